@@ -1,0 +1,90 @@
+# Needs nothing but make and a Python >= 3.11: each target sets itself up in $(VENV) first, and quickly the second time.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# The first interpreter on PATH that is new enough and can make a virtual environment.
+PYTHON ?= $(shell for python in python3 python python3.11 python3.12 python3.13 python3.14 python3.15; do \
+	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$python; break; }; done)
+
+# Node comes from the lock, so that pyright does not meet whatever node the machine has.
+export PYRIGHT_PYTHON_GLOBAL_NODE := 0
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+# uv works in the tree's own environment with the interpreter it was given, and fetches no other.
+export UV_PYTHON_DOWNLOADS := never
+export VIRTUAL_ENV := $(abspath $(VENV))
+
+.PHONY: help setup demo test test-all test-long pytest wheel-test lint types floors format bench lock clean
+
+help:
+	@echo "make demo       a shipper and a forwarder at work against the sandbox, with a transcript"
+	@echo "make test       every check: lint, types, floors, tests, the built wheel"
+	@echo "make test-all   the tests and the wheel on each Python >= 3.11 of this machine"
+	@echo "make test-long  the tests that take minutes"
+	@echo "make bench      what things cost, beside their peers"
+	@echo "make lint | types | floors | pytest | wheel-test   one check alone"
+	@echo "make format     let ruff put the code in order"
+	@echo "make lock       compile requirements/ again (UPGRADE=--upgrade: to the newest versions)"
+	@echo "make clean      remove what the other targets made"
+
+setup: $(READY)
+
+# uv replaces pip once it is there; a half-made or moved environment is made anew.
+$(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "no Python >= 3.11 with venv and ensurepip found; name one: make PYTHON=..." >&2; exit 1; }
+	@{ test -x $(BIN)/uv && $(BIN)/python -c ""; } 2>/dev/null || { \
+		echo "making $(VENV) with $(PYTHON)"; \
+		$(PYTHON) -m venv --clear $(VENV) && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt; }
+	@$(BIN)/uv pip sync --quiet --require-hashes requirements/uv.txt requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/python examples/demo.py
+
+test: $(READY)
+	@$(BIN)/python tools/check.py
+
+test-all: $(READY)
+	@$(BIN)/python tools/each_python.py
+
+test-long: $(READY)
+	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=0
+
+pytest: $(READY)
+	@$(BIN)/python -m pytest
+
+lint: $(READY)
+	@$(BIN)/python tools/check.py lint format
+
+types: $(READY)
+	@$(BIN)/python tools/check.py mypy pyright
+
+floors: $(READY)
+	@$(BIN)/python tools/check.py floors
+
+wheel-test: $(READY)
+	@$(BIN)/python tools/check.py wheel
+
+format: $(READY)
+	@$(BIN)/python -m ruff check --fix-only .
+	@$(BIN)/python -m ruff format .
+
+bench: $(READY)
+	@$(BIN)/python -m benchmarks
+
+# Names, versions and hashes only: no header, no index, no address.
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url --no-emit-find-links $(UPGRADE)
+lock:
+	@test -x $(BIN)/uv || $(MAKE) setup
+	@$(LOCK) requirements/uv.in --output-file requirements/uv.txt
+	@$(LOCK) pyproject.toml --group dev --all-extras --output-file requirements/dev.txt
+	@! grep -n '://' requirements/*.txt
+
+clean:
+	rm -rf $(VENV) .venvs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

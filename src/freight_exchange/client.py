@@ -1,0 +1,361 @@
+"""The client: construction, environment, resources, ownership. It only composes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from freight_exchange import settings, wire
+from freight_exchange.endpoints import reconcile
+from freight_exchange.endpoints.bids import Bids
+from freight_exchange.endpoints.carriers import Carriers
+from freight_exchange.endpoints.currencies import Currencies, KnownCurrencies
+from freight_exchange.endpoints.login import log_in
+from freight_exchange.endpoints.offers import Offers
+from freight_exchange.endpoints.requests import Requests
+from freight_exchange.endpoints.routes import Routes, SeenRoutes
+from freight_exchange.endpoints.service import Conventions, Service
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.feed.cover import ALLOWANCE
+from freight_exchange.feed.feed import Feed, Start
+from freight_exchange.hooks import Hook, Hooks
+from freight_exchange.models import RateRequest, RawWrite, Reconciliation, User, Write
+from freight_exchange.options import (
+    Addresses,
+    CarrierField,
+    CurrencyField,
+    GetParameters,
+    RetryPolicy,
+    Seconds,
+    Timeouts,
+    seconds,
+)
+from freight_exchange.paging import PageSizes, Paginator
+from freight_exchange.store.memory import MemoryStore
+from freight_exchange.transport.caller import Limits
+from freight_exchange.transport.connection import Connection, Settings
+from freight_exchange.transport.message import Kind, Middleware
+from freight_exchange.transport.redaction import Redactor, Secret
+
+if TYPE_CHECKING:
+    import ssl
+    from types import TracebackType
+
+    from freight_exchange.transport.http import HttpClient
+
+__all__ = ["FreightExchange"]
+
+T = TypeVar("T")
+
+DEFAULT_DEADLINE = 60.0
+"""Seconds that a call may take, attempts, waits and login included."""
+
+DEFAULT_MAX_CONNECTIONS = 20
+
+
+class _Shared:
+    """What a client shares with its views."""
+
+    def __init__(self) -> None:
+        self.connection: Connection
+        self.user: User | None = None
+        self.sizes = PageSizes()
+        self.currencies = KnownCurrencies()
+        self.routes = SeenRoutes()
+
+    def welcome(self, user: User) -> None:
+        self.user = user
+
+
+class FreightExchange:
+    """A client of the freight exchange, for asyncio and trio.
+
+    Use it as an async context manager; the first call logs in by itself. One client serves any number of tasks of one
+    event loop.
+
+        async with FreightExchange("https://host/api", email="me@co.example", password="...") as exchange:
+            async for request in exchange.requests.search():
+                print(request.ref_id, request.origin, "->", request.destination, request.volume)
+
+    Args:
+        base_url: The API root, which ends in `api`; `FREIGHT_EXCHANGE_URL` unless given.
+        email: The account; `FREIGHT_EXCHANGE_EMAIL` unless given.
+        password: Its password; `FREIGHT_EXCHANGE_PASSWORD` unless given.
+        credentials: An async callable that gives `(email, password)`, in place of the two.
+        token_store: Reserved for sharing a login between processes; only `None` is taken today.
+        timeouts: How long each attempt may wait for the network.
+        deadline: How long a call may take, attempts, waits and login included: seconds or a `timedelta`.
+        retries: How calls that are safe to repeat are repeated.
+        max_connections: Requests under way at a time, 1 to 100; further callers queue.
+        get_parameters: Where a GET carries its parameters: in a JSON `body`, as documented, or in the `query`, for
+            middleboxes that drop such bodies.
+        addresses: Which documented address `publish`, `approve` and `submit` use.
+        currency_field: What an offer calls its currency (service document, 4.10).
+        carrier_field: What a route calls its carrier (service document, 4.5).
+        strict: Whether one record that cannot be read fails its whole listing.
+        proxy: The URL of a proxy; none is taken from the environment.
+        verify: `True`, or an `ssl.SSLContext` with other certificates.
+        http_client: An `httpx.AsyncClient` or `httpx2.AsyncClient` to send with; it is never closed here.
+        middleware: Async callables `(request, call_next) -> response` around every attempt.
+        hooks: Callables, sync or async, that are given the records of `freight_exchange.hooks`.
+
+    Raises:
+        ConfigurationError: An argument cannot be right, or is missing.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        email: str | None = None,
+        password: str | None = None,
+        credentials: settings.CredentialsProvider | None = None,
+        token_store: None = None,
+        timeouts: Timeouts | None = None,
+        deadline: Seconds = DEFAULT_DEADLINE,
+        retries: RetryPolicy | None = None,
+        max_connections: int = DEFAULT_MAX_CONNECTIONS,
+        get_parameters: GetParameters = "body",
+        addresses: Addresses | None = None,
+        currency_field: CurrencyField = "currencyIndex",
+        carrier_field: CarrierField = "carrier",
+        strict: bool = False,
+        proxy: str | None = None,
+        verify: bool | ssl.SSLContext = True,
+        http_client: HttpClient | None = None,
+        middleware: Sequence[Middleware] = (),
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        # First of all: a traceback of what follows would show the argument.
+        secret = None if password is None else Secret(password)
+        password = None
+        if token_store is not None:
+            raise ConfigurationError("token_store is not available yet: leave it out")
+        self._conventions = Conventions(
+            get_parameters=settings.choice(get_parameters, GetParameters, "get_parameters"),
+            addresses=settings.addresses(addresses),  # type: ignore[arg-type]  # a TypedDict is no Mapping[str, str]
+            currency_field=settings.choice(currency_field, CurrencyField, "currency_field"),
+            carrier_field=settings.choice(carrier_field, CarrierField, "carrier_field"),
+        )
+        self._limits = Limits(
+            deadline=seconds(deadline, "deadline"),
+            timeouts=_option(timeouts, Timeouts, "timeouts"),
+            retries=_option(retries, RetryPolicy, "retries"),
+        )
+        self._strict = strict
+        self._hooks = Hooks(tuple(hooks))
+        self._base_url = settings.base_url(base_url)
+        self._shared = _Shared()
+        self._is_view = False
+        redactor = Redactor()
+        self._shared.connection = Connection(
+            Settings(
+                base_url=self._base_url,
+                credentials=settings.credentials(email, secret, credentials),
+                log_in=partial(_log_in, limits=self._limits, shared=self._shared),
+                redactor=redactor,
+                hooks=self._hooks,
+                retry_tokens=self._limits.retries.budget,
+                max_connections=settings.connections(max_connections),
+                middleware=tuple(middleware),
+                proxy=proxy,
+                verify=settings.verification(verify),
+                http_client=http_client,
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"<FreightExchange {self._base_url}>"
+
+    async def __aenter__(self) -> Self:
+        if not self._is_view:
+            await self._shared.connection.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End what is under way and close the SDK's own connections. Closing a view closes nothing."""
+        if not self._is_view:
+            await self._shared.connection.aclose()
+
+    def with_options(
+        self,
+        *,
+        deadline: Seconds | None = None,
+        timeouts: Timeouts | None = None,
+        retries: RetryPolicy | None = None,
+        strict: bool | None = None,
+    ) -> FreightExchange:
+        """A view of this client with other options, on the same connections and token. What is left out stays."""
+        view = object.__new__(type(self))
+        view._base_url = self._base_url
+        view._conventions = self._conventions
+        view._hooks = self._hooks
+        view._shared = self._shared
+        view._is_view = True
+        view._strict = self._strict if strict is None else strict
+        view._limits = Limits(
+            deadline=self._limits.deadline if deadline is None else seconds(deadline, "deadline"),
+            timeouts=_option(timeouts or self._limits.timeouts, Timeouts, "timeouts"),
+            retries=_option(retries or self._limits.retries, RetryPolicy, "retries"),
+        )
+        return view
+
+    @property
+    def user(self) -> User | None:
+        """The user of the last login, or `None` before the first."""
+        return self._shared.user
+
+    async def login(self) -> User:
+        """Log in, unless a token is at hand; the user. Optional: the first call logs in by itself.
+
+        Raises:
+            LoginRejectedError: The service rejected the email or password.
+        """
+        deadline = self._limits.deadline
+        await self._shared.connection.engine.log_in(deadline)
+        user = self._shared.user
+        assert user is not None
+        return user
+
+    def reset_login(self) -> None:
+        """Allow a login with credentials that the service rejected before."""
+        self._shared.connection.reset_login()
+
+    def watch(
+        self,
+        *,
+        store: None = None,
+        start: Start = "now",
+        interval: timedelta = timedelta(seconds=30),
+        allowance: timedelta = timedelta(seconds=ALLOWANCE),
+    ) -> Feed:
+        """A feed of requests as they appear and change.
+
+            async with exchange.watch() as feed:
+                async for event in feed:
+                    print(event.kind, event.request.ref_id)
+
+        Args:
+            store: Where the feed keeps what it knows: `None` is in memory, all there is today.
+            start: `now` hands out what appears from now on, `backfill` also what is there, a `timedelta` what was
+                updated since.
+            interval: From one look to the next, give or take a tenth.
+            allowance: How long the service may take to show an update.
+
+        Raises:
+            ConfigurationError: An argument cannot be right.
+        """
+        if store is not None:
+            raise ConfigurationError("store is not available yet: leave it out to keep the feed's state in memory")
+        if start not in ("now", "backfill") and not isinstance(start, timedelta):
+            raise ConfigurationError(f"start must be 'now', 'backfill' or a timedelta, not {start!r}")
+
+        def search(since: timedelta) -> Paginator[RateRequest]:
+            return self.requests.search(since=since, sweep=True)
+
+        return Feed(search, MemoryStore(), start=start, interval=interval, allowance=allowance)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        body: object = None,
+        repeatable: bool = False,
+    ) -> Any:
+        """Call anything that the service has: the decoded JSON, or `None` for an empty reply.
+
+        Args:
+            method: The HTTP method.
+            path: Relative to the API root.
+            params: For the query string.
+            body: Anything that JSON can hold; numbers may be `Decimal`.
+            repeatable: Whether sending it twice does no harm; GET and HEAD never do. Anything else is a write:
+                sent at most once, or else `OutcomeUnknownError`.
+
+        Raises:
+            ValidationError: The path or the body cannot be sent.
+        """
+        verb = settings.method(method)
+        relative = settings.path(path)
+        reads = repeatable or verb in ("GET", "HEAD")
+        return await self._service.raw(
+            Kind.READ if reads else Kind.WRITE,
+            verb,
+            relative,
+            params=tuple((str(name), str(value)) for name, value in (params or {}).items()),
+            content=None if body is None else wire.dump(body),
+            write=None if reads else RawWrite(verb, relative),
+        )
+
+    async def reconcile(
+        self, write: Write, *, settle: timedelta = timedelta(seconds=30), baseline: Sequence[object] | None = None
+    ) -> Reconciliation:
+        """Find out whether a write happened; what `OutcomeUnknownError.reconcile()` calls."""
+        patient = self.with_options(
+            deadline=max(self._limits.deadline, DEFAULT_DEADLINE), strict=True
+        )
+        readers = reconcile.Readers(bids=patient.bids, offers=patient.offers, routes=patient.routes)
+        return await reconcile.reconcile(readers, write, settle=settle, baseline=baseline)
+
+    @cached_property
+    def requests(self) -> Requests:
+        """Rate requests."""
+        return Requests(self._service)
+
+    @cached_property
+    def offers(self) -> Offers:
+        """Offers on the shipper's own requests."""
+        return Offers(self._service)
+
+    @cached_property
+    def bids(self) -> Bids:
+        """The forwarder's own offers."""
+        return Bids(self._service, self.currencies)
+
+    @cached_property
+    def routes(self) -> Routes:
+        """Routes."""
+        return Routes(self._service, self._shared.routes)
+
+    @cached_property
+    def carriers(self) -> Carriers:
+        """Carriers."""
+        return Carriers(self._service)
+
+    @cached_property
+    def currencies(self) -> Currencies:
+        """Currencies."""
+        return Currencies(self._service, self._shared.currencies)
+
+    @cached_property
+    def _service(self) -> Service:
+        return Service(
+            connection=self._shared.connection,
+            limits=self._limits,
+            conventions=self._conventions,
+            hooks=self._hooks,
+            sizes=self._shared.sizes,
+            strict=self._strict,
+            reconciler=self,
+        )
+
+
+async def _log_in(caller: Any, email: str, password: Secret, *, limits: Limits, shared: _Shared) -> Any:
+    return await log_in(caller, limits, email, password, shared.welcome)
+
+
+def _option(value: T | None, kind: type[T], name: str) -> T:
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise ConfigurationError(f"{name} must be {kind.__name__}(...), not {type(value).__name__}")
+    return value

@@ -1,0 +1,93 @@
+"""A forwarder's own offers (service document, 4.9 and 4.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.endpoints.service import Listed, index_of
+from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, validation
+from freight_exchange.models.writes import SubmitOffer
+
+if TYPE_CHECKING:
+    from freight_exchange.endpoints.currencies import Currencies
+    from freight_exchange.endpoints.service import Service
+    from freight_exchange.paging import Paginator
+
+__all__ = ["Bids"]
+
+
+@attrs.frozen(eq=False)
+class Bids:
+    """`exchange.bids`."""
+
+    _service: Service = attrs.field(repr=False)
+    _currencies: Currencies = attrs.field(repr=False)
+
+    def list(
+        self,
+        *,
+        type: BidsType | str | None = None,
+        page_size: int | None = None,
+        window: int = 1,
+        sweep: bool = False,
+    ) -> Paginator[Bid]:
+        """The forwarder's offers, with the requests that they are on (service document, 4.9).
+
+        Listed bids carry no identifier, and two may be alike: both are listed.
+
+        Args:
+            type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; unless told, what the service
+                lists by itself.
+            page_size: Rows in a page; 100 unless told.
+            window: Pages in flight at a time.
+            sweep: Pass over a moving listing until two passes agree, so that nothing that was there is skipped.
+
+        Raises:
+            ValidationError: An argument cannot be right.
+        """
+        word = None if type is None else validation.one_of(type, BidsType, "type")
+        return self._service.listing(
+            Listed("bids.list", "GET", "quote/bid", wire.list_parameters(type=word)),
+            wire.BIDS,
+            None,
+            page_size=page_size,
+            window=window,
+            sweep=sweep,
+        )
+
+    async def submit(
+        self,
+        request: RateRequest | Listing | int,
+        *,
+        amount: validation.Number,
+        currency: Currency | int | str,
+        rates: Mapping[str, validation.Number] | None = None,
+        terms: str | None = None,
+    ) -> Bid:
+        """Submit an offer on a request (service document, 4.10). It is sent at most once.
+
+        Args:
+            request: The request or its index.
+            amount: The total, more than 0; a `Decimal`, an `int`, a numeric string, or a `float` as it prints.
+            currency: The currency, its index, or its three-letter code, resolved through the service's own list.
+            rates: Amounts by fee name. Their sum need not be the total.
+            terms: Terms and conditions.
+
+        Raises:
+            ValidationError: An argument cannot be right; nothing was sent.
+            OutcomeUnknownError: It may or may not have been submitted; `reconcile()` finds out.
+            BadRequestError: The service found it wrong.
+        """
+        index = index_of(request, "request", RateRequest, Listing)
+        total = validation.amount(amount, "amount")
+        fees = None if rates is None else validation.rates(rates)
+        words = None if terms is None else validation.text(terms, "terms", empty=True)
+        write = SubmitOffer(index, total, await self._currencies.index_of(currency), fees, words)
+        conventions = self._service.conventions
+        return await self._service.write(
+            "POST", conventions.addresses["submit"], wire.offer(write, conventions.currency_field), wire.bid, write
+        )

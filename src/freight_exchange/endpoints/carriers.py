@@ -1,0 +1,42 @@
+"""Carriers (service document, 4.11)."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.endpoints.service import Listed
+
+if TYPE_CHECKING:
+    from freight_exchange.endpoints.service import Service
+    from freight_exchange.models import Carrier
+    from freight_exchange.paging import Paginator
+
+__all__ = ["Carriers"]
+
+_LISTED = Listed("carriers.list", "GET", "carrier", paged=False)
+_index = attrgetter("index")
+
+
+@attrs.frozen(eq=False)
+class Carriers:
+    """`exchange.carriers`."""
+
+    _service: Service = attrs.field(repr=False)
+
+    def list(self) -> Paginator[Carrier]:
+        """Every carrier; the service gives them in one page."""
+        return self._service.listing(
+            _LISTED, wire.CARRIERS, _index, page_size=None, window=1, sweep=False
+        )
+
+    async def get(self, index: int) -> Carrier:
+        """The carrier with this index.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        return await self._service.lookup(_LISTED, index, wire.CARRIERS, _index)

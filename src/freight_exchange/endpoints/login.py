@@ -1,0 +1,40 @@
+"""Logging in (service document, 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from freight_exchange import wire
+from freight_exchange.transport import clock
+from freight_exchange.transport.message import Kind
+from freight_exchange.transport.redaction import Secret
+from freight_exchange.transport.session import Grant
+
+if TYPE_CHECKING:
+    from freight_exchange.models import User
+    from freight_exchange.transport.caller import Caller, Limits
+    from freight_exchange.transport.message import Response
+
+__all__ = ["log_in"]
+
+
+async def log_in(
+    caller: Caller, limits: Limits, email: str, password: Secret, welcome: Callable[[User], None]
+) -> Grant:
+    """Obtain a token; `welcome` is given the user. The secrets are known to the redactor before anything is raised."""
+    caller.redactor.learn(password)
+
+    def read(response: Response) -> Grant:
+        login = wire.login(wire.parse(response.content, response.header("content-type")))
+        token = Secret(login.token)
+        caller.redactor.learn_token(token)
+        welcome(login.user)
+        lifetime = login.lifetime
+        if login.expires_at is not None:
+            lifetime = login.expires_at - clock.wall_time()
+        return Grant(token=token, lifetime=lifetime)
+
+    return await caller.call(
+        Kind.LOGIN, "POST", "login", read, limits, content=wire.credentials(email, password.reveal())
+    )

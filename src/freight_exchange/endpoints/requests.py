@@ -1,0 +1,132 @@
+"""Rate requests: what shippers publish and forwarders read (service document, 4.2 to 4.4)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.endpoints.service import Listed, expect
+from freight_exchange.models import RateRequest, RateRequestDraft, SearchType, validation
+from freight_exchange.models.writes import Publish
+
+if TYPE_CHECKING:
+    from freight_exchange.endpoints.service import Service
+    from freight_exchange.paging import Paginator
+
+__all__ = ["Requests"]
+
+_index = attrgetter("index")
+
+
+@attrs.frozen(eq=False)
+class Requests:
+    """`exchange.requests`."""
+
+    _service: Service = attrs.field(repr=False)
+
+    def open(
+        self,
+        *,
+        since: timedelta | None = None,
+        page_size: int | None = None,
+        window: int = 1,
+        sweep: bool = False,
+    ) -> Paginator[RateRequest]:
+        """Open requests of other parties that an offer can be made on (service document, 4.2).
+
+        Args:
+            since: Only those updated within this time, rounded up to seconds; five days unless told, which is the
+                most that the service allows.
+            page_size: Rows in a page; 100 unless told.
+            window: Pages in flight at a time.
+            sweep: Pass over a moving listing until two passes agree, so that nothing that was there is skipped.
+
+        Raises:
+            ValidationError: An argument cannot be right.
+        """
+        parameters = wire.list_parameters(seconds=validation.window(since))
+        return self._service.listing(
+            Listed("requests.open", "GET", "quote/request", parameters),
+            wire.REQUESTS,
+            _index,
+            page_size=page_size,
+            window=window,
+            sweep=sweep,
+        )
+
+    async def get_open(self, index: int) -> RateRequest:
+        """The open request with this index, looked for among those of five days (service document, 4.2).
+
+        Raises:
+            NotFoundError: The service lists no such request.
+        """
+        listed = Listed(
+            "requests.open", "GET", "quote/request", wire.list_parameters(seconds=validation.window())
+        )
+        return await self._service.lookup(listed, index, wire.REQUESTS, _index)
+
+    def search(
+        self,
+        *,
+        type: SearchType | str = SearchType.ALL,
+        since: timedelta | None = None,
+        page_size: int | None = None,
+        window: int = 1,
+        sweep: bool = False,
+    ) -> Paginator[RateRequest]:
+        """Requests available to a forwarder (service document, 4.4).
+
+        Args:
+            type: `all`; `accept`, those with an accepted offer; `pending`, those waiting for offers.
+            since: Only those updated within this time, rounded up to seconds; five days unless told, which is the
+                most that the service allows.
+            page_size: Rows in a page; 100 unless told.
+            window: Pages in flight at a time.
+            sweep: Pass over a moving listing until two passes agree, so that nothing that was there is skipped.
+
+        Raises:
+            ValidationError: An argument cannot be right.
+        """
+        word = validation.one_of(type, SearchType, "type")
+        parameters = wire.list_parameters(type=word, seconds=validation.window(since))
+        return self._service.listing(
+            Listed("requests.search", "POST", "quote/getrequests", parameters),
+            wire.REQUESTS,
+            _index,
+            page_size=page_size,
+            window=window,
+            sweep=sweep,
+        )
+
+    async def get(self, index: int) -> RateRequest:
+        """The request with this index, looked for among those of five days (service document, 4.4).
+
+        Raises:
+            NotFoundError: The service lists no such request.
+        """
+        listed = Listed(
+            "requests.search", "POST", "quote/getrequests", wire.list_parameters(seconds=validation.window())
+        )
+        return await self._service.lookup(listed, index, wire.REQUESTS, _index)
+
+    async def publish(self, draft: RateRequestDraft) -> RateRequest:
+        """Publish a rate request (service document, 4.3).
+
+        The service may return its dimensions in another order and another date: only the volume agrees.
+
+        Raises:
+            OutcomeUnknownError: It may or may not have been published; `reconcile()` finds out.
+            BadRequestError: The service found it wrong.
+        """
+        expect(draft, RateRequestDraft, "draft")
+        return await self._service.write(
+            "POST",
+            self._service.conventions.addresses["publish"],
+            wire.request_draft(draft),
+            lambda data: wire.one(data, wire.REQUESTS),
+            Publish(draft),
+        )

@@ -1,0 +1,166 @@
+"""Routes (service document, 4.5)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from datetime import datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.endpoints.service import Listed, expect, index_of
+from freight_exchange.models import Carrier, Route, RouteDraft
+from freight_exchange.models.writes import CreateRoute, UpdateRoute
+
+if TYPE_CHECKING:
+    from freight_exchange.endpoints.service import Service
+    from freight_exchange.paging import Paginator
+
+__all__ = ["Routes", "SeenRoutes"]
+
+_index = attrgetter("index")
+_MOST_SEEN = 1024
+
+
+class SeenRoutes:
+    """The routes that a client read last, by index: what an update whose outcome is unknown is compared with."""
+
+    def __init__(self) -> None:
+        self._routes: OrderedDict[int, Route] = OrderedDict()
+
+    def remember(self, route: Route) -> None:
+        self._routes[route.index] = route
+        self._routes.move_to_end(route.index)
+        if len(self._routes) > _MOST_SEEN:
+            self._routes.popitem(last=False)
+
+    def before(self, route: Route) -> Route | None:
+        return self._routes.get(route.index)
+
+
+@attrs.frozen(eq=False)
+class Routes:
+    """`exchange.routes`."""
+
+    _service: Service = attrs.field(repr=False)
+    _seen: SeenRoutes = attrs.field(repr=False)
+
+    def list(
+        self,
+        *,
+        origin: str | None = None,
+        destination: str | None = None,
+        carrier: Carrier | int | None = None,
+        vessel: str | None = None,
+        voyage_id: str | None = None,
+        timezone: str | None = None,
+        departure: datetime | None = None,
+        arrival: datetime | None = None,
+        cy_cutoff: datetime | None = None,
+        cfs_cutoff: datetime | None = None,
+        departs_from: datetime | None = None,
+        departs_until: datetime | None = None,
+        arrives_from: datetime | None = None,
+        arrives_until: datetime | None = None,
+        cy_from: datetime | None = None,
+        cy_until: datetime | None = None,
+        cfs_from: datetime | None = None,
+        cfs_until: datetime | None = None,
+        page_size: int | None = None,
+        window: int = 1,
+        sweep: bool = False,
+    ) -> Paginator[Route]:
+        """Routes, all of them or those that fit the filters (service document, 4.5).
+
+        Args:
+            origin, destination: Port or city.
+            carrier: A carrier or its index.
+            vessel, voyage_id, timezone: As the route has them.
+            departure, arrival, cy_cutoff, cfs_cutoff: Exact times; these and all below are naive, as the service
+                compares them.
+            departs_from, departs_until, arrives_from, arrives_until: Bounds of departure and arrival.
+            cy_from, cy_until, cfs_from, cfs_until: Bounds of the container yard and freight station cut-offs.
+            page_size: Rows in a page; 100 unless told.
+            window: Pages in flight at a time.
+            sweep: Pass over a moving listing until two passes agree, so that nothing that was there is skipped.
+
+        Raises:
+            ValidationError: An argument cannot be right.
+        """
+        filters = wire.route_filters(
+            origin=origin,
+            destination=destination,
+            carrier=None if carrier is None else index_of(carrier, "carrier", Carrier),
+            vessel=vessel,
+            voyage_id=voyage_id,
+            timezone=timezone,
+            departure=departure,
+            arrival=arrival,
+            cy_cutoff=cy_cutoff,
+            cfs_cutoff=cfs_cutoff,
+            departs_from=departs_from,
+            departs_until=departs_until,
+            arrives_from=arrives_from,
+            arrives_until=arrives_until,
+            cy_from=cy_from,
+            cy_until=cy_until,
+            cfs_from=cfs_from,
+            cfs_until=cfs_until,
+        )
+        return self._service.listing(
+            Listed("routes.list", "GET", "route", filters),
+            wire.ROUTES,
+            self._identify,
+            page_size=page_size,
+            window=window,
+            sweep=sweep,
+        )
+
+    async def get(self, index: int) -> Route:
+        """The route with this index.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        return await self._service.lookup(
+            Listed("routes.list", "GET", "route"), index, wire.ROUTES, self._identify
+        )
+
+    async def create(self, draft: RouteDraft) -> Route | None:
+        """Create a route; the route as the service returned it, or `None` where it returned none.
+
+        Raises:
+            OutcomeUnknownError: It may or may not have been created; `reconcile()` finds out.
+            BadRequestError: The service found it wrong.
+        """
+        expect(draft, RouteDraft, "draft")
+        return await self._write("POST", draft, CreateRoute(draft))
+
+    async def update(self, route: Route) -> Route | None:
+        """Put this entire route in place of the one with its index; what the service returned, or `None`.
+
+        Start from the route as it was read (`attrs.evolve(route, vessel="...")`): dates that could not be read go
+        back as the text they came as.
+
+        Raises:
+            ValidationError: A date is missing, so that the update would destroy it.
+            OutcomeUnknownError: It may or may not have been updated; `reconcile()` finds out.
+            BadRequestError: The service found it wrong.
+        """
+        expect(route, Route, "route")
+        return await self._write("PUT", route, UpdateRoute(route, self._seen.before(route)))
+
+    async def _write(
+        self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute
+    ) -> Route | None:
+        body = wire.route(route, self._service.conventions.carrier_field)
+        written = await self._service.write(method, "route", body, wire.written_route, write, optional=True)
+        if written is not None:
+            self._seen.remember(written)
+        return written
+
+    def _identify(self, route: Route) -> int:
+        self._seen.remember(route)
+        return route.index

@@ -1,0 +1,257 @@
+"""What every resource calls: reads, writes and listings, in the service's conventions."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.errors import DecodeError, NotFoundError, ValidationError
+from freight_exchange.hooks import BrokenRecord
+from freight_exchange.models import validation
+from freight_exchange.paging import DEFAULT_PAGE_SIZE, PageSizes, Paginator
+from freight_exchange.transport.message import Kind
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import Reconciler
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.models.writes import Write
+    from freight_exchange.options import CarrierField, CurrencyField, GetParameters
+    from freight_exchange.transport.caller import Limits
+    from freight_exchange.transport.connection import Connection
+    from freight_exchange.transport.message import Response
+
+__all__ = ["Conventions", "Listed", "Service", "expect", "index_of"]
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("freight_exchange")
+
+_NO_RECORDS = re.compile(
+    r"\b(?:no|not|none|zero|any)\b.*\b(?:records?|requests?|results?|offers?|bids?|routes|carriers|currencies|data|rows?)\b"
+    r"|\b(?:records?|requests?|results?|offers?|bids?|routes|carriers|currencies|data|rows?)\b.*\b(?:no|not|none|empty)\b",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(r"\b(?:url|uri|path|page|address|endpoint|resource|method|server)\b", re.IGNORECASE)
+
+
+@attrs.frozen(kw_only=True)
+class Conventions:
+    """What the service's document leaves open, decided once for a client."""
+
+    get_parameters: GetParameters
+    addresses: Mapping[str, str]
+    currency_field: CurrencyField
+    carrier_field: CarrierField
+
+
+@attrs.frozen
+class Listed:
+    """How a listing is asked for.
+
+    Attributes:
+        operation: The name under which page sizes are learned.
+        method, path: The call.
+        parameters: What is sent beside `offset` and `rowsperpage`.
+        paged: Whether the operation has pages.
+    """
+
+    operation: str
+    method: str
+    path: str
+    parameters: Mapping[str, Any] = attrs.field(factory=dict)
+    paged: bool = True
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Service:
+    """One view's access to the service.
+
+    Attributes:
+        connection: What is shared with the client's other views.
+        limits: Deadline, timeouts and retries of this view's calls.
+        strict: Whether one broken record fails its listing.
+        reconciler: The client, for errors that have to find out what happened.
+    """
+
+    connection: Connection
+    limits: Limits
+    conventions: Conventions
+    hooks: Hooks
+    sizes: PageSizes
+    strict: bool
+    reconciler: Reconciler
+
+    async def read(
+        self, method: str, path: str, parameters: Mapping[str, Any], decode: Callable[[object], T]
+    ) -> T:
+        """Send a request that has no effect; its parameters go where this client sends them."""
+        content, params = self._placed(method, parameters)
+
+        def read(response: Response) -> T:
+            return decode(wire.parse(response.content, response.header("content-type")))
+
+        return await self._send(Kind.READ, method, path, read, content=content, params=params)
+
+    async def write(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        decode: Callable[[object], T],
+        write: Write,
+        *,
+        optional: bool = False,
+    ) -> T:
+        """Send a request that has an effect: at most once, or else `OutcomeUnknownError`.
+
+        Where the reply is `optional`, an empty one is success as well, and decoded as `None`.
+        """
+
+        def read(response: Response) -> T:
+            if optional and not response.content.strip():
+                return decode(None)
+            return decode(wire.parse(response.content, response.header("content-type")))
+
+        return await self._send(Kind.WRITE, method, path, read, content=wire.dump(body), write=write)
+
+    async def raw(
+        self,
+        kind: Kind,
+        method: str,
+        path: str,
+        *,
+        params: tuple[tuple[str, str], ...],
+        content: bytes | None,
+        write: Write | None,
+    ) -> Any:
+        """Send anything; the decoded JSON, or `None` for an empty reply."""
+
+        def read(response: Response) -> Any:
+            return wire.parse(response.content, response.header("content-type")) if response.content else None
+
+        return await self._send(kind, method, path, read, content=content, params=params, write=write)
+
+    def listing(
+        self,
+        listed: Listed,
+        kind: wire.Kind[T],
+        identity: Callable[[T], Hashable] | None,
+        *,
+        page_size: int | None,
+        window: int,
+        sweep: bool,
+    ) -> Paginator[T]:
+        """A listing of records, page by page."""
+        rows_wanted = validation.page_size(DEFAULT_PAGE_SIZE if page_size is None else page_size)
+        pages_wanted = validation.identifier(window, "window")
+
+        async def fetch(number: int, rows: int) -> wire.Rows[T]:
+            paging = wire.list_parameters(offset=number, rows=rows) if listed.paged else {}
+            try:
+                page = await self.read(
+                    listed.method, listed.path, {**listed.parameters, **paging}, lambda data: wire.rows(data, kind)
+                )
+            except NotFoundError as error:
+                if number == 0 and _says_no_records(error):
+                    return wire.Rows((), ())
+                raise
+            await self._report(listed, page.broken)
+            return page
+
+        return Paginator(
+            fetch,
+            operation=listed.operation,
+            sizes=self.sizes,
+            jobs=lambda: self.connection.engine.jobs,
+            identity=identity,
+            page_size=rows_wanted if listed.paged else None,
+            window=pages_wanted,
+            sweep=sweep,
+        )
+
+    async def lookup(
+        self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]
+    ) -> T:
+        """The one record with this index; `NotFoundError` if there is none."""
+        wanted = validation.identifier(index, "index")
+        parameters = {**listed.parameters, **wire.list_parameters(index=wanted)}
+        found = await self.read(listed.method, listed.path, parameters, lambda data: wire.rows(data, kind))
+        for record in found.records:
+            if identity(record) == wanted:
+                return record
+        if found.broken:
+            error = found.broken[0]
+            error.method, error.request_path = listed.method, listed.path
+            raise error
+        raise NotFoundError(f"no record has the index {wanted}", method=listed.method, path=listed.path, status=200)
+
+    async def _report(self, listed: Listed, broken: tuple[DecodeError, ...]) -> None:
+        for error in broken:
+            error.method, error.request_path = listed.method, listed.path
+            if self.strict:
+                raise error
+            _logger.warning("a record was left out of a listing: %s", error)
+            if self.hooks:
+                await self.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
+
+    def _placed(
+        self, method: str, parameters: Mapping[str, Any]
+    ) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
+        if method != "GET":
+            return wire.dump(parameters), ()
+        if not parameters:
+            return None, ()
+        if self.conventions.get_parameters == "query":
+            return None, tuple((name, str(value)) for name, value in parameters.items())
+        return wire.dump(parameters), ()
+
+    async def _send(
+        self,
+        kind: Kind,
+        method: str,
+        path: str,
+        read: Callable[[Response], T],
+        *,
+        content: bytes | None,
+        params: tuple[tuple[str, str], ...] = (),
+        write: Write | None = None,
+    ) -> T:
+        return await self.connection.engine.caller.call(
+            kind,
+            method,
+            path,
+            read,
+            self.limits,
+            content=content,
+            params=params,
+            write=write,
+            exchange=self.reconciler,
+        )
+
+
+def _says_no_records(error: NotFoundError) -> bool:
+    """Whether a 404 means that a listing is empty, in the service's own words; a bare one is a wrong address."""
+    if not isinstance(error.body, Mapping):
+        return False
+    said = wire.sentence(error.body) or ""
+    return bool(_NO_RECORDS.search(said)) and not _ADDRESS.search(said)
+
+
+def expect(value: object, kind: type, field: str) -> None:
+    """`ValidationError` unless the value is of this kind."""
+    if not isinstance(value, kind):
+        raise ValidationError(f"{field} must be a {kind.__name__}, not {type(value).__name__}", field=field)
+
+
+def index_of(value: object, field: str, *kinds: type) -> int:
+    """The index of a record argument, given as the record or as its index."""
+    if isinstance(value, kinds):
+        value = getattr(value, "id", None) if hasattr(value, "id") else getattr(value, "index", None)
+        if value is None:
+            raise ValidationError(f"{field} is a record without an identifier; give the identifier", field=field)
+    return validation.identifier(value, field)

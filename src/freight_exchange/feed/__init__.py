@@ -1,0 +1,1 @@
+"""The watcher: a polled list becomes events."""

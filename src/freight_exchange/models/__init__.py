@@ -1,0 +1,75 @@
+"""The nouns of the exchange: frozen values, no I/O."""
+
+from __future__ import annotations
+
+from freight_exchange.models.bid import Bid
+from freight_exchange.models.carrier import Carrier
+from freight_exchange.models.company import Company
+from freight_exchange.models.contact import Contact
+from freight_exchange.models.currency import Currency
+from freight_exchange.models.enums import (
+    BidStatus,
+    BidsType,
+    OfferStatus,
+    OffersType,
+    Packaging,
+    RequestStatus,
+    RequestType,
+    SearchType,
+    UnknownWord,
+)
+from freight_exchange.models.listing import Listing
+from freight_exchange.models.offer import Offer
+from freight_exchange.models.request import RateRequest, RateRequestDraft
+from freight_exchange.models.route import Route, RouteDraft
+from freight_exchange.models.user import User
+from freight_exchange.models.writes import (
+    Applied,
+    Conflict,
+    CreateRoute,
+    NotApplied,
+    Publish,
+    RawWrite,
+    Reconciliation,
+    Respond,
+    StillUnknown,
+    SubmitOffer,
+    UpdateRoute,
+    Write,
+)
+
+__all__ = [
+    "Applied",
+    "Bid",
+    "BidStatus",
+    "BidsType",
+    "Carrier",
+    "Company",
+    "Conflict",
+    "Contact",
+    "CreateRoute",
+    "Currency",
+    "Listing",
+    "NotApplied",
+    "Offer",
+    "OfferStatus",
+    "OffersType",
+    "Packaging",
+    "Publish",
+    "RateRequest",
+    "RateRequestDraft",
+    "RawWrite",
+    "Reconciliation",
+    "RequestStatus",
+    "RequestType",
+    "Respond",
+    "Route",
+    "RouteDraft",
+    "SearchType",
+    "StillUnknown",
+    "SubmitOffer",
+    "UnknownWord",
+    "UpdateRoute",
+    "User",
+    "Write",
+]

@@ -1,0 +1,39 @@
+"""A forwarder's own offer, with the request it is on."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import attrs
+
+from freight_exchange.models.company import Company
+from freight_exchange.models.contact import Contact
+from freight_exchange.models.enums import BidStatus, UnknownWord
+from freight_exchange.models.offer import Offer
+from freight_exchange.models.shipment import Shipment
+
+__all__ = ["Bid"]
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class Bid(Shipment):
+    """An own offer with the request it is on (service document, 4.9 and 4.10).
+
+    The fields of the freight are those of `RateRequest`; `index` is the request's. A bid has no identifier of
+    its own, and two alike may stand on one request.
+
+    Attributes:
+        status: The bid's state.
+        amount: The price offered, in `currency`; on submitted and on listed bids alike.
+        currency: The index of the currency.
+        offer: The offer with its terms and rates, as a submission returns it; listings do not carry it.
+        contact: The shipper's contact, once the bid is selected.
+        company: The shipper's company, once the bid is selected.
+    """
+
+    status: BidStatus | UnknownWord | None = None
+    amount: Decimal | None = None
+    currency: int | None = None
+    offer: Offer | None = None
+    contact: Contact | None = None
+    company: Company | None = None

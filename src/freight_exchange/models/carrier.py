@@ -1,0 +1,26 @@
+"""A carrier of the service's reference list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from freight_exchange.models._base import NOTHING, Record, frozen
+
+__all__ = ["Carrier"]
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class Carrier(Record):
+    """A carrier that routes refer to by its index (service document, Carrier).
+
+    Attributes:
+        index: The carrier's identifier.
+        name: The carrier's name.
+        extra: Fields of the reply that this package does not know.
+    """
+
+    index: int
+    name: str | None = None
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)

@@ -1,0 +1,39 @@
+"""A company: the user's own, or the other side of a selected offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from freight_exchange.models._base import NOTHING, Record, frozen
+
+__all__ = ["Company"]
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class Company(Record):
+    """A company (service document, Company).
+
+    Attributes:
+        index: The company's identifier; only one form of the login reply carries it.
+        name: The company's name.
+        address1: Street address.
+        city, state, postal, country: The rest of the address; `postal` is text, leading zeros and all.
+        phone: On the user's own company.
+        fax: On the company of the other side.
+        oti_license: The ocean transportation intermediary's license number, as text.
+        extra: Fields of the reply that this package does not know.
+    """
+
+    index: int | None = None
+    name: str | None = None
+    address1: str | None = None
+    city: str | None = None
+    state: str | None = None
+    postal: str | None = None
+    country: str | None = None
+    phone: str | None = None
+    fax: str | None = None
+    oti_license: str | None = None
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)

@@ -1,0 +1,28 @@
+"""A currency of the service's reference list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from freight_exchange.models._base import NOTHING, Record, frozen
+
+__all__ = ["Currency"]
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class Currency(Record):
+    """A currency that offers refer to by its index (service document, Currency).
+
+    Attributes:
+        index: The service's own number for the currency, not the ISO one.
+        name: The currency's name.
+        code: The three-letter code, e.g. `USD`.
+        extra: Fields of the reply that this package does not know.
+    """
+
+    index: int
+    name: str | None = None
+    code: str | None = None
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)

@@ -1,0 +1,35 @@
+"""A shipper's view of a request: the request with the offers on it."""
+
+from __future__ import annotations
+
+import attrs
+
+from freight_exchange.models.company import Company
+from freight_exchange.models.contact import Contact
+from freight_exchange.models.enums import RequestStatus, UnknownWord
+from freight_exchange.models.offer import Offer
+from freight_exchange.models.shipment import Shipment
+
+__all__ = ["Listing"]
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class Listing(Shipment):
+    """A request with the offers on it (service document, Offer listing record).
+
+    The fields of the freight are those of `RateRequest`; listings often lack `ref_id`, `type`, `incoterm` and
+    `hazardous`.
+
+    Attributes:
+        status: The request's state.
+        offers: The offers on the request; the one offer once it is selected.
+        selected: The offer that was approved, or `None`.
+        contact: The forwarder's contact, once an offer is selected.
+        company: The forwarder's company, once an offer is selected.
+    """
+
+    status: RequestStatus | UnknownWord | None = None
+    offers: tuple[Offer, ...] = ()
+    selected: Offer | None = None
+    contact: Contact | None = None
+    company: Company | None = None

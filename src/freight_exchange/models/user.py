@@ -1,0 +1,40 @@
+"""The account that is logged in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import attrs
+
+from freight_exchange.models._base import NOTHING, Record, frozen
+from freight_exchange.models.company import Company
+
+__all__ = ["User"]
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class User(Record):
+    """The account that is logged in, without its token (service document, User).
+
+    Attributes:
+        first_name, middle_name, last_name: The person's name; `middle_name` may be empty.
+        email: The address that logs in.
+        title: The person's title.
+        enabled: Whether the account is enabled.
+        last_login: When it last logged in, in the service's own time, which the document does not name.
+        image_url: The address of the avatar.
+        company: The person's company.
+        extra: Fields of the reply that this package does not know.
+    """
+
+    first_name: str | None = None
+    middle_name: str | None = None
+    last_name: str | None = None
+    email: str | None = None
+    title: str | None = None
+    enabled: bool | None = None
+    last_login: datetime | None = None
+    image_url: str | None = None
+    company: Company | None = None
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)

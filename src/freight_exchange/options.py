@@ -1,0 +1,105 @@
+"""Frozen option values: how long a call may take and how it is retried. No I/O."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+
+import attrs
+
+from freight_exchange.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Addresses", "CarrierField", "CurrencyField", "GetParameters", "RetryPolicy", "Seconds", "Timeouts"]
+
+Seconds = float | int | timedelta
+"""A duration: seconds as a number, or a `timedelta`."""
+
+GetParameters = Literal["body", "query"]
+CurrencyField = Literal["currencyIndex", "currencyId", "both"]
+CarrierField = Literal["carrier", "carrierId", "both"]
+
+PublishAddress = Literal["quote/submitrequest", "quote/request", "request"]
+ApproveAddress = Literal["quote/approveoffer", "quote/offer"]
+SubmitAddress = Literal["quote/submitoffer", "quote/bid", "quote/request"]
+
+
+class Addresses(TypedDict, total=False):
+    """Which of the documented addresses an operation uses (service document, 4.3, 4.6, 4.8, 4.9, 4.10)."""
+
+    publish: PublishAddress
+    approve: ApproveAddress
+    submit: SubmitAddress
+
+
+ADDRESSES: dict[str, tuple[str, ...]] = {
+    "publish": get_args(PublishAddress),
+    "approve": get_args(ApproveAddress),
+    "submit": get_args(SubmitAddress),
+}
+"""The addresses of each operation that has several; the first is the default."""
+
+
+def seconds(value: Seconds, name: str) -> float:
+    """The duration in seconds; `ConfigurationError` naming `name` unless it is positive and finite."""
+    number = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise ConfigurationError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")
+    if not math.isfinite(number) or number <= 0:
+        raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {number}")
+    return float(number)
+
+
+def _plain(value: Seconds) -> float:
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    seconds(value, f"{type(instance).__name__}.{attribute.name}")
+
+
+@attrs.frozen(kw_only=True)
+class Timeouts:
+    """How long each attempt may wait for the network, in seconds or as a `timedelta`.
+
+    Attributes:
+        connect: For a connection, name look-up and TLS handshake included.
+        read: For the next bytes of a reply.
+        write: For the next bytes of the request to be taken.
+    """
+
+    connect: float = attrs.field(default=5.0, converter=_plain, validator=_positive)
+    read: float = attrs.field(default=30.0, converter=_plain, validator=_positive)
+    write: float = attrs.field(default=10.0, converter=_plain, validator=_positive)
+
+
+def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], int], None]:
+    def check(_: object, attribute: attrs.Attribute[int], value: int) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ConfigurationError(f"RetryPolicy.{attribute.name} must be an integer of at least {least}, not {value!r}")
+
+    return check
+
+
+@attrs.frozen(kw_only=True)
+class RetryPolicy:
+    """How often and how soon a call that is safe to repeat is repeated.
+
+    Attributes:
+        attempts: The most times that a call is tried; 1 switches retrying off.
+        base: Seconds: the first back-off after a transient failure is random between 0 and this, and doubles.
+        cap: Seconds: the longest back-off.
+        budget: Tokens that all calls of a client share: a retry takes 14 (5 after a status 429), a success gives 1
+            back. When they are gone, calls fail at their first failure, so that an outage is not made worse.
+        trust_refusals: Whether a reply of 401 or 429 to a write proves that the write was not carried out. When it
+            is off, such a write ends in `OutcomeUnknownError`, and is not replayed after a new login.
+    """
+
+    attempts: int = attrs.field(default=3, validator=_at_least(1))
+    base: float = attrs.field(default=0.05, converter=_plain, validator=_positive)
+    cap: float = attrs.field(default=20.0, converter=_plain, validator=_positive)
+    budget: int = attrs.field(default=500, validator=_at_least(0))
+    trust_refusals: bool = True

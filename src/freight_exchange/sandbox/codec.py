@@ -1,0 +1,59 @@
+"""JSON as the exchange reads and writes it: exact decimals, and any text at all where a number stands."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import Any, NoReturn
+
+__all__ = ["Raw", "decode", "encode"]
+
+# The C encoder writes no Decimal. Each goes in as a string with this mark, which no text in its right mind
+# holds, and loses the quotes afterwards.
+_MARK = "\udfff\udffe"
+_MARKED = re.compile(r'"\\udfff\\udffe([^"\\]*)"')
+
+
+class Raw:
+    """Text that goes into the JSON as it stands, valid or not: `NaN`, `1e999`, five thousand digits."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _mark(value: object) -> str:
+    match value:
+        case Decimal():
+            return f"{_MARK}{value}"
+        case Raw():
+            return _MARK + value.text
+        case _:
+            raise TypeError(f"no JSON for {value!r}")
+
+
+_encoder = json.JSONEncoder(default=_mark, separators=(",", ":"))
+
+
+def encode(value: object) -> bytes:
+    text = _encoder.encode(value)
+    if "\\udfff" in text:
+        text = _MARKED.sub(r"\1", text)
+    return text.encode("ascii")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
+
+
+def decode(body: bytes) -> Any:
+    """The value of a JSON text. Raises `ValueError` for everything else, however deep or long."""
+    try:
+        return _decoder.decode(body.decode("utf-8-sig"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None

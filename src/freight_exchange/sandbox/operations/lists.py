@@ -1,0 +1,32 @@
+"""The lists of reference without pages: carriers and currencies (service document, 4.11 and 4.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from freight_exchange.sandbox.paging import missing
+from freight_exchange.sandbox.shapes import Json
+from freight_exchange.sandbox.visit import Answer, Visit
+
+__all__ = ["carriers", "currencies"]
+
+_T = TypeVar("_T")
+
+
+def carriers(visit: Visit) -> Answer:
+    return _listing(visit, "carriers", visit.books.carriers, visit.renderer.carrier)
+
+
+def currencies(visit: Visit) -> Answer:
+    return _listing(visit, "currencies", visit.books.currencies, visit.renderer.currency)
+
+
+def _listing(visit: Visit, key: str, table: Mapping[int, _T], render: Callable[[_T], Json]) -> Answer:
+    rows = list(table.values())
+    if "index" in visit.fields:
+        found = table.get(visit.fields.identifier("index"))
+        rows = [found] if found is not None else []
+        if not rows:
+            missing(visit.profile)
+    return Answer(visit.renderer.collection(key, [render(row) for row in rows]))

@@ -1,0 +1,104 @@
+"""The shipper's side: its requests with their offers, and answering one (service document, 4.6 to 4.8)."""
+
+from __future__ import annotations
+
+from freight_exchange.sandbox.paging import missing, page
+from freight_exchange.sandbox.shapes import Json
+from freight_exchange.sandbox.state import Account, Offer, Request
+from freight_exchange.sandbox.validation import Refusal
+from freight_exchange.sandbox.visit import Answer, Visit
+
+__all__ = ["listing", "respond", "search"]
+
+_TYPES = frozenset({"all", "offers", "sel", "nsel"})
+
+
+def listing(visit: Visit) -> Answer:
+    """GET quote/offer."""
+    return _listing(visit, "all")
+
+
+def search(visit: Visit) -> Answer:
+    """POST quote/getoffers."""
+    return _listing(visit, visit.fields.optional_word("type", _TYPES, "all"))
+
+
+def _listing(visit: Visit, kind: str) -> Answer:
+    visit.side("shipper")
+    books, fields, profile = visit.books, visit.fields, visit.profile
+    owned = [request for request in books.owned(visit.account, visit.seen_at) if _covers(visit, request, kind)]
+    if "index" in fields:
+        index = fields.identifier("index")
+        found = [request for request in owned if request.index == index]
+        if not found:
+            missing(profile)
+        return Answer(visit.renderer.collection("offers", [_record(visit, request) for request in found]))
+    owned = books.sorter.requests(profile.order, owned)
+    shown = page(owned, fields, profile, profile.default_rows)
+    return Answer(visit.renderer.collection("offers", [_record(visit, request) for request in shown]))
+
+
+def _covers(visit: Visit, request: Request, kind: str) -> bool:
+    match kind:
+        case "offers":
+            return bool(visit.books.offers_on(request.index, visit.seen_at))
+        case "sel":
+            return request.state == "selected"
+        case "nsel":
+            return request.state != "selected"
+        case _:
+            return True
+
+
+def _record(visit: Visit, request: Request) -> Json:
+    offers = visit.books.offers_on(request.index, visit.seen_at)
+    if request.selected is not None and visit.profile.selected_offer_shape == "entry":
+        offers = [offer for offer in offers if offer.index == request.selected]
+    return visit.renderer.listing(request, offers, _forwarder(visit, request), "listing")
+
+
+def _forwarder(visit: Visit, request: Request) -> Account | None:
+    """The one whose offer is selected: nobody else's name ever reaches the shipper."""
+    selected = visit.books.offers.get(request.selected) if request.selected is not None else None
+    return visit.books.accounts[selected.account] if selected is not None else None
+
+
+def respond(visit: Visit) -> Answer:
+    """POST quote/approveoffer and POST quote/offer."""
+    visit.side("shipper")
+    index = visit.fields.identifier("offerIndex")
+    approved = visit.fields.integer("approved", least=0, most=1)
+    offer = visit.books.offers.get(index)
+    request = visit.books.requests.get(offer.request) if offer is not None else None
+    if offer is None or request is None or request.owner != visit.account.index or offer.status == "removed":
+        raise Refusal(visit.profile.unknown_id_status, "There is no such offer.", "offerIndex")
+    if request.state == "withdrawn":
+        raise Refusal(400, "The rate request is withdrawn.", "offerIndex")
+    request, offer = _approve(visit, request, offer) if approved else _decline(visit, request, offer)
+    shown = [offer] if offer.status != "removed" else []
+    record = visit.renderer.listing(request, shown, _forwarder(visit, request) if approved else None, "approval")
+    return visit.written(visit.renderer.collection("offers", [record]))
+
+
+def _approve(visit: Visit, request: Request, offer: Offer) -> tuple[Request, Offer]:
+    habit = visit.profile.second_approval
+    if request.selected is not None:
+        if habit == "repeated" and request.selected == offer.index:
+            return request, offer
+        previous = visit.books.offers.get(request.selected)
+        if habit != "switched" or previous is None or previous.index == offer.index:
+            raise Refusal(400, "An offer has already been selected.", "offerIndex")
+        visit.books.set_offer(previous, "pending", visit.now)
+    elif offer.status != "pending":
+        raise Refusal(400, "The offer is no longer pending.", "offerIndex")
+    return visit.books.select(request, offer, visit.now, visit.call)
+
+
+def _decline(visit: Visit, request: Request, offer: Offer) -> tuple[Request, Offer]:
+    """What declining does is not shown: the profile decides."""
+    if offer.status != "pending":
+        raise Refusal(400, "The offer is no longer pending.", "offerIndex")
+    outcome = visit.profile.decline_outcome
+    if outcome == "unchanged":
+        return request, offer
+    return request, visit.books.set_offer(offer, outcome, visit.now)

@@ -1,0 +1,204 @@
+"""The plain state of the exchange: records in the service's own words, tables that keep their versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Generic, Literal, TypeVar
+
+import attrs
+
+__all__ = [
+    "Account",
+    "Cargo",
+    "Carrier",
+    "Company",
+    "Currency",
+    "Number",
+    "Offer",
+    "Request",
+    "Role",
+    "Route",
+    "Table",
+    "Token",
+]
+
+Number = int | Decimal
+Role = Literal["shipper", "forwarder", "both"]
+_T = TypeVar("_T")
+
+
+@attrs.frozen(kw_only=True)
+class Company:
+    index: int
+    name: str
+    address1: str = "1 Harbour Road"
+    city: str = "Hong Kong"
+    state: str = ""
+    postal: str = "00852"
+    country: str = "Hong Kong"
+    phone: str = "+852 5550 0100"
+    fax: str = "+852 5550 0101"
+    otilicense: str = "012345F"
+
+
+@attrs.define(kw_only=True)
+class Account:
+    """A registered user. Only `lastlogin` ever changes."""
+
+    index: int
+    email: str
+    password: str = attrs.field(repr=False)
+    role: Role
+    firstname: str
+    middlename: str
+    lastname: str
+    title: str
+    image_url: str
+    company: Company
+    lastlogin: str = ""
+
+    @property
+    def name(self) -> str:
+        return " ".join(part for part in (self.firstname, self.middlename, self.lastname) if part)
+
+
+@attrs.frozen(kw_only=True)
+class Cargo:
+    """What a shipper publishes. `arrival` is the wire's text; sizes are meters, the weight is kilograms."""
+
+    commodityname: str = "Electronics"
+    requesttype: str = "Shipping"
+    origin: str = "Hong Kong"
+    destination: str = "Los Angeles"
+    arrival: str = "2030-01-15 09:30:00"
+    notes: str = ""
+    quantity: int = 10
+    packaging: str = "carton"
+    length: Number = Decimal("1.2")
+    width: Number = Decimal("0.8")
+    height: Number = Decimal("0.5")
+    weight: Number = 40
+    incoterm: str = "FOB"
+    hazardous: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """One version of a rate request. Times are seconds since the epoch."""
+
+    index: int
+    owner: int
+    refid: str
+    cargo: Cargo
+    created: float
+    updated: float
+    state: Literal["open", "selected", "withdrawn"] = "open"
+    selected: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Offer:
+    """One version of an offer. `status` is pending, selected or what the profile makes of a declined one."""
+
+    index: int
+    request: int
+    account: int
+    amount: Number
+    currency: int
+    rates: Mapping[str, Number]
+    terms: str | None
+    status: str
+    created: float
+
+
+@attrs.frozen(kw_only=True)
+class Route:
+    """One version of a route."""
+
+    index: int
+    origin: str
+    destination: str
+    cycutoff: str
+    cfscutoff: str
+    departure: str
+    arrival: str
+    carrier: int
+    vessel: str
+    voyageid: str
+    timezone: str
+
+
+@attrs.frozen
+class Carrier:
+    index: int
+    name: str
+
+
+@attrs.frozen
+class Currency:
+    index: int
+    name: str
+    code: str
+
+
+@attrs.frozen
+class Token:
+    value: str = attrs.field(repr=False)
+    account: int
+    issued: float
+    expires: float
+
+
+class Table(Generic[_T]):
+    """Records by index with all their versions, in the order of their last change."""
+
+    __slots__ = ("_last", "_ordered", "_versions")
+
+    def __init__(self) -> None:
+        self._versions: dict[int, list[tuple[float, _T]]] = {}
+        self._last = float("-inf")
+        self._ordered = True
+
+    def __len__(self) -> int:
+        return len(self._versions)
+
+    def put(self, index: int, time: float, record: _T) -> None:
+        """Adds a version, which is the current one from `time` on."""
+        versions = self._versions.pop(index, None) or []
+        versions.append((time, record))
+        self._versions[index] = versions
+        # A clock that steps back voids the shortcut of `recent`, not its answer.
+        self._ordered = self._ordered and time >= self._last
+        self._last = max(time, self._last)
+
+    def get(self, index: int) -> _T | None:
+        """The current version."""
+        versions = self._versions.get(index)
+        return versions[-1][1] if versions else None
+
+    def seen(self, index: int, at: float) -> _T | None:
+        """The version that was current at that time."""
+        for time, record in reversed(self._versions.get(index, ())):
+            if time <= at:
+                return record
+        return None
+
+    def recent(self, at: float, since: float = float("-inf")) -> Iterator[_T]:
+        """What was current at `at`, of the records changed since `since`, the last changed first."""
+        for versions in reversed(self._versions.values()):
+            if versions[-1][0] < since:
+                if self._ordered:
+                    return
+                continue
+            for time, record in reversed(versions):
+                if time <= at:
+                    yield record
+                    break
+
+    def versions(self, index: int) -> tuple[tuple[float, _T], ...]:
+        """Every version of a record with the time from which it was current."""
+        return tuple(self._versions.get(index, ()))
+
+    def indexes(self) -> tuple[int, ...]:
+        return tuple(sorted(self._versions))

@@ -1,0 +1,183 @@
+"""Reading a client's arguments and the environment: what is wrong is said at once, and names what to do. No I/O."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+import warnings
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar, get_args
+from urllib.parse import urlsplit
+
+from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.options import ADDRESSES
+from freight_exchange.transport.redaction import Secret
+
+__all__ = [
+    "EMAIL_VARIABLE",
+    "PASSWORD_VARIABLE",
+    "URL_VARIABLE",
+    "CredentialsProvider",
+    "addresses",
+    "base_url",
+    "choice",
+    "connections",
+    "credentials",
+    "verification",
+]
+
+URL_VARIABLE = "FREIGHT_EXCHANGE_URL"
+EMAIL_VARIABLE = "FREIGHT_EXCHANGE_EMAIL"
+PASSWORD_VARIABLE = "FREIGHT_EXCHANGE_PASSWORD"
+
+MOST_CONNECTIONS = 100
+"""The HTTP library's pool costs more for each call the more connections it has; beyond this it crawls."""
+
+CredentialsProvider = Callable[[], Awaitable[tuple[str, str]]]
+"""An async callable that gives the email and the password, from a secret manager say."""
+
+Word = TypeVar("Word")
+
+
+def base_url(given: str | None) -> str:
+    """The API root without a trailing slash."""
+    url = os.environ.get(URL_VARIABLE) if given is None else given
+    if not url:
+        raise ConfigurationError(f"give base_url, or set {URL_VARIABLE}: the API root, such as https://host/api")
+    if not isinstance(url, str):
+        raise ConfigurationError(f"base_url must be a string, not {type(url).__name__}")
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise ConfigurationError("base_url must be an http or https URL with a host, such as https://host/api")
+    if parts.username is not None or parts.password is not None:
+        raise ConfigurationError("base_url must not contain a user name or password: give email and password")
+    if parts.query or parts.fragment or "?" in url or "#" in url:
+        raise ConfigurationError("base_url must not contain a query or a fragment: only the API root")
+    if parts.scheme == "http" and not _is_loopback(parts.hostname):
+        raise ConfigurationError("base_url must use https: http would send the password and token in clear")
+    path = parts.path.rstrip("/")
+    if path.rsplit("/", 1)[-1] != "api":
+        warnings.warn(
+            f"base_url usually ends in /api, and {parts.scheme}://{parts.netloc}{path} does not",
+            UserWarning,
+            stacklevel=3,
+        )
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def credentials(
+    email: str | None, password: Secret | None, provider: CredentialsProvider | None
+) -> Callable[[], Awaitable[tuple[str, Secret]]]:
+    """An async callable that gives the email and the password to log in with."""
+    if provider is not None:
+        if email is not None or password is not None:
+            raise ConfigurationError("give either credentials, or email and password")
+        if not callable(provider):
+            raise ConfigurationError("credentials must be an async callable that returns (email, password)")
+        return _asking(provider)
+    if password is None and (found := os.environ.get(PASSWORD_VARIABLE)):
+        password = Secret(found)
+    found = None
+    email = email or os.environ.get(EMAIL_VARIABLE)
+    if not email:
+        raise ConfigurationError(f"give email, or set {EMAIL_VARIABLE}")
+    if password is None or not password.reveal():
+        raise ConfigurationError(f"give password, or set {PASSWORD_VARIABLE}")
+    return _always(email, password)
+
+
+def _always(email: str, password: Secret) -> Callable[[], Awaitable[tuple[str, Secret]]]:
+    async def give() -> tuple[str, Secret]:
+        return email, password
+
+    return give
+
+
+def _asking(provider: CredentialsProvider) -> Callable[[], Awaitable[tuple[str, Secret]]]:
+    async def give() -> tuple[str, Secret]:
+        given = await provider()
+        if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given):
+            return given[0], Secret(given[1])
+        # A traceback of what follows would show it.
+        del given
+        raise ConfigurationError("credentials must return a tuple of two strings: (email, password)")
+
+    return give
+
+
+def addresses(given: Mapping[str, str] | None) -> dict[str, str]:
+    """The address of each operation that has several: the one chosen, or the dedicated one."""
+    chosen = {operation: known[0] for operation, known in ADDRESSES.items()}
+    for operation, address in (given or {}).items():
+        known = ADDRESSES.get(operation)
+        if known is None:
+            raise ConfigurationError(f"addresses has no operation {operation!r}; it has {', '.join(ADDRESSES)}")
+        if address not in known:
+            raise ConfigurationError(f"addresses[{operation!r}] must be one of {', '.join(known)}, not {address!r}")
+        chosen[operation] = address
+    return chosen
+
+
+def choice(value: Word, allowed: object, name: str) -> Word:
+    """The value, if it is one of a `Literal`'s."""
+    words = get_args(allowed)
+    if value not in words:
+        raise ConfigurationError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
+    return value
+
+
+def connections(value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_CONNECTIONS:
+        raise ConfigurationError(f"max_connections must be an integer from 1 to {MOST_CONNECTIONS}, not {value!r}")
+    return value
+
+
+def verification(value: bool | ssl.SSLContext) -> bool | ssl.SSLContext:
+    if value is not True and not isinstance(value, ssl.SSLContext):
+        raise ConfigurationError(
+            "verify must be True or an ssl.SSLContext: for a private certificate authority, load it into a context"
+        )
+    return value
+
+
+def method(value: str) -> str:
+    """The HTTP method in upper case."""
+    if not isinstance(value, str) or not value.isalpha() or not value.isascii():
+        raise ValidationError(f"method must be an HTTP method such as POST, not {value!r}", field="method")
+    return value.upper()
+
+
+def path(value: str) -> str:
+    """The path relative to the API root, without its leading slash; it must not lead anywhere else."""
+    if not isinstance(value, str) or not value.strip("/"):
+        raise ValidationError("path must be a path relative to the API root, such as quote/offer", field="path")
+    relative = value[1:] if value.startswith("/") else value
+    segments = relative.split("/")
+    if (
+        relative.startswith("/")
+        or not relative.isascii()
+        or not relative.isprintable()
+        or any(character in relative for character in ":?#\\% ")
+        or any(segment in ("", ".", "..") for segment in segments[:-1])
+        or segments[-1] in (".", "..")
+    ):
+        raise ValidationError(
+            f"path must be a plain path relative to the API root, such as quote/offer, not {value!r};"
+            " parameters go in params",
+            field="path",
+        )
+    return relative

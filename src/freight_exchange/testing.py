@@ -1,0 +1,130 @@
+"""For the tests of those who use this package: a whole freight exchange in the test's own process.
+
+    from freight_exchange.testing import Sandbox
+
+    async def test_my_code():
+        sandbox = Sandbox()
+        sandbox.publish()
+        async with sandbox.client() as exchange:
+            assert len(await exchange.requests.search().collect()) == 1
+
+With pytest, `from freight_exchange.testing import sandbox` in a `conftest.py` gives every test the fixture `sandbox`.
+No sockets are opened, on asyncio and trio alike.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import anyio
+
+from freight_exchange._virtual_time import VirtualDeadlockError, VirtualTimeLoop, virtual_time_options
+from freight_exchange.client import FreightExchange
+from freight_exchange.sandbox import FAULTS, Account, Cargo, Cut, Exchange, Fault, Profile, Truth, WireFault
+from freight_exchange.sandbox.inprocess import transport
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import httpx
+
+__all__ = [
+    "FAULTS",
+    "Cargo",
+    "Cut",
+    "Fault",
+    "Profile",
+    "Sandbox",
+    "Truth",
+    "VirtualDeadlockError",
+    "VirtualTimeLoop",
+    "WireFault",
+    "virtual_time_options",
+]
+
+
+class Sandbox:
+    """A freight exchange in this process, with three accounts: a shipper, a forwarder and the forwarder's rival.
+
+    Args:
+        profile: The service's habits where its document leaves them open.
+        seed: What its tokens and random orders are drawn from.
+
+    Attributes:
+        exchange: The exchange itself, for what a client cannot do.
+        url: Its API root.
+    """
+
+    url = "http://127.0.0.1/api"
+
+    def __init__(self, profile: Profile | None = None, *, seed: int = 0) -> None:
+        self.exchange = Exchange(profile if profile is not None else Profile(), seed=seed)
+        self._began_wall = time.time()
+        self._began_loop: float | None = None
+
+    @property
+    def truth(self) -> Truth:
+        """What really happened: every call, publication, offer and change of state."""
+        return self.exchange.truth
+
+    @property
+    def shipper(self) -> Account:
+        return self.exchange.shipper
+
+    @property
+    def forwarder(self) -> Account:
+        return self.exchange.forwarder
+
+    @property
+    def rival(self) -> Account:
+        return self.exchange.rival
+
+    def now(self) -> float:
+        """Seconds since the epoch by the exchange's clock, which follows the event loop's: virtual time moves it."""
+        try:
+            loop = anyio.current_time()
+        except RuntimeError:
+            return self._began_wall
+        if self._began_loop is None:
+            self._began_loop = loop
+        return self._began_wall + loop - self._began_loop
+
+    def publish(self, cargo: Cargo | None = None) -> int:
+        """Publish a rate request as the shipper; its index."""
+        return self.exchange.publish(self.shipper, self.now(), cargo if cargo is not None else Cargo())
+
+    def strike(self, *faults: Fault) -> None:
+        """Have faults strike the calls that they match; `FAULTS[name](...)` gives those of a name."""
+        self.exchange.faults.add(*faults)
+
+    def transport(self, library: ModuleType | None = None) -> httpx.AsyncBaseTransport:
+        """A transport that carries requests to the exchange, for a client of httpx, or of httpx2 if that is given."""
+        return transport(self.exchange, library=library, clock=self.now)
+
+    def http_client(self) -> httpx.AsyncClient:
+        """An HTTP client to give to `FreightExchange(http_client=...)` with whatever other options a test needs."""
+        import httpx
+
+        return httpx.AsyncClient(transport=self.transport(), trust_env=False)
+
+    def client(self, account: Account | None = None) -> FreightExchange:
+        """A client of an account, the forwarder's unless told."""
+        holder = account if account is not None else self.forwarder
+        return FreightExchange(
+            self.url, email=holder.email, password=holder.password, http_client=self.http_client()
+        )
+
+
+try:
+    import pytest
+except ImportError:
+    pass
+else:
+
+    @pytest.fixture
+    def sandbox() -> Sandbox:
+        """A freight exchange of the test's own."""
+        return Sandbox()
+
+    __all__ += ["sandbox"]

@@ -1,0 +1,251 @@
+"""One call from start to end: deadline, attempts, decoding, and the error that says what became of it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import anyio
+import attrs
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+
+from freight_exchange.errors import (
+    DeadlineExceededError,
+    DecodeError,
+    FreightExchangeError,
+    OutcomeUnknownError,
+    TransportError,
+)
+from freight_exchange.hooks import Retry
+from freight_exchange.transport import clock
+from freight_exchange.transport.judge import error_of, login_error
+from freight_exchange.transport.message import Kind, Request
+from freight_exchange.transport.retry_after import retry_after
+from freight_exchange.transport.verdict import Again, Unknown, verdict
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import Reconciler
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.models.writes import Write
+    from freight_exchange.options import RetryPolicy, Timeouts
+    from freight_exchange.transport.budget import RetryBudget
+    from freight_exchange.transport.message import Next, Response
+    from freight_exchange.transport.redaction import Redactor
+
+__all__ = ["Caller", "Limits"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_logger = logging.getLogger("freight_exchange.transport")
+
+
+class Read(Protocol[T_co]):
+    """Turns a successful reply into a result, or raises `DecodeError`."""
+
+    def __call__(self, response: Response, /) -> T_co: ...
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """What bounds the calls of one view of a client."""
+
+    deadline: float
+    timeouts: Timeouts
+    retries: RetryPolicy
+
+
+class _AgainError(Exception):
+    """An attempt failed, and another follows after `delay` seconds."""
+
+    def __init__(self, delay: float) -> None:
+        super().__init__(delay)
+        self.delay = delay
+
+
+@attrs.frozen(eq=False)
+class Caller:
+    """Makes calls through a chain of middleware.
+
+    Everything that it raises on purpose is settled: it says whether the call may have taken effect, carries the
+    call's circumstances, and is not to be retried by anyone above.
+    """
+
+    send: Next
+    budget: RetryBudget
+    redactor: Redactor
+    hooks: Hooks
+    chance: Callable[[], float] = random.random
+
+    async def call(
+        self,
+        kind: Kind,
+        method: str,
+        path: str,
+        read: Read[T],
+        limits: Limits,
+        *,
+        content: bytes | None = None,
+        params: tuple[tuple[str, str], ...] = (),
+        write: Write | None = None,
+        exchange: Reconciler | None = None,
+    ) -> T:
+        """Send a request until it succeeds, its retries are over or its deadline has passed."""
+        started = anyio.current_time()
+        request = Request(
+            method=method,
+            path=path,
+            kind=kind,
+            timeouts=limits.timeouts,
+            content=content,
+            params=params,
+            replayable=kind is not Kind.WRITE or limits.retries.trust_refusals,
+            ends_at=started + limits.deadline,
+        )
+        course = _Course(self, request, read, limits, started, write, exchange)
+        with anyio.CancelScope(deadline=request.ends_at) as scope:
+            result: T = await course.run()
+            return result
+        if scope.cancelled_caught:
+            raise course.past_deadline()
+        raise AssertionError("a scope that nothing else cancels ends by its deadline only")
+
+
+class _Course:
+    """The course of one call: its attempts, and what has been learned of them."""
+
+    __slots__ = ("_attempts", "_caller", "_exchange", "_limits", "_read", "_request", "_spent", "_started", "_write")
+
+    def __init__(
+        self,
+        caller: Caller,
+        request: Request,
+        read: Read[Any],
+        limits: Limits,
+        started: float,
+        write: Write | None,
+        exchange: Reconciler | None,
+    ) -> None:
+        self._caller = caller
+        self._request = request
+        self._read = read
+        self._limits = limits
+        self._started = started
+        self._write = write
+        self._exchange = exchange
+        self._attempts = 0
+        self._spent = False
+
+    async def run(self) -> Any:
+        try:
+            return await self._attempt()
+        except _AgainError as again:
+            delay = again.delay
+        # Only now, since entering it costs more than all the rest of the policy, and most calls succeed at once.
+        await anyio.sleep(delay)
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(_AgainError), wait=_announced_delay, sleep=anyio.sleep, reraise=True
+        )
+        return await retrying(self._attempt)
+
+    async def _attempt(self) -> Any:
+        self._attempts += 1
+        request = self._request if self._attempts == 1 else attrs.evolve(self._request, attempt=self._attempts)
+        request.progress.reset()
+        response: Response | None = None
+        wait: float | None = None
+        try:
+            response = await self._caller.send(request)
+            wait = retry_after(response.header("retry-after"), wall=clock.wall_time())
+            judge = login_error if request.kind is Kind.LOGIN else error_of
+            error: FreightExchangeError | None = judge(response, self._caller.redactor, retry_after=wait)
+            if error is None:
+                result = self._read(response)
+                self._caller.budget.reward()
+                return result
+        except (TransportError, DecodeError) as failure:
+            if failure.settled:
+                raise
+            error = failure
+        raise await self._consequence(error, response, wait)
+
+    async def _consequence(
+        self, error: FreightExchangeError, response: Response | None, wait: float | None
+    ) -> FreightExchangeError | _AgainError:
+        """What to raise after an attempt failed: the call's end, or its continuation."""
+        self._describe(error, response)
+        decision = verdict(
+            error,
+            self._request.kind,
+            self._limits.retries,
+            attempt=self._attempts,
+            spent=self._spent,
+            retry_after=wait,
+            patience=self._request.ends_at - anyio.current_time(),
+            chance=self._caller.chance,
+        )
+        if isinstance(decision, Unknown):
+            return self._unknown(f"{error.message}; whether it was carried out is not known", error)
+        self._request.progress.reset()
+        if isinstance(decision, Again) and self._caller.budget.spend(decision.cost):
+            self._spent = self._spent or decision.once
+            _logger.info("%s; trying again in %.2f s", error, decision.delay)
+            if self._caller.hooks:
+                await self._caller.hooks.emit(
+                    Retry(
+                        method=self._request.method,
+                        path=self._request.path,
+                        number=self._attempts,
+                        delay=decision.delay,
+                        error=error,
+                    )
+                )
+            return _AgainError(decision.delay)
+        error.settled = True
+        return error
+
+    def past_deadline(self) -> FreightExchangeError:
+        """The error for a call whose deadline has passed."""
+        message = f"the deadline of {self._limits.deadline:g} s has passed"
+        if self._request.kind is Kind.WRITE and self._request.progress.may_have_begun:
+            return self._unknown(f"{message} after the request began to leave; whether it was carried out is not known")
+        error = DeadlineExceededError(f"{message}; nothing took effect")
+        self._describe(error, None)
+        error.settled = True
+        return error
+
+    def _unknown(self, message: str, cause: FreightExchangeError | None = None) -> OutcomeUnknownError:
+        error = OutcomeUnknownError(
+            message,
+            write=self._write,
+            exchange=self._exchange,
+            status=cause.status if cause is not None else None,
+            body=cause.body if cause is not None else None,
+        )
+        self._describe(error, None)
+        error.settled = True
+        return error
+
+    def _describe(self, error: FreightExchangeError, response: Response | None) -> None:
+        error.method = self._request.method
+        if isinstance(error, DecodeError):
+            error.request_path = self._request.path
+            error.raw = self._caller.redactor.value(error.raw)
+        else:
+            error.path = self._request.path
+        error.attempts = self._attempts
+        error.elapsed = anyio.current_time() - self._started
+        if response is not None:
+            error.status = response.status
+            # A login's reply holds a token that is not known yet, and so could not be masked.
+            if error.body is None and self._request.kind is not Kind.LOGIN:
+                error.body = self._caller.redactor.text(response.content[:4000].decode("utf-8", "replace"))
+
+
+def _announced_delay(state: RetryCallState) -> float:
+    failure = state.outcome.exception() if state.outcome is not None else None
+    if not isinstance(failure, _AgainError):
+        raise AssertionError("only an announced failure is retried")
+    return failure.delay

@@ -1,0 +1,146 @@
+"""What an entered client holds: its loop, its jobs, its HTTP clients, and the way of a call through all of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import attrs
+
+from freight_exchange.errors import ConfigurationError, DeadlineExceededError
+from freight_exchange.transport import http
+from freight_exchange.transport.budget import RetryBudget
+from freight_exchange.transport.caller import Caller
+from freight_exchange.transport.chain import chain, once_for_writes
+from freight_exchange.transport.limiter import Limiter
+from freight_exchange.transport.renewal import Credentials, Renewal
+from freight_exchange.transport.tasks import Jobs
+
+if TYPE_CHECKING:
+    import ssl
+
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.transport.message import Middleware
+    from freight_exchange.transport.redaction import Redactor, Secret
+    from freight_exchange.transport.session import Grant
+
+__all__ = ["Connection", "Engine", "LogIn", "Settings"]
+
+LogIn = Callable[[Caller, str, "Secret"], Awaitable["Grant"]]
+"""Logs in through a caller that attaches no token."""
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """What a connection is made from."""
+
+    base_url: str
+    credentials: Credentials = attrs.field(repr=False)
+    log_in: LogIn = attrs.field(repr=False)
+    redactor: Redactor = attrs.field(repr=False)
+    hooks: Hooks
+    retry_tokens: int
+    max_connections: int
+    middleware: tuple[Middleware, ...]
+    proxy: str | None = attrs.field(repr=False)
+    verify: bool | ssl.SSLContext
+    http_client: Any
+
+
+@attrs.frozen(eq=False)
+class Engine:
+    """The parts of an open connection that a call needs."""
+
+    jobs: Jobs
+    renewal: Renewal
+    caller: Caller
+
+    async def log_in(self, deadline: float) -> None:
+        """Have a token, by logging in if there is none."""
+        with anyio.move_on_after(deadline) as scope:
+            await self.renewal.session()
+        if scope.cancelled_caught:
+            raise DeadlineExceededError(f"the deadline of {deadline:g} s has passed before the login ended")
+
+
+_CLOSING = 5.0
+"""Seconds that closing is waited for; it takes milliseconds, and goes on without whoever waits."""
+
+
+class _State(enum.Enum):
+    NEW = "was not entered yet: use it within `async with FreightExchange(...) as exchange:`"
+    OPEN = "is open already"
+    CLOSED = "is closed: make a new one"
+
+
+class Connection:
+    """A client's connection to the service, shared by all of its views."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._state = _State.NEW
+        self._engine: Engine | None = None
+        self._own_clients: tuple[Any, ...] = ()
+
+    @property
+    def entered(self) -> bool:
+        return self._state is _State.OPEN
+
+    @property
+    def engine(self) -> Engine:
+        """The open engine; `ConfigurationError` if there is none, or it is another loop's."""
+        engine = self._engine
+        if engine is None:
+            raise ConfigurationError(f"this client {self._state.value}")
+        engine.jobs.check_loop()
+        return engine
+
+    def reset_login(self) -> None:
+        if self._engine is not None:
+            self._engine.renewal.reset()
+
+    async def open(self) -> None:
+        if self._state is not _State.NEW:
+            raise ConfigurationError(f"this client {self._state.value}")
+        settings = self._settings
+        jobs = Jobs()
+        if settings.http_client is None:
+            reads, writes = self._own_clients = http.own_clients(
+                base_url=settings.base_url,
+                max_connections=settings.max_connections,
+                proxy=settings.proxy,
+                verify=settings.verify,
+            )
+            network = http.Network(settings.base_url, reads, writes)
+            write_places: int | None = http.WRITE_CONNECTIONS
+        else:
+            client = settings.http_client
+            network = http.Network(settings.base_url, client, client, http.library_of(client))
+            write_places = None
+        limiter = Limiter(jobs, settings.hooks, reads=settings.max_connections, writes=write_places)
+        send = chain([limiter], network)
+        added = [once_for_writes(layer) for layer in settings.middleware]
+        budget = RetryBudget(settings.retry_tokens)
+        anonymous = Caller(chain(added, send), budget, settings.redactor, settings.hooks)
+
+        async def log_in(email: str, password: Secret) -> Grant:
+            return await settings.log_in(anonymous, email, password)
+
+        renewal = Renewal(jobs, settings.hooks, settings.credentials, log_in)
+        caller = Caller(chain([*added, renewal], send), budget, settings.redactor, settings.hooks)
+        self._engine = Engine(jobs, renewal, caller)
+        self._state = _State.OPEN
+
+    async def aclose(self) -> None:
+        """End what is under way and close the SDK's own HTTP clients. Once begun it goes on, whoever is cancelled."""
+        engine, self._engine, self._state = self._engine, None, _State.CLOSED
+        if engine is not None:
+            closing = engine.jobs.start_last(self._close)
+            with anyio.move_on_after(_CLOSING, shield=True):
+                await closing.wait()
+
+    async def _close(self) -> None:
+        for client in self._own_clients:
+            await client.aclose()

@@ -1,0 +1,215 @@
+"""One request over an HTTP library: the only place that imports one.
+
+The library is httpx for the SDK's own clients, and whichever the caller's client belongs to otherwise: httpx2 has the
+same names and unrelated classes, so that exceptions, requests and URLs are always taken from the client's own module.
+"""
+
+from __future__ import annotations
+
+import ssl
+import sys
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import httpx
+
+from freight_exchange.errors import ConfigurationError, DecodeError, FreightExchangeError, TransportError
+from freight_exchange.transport.inflate import Body
+from freight_exchange.transport.message import AbandonedError, Kind, Response
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from freight_exchange.transport.message import Request
+
+__all__ = ["WRITE_CONNECTIONS", "HttpClient", "Network", "library_of", "own_clients"]
+
+WRITE_CONNECTIONS = 4
+"""Connections for writes in the SDK's own client: beside those for reads, and none is kept alive."""
+
+HttpClient = httpx.AsyncClient | Any
+"""An `httpx.AsyncClient` or an `httpx2.AsyncClient`; the latter need not be installed, so a type checker sees `Any`."""
+
+_USER_AGENT = b"freight-exchange-python"
+_MOST_URLS = 256
+
+
+def library_of(client: object) -> ModuleType:
+    """The HTTP library that a caller's client belongs to; `ConfigurationError` if it is neither of the two."""
+    for name in ("httpx", "httpx2"):
+        library = sys.modules.get(name)
+        if library is not None and isinstance(client, library.AsyncClient):
+            return library
+    raise ConfigurationError(
+        f"http_client must be an httpx.AsyncClient or an httpx2.AsyncClient, not {type(client).__name__}"
+    )
+
+
+def own_clients(
+    *, base_url: str, max_connections: int, proxy: str | None, verify: bool | ssl.SSLContext
+) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+    """The SDK's own clients, for reads and for writes.
+
+    A kept connection that the server closes just as a write is sent makes that write ambiguous: writes have a pool
+    of their own that keeps none. Neither client reads the environment, follows a redirect or keeps a cookie.
+    """
+    if verify is True and base_url.startswith("http://") and proxy is None:
+        # Loading the certificates takes longer than many a script runs, and a plain URL never needs them.
+        verify = False
+    context = httpx.create_ssl_context(verify=verify, trust_env=False)
+
+    def client(connections: int, kept: int) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            verify=context,
+            proxy=proxy,
+            trust_env=False,
+            follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            limits=httpx.Limits(max_connections=connections, max_keepalive_connections=kept),
+        )
+
+    return client(max_connections, max_connections), client(WRITE_CONNECTIONS, 0)
+
+
+@attrs.define(eq=False)
+class Network:
+    """Sends a request through the library and reads the reply whole.
+
+    Raises `TransportError` for what the network does, `DecodeError` for a reply that cannot be unpacked; anything
+    else that comes out of it is a bug and stays one.
+    """
+
+    base_url: str
+    reads: Any = attrs.field(repr=False)
+    writes: Any = attrs.field(repr=False)
+    library: Any = attrs.field(default=httpx, repr=False)
+    _urls: dict[str, Any] = attrs.field(factory=dict, init=False, repr=False)
+    _base: Any = attrs.field(init=False, repr=False)
+    _failures: tuple[type[Exception], ...] = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._base = self.library.URL(self.base_url)
+        self._failures = (self.library.HTTPError, self.library.StreamError, self.library.InvalidURL, OSError)
+
+    async def __call__(self, request: Request) -> Response:
+        client = self.writes if request.kind is Kind.WRITE else self.reads
+        if client.is_closed:
+            raise ConfigurationError("the http_client is closed: the client that it was given to cannot send any more")
+        native = self._native(request)
+        failure: FreightExchangeError
+        try:
+            request.progress.hand_over()
+            reply = await client.send(native, auth=None, follow_redirects=False, stream=True)
+            try:
+                return await _read(reply)
+            finally:
+                await reply.aclose()
+        except AbandonedError:
+            failure = TransportError("given up before the request was sent", unsent=True)
+        except (DecodeError, TransportError) as error:
+            # Its frames hold pieces of the reply, and a login's reply holds the token.
+            failure = error.with_traceback(None)
+        except self._failures as error:
+            failure = self._translate(error, request)
+        # Raised here, out of the handlers: the library's exception carries the request's body and headers, and must
+        # not travel along as context.
+        raise failure
+
+    def _native(self, request: Request) -> Any:
+        timeouts = request.timeouts
+        extensions: dict[str, Any] = {
+            "timeout": {
+                "connect": timeouts.connect,
+                "read": timeouts.read,
+                "write": timeouts.write,
+                # The limiter lets no more callers through than there are connections; if a caller's own client has
+                # fewer, waiting for one is waiting like any other, until the deadline.
+                "pool": None,
+            }
+        }
+        if request.kind is Kind.WRITE:
+            progress = request.progress
+
+            async def trace(event: str, _: object) -> None:
+                progress.trace(event)
+
+            extensions["trace"] = trace
+        return self.library.Request(
+            request.method,
+            self._url(request),
+            headers=self._headers(request),
+            stream=self.library.ByteStream(request.content or b""),
+            extensions=extensions,
+        )
+
+    def _url(self, request: Request) -> Any:
+        url = self._urls.get(request.path)
+        if url is None:
+            url = self.library.URL(f"{self.base_url}/{request.path}")
+            if (url.scheme, url.netloc) != (self._base.scheme, self._base.netloc):
+                raise ConfigurationError(f"the path {request.path!r} leads away from {self.base_url}")
+            if len(self._urls) < _MOST_URLS:
+                self._urls[request.path] = url
+        return url.copy_merge_params(request.params) if request.params else url
+
+    def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
+        headers = [
+            (b"Host", self._base.netloc),
+            (b"Accept", b"application/json"),
+            (b"Accept-Encoding", b"gzip"),
+            (b"User-Agent", _USER_AGENT),
+        ]
+        if request.token is not None:
+            headers.append((b"Authorization", b"Bearer " + request.token.reveal().encode("ascii")))
+        if request.content is not None:
+            headers.append((b"Content-Type", b"application/json"))
+            headers.append((b"Content-Length", str(len(request.content)).encode("ascii")))
+        elif request.method in ("POST", "PUT", "PATCH"):
+            headers.append((b"Content-Length", b"0"))
+        if request.headers:
+            added = [(name.encode("ascii"), value.encode("latin-1")) for name, value in request.headers]
+            replaced = {name.lower() for name, _ in added}
+            headers = [pair for pair in headers if pair[0].lower() not in replaced] + added
+        return headers
+
+    def _translate(self, error: Exception, request: Request) -> TransportError:
+        library = self.library
+        if _certificate_invalid(error):
+            return TransportError(
+                "the server's certificate is not valid for this host", unsent=True, permanent=True
+            )
+        unsent = request.progress.surely_unsent
+        if isinstance(error, library.ConnectTimeout):
+            what = f"no connection within {request.timeouts.connect:g} s"
+        elif isinstance(error, library.ConnectError):
+            what = "no connection to the server"
+        elif isinstance(error, library.ReadTimeout):
+            what = f"nothing came from the server for {request.timeouts.read:g} s"
+        elif isinstance(error, library.WriteTimeout):
+            what = f"the server took nothing of the request for {request.timeouts.write:g} s"
+        elif isinstance(error, library.PoolTimeout):
+            what = "the http_client had no free connection"
+        elif isinstance(error, library.UnsupportedProtocol | library.LocalProtocolError | library.InvalidURL):
+            return TransportError(f"the request cannot be sent ({type(error).__name__})", permanent=True)
+        elif isinstance(error, library.ProxyError):
+            what = "the proxy did not connect"
+        else:
+            what = "the connection broke"
+        return TransportError(f"{what} ({type(error).__name__})", unsent=unsent)
+
+
+async def _read(reply: Any) -> Response:
+    body = Body(reply.headers.get("content-encoding"))
+    async for chunk in reply.stream:
+        body.feed(chunk)
+    return Response(status=reply.status_code, content=body.finish(), headers=reply.headers.raw)
+
+
+def _certificate_invalid(error: BaseException) -> bool:
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(seen):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

@@ -1,0 +1,55 @@
+"""Undoing a reply's compression in bounded memory."""
+
+from __future__ import annotations
+
+import zlib
+
+from freight_exchange.errors import DecodeError, TransportError
+
+__all__ = ["LARGEST", "Body"]
+
+LARGEST = 10_000_000
+"""Bytes: a longer body, once decoded, is refused."""
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+class Body:
+    """Collects a reply's raw chunks: as they are, or through one layer of gzip, never more than `LARGEST` bytes."""
+
+    __slots__ = ("_chunks", "_gzip", "_size")
+
+    def __init__(self, encoding: str | None) -> None:
+        layers = [layer for part in (encoding or "").split(",") if (layer := part.strip().lower()) != "identity"]
+        layers = [layer for layer in layers if layer]
+        if layers not in ([], ["gzip"], ["x-gzip"]):
+            raise DecodeError(f"the reply is encoded as {', '.join(layers)[:80]}; only one layer of gzip is read")
+        self._gzip = zlib.decompressobj(_GZIP) if layers else None
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> None:
+        if self._gzip is None:
+            self._keep(chunk)
+            return
+        try:
+            # One byte more than is left room for: it is what tells a bomb from a body that just fits.
+            self._keep(self._gzip.decompress(chunk, LARGEST + 1 - self._size))
+        except zlib.error:
+            failure = DecodeError("the reply says that it is gzip, and is not")
+        else:
+            return
+        raise failure
+
+    def _keep(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > LARGEST:
+            self._chunks.clear()
+            raise DecodeError(f"the reply is larger than {LARGEST:,} bytes")
+        self._chunks.append(data)
+
+    def finish(self) -> bytes:
+        """The whole body."""
+        if self._gzip is not None and not self._gzip.eof and self._size + len(self._gzip.unconsumed_tail):
+            raise TransportError("the reply ended in the middle of its gzip stream")
+        return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)

@@ -1,0 +1,96 @@
+"""What a reply means: nothing wrong, or which error. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from freight_exchange import wire
+from freight_exchange.errors import (
+    APIStatusError,
+    AuthenticationError,
+    BadRequestError,
+    DecodeError,
+    LoginRejectedError,
+    NotFoundError,
+    RateLimitedError,
+    ServerError,
+)
+
+if TYPE_CHECKING:
+    from freight_exchange.transport.message import Response
+    from freight_exchange.transport.redaction import Redactor
+
+__all__ = ["error_of", "login_error", "unauthorized"]
+
+# A reply that says `Unauthorized` is short; a listing in which a cargo bears that name is not looked through.
+_LONGEST_REFUSAL = 4096
+
+_REJECTED = frozenset({200, 400, 401, 403, 422})
+"""Statuses at which a login's reply can say that the credentials are wrong."""
+
+
+def unauthorized(response: Response) -> bool:
+    """Whether the service refuses the token: status 401, or a body with the key `Unauthorized` at 200 or any 4xx."""
+    status = response.status
+    if status == 401:
+        return True
+    if status != 200 and not 400 <= status < 500:
+        return False
+    content = response.content
+    if len(content) > _LONGEST_REFUSAL or b"nauthorized" not in content:
+        return False
+    return wire.unauthorized(_json(response))
+
+
+def error_of(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
+    """The error that the reply's status stands for, or `None` if the call succeeded."""
+    status = response.status
+    refused = unauthorized(response)
+    if 200 <= status < 300 and not refused:
+        return None
+    data = _json(response)
+    said = wire.sentence(data)
+    body = redactor.value(data) if data is not None else redactor.text(response.content[:4000].decode("utf-8", "replace"))
+    words = f": {redactor.text(said)}" if said else ""
+    if refused:
+        return AuthenticationError(f"the service does not accept the token{words}", status=status, body=body)
+    if status == 429:
+        return RateLimitedError(
+            f"the service asks for fewer calls{words}", retry_after=retry_after, status=status, body=body
+        )
+    if status in (400, 413, 422):
+        return BadRequestError(f"the service found the request wrong{words}", status=status, body=body)
+    if status == 404:
+        return NotFoundError(f"the service has nothing there{words}", status=status, body=body)
+    if status >= 500:
+        return ServerError(f"the service failed{words}", status=status, body=body)
+    if 300 <= status < 400:
+        return APIStatusError("the service redirects, which is never followed", status=status, body=body)
+    return APIStatusError(f"the service refused the call{words}", status=status, body=body)
+
+
+def login_error(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
+    """The same for a login: rejected only by an object without a token that says why, at a status that can mean it.
+
+    Nothing else may count as rejected, since that ends all logins: not a wrong address, a proxy's page or an outage.
+    """
+    if response.status in _REJECTED:
+        data = _json(response)
+        said = wire.rejection(data)
+        if said is not None:
+            return LoginRejectedError(
+                f"the service rejected the email or password: {redactor.text(said)}",
+                status=response.status,
+                body=redactor.value(data),
+            )
+        if response.status == 401:
+            return AuthenticationError("the login was refused", status=401)
+    return error_of(response, redactor, retry_after=retry_after)
+
+
+def _json(response: Response) -> object:
+    """The body as JSON, or `None`."""
+    try:
+        return wire.parse(response.content, response.header("content-type"))
+    except DecodeError:
+        return None

@@ -1,0 +1,98 @@
+"""As many requests under way as there are connections, and each in a task that no caller can interrupt."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+
+from freight_exchange.errors import ConfigurationError, FreightExchangeError, TransportError
+from freight_exchange.hooks import Attempt
+from freight_exchange.transport.message import Kind
+from freight_exchange.transport.tasks import EndedError
+
+if TYPE_CHECKING:
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.transport.message import Next, Request, Response
+    from freight_exchange.transport.tasks import Jobs
+
+__all__ = ["Limiter"]
+
+_logger = logging.getLogger("freight_exchange.transport")
+
+
+class Limiter:
+    """Waits for a free place, sends in a job of the client, and frees the place when the sending has ended.
+
+    The HTTP library's pool loses a connection for good when a caller that waits for one is cancelled. Here nobody
+    waits inside the pool, and the caller leaves at once while the job ends in its own time.
+    """
+
+    def __init__(self, jobs: Jobs, hooks: Hooks, *, reads: int, writes: int | None) -> None:
+        """`writes` is `None` where both kinds share one pool."""
+        self._jobs = jobs
+        self._hooks = hooks
+        self._reads = anyio.Semaphore(reads, fast_acquire=True)
+        self._writes = self._reads if writes is None else anyio.Semaphore(writes, fast_acquire=True)
+
+    async def __call__(self, request: Request, call_next: Next) -> Response:
+        places = self._writes if request.kind is Kind.WRITE else self._reads
+        await places.acquire()
+        try:
+            job = self._jobs.start(lambda: self._send(request, call_next, places))
+        except ConfigurationError:
+            places.release()
+            raise
+        try:
+            return await job.wait()
+        except EndedError:
+            closed = TransportError(
+                "the client was closed while the call was under way",
+                permanent=True,
+                unsent=not request.progress.may_have_begun,
+            )
+        finally:
+            if not job.finished:
+                request.progress.abandon()
+                # A write that has begun is not cut off: that would turn one that happens into one that may.
+                whole = request.kind is Kind.WRITE and request.progress.may_have_begun
+                job.end(request.ends_at if whole else None)
+        raise closed
+
+    async def _send(self, request: Request, call_next: Next, places: anyio.Semaphore) -> Response:
+        started = anyio.current_time()
+        try:
+            response = await call_next(request)
+        except FreightExchangeError as error:
+            places.release()
+            await self._tell(request, started, None, error)
+            raise
+        except BaseException:
+            places.release()
+            raise
+        places.release()
+        await self._tell(request, started, response.status, None)
+        return response
+
+    async def _tell(
+        self, request: Request, started: float, status: int | None, error: FreightExchangeError | None
+    ) -> None:
+        abandoned = request.progress.abandoned
+        if not (self._hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
+            return
+        attempt = Attempt(
+            method=request.method,
+            path=request.path,
+            number=request.attempt,
+            status=status,
+            elapsed=anyio.current_time() - started,
+            error=error,
+            abandoned=abandoned,
+            may_have_taken_effect=request.kind is Kind.WRITE and request.progress.may_have_begun,
+        )
+        if abandoned and attempt.may_have_taken_effect:
+            _logger.warning("a write that nobody waits for any more ended: %s", attempt)
+        else:
+            _logger.debug("%s", attempt)
+        await self._hooks.emit(attempt)

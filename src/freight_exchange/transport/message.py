@@ -1,0 +1,148 @@
+"""What passes along the send path: the request, how far it got, and the reply."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from freight_exchange.options import Timeouts
+    from freight_exchange.transport.redaction import Secret
+
+__all__ = ["Kind", "Middleware", "Next", "Progress", "Request", "Response"]
+
+
+class Kind(enum.Enum):
+    """What repeating a request would do."""
+
+    READ = "read"
+    """Nothing: GET and the POST listings."""
+    LOGIN = "login"
+    """Another token: harmless, but each try counts against the account."""
+    WRITE = "write"
+    """A second publication, offer, answer or route: the one thing that must not happen."""
+
+
+class Progress:
+    """How far the current attempt of a request got: what decides whether a write may have happened.
+
+    A transport that traces proves where it stands. One that does not is taken to have sent everything the moment it
+    was handed the request.
+    """
+
+    __slots__ = ("_abandoned", "_connecting", "_handed", "_sending", "_unconnected")
+
+    def __init__(self) -> None:
+        self._abandoned = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing of the attempt counts any more: none was made yet, or its reply proves that it did nothing."""
+        self._handed = self._connecting = self._sending = self._unconnected = False
+
+    def hand_over(self) -> None:
+        self._handed = True
+
+    def trace(self, event: str) -> None:
+        """Take in one event of the transport's trace."""
+        if ".send_request" in event or ".send_connection_init" in event:
+            if self._abandoned and not self._sending:
+                raise AbandonedError
+            self._sending = True
+        elif event.endswith((".connect_tcp.failed", ".connect_unix_socket.failed", ".start_tls.failed")):
+            self._unconnected = True
+        elif event.endswith(".started"):
+            self._connecting = True
+
+    def abandon(self) -> None:
+        """Nobody waits any more: a transport that has not begun to send must not begin."""
+        self._abandoned = True
+
+    @property
+    def abandoned(self) -> bool:
+        return self._abandoned
+
+    @property
+    def may_have_begun(self) -> bool:
+        """Whether the service may have seen something of the request."""
+        return self._sending or (self._handed and not self._connecting and not self._unconnected)
+
+    @property
+    def surely_unsent(self) -> bool:
+        """Whether the trace proves that no connection came about, and so nothing was sent."""
+        return self._unconnected and not self._sending
+
+
+class AbandonedError(Exception):
+    """Raised inside the transport to stop it before the first byte of a request that nobody waits for."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Request:
+    """A request on its way, as middleware sees it. Its `repr` shows no body and no secret.
+
+    Attributes:
+        method: The HTTP method.
+        path: Relative to the API root, without a leading slash.
+        kind: What repeating it would do.
+        content: The JSON body, encoded, or `None`.
+        params: The query string's pairs.
+        headers: Headers beside those that the SDK sets itself.
+        attempt: Which attempt of its call this is, from 1.
+    """
+
+    method: str
+    path: str
+    kind: Kind
+    timeouts: Timeouts = attrs.field(repr=False)
+    content: bytes | None = attrs.field(default=None, repr=False)
+    params: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
+    attempt: int = 1
+    replayable: bool = attrs.field(default=True, repr=False)
+    token: Secret | None = attrs.field(default=None, repr=False)
+    progress: Progress = attrs.field(factory=Progress, repr=False)
+    ends_at: float = attrs.field(default=float("inf"), repr=False)
+
+    def with_header(self, name: str, value: str) -> Request:
+        """The same request with one more header."""
+        return attrs.evolve(self, headers=(*self.headers, (name, value)))
+
+    def with_token(self, token: Secret) -> Request:
+        return attrs.evolve(self, token=token)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Response:
+    """A reply, read whole and inflated.
+
+    Attributes:
+        status: The HTTP status.
+        content: The body's bytes; not shown by `repr`, since a login's reply is one too.
+        headers: Raw name and value pairs, as received.
+    """
+
+    status: int
+    content: bytes = attrs.field(repr=False)
+    headers: Sequence[tuple[bytes, bytes]] = attrs.field(default=(), repr=False)
+
+    def header(self, name: str) -> str | None:
+        """The value of a header, whatever its case, or `None`."""
+        wanted = name.lower().encode("ascii")
+        for key, value in self.headers:
+            if key.lower() == wanted:
+                return value.decode("latin-1")
+        return None
+
+
+Next = Callable[[Request], Awaitable[Response]]
+Middleware = Callable[[Request, Next], Awaitable[Response]]
+"""An async callable `(request, call_next) -> response`.
+
+It is called once for every attempt, before a token is attached, and must call `call_next` to have the request sent: at
+most once for a write (a second time is refused), as often as it likes for a read. Whatever it raises that is not an
+error of this package reaches the caller as it is.
+"""

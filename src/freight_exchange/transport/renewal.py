@@ -1,0 +1,148 @@
+"""One login for everybody: a token for each request, renewed by the clock and on refusal.
+
+The login runs in a job of the client. Whoever needs its outcome waits for the job and gets a copy of it, good or bad;
+whoever leaves meanwhile does not stop it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+from freight_exchange.errors import FreightExchangeError, LoginRejectedError, TransportError, twin
+from freight_exchange.hooks import Login
+from freight_exchange.transport import clock
+from freight_exchange.transport.judge import unauthorized
+from freight_exchange.transport.session import Grant, Session
+from freight_exchange.transport.tasks import EndedError
+
+if TYPE_CHECKING:
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.transport.message import Next, Request, Response
+    from freight_exchange.transport.redaction import Secret
+    from freight_exchange.transport.tasks import Job, Jobs
+
+__all__ = ["Credentials", "LoginCall", "Renewal"]
+
+_logger = logging.getLogger("freight_exchange.auth")
+
+Reason = Literal["first", "clock", "refused"]
+Credentials = Callable[[], Awaitable[tuple[str, "Secret"]]]
+"""Gives the email and the password to log in with now."""
+LoginCall = Callable[[str, "Secret"], Awaitable[Grant]]
+
+_BETWEEN_EARLY_RENEWALS = 5.0
+"""Seconds after an early renewal failed in which no other is tried while the old token still serves."""
+
+
+class Renewal:
+    """Attaches a token to every request; on refusal renews it once and replays the request once."""
+
+    def __init__(self, jobs: Jobs, hooks: Hooks, credentials: Credentials, login: LoginCall) -> None:
+        self._jobs = jobs
+        self._hooks = hooks
+        self._credentials = credentials
+        self._login = login
+        self._session: Session | None = None
+        self._generation = 0
+        self._job: Job[Session] | None = None
+        self._rejected: tuple[tuple[str, Secret], LoginRejectedError] | None = None
+        self._not_before = 0.0
+
+    async def __call__(self, request: Request, call_next: Next) -> Response:
+        session = await self.session()
+        response = await call_next(request.with_token(session.token))
+        if not (request.replayable and unauthorized(response)):
+            return response
+        renewed = await self._after_refusal(session)
+        if renewed is None:
+            return response
+        request.progress.reset()
+        return await call_next(request.with_token(renewed.token))
+
+    async def session(self) -> Session:
+        """A token that is good by the clock: the one at hand, or else a new one."""
+        session = self._session
+        if session is None:
+            return await self._renewed("first")
+        if session.ageing():
+            if session.expired():
+                return await self._renewed("clock")
+            if self._job is None and anyio.current_time() >= self._not_before:
+                self._start("clock")
+        return session
+
+    def reset(self) -> None:
+        """Forget that the credentials were rejected: the next call may log in with them again."""
+        self._rejected = None
+
+    async def _after_refusal(self, refused: Session) -> Session | None:
+        """A token to replay with, or `None` if a replay would be refused as well."""
+        current = self._session
+        if current is not None and current.generation > refused.generation:
+            return current
+        if self._job is None and refused.refused_again():
+            return None
+        return await self._renewed("refused")
+
+    async def _renewed(self, reason: Reason) -> Session:
+        job = self._job or self._start(reason)
+        try:
+            return await job.wait()
+        except EndedError:
+            failure: FreightExchangeError = TransportError(
+                "the client was closed during the login", permanent=True, unsent=True
+            )
+        except FreightExchangeError as error:
+            failure = twin(error)
+        raise failure
+
+    def _start(self, reason: Reason) -> Job[Session]:
+        job = self._jobs.start(lambda: self._renew(reason))
+        self._job = job
+        return job
+
+    async def _renew(self, reason: Reason) -> Session:
+        started = clock.now()
+        try:
+            session = await self._log_in(reason, started)
+        except FreightExchangeError as error:
+            self._not_before = anyio.current_time() + _BETWEEN_EARLY_RENEWALS
+            _logger.warning("login failed (%s): %s", reason, error)
+            await self._tell(0, reason, started, error)
+            raise
+        else:
+            _logger.debug("logged in (%s), token number %d", reason, session.generation)
+            await self._tell(session.generation, reason, started, None)
+            return session
+        finally:
+            self._job = None
+
+    async def _log_in(self, reason: Reason, started: clock.Instant) -> Session:
+        email, password = await self._credentials()
+        if self._rejected is not None:
+            credentials, rejection = self._rejected
+            if credentials == (email, password):
+                raise twin(rejection)
+        try:
+            grant = await self._login(email, password)
+        except LoginRejectedError as rejection:
+            self._rejected = ((email, password), rejection)
+            raise
+        self._rejected = None
+        self._generation += 1
+        self._session = Session.begin(
+            self._generation, grant, obtained=started, after_refusal=reason == "refused"
+        )
+        return self._session
+
+    async def _tell(
+        self, generation: int, reason: Reason, started: clock.Instant, error: FreightExchangeError | None
+    ) -> None:
+        if self._hooks:
+            await self._hooks.emit(
+                Login(generation=generation, reason=reason, elapsed=started.elapsed(), error=error)
+            )

@@ -1,0 +1,166 @@
+"""Work that outlives its caller, on asyncio and on trio.
+
+A caller may be cancelled at any moment, twice, natively or by a scope; a request in the middle of a connection must
+not be. So such work runs in a task of the loop itself, known to the client, which ends it when it is closed.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import anyio
+
+from freight_exchange.errors import ConfigurationError, FreightExchangeError
+
+__all__ = ["EndedError", "Job", "Jobs"]
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("freight_exchange.transport")
+
+
+class EndedError(Exception):
+    """The job was ended before it had a result."""
+
+
+class Job(Generic[T]):
+    """One piece of work in a task of its own."""
+
+    __slots__ = ("_awaited", "_done", "_error", "_finished", "_forget", "_scope", "_value", "_work")
+
+    def __init__(self, work: Callable[[], Awaitable[T]], forget: Callable[[Job[T]], None]) -> None:
+        self._work = work
+        self._forget = forget
+        self._scope = anyio.CancelScope()
+        self._finished = anyio.Event()
+        self._awaited = 0
+        self._done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+
+    async def run(self) -> None:
+        try:
+            with self._scope:
+                self._value = await self._work()
+                self._done = True
+        except Exception as error:  # noqa: BLE001 - carried to whoever waits, not judged here
+            self._error = error
+            if not self._awaited and not isinstance(error, FreightExchangeError):
+                _logger.exception("an error that nobody waits for")
+        finally:
+            self._forget(self)
+            self._finished.set()
+
+    def end(self, at: float | None = None) -> None:
+        """Cancel the work now, or when the loop's clock says `at`."""
+        if at is None:
+            self._scope.cancel()
+        else:
+            self._scope.deadline = at
+
+    @property
+    def finished(self) -> bool:
+        return self._finished.is_set()
+
+    async def ended(self) -> None:
+        """Wait until the work is over, however it ended."""
+        await self._finished.wait()
+
+    async def wait(self) -> T:
+        """The result, or the error that ended the work; `EndedError` if it was cancelled. Leaving is free."""
+        self._awaited += 1
+        try:
+            await self._finished.wait()
+        finally:
+            self._awaited -= 1
+        if self._error is not None:
+            raise self._error
+        if not self._done:
+            raise EndedError
+        return self._value  # type: ignore[return-value]  # done means that it was set, to None perhaps
+
+
+class _Loop(Protocol):
+    def is_current(self) -> bool: ...
+    def spawn(self, job: Job[Any]) -> None: ...
+
+
+class _Asyncio:
+    def __init__(self) -> None:
+        import asyncio
+
+        self._running = asyncio._get_running_loop
+        self._loop = asyncio.get_running_loop()
+        # The loop itself forgets a task that nothing refers to.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def is_current(self) -> bool:
+        return self._running() is self._loop
+
+    def spawn(self, job: Job[Any]) -> None:
+        self._tasks.add(task := self._loop.create_task(job.run()))
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Trio:
+    def __init__(self) -> None:
+        from trio import lowlevel
+
+        self._lowlevel = lowlevel
+        self._token = lowlevel.current_trio_token()
+
+    def is_current(self) -> bool:
+        return self._lowlevel.in_trio_run() and self._lowlevel.current_trio_token() is self._token
+
+    def spawn(self, job: Job[Any]) -> None:
+        self._lowlevel.spawn_system_task(job.run, context=contextvars.copy_context())
+
+
+def _current_loop() -> _Loop:
+    trio = sys.modules.get("trio")
+    return _Trio() if trio is not None and trio.lowlevel.in_trio_run() else _Asyncio()
+
+
+class Jobs:
+    """The jobs of one client, on the loop that it was entered on."""
+
+    def __init__(self) -> None:
+        self._loop = _current_loop()
+        self._running: set[Job[Any]] = set()
+        self._closed = False
+
+    def check_loop(self) -> None:
+        """`ConfigurationError` unless called on the loop that this was made on."""
+        if not self._loop.is_current():
+            raise ConfigurationError(
+                "this client was entered on another event loop: enter one client for each loop that uses it"
+            )
+
+    def start(self, work: Callable[[], Awaitable[T]]) -> Job[T]:
+        """Begin a piece of work in a task of its own."""
+        if self._closed:
+            raise ConfigurationError("this client is closed: make a new one")
+        job = Job(work, self._running.discard)
+        self._running.add(job)
+        self._loop.spawn(job)
+        return job
+
+    def start_last(self, work: Callable[[], Awaitable[None]]) -> Job[None]:
+        """End every job, wait until all have ended, and do the last piece of work; nothing starts any more."""
+        self._closed = True
+
+        async def finish() -> None:
+            running = list(self._running)
+            for job in running:
+                job.end()
+            for job in running:
+                await job.ended()
+            await work()
+
+        job = Job(finish, lambda _: None)
+        self._loop.spawn(job)
+        return job

@@ -1,0 +1,64 @@
+"""Wire JSON to models and back: pure functions, and the only place that knows a wire spelling."""
+
+from __future__ import annotations
+
+from freight_exchange.wire.decoding import (
+    BIDS,
+    CARRIERS,
+    CURRENCIES,
+    OFFERS,
+    REQUESTS,
+    ROUTES,
+    Kind,
+    Rows,
+    bid,
+    one,
+    rows,
+    written_route,
+)
+from freight_exchange.wire.encoding import (
+    Body,
+    CarrierField,
+    CurrencyField,
+    credentials,
+    list_parameters,
+    offer,
+    request_draft,
+    response,
+    route,
+    route_filters,
+)
+from freight_exchange.wire.json import dump, parse
+from freight_exchange.wire.login import Login, login, rejection, sentence, unauthorized
+
+__all__ = [
+    "BIDS",
+    "CARRIERS",
+    "CURRENCIES",
+    "OFFERS",
+    "REQUESTS",
+    "ROUTES",
+    "Body",
+    "CarrierField",
+    "CurrencyField",
+    "Kind",
+    "Login",
+    "Rows",
+    "bid",
+    "credentials",
+    "dump",
+    "list_parameters",
+    "login",
+    "offer",
+    "one",
+    "parse",
+    "rejection",
+    "request_draft",
+    "response",
+    "route",
+    "route_filters",
+    "rows",
+    "sentence",
+    "unauthorized",
+    "written_route",
+]

@@ -1,0 +1,172 @@
+"""Replies to values. Whatever a server writes, the outcome is a value or a `DecodeError`."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Generic, TypeVar, cast
+
+import attrs
+
+from freight_exchange.errors import DecodeError
+from freight_exchange.models import Bid, Carrier, Currency, Listing, RateRequest, Route
+from freight_exchange.wire import names, records
+from freight_exchange.wire.converter import NOT_PLAIN, Raw, Shape
+from freight_exchange.wire.readers import Unreadable, place
+from freight_exchange.wire.readers import kind as kind_of
+
+__all__ = [
+    "BIDS",
+    "CARRIERS",
+    "CURRENCIES",
+    "OFFERS",
+    "REQUESTS",
+    "ROUTES",
+    "Kind",
+    "Rows",
+    "bid",
+    "one",
+    "rows",
+    "written_route",
+]
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Kind(Generic[T]):
+    """A kind of record and the collection that replies carry it in."""
+
+    collection: str
+    model: type[T]
+    shape: Shape = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Rows(Generic[T]):
+    """The records of a reply, and an error for each that could not be read.
+
+    An error's `path` is where in the reply (`raterequests.3.weight`), its `raw` the record as it came.
+    """
+
+    records: tuple[T, ...]
+    broken: tuple[DecodeError, ...] = ()
+
+
+REQUESTS: Final = Kind(names.REQUESTS, RateRequest, records.REQUEST)
+OFFERS: Final = Kind(names.OFFERS, Listing, records.LISTING)
+BIDS: Final = Kind(names.BIDS, Bid, records.BID)
+ROUTES: Final = Kind(names.ROUTES, Route, records.ROUTE)
+_SUBMITTED: Final = Kind(names.BID, Bid, records.BID)
+CARRIERS: Final = Kind(names.CARRIERS, Carrier, records.CARRIER)
+CURRENCIES: Final = Kind(names.CURRENCIES, Currency, records.CURRENCY)
+
+
+def rows(data: object, kind: Kind[T]) -> Rows[T]:
+    """The records of a listing, in the order of their numbers; broken ones do not lose the others.
+
+    Raises:
+        DecodeError: The reply is no such listing. One with other keys and without the collection is not an
+            empty listing: taken for one, it would make a watcher deaf.
+    """
+    keys, raws = _collection(data, kind.collection)
+    if not raws:
+        return Rows(())
+    try:
+        # All records of a page have the same fields, as a rule: one look-up of the hook serves them all.
+        hook = kind.shape.hook(cast("Raw", raws[0])) if isinstance(raws[0], dict) else kind.shape.read
+        return Rows(tuple([hook(cast("Raw", raw)) for raw in raws]))
+    except NOT_PLAIN:
+        return _one_by_one(keys, raws, kind)
+
+
+def one(data: object, kind: Kind[T]) -> T:
+    """The one record that the reply to a write, or to a look-up by index, carries.
+
+    Raises:
+        DecodeError: There is none, more than one, or it cannot be read.
+    """
+    found = rows(data, kind)
+    if found.broken:
+        raise found.broken[0]
+    if len(found.records) != 1:
+        raise DecodeError(f"{len(found.records)} records where one is due", path=kind.collection)
+    return found.records[0]
+
+
+def bid(data: object) -> Bid:
+    """The bid that the reply to a submitted offer carries (service document, 4.10).
+
+    Raises:
+        DecodeError: There is none, or it cannot be read.
+    """
+    raw = data.get(names.BID) if isinstance(data, dict) else None
+    if isinstance(raw, list) or (isinstance(raw, dict) and not any(key in raw for key in names.INDEX)):
+        # A collection of one is how every other reply of the service looks.
+        return one({names.BID: raw}, _SUBMITTED)
+    try:
+        return cast("Bid", records.BID.read(raw))
+    except Unreadable as fault:
+        problem = _error(fault.under(names.BID), raw)
+    raise problem
+
+
+def written_route(data: object) -> Route | None:
+    """The route that the reply to a route's write shows, or `None`: what it looks like is not documented."""
+    if not isinstance(data, dict):
+        return None
+    held = data.get(names.ROUTES) or data.get(names.ROUTE) or data
+    candidates = [held] if isinstance(held, dict) and any(key in held for key in names.INDEX) else None
+    try:
+        return one({names.ROUTES: candidates or held}, ROUTES)
+    except DecodeError:
+        return None
+
+
+def _one_by_one(keys: list[str], raws: list[object], kind: Kind[T]) -> Rows[T]:
+    good: list[T] = []
+    broken: list[DecodeError] = []
+    for key, raw in zip(keys, raws, strict=True):
+        path = f"{kind.collection}.{key}"
+        try:
+            good.append(cast("T", kind.shape.read(raw)))
+        except Unreadable as fault:
+            broken.append(_error(fault.under(path), raw))
+    return Rows(tuple(good), tuple(broken))
+
+
+def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
+    if data is None or data in ({}, []):
+        return [], []
+    if not isinstance(data, dict) or name not in data:
+        found = f"an object without {name!r}" if isinstance(data, dict) else kind_of(data)
+        raise DecodeError(f"{found} where {name!r} is due", raw=without_secrets(data))
+    held = data[name]
+    if held is None:
+        return [], []
+    if isinstance(held, list):
+        return [str(place) for place in range(len(held))], held
+    if not isinstance(held, dict):
+        raise DecodeError(f"{kind_of(held)} where a collection is due", path=name, raw=held)
+    keys = list(held)
+    if keys != [str(place) for place in range(len(keys))]:
+        if keys and max(map(place, keys)) < 0:
+            raise DecodeError("an object that is no collection", path=name, raw=without_secrets(held))
+        keys.sort(key=place)
+    return keys, [held[key] for key in keys]
+
+
+def _error(fault: Unreadable, raw: object) -> DecodeError:
+    return DecodeError(fault.reason, path=fault.path, raw=without_secrets(raw))
+
+
+def without_secrets(raw: object) -> object:
+    """The value without what must not be kept: a login's reply may stand where another is due."""
+    if isinstance(raw, dict):
+        return {key: without_secrets(value) for key, value in raw.items() if not _is_secret(key)}
+    if isinstance(raw, list):
+        return [without_secrets(value) for value in raw]
+    return raw
+
+
+def _is_secret(key: str) -> bool:
+    folded = key.casefold()
+    return "token" in folded or "password" in folded

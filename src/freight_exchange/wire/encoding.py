@@ -1,0 +1,205 @@
+"""Drafts and parameters to what the service takes: exactly the documented names, types and formats."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from freight_exchange.errors import ValidationError
+from freight_exchange.models import Carrier, RateRequestDraft, Route, RouteDraft, SubmitOffer, validation
+from freight_exchange.models.enums import Word
+from freight_exchange.wire import names
+from freight_exchange.wire.json import dump
+
+__all__ = [
+    "Body",
+    "CarrierField",
+    "CurrencyField",
+    "credentials",
+    "list_parameters",
+    "offer",
+    "request_draft",
+    "response",
+    "route",
+    "route_filters",
+]
+
+Body = dict[str, object]
+CurrencyField = Literal["currencyIndex", "currencyId", "both"]
+CarrierField = Literal["carrier", "carrierId", "both"]
+
+
+def credentials(email: str, password: str) -> bytes:
+    """The body of a login (service document, 4.1).
+
+    Raises:
+        ValidationError: One of them cannot be sent; the error and its traceback hold neither.
+    """
+    try:
+        return dump({names.LOGIN_EMAIL: email, names.LOGIN_PASSWORD: password})
+    except ValidationError:
+        pass
+    del email, password
+    raise ValidationError("the email or the password holds what cannot be sent", field="credentials")
+
+
+def request_draft(draft: RateRequestDraft) -> Body:
+    """The body that publishes a rate request (service document, 4.3)."""
+    values = {key: getattr(draft, field) for field, key in names.REQUEST_DRAFT.items()}
+    return {key: _plain(value) for key, value in values.items() if value is not None}
+
+
+def offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIndex") -> Body:
+    """The body that submits an offer (service document, 4.10)."""
+    body: Body = {names.OFFER_REQUEST: write.request, names.OFFER_TOTAL: write.amount}
+    body |= dict.fromkeys(names.CURRENCY_FIELDS[currency_field], write.currency)
+    if write.rates is not None:
+        body[names.RATES] = dict(write.rates)
+    if write.terms is not None:
+        body[names.OFFER_TERMS] = write.terms
+    return body
+
+
+def response(offer_id: int, approved: bool) -> Body:
+    """The body that approves or declines an offer (service document, 4.8)."""
+    return {names.RESPONSE_OFFER: offer_id, names.RESPONSE_APPROVED: int(approved)}
+
+
+def route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") -> Body:
+    """The body that creates a route, or that updates it by putting the entire route (service document, 4.5).
+
+    A date that could not be read goes back as the text that came.
+
+    Raises:
+        ValidationError: The route lacks a date, has a zone that is not known, or an arrival with one.
+    """
+    body: Body = {names.ROUTE_INDEX: draft.index} if isinstance(draft, Route) else {}
+    body |= {key: getattr(draft, field) for field, key in names.ROUTE_TEXTS.items()}
+    zone = None if draft.timezone is None else validation.timezone(draft.timezone)
+    for field, (key, spellings) in names.ROUTE_TIMES.items():
+        moment: datetime | None = getattr(draft, field)
+        if moment is None:
+            body[key] = _kept(draft, field, spellings)
+        elif field == "arrival":
+            body[key] = _written(validation.naive(moment, field))
+        elif zone is not None:
+            body[key] = _written(validation.zoned(moment, zone, field))
+        else:
+            body[key] = _written(validation.naive(moment, field))
+    body |= dict.fromkeys(names.CARRIER_FIELDS[carrier_field], draft.carrier)
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def list_parameters(
+    *,
+    offset: int | None = None,
+    rows: int | None = None,
+    seconds: int | None = None,
+    index: int | None = None,
+    type: Word | None = None,
+) -> Body:
+    """The parameters of a listing (service document, 4): what is `None` is left to the service.
+
+    Args:
+        offset: The number of the page, from 0.
+        rows: Records a page; the service takes it only together with `offset`.
+        seconds: How long ago the records were updated at most.
+        index: The one record wanted.
+        type: A word of the listing's own filter.
+
+    Raises:
+        ValidationError: `offset` and `rows` are not given together.
+    """
+    if (offset is None) != (rows is None):
+        raise ValidationError("offset and rows must be given together", field="rows" if rows is None else "offset")
+    parameters: Body = {
+        names.INDEX_PARAMETER: index,
+        names.TYPE_PARAMETER: None if type is None else type.value,
+        names.OFFSET: offset,
+        names.ROWS: rows,
+        names.SECONDS: seconds,
+    }
+    return {key: value for key, value in parameters.items() if value is not None}
+
+
+def route_filters(
+    *,
+    origin: str | None = None,
+    destination: str | None = None,
+    carrier: int | Carrier | None = None,
+    vessel: str | None = None,
+    voyage_id: str | None = None,
+    timezone: str | None = None,
+    departure: datetime | None = None,
+    arrival: datetime | None = None,
+    cy_cutoff: datetime | None = None,
+    cfs_cutoff: datetime | None = None,
+    departs_from: datetime | None = None,
+    departs_until: datetime | None = None,
+    arrives_from: datetime | None = None,
+    arrives_until: datetime | None = None,
+    cy_from: datetime | None = None,
+    cy_until: datetime | None = None,
+    cfs_from: datetime | None = None,
+    cfs_until: datetime | None = None,
+) -> Body:
+    """The filters of GET route (service document, 4.5): times are naive, as the service compares them.
+
+    Raises:
+        ValidationError: A time has a zone, a text is empty, or the carrier is no index.
+    """
+    texts = {
+        "origin": origin,
+        "destination": destination,
+        "vessel": vessel,
+        "voyage_id": voyage_id,
+        "timezone": timezone,
+    }
+    times = {
+        "departure": departure,
+        "arrival": arrival,
+        "cy_cutoff": cy_cutoff,
+        "cfs_cutoff": cfs_cutoff,
+        "departs_from": departs_from,
+        "departs_until": departs_until,
+        "arrives_from": arrives_from,
+        "arrives_until": arrives_until,
+        "cy_from": cy_from,
+        "cy_until": cy_until,
+        "cfs_from": cfs_from,
+        "cfs_until": cfs_until,
+    }
+    filters: Body = {
+        names.ROUTE_FILTERS[name]: validation.text(value, name) for name, value in texts.items() if value is not None
+    }
+    if carrier is not None:
+        index = carrier.index if isinstance(carrier, Carrier) else carrier
+        filters[names.ROUTE_FILTERS["carrier"]] = validation.identifier(index, "carrier")
+    filters |= {
+        names.ROUTE_FILTERS[name]: _written(validation.naive(value, name))
+        for name, value in times.items()
+        if value is not None
+    }
+    return filters
+
+
+def _kept(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...]) -> str:
+    """The text of a date that could not be read: an update must not destroy what it could not read."""
+    extra = draft.extra if isinstance(draft, Route) else {}
+    kept = next((value for key in spellings if isinstance(value := extra.get(key), str)), None)
+    if kept is None:
+        raise ValidationError(f"{field} is missing, and an update must send the entire route", field=field)
+    return kept
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return _written(value)
+    if isinstance(value, Word):
+        return value.value
+    return int(value) if isinstance(value, bool) else value
+
+
+def _written(moment: datetime) -> str:
+    # `strftime` would write the year 999 with three digits.
+    return moment.replace(tzinfo=None, microsecond=0).isoformat(" ")

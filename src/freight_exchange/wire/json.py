@@ -1,0 +1,210 @@
+"""JSON as bytes, both ways: exact numbers, bounded memory, one error."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Clamped, Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded, Subnormal
+from json.encoder import encode_basestring
+from typing import Final, NoReturn
+
+from freight_exchange.errors import DecodeError, ValidationError
+
+__all__ = ["dump", "parse"]
+
+LARGEST_BODY: Final = 10_000_000
+DEEPEST: Final = 64
+LARGEST_EXPONENT: Final = 30
+MOST_DIGITS: Final = 60
+
+# A context with traps refuses what it cannot hold exactly, at the speed of `Decimal` itself: `1e999` never
+# becomes a number that takes a gigabyte to write out.
+EXACT: Final = Context(
+    prec=MOST_DIGITS,
+    Emax=LARGEST_EXPONENT,
+    Emin=-LARGEST_EXPONENT,
+    traps=[Clamped, Inexact, InvalidOperation, Overflow, Rounded, Subnormal],
+)
+
+_DIGITS_IN_A_ROW: Final = 1000
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
+# Python's own `idna` or `unicode_escape` are charsets to `bytes.decode`, and slow or wrong ones.
+_CHARSETS: Final = re.compile(
+    r"(us-)?ascii|iso-?8859-\d+|latin-?\d|windows-\d+|cp\d+|koi8-[a-z]|utf-(8|16|32)(le|be)?|gbk|gb2312|gb18030"
+    r"|big5(-?hkscs)?|shift_?jis|euc-(jp|kr|tw)|iso-2022-[a-z]+",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def parse(content: bytes, content_type: str | None = None) -> object:
+    """The value that a body of JSON holds: fractions as `Decimal` exactly as written, integers as `int`.
+
+    Text is UTF-8, with or without a byte-order mark, else in the charset that `content_type` names. Half
+    characters (lone surrogates) become U+FFFD.
+
+    Raises:
+        DecodeError: It is no JSON, or JSON beyond bounds: 10 MB, 64 levels, exponents of 30, integers of
+            thousands of digits, NaN and infinity.
+    """
+    value, problem = _parsed(content, content_type)
+    if problem is not None:
+        # A login's reply passes here: with it in a frame, a traceback that shows locals would show the token.
+        # Raised outside `except`, the error does not carry the parser's own, which holds the whole text.
+        del content, value
+        raise DecodeError(problem)
+    return value
+
+
+def dump(value: object) -> bytes:
+    """Strict, compact JSON in UTF-8; a `Decimal` is written digit by digit as it is.
+
+    Raises:
+        ValidationError: JSON has no such value: NaN, infinity, half a character, a key that is no text,
+            another type.
+    """
+    parts: list[str] = []
+    _write(value, parts, 0)
+    return "".join(parts).encode()
+
+
+def _parsed(content: bytes, content_type: str | None) -> tuple[object, str | None]:
+    if len(content) > LARGEST_BODY:
+        return None, "the body is larger than 10 MB"
+    text = _text(content, content_type)
+    if text is None:
+        return None, "the body is neither UTF-8 nor in the charset it declares"
+    if not text.strip():
+        return None, "the body is empty"
+    try:
+        value = (_CAUTIOUS if _long_digits(text) else _DECODER).decode(text)
+    except RecursionError:
+        return None, f"the body is nested deeper than {DEEPEST}"
+    except MemoryError:
+        return None, "the body does not fit in memory"
+    except ArithmeticError:
+        return None, "the body holds a number beyond any price or measure"
+    except ValueError:
+        return None, "the body is no JSON"
+    if _too_deep(value, text.count("{") + text.count("[")):
+        return None, f"the body is nested deeper than {DEEPEST}"
+    if "\\" in text and ("\\ud" in text or "\\uD" in text):
+        value = _whole_characters(value)
+    return value, None
+
+
+def _text(content: bytes, content_type: str | None) -> str | None:
+    content = content.removeprefix(_BYTE_ORDER_MARK)
+    declared = _CHARSET.search(content_type or "")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        pass
+    try:
+        if declared and _CHARSETS.fullmatch(declared[1]) and declared[1].lower() not in {"utf-8", "utf8"}:
+            text = content.decode(declared[1])
+        else:
+            text = content.decode("utf-8", "surrogatepass")
+    except (LookupError, ValueError):
+        return None
+    return _whole(text).removeprefix("\ufeff")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _bounded_integer(digits: str) -> int:
+    if len(digits) > _DIGITS_IN_A_ROW:
+        raise ValueError("an integer of thousands of digits")
+    return int(digits)
+
+
+_DECODER: Final = json.JSONDecoder(parse_float=EXACT.create_decimal, parse_constant=_refuse)
+_CAUTIOUS: Final = json.JSONDecoder(
+    parse_float=EXACT.create_decimal, parse_constant=_refuse, parse_int=_bounded_integer
+)
+
+
+def _long_digits(text: str) -> bool:
+    # A run of twice the length covers one whole block: far cheaper than a Python call for each integer.
+    step = _DIGITS_IN_A_ROW
+    return any(text[start : start + step].isdigit() for start in range(0, len(text), step))
+
+
+def _too_deep(value: object, openings: int) -> bool:
+    """Whether containers nest deeper than allowed; `openings` is at least how many containers there are.
+
+    Level by level, for as long as the containers not yet met could still reach the bound: a page of flat
+    records is decided at its records, without a look into them.
+    """
+    level = [value] if isinstance(value, (dict, list)) else []
+    for depth in range(1, DEEPEST + 1):
+        openings -= len(level)
+        if not level or depth + openings <= DEEPEST:
+            return False
+        level = [
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
+            if isinstance(item, (dict, list))
+        ]
+    return bool(level)
+
+
+def _whole_characters(value: object) -> object:
+    if isinstance(value, str):
+        return _whole(value)
+    if isinstance(value, dict):
+        return {_whole(key): _whole_characters(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole_characters(item) for item in value]
+    return value
+
+
+def _whole(text: str) -> str:
+    if text.isascii():
+        return text
+    # Halves that stand side by side are one character; what is left alone becomes U+FFFD.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _write(value: object, parts: list[str], depth: int) -> None:
+    if depth > DEEPEST:
+        raise ValidationError(f"a body may not be nested deeper than {DEEPEST}", field="body")
+    if isinstance(value, Mapping):
+        _write_all("{}", ((key, item) for key, item in value.items()), parts, depth)
+    elif isinstance(value, (list, tuple)):
+        _write_all("[]", ((None, item) for item in value), parts, depth)
+    else:
+        parts.append(_scalar(value))
+
+
+def _write_all(brackets: str, items: Iterable[tuple[object, object]], parts: list[str], depth: int) -> None:
+    separator = brackets[0]
+    for key, item in items:
+        parts.append(separator)
+        if brackets == "{}":
+            if not isinstance(key, str):
+                raise ValidationError("the keys of a JSON object must be text", field="body")
+            parts += (_scalar(key), ":")
+        _write(item, parts, depth + 1)
+        separator = ","
+    parts.append(brackets if separator == brackets[0] else brackets[1])
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, str):
+        text = str.__str__(value)
+        if not text.isascii() and text != _whole(text):
+            raise ValidationError("half a character (a lone surrogate) cannot be sent", field="body")
+        return encode_basestring(text)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and abs(value) < 10**MOST_DIGITS:
+        return int.__repr__(value)
+    number = Decimal(float.__repr__(value)) if isinstance(value, float) else value
+    if isinstance(number, Decimal) and number.is_finite() and abs(number.adjusted()) <= MOST_DIGITS:
+        return format(number, "f")
+    raise ValidationError(f"JSON cannot hold this {type(value).__name__}", field="body")

@@ -1,0 +1,129 @@
+"""What a login's reply says, and what a refusal says (service document, 4.1 and 7)."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+import attrs
+
+from freight_exchange.errors import DecodeError
+from freight_exchange.models import User
+from freight_exchange.wire import names, records
+from freight_exchange.wire.decoding import without_secrets
+from freight_exchange.wire.readers import Unreadable, number
+
+__all__ = ["Login", "login", "rejection", "sentence", "unauthorized"]
+
+# A duration of more than thirty years is a date in seconds since 1970.
+_EARLIEST_EPOCH: Final = 10**9
+_LONGEST_SENTENCE: Final = 300
+_DEEPEST_SENTENCE: Final = 4
+
+
+@attrs.frozen(kw_only=True)
+class Login:
+    """What a login brings.
+
+    Attributes:
+        user: The account.
+        token: The bearer token, opaque.
+        lifetime: Seconds that the token lasts from now, or `None` where the reply gives a date or nothing.
+        expires_at: The date it expires, in seconds since 1970, or `None`.
+    """
+
+    user: User
+    token: str = attrs.field(repr=False)
+    lifetime: float | None = None
+    expires_at: float | None = None
+
+
+def login(data: object) -> Login:
+    """The account and its token.
+
+    Raises:
+        DecodeError: The reply is neither; whether it is a refusal, `rejection` says.
+    """
+    result = _login(data)
+    if isinstance(result, Login):
+        return result
+    # With the reply in a frame, a traceback that shows locals would show the token.
+    del data
+    path, reason = result
+    raise DecodeError(reason, path=path)
+
+
+def rejection(data: object) -> str | None:
+    """What a reply says that rejects a login: an object without a token but with a message; else `None`."""
+    if not isinstance(data, dict) or _token(data) is not None:
+        return None
+    if names.MESSAGE in data or names.UNAUTHORIZED in data:
+        return sentence(data) or "the service gave no reason"
+    return None
+
+
+def unauthorized(data: object) -> bool:
+    """Whether a reply says that the token is missing, wrong or expired."""
+    return isinstance(data, dict) and names.UNAUTHORIZED in data
+
+
+def sentence(data: object) -> str | None:
+    """The best sentence for a person in the body of a refusal, or `None` where there is none."""
+    found = _sentence(data, 0)
+    if found is None or len(found) <= _LONGEST_SENTENCE:
+        return found
+    return f"{found[: _LONGEST_SENTENCE - 3]}..."
+
+
+def _login(data: object) -> Login | tuple[str, str]:
+    if not isinstance(data, dict):
+        return "$", "no login reply"
+    user = data.get(names.USER)
+    if not isinstance(user, dict):
+        return names.USER, "missing from the login reply"
+    token = _token(data)
+    if not isinstance(token, str):
+        return f"{names.USER}.{names.TOKEN}", "missing from the login reply"
+    if not token.isascii() or not token.isprintable() or " " in token:
+        return f"{names.USER}.{names.TOKEN}", "no token that a header can carry"
+    lifetime = _lifetime(user) if any(user.get(key) is not None for key in names.LIFETIME) else _lifetime(data)
+    try:
+        account = cast("User", records.USER.read(without_secrets(user)))
+    except Unreadable as fault:
+        return fault.under(names.USER).path, fault.reason
+    if lifetime is not None and lifetime > _EARLIEST_EPOCH:
+        return Login(user=account, token=token, expires_at=lifetime)
+    return Login(user=account, token=token, lifetime=lifetime)
+
+
+def _token(data: dict[str, object]) -> object:
+    """What stands where a token should, in the user or beside it; `None` where nothing does."""
+    user = data.get(names.USER)
+    inside = user.get(names.TOKEN) if isinstance(user, dict) else None
+    return inside or data.get(names.TOKEN) or None
+
+
+def _lifetime(holder: dict[str, object]) -> float | None:
+    for key in names.LIFETIME:
+        try:
+            seconds = number(holder.get(key))
+        except ValueError:
+            # A lifetime that cannot be read is an unknown one: the service's 401 will tell.
+            continue
+        if seconds is not None:
+            return max(0.0, float(seconds))
+    return None
+
+
+def _sentence(data: object, depth: int) -> str | None:
+    if isinstance(data, str):
+        return " ".join(data.split()) or None
+    if depth > _DEEPEST_SENTENCE:
+        return None
+    if isinstance(data, list):
+        return next((said for item in data if (said := _sentence(item, depth + 1))), None)
+    if isinstance(data, dict):
+        folded = {str(key).casefold(): value for key, value in data.items()}
+        usual = [folded.get(key.casefold()) for key in names.SENTENCES]
+        nested = [value for value in data.values() if isinstance(value, (dict, list))]
+        return next((said for item in (*usual, *nested) if (said := _sentence(item, depth + 1))), None)
+    return None

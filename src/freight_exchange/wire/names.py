@@ -1,0 +1,186 @@
+"""Every spelling of the wire, and nothing else: no other module knows one.
+
+A field that replies spell in several ways lists them all, the most usual first.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__: list[str] = []
+
+# Collections and envelopes of replies (service document, 4).
+REQUESTS: Final = "raterequests"
+OFFERS: Final = "offers"
+BIDS: Final = "bids"
+ROUTES: Final = "routes"
+CARRIERS: Final = "carriers"
+CURRENCIES: Final = "currencies"
+BID: Final = "bid"
+ROUTE: Final = "route"
+USER: Final = "user"
+
+# Fields of replies (service document, 2): requests spell the freight one way, listings and bids another.
+INDEX: Final = ("index",)
+REF_ID: Final = ("refId",)
+COMMODITY: Final = ("commodityname", "cargoname")
+TYPE: Final = ("requesttype",)
+STATUS: Final = ("status",)
+ORIGIN: Final = ("origin",)
+DESTINATION: Final = ("destination",)
+NEED_DATE: Final = ("needdate",)
+NOTES: Final = ("notes",)
+QUANTITY: Final = ("qty", "quantity")
+PACKAGING: Final = ("packaging", "packingtype")
+LENGTH: Final = ("length", "cargolength")
+WIDTH: Final = ("width", "cargowidth")
+HEIGHT: Final = ("height", "cargoheight")
+MEASURE_UNIT: Final = ("measureUnit",)
+WEIGHT: Final = ("weight",)
+MASS_UNIT: Final = ("massUnit",)
+INCOTERM: Final = ("incoterm",)
+HAZARDOUS: Final = ("hazardous",)
+
+OFFER: Final = "offer"
+CONTACT: Final = "loadingPOC"
+COMPANY: Final = "loadingCompany"
+PRICE: Final = ("price",)
+CURRENCY: Final = ("currencyIndex", "currencyId")
+
+OFFER_ID: Final = ("offerId", "offerIndex", "index")
+OFFER_AMOUNT: Final = ("offerAmount",)
+TERMS: Final = ("terms",)
+RATES: Final = "rates"
+
+CY_CUTOFF: Final = ("cycutoff",)
+CFS_CUTOFF: Final = ("cfscutoff",)
+DEPARTURE: Final = ("estDeparture", "departure")
+ARRIVAL: Final = ("estArrival", "arrival")
+CARRIER: Final = ("carrier", "carrierId")
+VESSEL: Final = ("vesselName", "vessel")
+VOYAGE_ID: Final = ("voyageId",)
+TIMEZONE: Final = ("timezone",)
+
+NAME: Final = ("name",)
+CODE: Final = ("code",)
+
+EMAIL: Final = ("email",)
+FIRST_NAME: Final = ("firstname",)
+MIDDLE_NAME: Final = ("middlename",)
+LAST_NAME: Final = ("lastname",)
+TITLE: Final = ("title",)
+ENABLED: Final = ("enabled",)
+LAST_LOGIN: Final = ("lastlogin",)
+IMAGE_URL: Final = ("imageUrl",)
+USER_COMPANY: Final = "company"
+TOKEN: Final = "access_token"  # the key's name, not a token
+LIFETIME: Final = ("expires_on", "expires_in")
+
+ADDRESS1: Final = ("address1",)
+CITY: Final = ("city",)
+STATE: Final = ("state",)
+POSTAL: Final = ("postal",)
+COUNTRY: Final = ("country",)
+PHONE: Final = ("phone",)
+FAX: Final = ("fax",)
+OTI_LICENSE: Final = ("otilicense",)
+
+# Refusals (service document, 7); what a 400 says is not documented, so the usual words are looked for.
+MESSAGE: Final = "message"
+UNAUTHORIZED: Final = "Unauthorized"
+SENTENCES: Final = (
+    MESSAGE,
+    UNAUTHORIZED,
+    "error_description",
+    "error",
+    "errors",
+    "detail",
+    "details",
+    "title",
+)
+
+# The body of a login (service document, 4.1).
+LOGIN_EMAIL: Final = "email"
+LOGIN_PASSWORD: Final = "password"  # the key's name, not a password
+
+# Parameters of listings (service document, 4).
+INDEX_PARAMETER: Final = "index"
+OFFSET: Final = "offset"
+ROWS: Final = "rowsperpage"
+SECONDS: Final = "secondsSinceUpdate"
+TYPE_PARAMETER: Final = "type"
+
+# Filters of GET route (service document, 4.5), by the argument of `routes.list`.
+ROUTE_FILTERS: Final = {
+    "origin": "origin",
+    "destination": "destination",
+    "carrier": "carrierId",
+    "vessel": "vessel",
+    "voyage_id": "voyageId",
+    "timezone": "timezone",
+    "departure": "departure",
+    "arrival": "arrival",
+    "cy_cutoff": "cycutoff",
+    "cfs_cutoff": "cfscutoff",
+    "departs_from": "departStart",
+    "departs_until": "departEnd",
+    "arrives_from": "arrivalStart",
+    "arrives_until": "arrivalEnd",
+    "cy_from": "cyStart",
+    "cy_until": "cyEnd",
+    "cfs_from": "cfsStart",
+    "cfs_until": "cfsEnd",
+}
+
+# The body of a login (service document, 4.1).
+CREDENTIALS_EMAIL: Final = "email"
+CREDENTIALS_PASSWORD: Final = "password"  # the key's name, not a password
+
+# Bodies of writes (service document, 4.3, 4.5, 4.8, 4.10), by the field of the draft.
+REQUEST_DRAFT: Final = {
+    "commodity": "commodityname",
+    "type": "requesttype",
+    "origin": "origin",
+    "destination": "destination",
+    "arrival": "arrival",
+    "packaging": "packaging",
+    "quantity": "quantity",
+    "length": "length",
+    "width": "width",
+    "height": "height",
+    "weight": "weight",
+    "incoterm": "incoterm",
+    "hazardous": "hazardous",
+    "notes": "notes",
+}
+OFFER_REQUEST: Final = "requestIndex"
+OFFER_TOTAL: Final = "offer"
+OFFER_TERMS: Final = "terms"
+# The document spells two fields in two ways each; the client's options choose.
+CURRENCY_FIELDS: Final = {
+    "currencyIndex": ("currencyIndex",),
+    "currencyId": ("currencyId",),
+    "both": ("currencyIndex", "currencyId"),
+}
+CARRIER_FIELDS: Final = {
+    "carrier": ("carrier",),
+    "carrierId": ("carrierId",),
+    "both": ("carrier", "carrierId"),
+}
+RESPONSE_OFFER: Final = "offerIndex"
+RESPONSE_APPROVED: Final = "approved"
+ROUTE_TEXTS: Final = {
+    "origin": "origin",
+    "destination": "destination",
+    "vessel": "vessel",
+    "voyage_id": "voyageId",
+    "timezone": "timezone",
+}
+# The key that is sent, and every spelling under which a reply's unreadable text may have been kept.
+ROUTE_TIMES: Final = {
+    "cy_cutoff": ("cycutoff", CY_CUTOFF),
+    "cfs_cutoff": ("cfscutoff", CFS_CUTOFF),
+    "departure": ("departure", DEPARTURE),
+    "arrival": ("arrival", ARRIVAL),
+}
+ROUTE_INDEX: Final = "index"

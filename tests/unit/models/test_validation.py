@@ -1,0 +1,158 @@
+"""The checks that the endpoints call on their arguments."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freight_exchange.errors import ValidationError
+from freight_exchange.models import BidsType, OffersType, SearchType, validation
+
+
+@pytest.mark.parametrize(
+    ("value", "exact"),
+    [
+        (Decimal("1840.50"), "1840.50"),
+        (1840, "1840"),
+        ("1840.50", "1840.50"),
+        (" 1840.5 ", "1840.5"),
+        (1840.1, "1840.1"),
+        (0.1, "0.1"),
+        ("1.5e3", "1.5E+3"),
+    ],
+)
+def test_amounts_are_read_exactly(value: object, exact: str) -> None:
+    assert str(validation.amount(value, "amount")) == exact
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        True,
+        False,
+        0,
+        -1,
+        "0",
+        "-0.01",
+        Decimal(0),
+        math.nan,
+        math.inf,
+        Decimal("NaN"),
+        Decimal("sNaN"),
+        Decimal("Infinity"),
+        "NaN",
+        "",
+        "1,840.50",
+        "1_000",
+        "٣",
+        "0x10",
+        "1e31",
+        "1e999999999",
+        "1e-31",
+        Decimal("1E+999999"),
+        10**5000,
+        "9" * 100,
+        None,
+        b"5",
+        [5],
+        5j,
+    ],
+    ids=lambda value: f"{type(value).__name__} {str(value)[:12] if not isinstance(value, int) else ''}",
+)
+def test_what_is_no_amount_is_refused(value: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        validation.amount(value, "amount")
+    assert caught.value.field == "amount"
+    assert len(str(caught.value)) < 200
+
+
+@given(st.decimals(min_value=Decimal("1e-20"), max_value=10**20, places=20))
+def test_amounts_keep_every_digit(value: Decimal) -> None:
+    assert validation.amount(value, "amount").as_tuple() == value.as_tuple()
+    assert validation.amount(str(value), "amount").as_tuple() == value.as_tuple()
+
+
+@given(st.floats(min_value=1e-20, max_value=1e20))
+def test_a_float_is_what_its_author_wrote(value: float) -> None:
+    assert validation.amount(value, "amount") == Decimal(repr(value))
+
+
+def test_rates_may_be_free_or_a_discount() -> None:
+    rates = validation.rates({"Ocean Freight": "1700", "Free": 0, "Discount": -10.5})
+    assert rates == {"Ocean Freight": Decimal(1700), "Free": Decimal(0), "Discount": Decimal("-10.5")}
+    assert validation.rates({}) == {}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"": 1},
+        {" ": 1},
+        {3: 1},
+        {"Fee": True},
+        {"Fee": math.nan},
+        {"Fee": "Infinity"},
+        {"Fee": "much"},
+        {"Fee": None},
+        {"\ud800": 1},
+        [("Fee", 1)],
+        "Fee",
+        None,
+    ],
+)
+def test_what_are_no_rates_is_refused(value: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        validation.rates(value)
+    assert caught.value.field == "rates"
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 1.0, "4", None, Decimal(4), 2**63])
+def test_what_is_no_index_is_refused(value: object) -> None:
+    for check in (validation.identifier, validation.count, validation.page_size):
+        with pytest.raises(ValidationError) as caught:
+            check(value, "request")
+        assert caught.value.field == "request"
+
+
+def test_an_index_is_a_positive_integer() -> None:
+    assert validation.identifier(4, "request") == 4
+    assert validation.page_size(100) == 100
+
+
+@pytest.mark.parametrize(
+    ("since", "seconds"),
+    [
+        (None, 432_000),
+        (timedelta(days=5), 432_000),
+        (timedelta(microseconds=1), 1),
+        (timedelta(seconds=1), 1),
+        (timedelta(seconds=1, microseconds=1), 2),
+    ],
+)
+def test_windows_are_rounded_up(since: timedelta | None, seconds: int) -> None:
+    assert validation.window(since) == seconds
+
+
+@pytest.mark.parametrize("since", [timedelta(0), timedelta(seconds=-1), timedelta(days=5, microseconds=1), 3600, "1h"])
+def test_windows_beyond_the_service_are_refused(since: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        validation.window(since)  # type: ignore[arg-type]  # that it is refused is the test
+    assert caught.value.field == "since"
+
+
+def test_one_of_takes_a_member_or_its_word() -> None:
+    assert validation.one_of(SearchType.ACCEPT, SearchType, "type") is SearchType.ACCEPT
+    assert validation.one_of("ACCEPT", SearchType, "type") is SearchType.ACCEPT
+    assert validation.one_of("sel", OffersType, "type") is OffersType.SELECTED
+
+
+@pytest.mark.parametrize("value", ["selected", "", None, 3, BidsType.SELECTED])
+def test_one_of_refuses_what_is_another_words(value: object) -> None:
+    with pytest.raises(ValidationError, match="'all', 'offers', 'sel', 'nsel'") as caught:
+        validation.one_of(value, OffersType, "type")
+    assert caught.value.field == "type"

@@ -1,0 +1,131 @@
+"""A place from which tests call the pure core as its users would, with the wire's words typed by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from freight_exchange.sandbox import Account, Call, Exchange, Profile, Reply
+
+__all__ = ["NOW", "OFFER", "PUBLISH", "ROUTE", "Desk", "Seen"]
+
+NOW = 1_900_000_000.0
+
+PUBLISH: Mapping[str, Any] = {
+    "commodityname": "Green tea",
+    "requesttype": "Air Freight",
+    "origin": "Shenzhen",
+    "destination": "Hamburg",
+    "arrival": "2030-03-15 09:30:00",
+    "packaging": "pallet",
+    "quantity": 4,
+    "length": 1.2,
+    "width": 1,
+    "height": 0.75,
+    "weight": 210.5,
+    "incoterm": "FOB",
+    "hazardous": 1,
+    "notes": "Keep dry.",
+}
+
+OFFER: Mapping[str, Any] = {
+    "requestIndex": 1,
+    "offer": 1840.5,
+    "currencyIndex": 1,
+    "rates": {"Ocean Freight": 1700, "Chassis Fee": 140.5},
+    "terms": "valid 14 days",
+}
+
+ROUTE: Mapping[str, Any] = {
+    "origin": "Ningbo",
+    "destination": "Felixstowe",
+    "cycutoff": "2030-04-02 17:00:00",
+    "cfscutoff": "2030-04-01 12:00:00",
+    "departure": "2030-04-04 06:00:00",
+    "arrival": "2030-05-06 14:00:00",
+    "carrier": 2,
+    "vessel": "Anchor Prudence",
+    "voyageId": "202W",
+    "timezone": "Asia/Shanghai",
+}
+
+
+class Seen(NamedTuple):
+    """A reply, and its JSON where it has one."""
+
+    reply: Reply
+    json: Any
+
+    @property
+    def status(self) -> int:
+        return self.reply.status
+
+
+class Desk:
+    """An exchange and a clock that moves only by hand."""
+
+    def __init__(self, profile: Profile | None = None) -> None:
+        self.exchange = Exchange(profile or Profile(), seed=7)
+        self.now = NOW
+        self.shipper = self.exchange.shipper
+        self.forwarder = self.exchange.forwarder
+        self.rival = self.exchange.rival
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        by: Account | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Seen:
+        """One call with a fresh token of that account; without an account, without a token."""
+        token = None if by is None else self.exchange.token(by, self.now)
+        sent = b"" if body is None else json.dumps(body).encode()
+        return self.send(method, path, sent, token=token, query=query)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        token: str | None = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str | None = "application/json",
+    ) -> Seen:
+        headers: dict[str, str] = {}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        if content_type is not None:
+            headers["content-type"] = content_type
+        reply = self.exchange.handle(Call(method, path, query or {}, headers, body), self.now)
+        try:
+            return Seen(reply, json.loads(reply.body))
+        except (ValueError, RecursionError):
+            return Seen(reply, None)
+
+    def login(self, name: str = "forwarder", password: str | None = None) -> Seen:
+        body = {"email": f"{name}@demo.example", "password": name if password is None else password}
+        return self.call("POST", "login", body)
+
+    def publish(self, count: int = 1) -> None:
+        for _ in range(count):
+            assert self.call("POST", "quote/submitrequest", PUBLISH, by=self.shipper).status // 100 == 2
+
+    def offer(self, by: Account | None = None, **changes: object) -> int:
+        """Submits an offer and gives its id."""
+        seen = self.call("POST", "quote/submitoffer", {**OFFER, **changes}, by=by or self.forwarder)
+        assert seen.status // 100 == 2, seen
+        return self.exchange.truth.offers[-1].offer.index
+
+    def respond(self, offer: int, approved: int = 1) -> Seen:
+        body = {"offerIndex": offer, "approved": approved}
+        return self.call("POST", "quote/approveoffer", body, by=self.shipper)
+
+    def indexes(self, seen: Seen, key: str = "raterequests") -> list[int]:
+        """The indexes of a collection, in the order of its keys."""
+        records = seen.json[key]
+        return [records[number]["index"] for number in sorted(records, key=int)]

@@ -1,0 +1,294 @@
+"""The fault script, and every fault of the catalogue: it fires, is on record, and shows what it says."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+
+import pytest
+from tests.unit.sandbox.desk import NOW, OFFER, Desk, Seen
+
+from freight_exchange.sandbox import FAULTS, Call, Cut, Fault, Fired, Profile, Reply, WireFault
+
+CASES = [(name, phase) for name, recipe in FAULTS.items() for phase in recipe.phases]
+
+
+def busy_desk() -> Desk:
+    desk = Desk(Profile(order="updated"))
+    for number in range(3):
+        desk.exchange.publish(desk.shipper, NOW - 10 + number)
+    return desk
+
+
+def submit(desk: Desk) -> Seen:
+    return desk.call("POST", "quote/submitoffer", OFFER, by=desk.forwarder)
+
+
+def search(desk: Desk) -> Seen:
+    return desk.call("POST", "quote/getrequests", {}, by=desk.forwarder)
+
+
+def struck(name: str, act: Callable[[Desk], Seen] = search) -> Reply:
+    desk = busy_desk()
+    desk.exchange.faults.add(*FAULTS[name]())
+    seen = act(desk)
+    assert [fired.name for fired in desk.exchange.faults.fired] == [name]
+    return seen.reply
+
+
+class TestScript:
+    def test_a_fault_picks_its_calls(self) -> None:
+        desk = busy_desk()
+        fault = Fault(
+            name="f",
+            method="POST",
+            path="quote/getrequests",
+            when=lambda call: call.body != b"{}",
+            skip=1,
+            times=2,
+            processed=False,
+            wire=WireFault(Cut.STALL),
+        )
+        desk.exchange.faults.add(fault)
+
+        def met(**body: object) -> bool:
+            return desk.call("POST", "quote/getrequests", body, by=desk.forwarder).reply.wire is not None
+
+        assert [met(), met(type="all"), met(), met(type="all"), met(type="all"), met(type="all")] == [
+            False,
+            False,
+            False,
+            True,
+            True,
+            False,
+        ]
+        assert desk.exchange.faults.fired == [Fired("f", 4, False), Fired("f", 5, False)]
+        assert desk.exchange.faults.waiting == ()
+
+    def test_the_first_that_is_due_strikes(self) -> None:
+        desk = busy_desk()
+        desk.exchange.faults.add(*FAULTS["stall"](skip=1), *FAULTS["drip"](times=None), *FAULTS["dns"]())
+        cuts = [search(desk).reply.wire for _ in range(3)]
+        assert [wire.cut for wire in cuts if wire is not None] == [Cut.DRIP, Cut.STALL, Cut.DRIP]
+        desk.exchange.faults.clear()
+        assert search(desk).reply.wire is None
+        assert len(desk.exchange.faults.fired) == 3
+
+    def test_peeking_counts_nothing(self) -> None:
+        desk = busy_desk()
+        call = Call("POST", "quote/getrequests")
+        desk.exchange.faults.add(*FAULTS["refused"](skip=1))
+        assert desk.exchange.faults.peek(call) is None
+        search(desk)
+        assert [desk.exchange.faults.peek(call) is not None for _ in range(3)] == [True] * 3
+        assert desk.exchange.faults.fired == []
+        wire = search(desk).reply.wire
+        assert wire is not None
+        assert wire.cut is Cut.REFUSED
+
+    def test_processed_on_record_means_took_effect(self) -> None:
+        desk = busy_desk()
+        desk.exchange.faults.add(*FAULTS["reset_after_processing"](times=2))
+        submit(desk)
+        desk.call("POST", "quote/submitoffer", {**OFFER, "offer": -1}, by=desk.forwarder)
+        assert [fired.processed for fired in desk.exchange.faults.fired] == [True, False]
+        assert len(desk.exchange.truth.offers) == 1
+
+    def test_a_fault_must_show(self) -> None:
+        with pytest.raises(ValueError, match="without a cut"):
+            Fault(name="silent", processed=False)
+
+    def test_a_phase_that_a_fault_cannot_have_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="refused cannot strike after"):
+            FAULTS["refused"](processed=True)
+
+
+@pytest.mark.parametrize(("name", "phase"), CASES)
+def test_every_fault_fires_in_each_of_its_phases(name: str, phase: bool) -> None:
+    desk = busy_desk()
+    recipe = FAULTS[name]
+    assert recipe.meaning
+    is_login = recipe.path == "login"
+    act: Callable[[Desk], Seen] = Desk.login if is_login else search if recipe.change is not None else submit
+    plain = act(busy_desk()).reply
+    desk.exchange.faults.add(*recipe(processed=phase))
+    seen = act(desk)
+    # A wave has taken the token out of force before the call that carries it is handled.
+    took_effect = phase and name != "unauthorized_wave"
+    assert desk.exchange.faults.fired == [Fired(name, 1, took_effect)]
+    record = desk.exchange.truth.calls[0]
+    assert (record.fault, record.processed) == (name, took_effect)
+    if act is submit:
+        assert len(desk.exchange.truth.offers) == took_effect
+    assert seen.reply != plain
+
+
+@pytest.mark.parametrize("cut", list(Cut))
+def test_every_cut_is_in_the_catalogue(cut: Cut) -> None:
+    recipe = FAULTS[cut.value]
+    assert recipe.cut is cut
+    if cut.early:
+        assert recipe.phases == (False,)
+    for fault in recipe(processed=recipe.phases[-1]):
+        assert fault.early == cut.early
+
+
+def test_early_cuts_leave_no_answer() -> None:
+    for cut in Cut:
+        reply = struck(cut.value, submit)
+        assert reply.wire is not None
+        if cut.early or cut is Cut.RESET_AFTER_SEND:
+            assert (reply.status, reply.body) == (0, b"")
+        else:
+            assert reply.status == 200
+
+
+def test_what_is_cut_short_has_something_to_cut_though_nothing_was_processed() -> None:
+    desk = busy_desk()
+    desk.exchange.faults.add(*FAULTS["truncated_length"](processed=False))
+    reply = submit(desk).reply
+    assert reply.status == 500
+    assert len(reply.body) > 100
+
+
+def test_bombs() -> None:
+    bomb = struck("gzip_bomb")
+    assert dict(bomb.headers)["content-encoding"] == "gzip"
+    assert len(bomb.body) < 60_000
+    inflated = gzip.decompress(bomb.body)
+    assert len(inflated) > 50_000_000
+    assert json.loads(inflated) == {}
+    twice = struck("gzip_bomb_twice")
+    assert dict(twice.headers)["content-encoding"] == "gzip, gzip"
+    assert len(twice.body) < 1000
+    assert gzip.decompress(twice.body) == bomb.body
+
+
+def test_encodings() -> None:
+    plain = search(busy_desk()).reply.body
+    assert gzip.decompress(struck("gzip").body) == plain
+    assert gzip.decompress(gzip.decompress(struck("double_gzip").body)) == plain
+    assert struck("false_gzip").body == plain
+    short = zlib.decompressobj(wbits=31)
+    short.decompress(struck("short_gzip").body)
+    assert not short.eof
+    assert dict(struck("wrong_charset").headers)["content-type"] == "application/json; charset=utf-16"
+
+
+def test_texts() -> None:
+    assert struck("deep_json").body.count(b"[") == 100_000
+    assert b'"index":' + b"7" * 5000 + b"," in struck("long_integer").body
+    assert b'"index":NaN,' in struck("nan").body
+    assert b'"index":1e999,' in struck("huge_exponent").body
+    assert struck("duplicate_keys").body.startswith(b'{"raterequests":{},"raterequests":{"0"')
+    assert b'"commodityname":"\\ud800Electronics"' in struck("lone_surrogate").body
+    assert b'"commodityname":"\xe9\xffElectronics"' in struck("invalid_utf8").body
+    assert struck("bom").body.startswith(b"\xef\xbb\xbf{")
+    assert struck("array_200").body == b"[1,2,3]"
+    assert struck("empty_200").body == b""
+    assert struck("html_200").body.startswith(b"<!DOCTYPE html>")
+    with pytest.raises(ValueError, match="line 1"):
+        json.loads(struck("half_json").body + b"!")
+
+
+def test_numbers_where_there_was_none() -> None:
+    desk = Desk()
+    desk.exchange.faults.add(*FAULTS["nan"]())
+    assert search(desk).reply.body == b'{"index":NaN}'
+
+
+def test_a_poison_record_leaves_the_others() -> None:
+    records = json.loads(struck("poison_record").body)["raterequests"].values()
+    assert [isinstance(record, str) for record in records].count(True) == 1
+    assert len(records) == 3
+
+
+def test_throttling() -> None:
+    def retry_after(name: str) -> str | None:
+        reply = struck(name)
+        assert reply.status == 429
+        return dict(reply.headers).get("retry-after")
+
+    assert retry_after("throttled") is None
+    assert retry_after("throttled_seconds") == "1"
+    assert retry_after("throttled_date") == "Sun, 17 Mar 2030 17:46:41 GMT"
+    assert retry_after("throttled_negative") == "-5"
+    assert retry_after("throttled_huge") == "1000000000000"
+    desk = busy_desk()
+    desk.exchange.faults.add(*FAULTS["unavailable_retry_after"](seconds=7))
+    reply = search(desk).reply
+    assert (reply.status, dict(reply.headers)["retry-after"]) == (503, "7")
+
+
+def test_storms_last_until_cleared() -> None:
+    for name, status in (("unavailable_storm", 503), ("unauthorized_forever", 401)):
+        desk = busy_desk()
+        desk.exchange.faults.add(*FAULTS[name]())
+        assert {search(desk).status for _ in range(20)} == {status}
+        desk.exchange.faults.clear()
+        assert search(desk).status == 200
+
+
+def test_a_commit_then_500_then_400() -> None:
+    desk = busy_desk()
+    desk.exchange.faults.add(*FAULTS["bad_request_after_commit"](path="quote/submitoffer", skip=1))
+    assert [submit(desk).status for _ in range(4)] == [200, 500, 400, 200]
+    assert len(desk.exchange.truth.offers) == 3
+    assert [(fired.call, fired.processed) for fired in desk.exchange.faults.fired] == [(2, True), (3, False)]
+
+
+def test_a_wave_takes_every_token_out_of_force() -> None:
+    desk = busy_desk()
+    tokens = [desk.login().json["user"]["access_token"] for _ in range(3)]
+    desk.exchange.faults.add(*FAULTS["unauthorized_wave"](path="carrier"))
+    assert [desk.send("GET", "carrier", token=token).status for token in tokens] == [401] * 3
+    assert desk.send("GET", "carrier", token=desk.login().json["user"]["access_token"]).status == 200
+
+
+def test_a_slow_reply_is_a_good_one() -> None:
+    desk = busy_desk()
+    desk.exchange.faults.add(*FAULTS["slow"](seconds=4))
+    plain = search(busy_desk()).reply
+    slow = search(desk).reply
+    assert (slow.body, slow.delay, plain.delay) == (plain.body, 4, 0)
+
+
+def test_logins() -> None:
+    def user(name: str) -> dict[str, object]:
+        user: dict[str, object] = json.loads(struck(name, Desk.login).body)["user"]
+        return user
+
+    for status in (200, 400, 401, 403, 422, 500):
+        reply = struck(f"login_message_{status}", Desk.login)
+        assert (reply.status, list(json.loads(reply.body))) == (status, ["message"])
+    assert struck("login_html", Desk.login).body.startswith(b"<!DOCTYPE")
+    assert dict(struck("login_redirect", Desk.login).headers)["location"].startswith("https://elsewhere.example/")
+    assert user("login_expires_zero")["expires_on"] == 0
+    assert user("login_expires_epoch")["expires_on"] == NOW + 3600
+    assert user("login_expires_string")["expires_on"] == "3600"
+    assert "expires_on" not in user("login_expires_missing")
+    assert "access_token" not in user("login_without_token")
+    hung = struck("login_hung", Desk.login).wire
+    assert hung is not None
+    assert hung.cut is Cut.STALL
+
+
+def test_rows_move_between_pages() -> None:
+    def pages(name: str) -> list[int]:
+        desk = Desk(Profile(order="updated"))
+        for number in range(6):
+            desk.exchange.publish(desk.shipper, NOW - 10 + number)
+        desk.exchange.faults.add(*FAULTS[name](skip=1))
+        found = []
+        for offset in range(3):
+            body = {"offset": offset, "rowsperpage": 2}
+            found += desk.indexes(desk.call("POST", "quote/getrequests", body, by=desk.forwarder))
+        return found
+
+    assert pages("rows_inserted") == [6, 5, 5, 4, 3, 2]
+    assert pages("rows_removed") == [6, 5, 3, 2, 1]
+    assert pages("rows_touched") == [6, 5, 5, 4, 3, 2]
+    assert pages("rows_reordered")[:2] == [6, 5]
+    assert pages("rows_reordered")[2:] != [4, 3, 2, 1]

@@ -1,0 +1,283 @@
+"""Every knob of the profile, at every value, changes a reply, and the reply is named here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import pytest
+from tests.unit.sandbox.desk import NOW, OFFER, PUBLISH, ROUTE, Desk, Seen
+
+from freight_exchange.sandbox import Profile
+
+Scene = Callable[[Desk], list[Seen]]
+
+
+def scene(*steps: Callable[[Desk], Seen | None]) -> Scene:
+    """A scene with steps in order; what they see is what is compared."""
+    return lambda desk: [seen for seen in [step(desk) for step in steps] if seen is not None]
+
+
+def does(action: Callable[[Desk], object]) -> Callable[[Desk], None]:
+    def step(desk: Desk) -> None:
+        action(desk)
+
+    return step
+
+
+def requests(count: int) -> Callable[[Desk], None]:
+    def step(desk: Desk) -> None:
+        for number in range(count):
+            desk.exchange.publish(desk.shipper, NOW - count + number)
+
+    return step
+
+
+def search(**body: object) -> Callable[[Desk], Seen]:
+    return lambda desk: desk.call("POST", "quote/getrequests", body, by=desk.forwarder)
+
+
+def submit(**changes: object) -> Callable[[Desk], Seen]:
+    def step(desk: Desk) -> Seen:
+        body = {key: value for key, value in {**OFFER, **changes}.items() if value is not None}
+        return desk.call("POST", "quote/submitoffer", body, by=desk.forwarder)
+
+    return step
+
+
+def approve(offer: int = 5001) -> Callable[[Desk], Seen]:
+    return lambda desk: desk.respond(offer)
+
+
+def route(**changes: object) -> Callable[[Desk], Seen]:
+    def step(desk: Desk) -> Seen:
+        body = {key: value for key, value in {**ROUTE, **changes}.items() if value is not None}
+        return desk.call("POST", "route", body, by=desk.forwarder)
+
+    return step
+
+
+def published(desk: Desk) -> Seen:
+    return desk.call("POST", "quote/submitrequest", PUBLISH, by=desk.shipper)
+
+
+def offers(desk: Desk) -> Seen:
+    return desk.call("GET", "quote/offer", by=desk.shipper)
+
+
+def bids(desk: Desk) -> Seen:
+    return desk.call("GET", "quote/bid", by=desk.forwarder)
+
+
+def routes(desk: Desk) -> Seen:
+    return desk.call("GET", "route", by=desk.shipper)
+
+
+def login(desk: Desk) -> Seen:
+    return desk.login()
+
+
+def failed_login(desk: Desk) -> Seen:
+    return desk.login(password="wrong")
+
+
+def no_token(desk: Desk) -> Seen:
+    return desk.call("GET", "carrier")
+
+
+def carrier(**body: object) -> Callable[[Desk], Seen]:
+    return lambda desk: desk.call("GET", "carrier", body, by=desk.forwarder)
+
+
+def without_content_type(desk: Desk) -> Seen:
+    token = desk.exchange.token(desk.forwarder, NOW)
+    return desk.send("POST", "quote/getrequests", b"{}", token=token, content_type=None)
+
+
+def forwarder_publishes(desk: Desk) -> Seen:
+    return desk.call("POST", "quote/submitrequest", PUBLISH, by=desk.forwarder)
+
+
+def old_lookup(**body: object) -> Scene:
+    old = does(lambda desk: desk.exchange.publish(desk.shipper, NOW - 9000))
+    return scene(old, search(index=1), search(index=1, secondsSinceUpdate=60))
+
+
+def two_logins(desk: Desk) -> list[Seen]:
+    first, second = desk.login(), desk.login()
+    token = first.json["user"]["access_token"]
+    return [first, second, desk.send("GET", "carrier", token=token)]
+
+
+ONE = requests(1)
+BACKDATED = does(lambda desk: desk.exchange.publish(desk.shipper, NOW - 600))
+OFFERED = does(lambda desk: desk.offer())
+RIVALLED = does(lambda desk: desk.offer(desk.rival))
+APPROVED = does(lambda desk: desk.respond(5001))
+DECLINED = does(lambda desk: desk.respond(5001, 0))
+
+SCENES: Mapping[str, Scene] = {
+    "collection_shape": scene(requests(4), search()),
+    "empty_collection": scene(search()),
+    "empty_offer": scene(ONE, offers),
+    "empty_map": scene(ONE, submit(rates=None)),
+    "offer_shape": scene(ONE, OFFERED, offers),
+    "selected_offer_shape": scene(ONE, OFFERED, RIVALLED, APPROVED, offers),
+    "offer_id_key": scene(ONE, OFFERED, offers),
+    "approval_offer_id_key": scene(ONE, OFFERED, approve()),
+    "submit_offer_id_key": scene(ONE, submit()),
+    "offer_id_type": scene(ONE, submit()),
+    "offer_currency_key": scene(ONE, OFFERED, offers),
+    "submit_currency_key": scene(ONE, submit()),
+    "bid_currency_key": scene(ONE, OFFERED, bids),
+    "bid_offer": scene(ONE, OFFERED, bids),
+    "approval_contacts": scene(ONE, OFFERED, approve()),
+    "listing_contacts": scene(ONE, OFFERED, APPROVED, offers),
+    "bid_contacts": scene(ONE, OFFERED, APPROVED, bids),
+    "pending_contacts": scene(ONE, OFFERED, bids),
+    "carrier_key": scene(routes),
+    "vessel_key": scene(routes),
+    "route_time_keys": scene(routes),
+    "route_write": scene(route()),
+    "route_text_match": scene(lambda desk: desk.call("GET", "route", {"origin": "hong"}, by=desk.shipper)),
+    "number_form": scene(published),
+    "hazardous_form": scene(published),
+    "enabled_form": scene(login),
+    "company_index": scene(login),
+    "word_case": scene(published),
+    "unknown_words": scene(published),
+    "date_form": scene(published),
+    "extra_keys": scene(published),
+    "optional_fields": scene(published),
+    "poison": scene(requests(3), search()),
+    "bom": scene(carrier()),
+    "content_type": scene(carrier()),
+    "published_dimensions": scene(published),
+    "published_date": scene(published),
+    "published_weight": scene(published),
+    "published_notes": scene(published),
+    "rates_sum": scene(ONE, submit()),
+    "amount_rounding": scene(ONE, submit(offer=1840.567)),
+    "order": scene(requests(6), BACKDATED, does(lambda desk: desk.exchange.touch(3, NOW)), search()),
+    "rows_clamp": scene(requests(12), search(offset=0, rowsperpage=12)),
+    "clamp_stride": scene(requests(12), search(offset=1, rowsperpage=5)),
+    "default_rows": scene(requests(3), offers),
+    "offset_ignored": scene(requests(3), search(offset=1, rowsperpage=2)),
+    "lone_offset": scene(ONE, search(rowsperpage=2)),
+    "past_end": scene(requests(3), search(offset=9, rowsperpage=2)),
+    "nothing_found": scene(search()),
+    "lookup_missing": scene(search(index=9)),
+    "late_visibility": scene(published, search()),
+    "since_lookup": old_lookup(),
+    "since_out_of_range": scene(ONE, search(secondsSinceUpdate=432001)),
+    "search_default": scene(ONE, OFFERED, APPROVED, search()),
+    "pending_means": scene(ONE, OFFERED, search(type="pending")),
+    "bid_default": scene(ONE, OFFERED, DECLINED, bids),
+    "get_body": scene(carrier(index=7)),
+    "index_type": scene(carrier(index=7), carrier(index="7")),
+    "currency_field": scene(ONE, submit(), submit(currencyIndex=None, currencyId=1)),
+    "carrier_field": scene(route(), route(carrier=None, carrierId=1)),
+    "content_type_check": scene(without_content_type),
+    "roles": scene(forwarder_publishes),
+    "selected_status": scene(ONE, OFFERED, approve()),
+    "decline_outcome": scene(ONE, OFFERED, lambda desk: desk.respond(5001, 0)),
+    "second_approval": scene(ONE, OFFERED, RIVALLED, APPROVED, approve(5001), approve(5002)),
+    "second_offer": scene(ONE, OFFERED, submit(), bids),
+    "late_offer": scene(ONE, RIVALLED, APPROVED, submit()),
+    "failed_login_status": scene(failed_login),
+    "failed_login_key": scene(failed_login),
+    "unauthorized_status": scene(no_token),
+    "bad_request_body": scene(carrier(index="x")),
+    "unknown_id_status": scene(submit(requestIndex=99)),
+    "write_status": scene(published),
+    "expires_key": scene(login),
+    "expires_form": scene(login),
+    "token_lifetime": scene(login),
+    "token_form": scene(login),
+    "tokens": two_logins,
+    "latency": scene(carrier()),
+}
+# What a knob needs beside itself to show.
+BESIDE: Mapping[str, Profile] = {"clamp_stride": Profile(rows_clamp=3)}
+
+CASES = [(knob.name, value) for knob in Profile.knobs() for value in knob.values]
+
+
+def test_every_knob_has_a_scene_other_values_and_a_meaning() -> None:
+    assert set(SCENES) == {knob.name for knob in Profile.knobs()} == {field.name for field in attrs.fields(Profile)}
+    for knob in Profile.knobs():
+        assert knob.values, knob.name
+        assert knob.default not in knob.values, knob.name
+        assert knob.meaning, knob.name
+
+
+@pytest.mark.parametrize(("name", "value"), CASES)
+def test_every_knob_changes_a_reply(name: str, value: Any) -> None:
+    plain = BESIDE.get(name, Profile())
+    turned = attrs.evolve(plain, **{name: value})
+    as_documented, otherwise = SCENES[name](Desk(plain)), SCENES[name](Desk(turned))
+    assert [seen.reply for seen in as_documented] != [seen.reply for seen in otherwise]
+    assert [seen.reply for seen in as_documented] == [seen.reply for seen in SCENES[name](Desk(plain))]
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in CASES}))
+def test_values_of_a_knob_differ_among_themselves(name: str) -> None:
+    plain = BESIDE.get(name, Profile())
+    values = [value for knob, value in CASES if knob == name]
+    seen = [[s.reply for s in SCENES[name](Desk(attrs.evolve(plain, **{name: value})))] for value in values]
+    assert all(seen[i] != seen[j] for i in range(len(seen)) for j in range(i))
+
+
+def test_an_unknown_word_is_refused() -> None:
+    with pytest.raises(ValueError, match="order"):
+        Profile(order="alphabetical")  # type: ignore[arg-type]  # the mistake under test
+
+
+def test_the_profile_can_be_replaced_at_run_time() -> None:
+    desk = Desk()
+    assert desk.call("GET", "quote/request", by=desk.forwarder).reply.body == b'{"raterequests":{}}'
+    desk.exchange.profile = Profile(empty_collection="list")
+    assert desk.call("GET", "quote/request", by=desk.forwarder).reply.body == b'{"raterequests":[]}'
+
+
+@pytest.mark.parametrize(
+    ("value", "body"),
+    [
+        ("object", b'{"raterequests":{}}'),
+        ("list", b'{"raterequests":[]}'),
+        ("null", b'{"raterequests":null}'),
+        ("bare_object", b"{}"),
+        ("bare_list", b"[]"),
+        ("bare_null", b"null"),
+    ],
+)
+def test_empty_collections(value: str, body: bytes) -> None:
+    desk = Desk(Profile(empty_collection=value))  # type: ignore[arg-type]  # parametrised words
+    assert desk.call("GET", "quote/request", by=desk.forwarder).reply.body == body
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("plain", b'"qty":4,"packaging":"Pallet","measureUnit":"m","width":1,"height":0.75'),
+        ("string", b'"qty":"4","packaging":"Pallet","measureUnit":"m","width":"1","height":"0.75"'),
+        ("padded", b'"qty":4.00,"packaging":"Pallet","measureUnit":"m","width":1.00,"height":0.75'),
+        ("exponent", b'"qty":4E+0,"packaging":"Pallet","measureUnit":"m","width":1E+0,"height":7.5E-1'),
+    ],
+)
+def test_forms_of_numbers(value: str, text: bytes) -> None:
+    desk = Desk(Profile(number_form=value))  # type: ignore[arg-type]  # parametrised words
+    assert text in published(desk).reply.body
+
+
+def test_shapes_of_a_collection() -> None:
+    seen = {}
+    for value in ("gaps", "shuffled", "list"):
+        desk = Desk(Profile(collection_shape=value))
+        requests(3)(desk)
+        seen[value] = search()(desk).json["raterequests"]
+    assert list(seen["gaps"]) == ["2", "5", "8"]
+    assert list(seen["shuffled"]) == ["1", "2", "0"]
+    assert [seen["shuffled"][key]["index"] for key in ("0", "1", "2")] == [3, 2, 1]
+    assert [record["index"] for record in seen["list"]] == [3, 2, 1]

@@ -1,0 +1,101 @@
+"""The truth: what each call carried, what came into being, what could be seen when."""
+
+from __future__ import annotations
+
+from tests.unit.sandbox.desk import NOW, OFFER, PUBLISH, Desk
+
+from freight_exchange.sandbox import FAULTS, Cargo, Profile
+
+
+def test_what_each_call_carried() -> None:
+    desk = Desk()
+    desk.call("GET", "route", {"origin": "Hong Kong"}, by=desk.shipper, query={"offset": "0", "rowsperpage": "5"})
+    desk.now += 1
+    desk.call("POST", "quote/submitrequest", PUBLISH, by=desk.shipper)
+    desk.call("POST", "quote/submitoffer", {**OFFER, "offer": 0}, by=desk.forwarder)
+    desk.call("GET", "carrier")
+    first, second, third, fourth = desk.exchange.truth.calls
+    assert (first.number, first.time, first.method, first.path) == (1, NOW, "GET", "route")
+    assert first.query == {"offset": "0", "rowsperpage": "5"}
+    assert first.parameters == {"offset": "0", "rowsperpage": "5", "origin": "Hong Kong"}
+    assert (first.account, first.status, first.processed) == ("shipper@demo.example", 200, True)
+    assert (second.time, b"Green tea" in second.body) == (NOW + 1, True)
+    assert (third.account, third.status, third.processed) == ("forwarder@demo.example", 400, False)
+    assert (fourth.account, fourth.status, fourth.fault) == (None, 401, None)
+    assert desk.exchange.truth.calls_to("GET", "route") == [first]
+
+
+def test_a_refusal_is_not_processed_whatever_its_status() -> None:
+    desk = Desk(Profile(unauthorized_status=200, failed_login_status=200))
+    assert desk.call("GET", "carrier").status == 200
+    assert desk.login(password="wrong").status == 200
+    assert [call.processed for call in desk.exchange.truth.calls] == [False, False]
+
+
+def test_secrets_stay_out_of_the_repr() -> None:
+    desk = Desk()
+    desk.call("POST", "login", {"email": "shipper@demo.example", "password": "canary"})
+    desk.login()
+    token = desk.exchange.token(desk.forwarder, desk.now)
+    call = desk.exchange.truth.calls[0]
+    assert "canary" not in repr(call)
+    assert token not in repr(desk.exchange.truth.calls)
+    assert "'forwarder'" not in repr(desk.forwarder).replace("role='forwarder'", "")
+
+
+def test_publications_changes_and_spans() -> None:
+    desk = Desk()
+    desk.publish()
+    truth = desk.exchange.truth
+    assert [tuple(entry) for entry in truth.publications] == [(1, "shipper@demo.example", NOW, 1)]
+    desk.exchange.update(1, NOW + 10, Cargo(origin="Busan"))
+    desk.exchange.touch(1, NOW + 20)
+    desk.now += 30
+    desk.respond(desk.offer())
+    desk.exchange.withdraw(1, NOW + 40)
+    assert [(change.time - NOW, change.what) for change in truth.changes] == [
+        (0, "published"),
+        (10, "updated"),
+        (20, "touched"),
+        (30, "selected"),
+        (40, "withdrawn"),
+    ]
+    spans = truth.spans(1, late=2)
+    assert [(span.since - NOW, span.until and span.until - NOW, span.state.state) for span in spans] == [
+        (2, 12, "open"),
+        (12, 22, "open"),
+        (22, 32, "open"),
+        (32, 42, "selected"),
+        (42, None, "withdrawn"),
+    ]
+    assert spans[1].state.cargo.origin == "Busan"
+    assert truth.final_states()[1].state == "withdrawn"
+
+
+def test_offers_and_their_calls() -> None:
+    desk = Desk()
+    desk.publish(2)
+    desk.exchange.faults.add(*FAULTS["server_error_after_commit"](path="quote/submitoffer"))
+    for _ in range(2):
+        desk.call("POST", "quote/submitoffer", OFFER, by=desk.forwarder)
+    desk.offer(desk.rival, requestIndex=2)
+    desk.exchange.offer(desk.rival, 2, NOW)
+    truth = desk.exchange.truth
+    assert [record.call for record in truth.offers] == [3, 4, 5, None]
+    assert truth.offer_counts() == {(1, "forwarder@demo.example"): 2, (2, "rival@demo.example"): 2}
+    assert [record.offer.index for record in truth.offers_on(1)] == [5001, 5002]
+    assert truth.offers_on(1, "rival@demo.example") == []
+    assert [[record.offer.index for record in group] for group in truth.duplicate_offers()] == [[5001, 5002]]
+
+
+def test_logins_and_forgetting() -> None:
+    desk = Desk()
+    desk.login()
+    desk.login(password="wrong")
+    truth = desk.exchange.truth
+    assert [(login.accepted, login.call) for login in truth.logins] == [(True, 1), (False, 2)]
+    truth.forget()
+    assert (truth.calls, truth.logins) == ([], [])
+    desk.login()
+    assert truth.calls[0].number == 3
+    assert truth is desk.exchange.truth

@@ -1,0 +1,146 @@
+"""Bodies that a real server refuses with 400 (service document, 4 and 7)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sandbox.desk import OFFER, PUBLISH, Desk
+
+from freight_exchange.sandbox import Profile
+
+BAD_REQUESTS: list[dict[str, object]] = [
+    {"commodityname": ""},
+    {"commodityname": "   "},
+    {"commodityname": 12},
+    {"requesttype": "shipping"},
+    {"requesttype": "Rail"},
+    {"packaging": "Pallet"},
+    {"packaging": "drum"},
+    {"arrival": "2030-03-15"},
+    {"arrival": "2030-03-15T09:30:00"},
+    {"arrival": "2030-03-15 09:30:00Z"},
+    {"arrival": "2030-13-15 09:30:00"},
+    {"arrival": "0000-00-00 00:00:00"},
+    {"arrival": 1900000000},
+    {"quantity": 0},
+    {"quantity": 1.5},
+    {"quantity": True},
+    {"quantity": "many"},
+    {"length": 0},
+    {"width": -1},
+    {"height": "tall"},
+    {"weight": True},
+    {"weight": "NaN"},
+    {"incoterm": "fob"},
+    {"incoterm": "FREE"},
+    {"incoterm": "FOB\n"},
+    {"hazardous": 2},
+    {"hazardous": True},
+    {"notes": ["x"]},
+]
+
+
+@pytest.mark.parametrize("changes", BAD_REQUESTS)
+def test_bad_requests(changes: dict[str, object]) -> None:
+    desk = Desk()
+    seen = desk.call("POST", "quote/submitrequest", {**PUBLISH, **changes}, by=desk.shipper)
+    assert seen.status == 400
+    assert next(iter(changes)) in seen.json["message"]
+    assert desk.exchange.truth.publications == []
+
+
+@pytest.mark.parametrize("field", sorted(set(PUBLISH) - {"notes"}))
+def test_required_fields_of_a_request(field: str) -> None:
+    desk = Desk()
+    for body in ({**PUBLISH, field: None}, {key: value for key, value in PUBLISH.items() if key != field}):
+        assert desk.call("POST", "quote/request", body, by=desk.shipper).status == 400
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"requestIndex": None},
+        {"requestIndex": -1},
+        {"requestIndex": 1.0},
+        {"requestIndex": "one"},
+        {"requestIndex": True},
+        {"requestIndex": 10**30},
+        {"offer": 0},
+        {"offer": -5},
+        {"offer": "1e3"},
+        {"offer": 10**40},
+        {"offer": True},
+        {"offer": None},
+        {"currencyIndex": None},
+        {"currencyIndex": "USD"},
+        {"rates": {"": 5}},
+        {"rates": {"Fee": "five"}},
+        {"rates": {"Fee": None}},
+        {"rates": [5]},
+        {"rates": "none"},
+        {"terms": 14},
+    ],
+)
+def test_bad_offers(changes: dict[str, object]) -> None:
+    desk = Desk()
+    desk.publish()
+    assert desk.call("POST", "quote/submitoffer", {**OFFER, **changes}, by=desk.forwarder).status == 400
+    assert desk.exchange.truth.offers == []
+
+
+def test_an_empty_list_passes_for_no_rates() -> None:
+    desk = Desk()
+    desk.publish()
+    assert "rates" not in desk.call("POST", "quote/bid", {**OFFER, "rates": []}, by=desk.forwarder).json["bid"]["offer"]
+
+
+@pytest.mark.parametrize("changes", [{"approved": 2}, {"approved": None}, {"approved": True}, {"offerIndex": None}])
+def test_bad_answers(changes: dict[str, object]) -> None:
+    desk = Desk()
+    desk.publish()
+    body: dict[str, object] = {"offerIndex": desk.offer(), "approved": 1}
+    assert desk.call("POST", "quote/approveoffer", {**body, **changes}, by=desk.shipper).status == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b"4",
+        b"null",
+        b'{"index": NaN}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"index": ' + b"9" * 5000 + b"}",
+        b'{"index": 1e999}',
+    ],
+)
+def test_bodies_that_are_no_object(body: bytes) -> None:
+    desk = Desk()
+    token = desk.exchange.token(desk.forwarder, desk.now)
+    assert desk.send("POST", "quote/getrequests", body, token=token).status == 400
+
+
+def test_a_body_needs_its_content_type() -> None:
+    desk = Desk()
+    token = desk.exchange.token(desk.forwarder, desk.now)
+    for content_type, status in [(None, 400), ("text/plain", 400), ("Application/JSON; charset=utf-8", 200)]:
+        seen = desk.send("POST", "quote/getrequests", b"{}", token=token, content_type=content_type)
+        assert seen.status == status
+    assert desk.send("GET", "carrier", token=token, content_type=None).status == 200
+
+
+@pytest.mark.parametrize(
+    ("habit", "body"),
+    [
+        ("message", b'{"message":"The field index must be an integer."}'),
+        ("error", b'{"error":"The field index must be an integer."}'),
+        ("errors", b'{"errors":{"index":["The field index must be an integer."]}}'),
+        ("text", b"The field index must be an integer."),
+        ("empty", b""),
+    ],
+)
+def test_shapes_of_a_400(habit: str, body: bytes) -> None:
+    desk = Desk(Profile(bad_request_body=habit))  # type: ignore[arg-type]  # parametrised words
+    seen = desk.call("GET", "carrier", {"index": "x"}, by=desk.forwarder)
+    assert (seen.status, seen.reply.body) == (400, body)

@@ -1,0 +1,180 @@
+"""What the `trace` extension is told in process, against what httpcore tells over the face on sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from tests.unit.sandbox.test_faces_agree import (
+    BEFORE_A_CONNECTION,
+    LATE,
+    ask,
+    in_process,
+    libraries,
+    outcome,
+    over_tcp,
+    patience,
+    really,
+    settled,
+    struck,
+)
+
+from freight_exchange.sandbox.core import Exchange
+from freight_exchange.sandbox.faults import Cut
+from freight_exchange.sandbox.tcp import serve_tcp
+
+
+class Trace:
+    """Names what it is told; at one of the names it does something about it."""
+
+    def __init__(self, at: str = "", act: Callable[[], None] | None = None) -> None:
+        self.names: list[str] = []
+        self._at = at
+        self._act = act
+
+    async def __call__(self, name: str, info: dict[str, Any]) -> None:
+        if name.startswith("http11.response_closed"):
+            await anyio.lowlevel.checkpoint()  # the end of a call that was given up must still be told
+        self.names.append(name)
+        if name == self._at and self._act is not None:
+            self._act()
+
+
+def traced(trace: Trace) -> dict[str, Any]:
+    return {"trace": trace}
+
+
+NORMAL = [
+    "connection.connect_tcp.started",
+    "connection.connect_tcp.complete",
+    "http11.send_request_headers.started",
+    "http11.send_request_headers.complete",
+    "http11.send_request_body.started",
+    "http11.send_request_body.complete",
+    "http11.receive_response_headers.started",
+    "http11.receive_response_headers.complete",
+    "http11.receive_response_body.started",
+    "http11.receive_response_body.complete",
+    "http11.response_closed.started",
+    "http11.response_closed.complete",
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "cut"),
+    [
+        ("GET", None),
+        ("POST", None),
+        *(("POST", cut) for cut in LATE),
+        *(("GET", cut) for cut in (Cut.RESET_AFTER_SEND, Cut.RESET_MID_BODY, Cut.IDLE_FIN)),
+    ],
+)
+@libraries
+async def test_the_trace_is_the_same(method: str, cut: Cut | None, library: ModuleType) -> None:
+    there, here = (Exchange() if cut is None else struck(cut) for _ in range(2))
+    timeout = patience(cut, library)
+    async with serve_tcp(there) as face, over_tcp(face.url, library) as client:
+        by_socket = await two_stories(client, library, method, timeout)
+    async with in_process(here, library) as client:
+        by_process = await two_stories(client, library, method, timeout)
+    assert by_process == by_socket
+    if cut is None:
+        assert by_process == [NORMAL, NORMAL[2:]]
+
+
+async def two_stories(client: Any, library: ModuleType, method: str, timeout: Any) -> list[list[str]]:
+    """The traces of two calls one after the other: the second may find a connection that was kept."""
+    first, second = Trace(), Trace()
+    for trace in (first, second):
+        await outcome(client, library, method, timeout=timeout, extensions=traced(trace))
+    return [first.names, second.names]
+
+
+@libraries
+async def test_a_reset_that_comes_before_the_head_fails_its_write(library: ModuleType) -> None:
+    trace = Trace()
+    async with in_process(struck(Cut.RESET_BEFORE_HEADERS), library) as client:
+        assert await outcome(client, library, extensions=traced(trace)) == "ReadError"
+    assert trace.names[2:6] == [
+        "http11.send_request_headers.started",
+        "http11.send_request_headers.failed",
+        "http11.receive_response_headers.started",
+        "http11.receive_response_headers.failed",
+    ]
+
+
+@pytest.mark.parametrize("cut", BEFORE_A_CONNECTION)
+@libraries
+async def test_the_trace_is_the_same_without_a_connection(
+    cut: Cut, library: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, here = Trace(), Trace()
+    timeout = patience(cut, library)
+    await really(cut, library, monkeypatch, timeout=timeout, extensions=traced(there))
+    async with in_process(struck(cut), library) as client:
+        await outcome(client, library, timeout=timeout, extensions=traced(here))
+    assert here.names == there.names
+    assert not any("send_request" in name for name in here.names)
+
+
+class TraceError(Exception):
+    """What a callback may raise: nothing that any library knows."""
+
+
+# From these events on, the server has the whole request: its head is all, where it has no body.
+SENT = {"GET": NORMAL[3:], "POST": NORMAL[5:]}
+
+
+def fail() -> None:
+    raise TraceError
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("name", NORMAL[2:])
+@libraries
+async def test_a_callback_that_raises_ends_the_request_where_it_stands(name: str, method: str, library: Any) -> None:
+    there, here = Exchange(), Exchange()
+    by_socket, by_process = Trace(name, fail), Trace(name, fail)
+    async with serve_tcp(there) as face, over_tcp(face.url, library) as client:
+        with pytest.raises(TraceError):
+            await ask(client, method, extensions=traced(by_socket))
+        await client.aclose()
+        await settled(lambda: face.connections == 1 and not face.open_connections)
+    async with in_process(here, library) as client:
+        with pytest.raises(TraceError):
+            await ask(client, method, extensions=traced(by_process))
+        assert by_process.names == by_socket.names
+        assert len(here.truth.calls) == len(there.truth.calls) == (name in SENT[method])
+        assert await outcome(client, library) == "200"
+
+
+# httpcore leaks the new connection when a callback raises as it stands: there is nothing to compare with.
+@pytest.mark.parametrize("name", NORMAL[:2])
+@libraries
+async def test_a_callback_that_raises_as_the_connection_is_made(name: str, library: Any) -> None:
+    exchange, trace = Exchange(), Trace(name, fail)
+    async with in_process(exchange, library) as client:
+        with pytest.raises(TraceError):
+            await ask(client, "POST", extensions=traced(trace))
+        assert trace.names[-1] == name
+        assert not exchange.truth.calls
+
+
+@libraries
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("name", NORMAL)
+async def test_a_call_given_up_anywhere_leaves_no_doubt(name: str, method: str, library: Any) -> None:
+    exchange, scope = Exchange(), anyio.CancelScope()
+    trace = Trace(name, scope.cancel)
+    with scope:
+        async with in_process(exchange, library) as client:
+            await ask(client, method, extensions=traced(trace))
+    assert len(exchange.truth.calls) == (name in SENT[method])
+    if len(trace.names) > 2:
+        assert trace.names[-2:] == NORMAL[-2:]
+    async with in_process(exchange, library) as client:
+        assert await outcome(client, library) == "200"

@@ -1,0 +1,91 @@
+"""The package as such: what it ships, what importing it costs, and what its lock may say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import freight_exchange
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9a-z.+!]+)( ; [^\\]+)? \\")
+HASH = re.compile(r" {4}--hash=sha256:[0-9a-f]{64}( \\)?")
+
+
+def test_the_public_names_exist_once_each() -> None:
+    assert len(set(freight_exchange.__all__)) == len(freight_exchange.__all__)
+    missing = [name for name in freight_exchange.__all__ if not hasattr(freight_exchange, name)]
+    assert missing == []
+
+
+def test_the_types_are_shipped() -> None:
+    assert Path(freight_exchange.__file__).with_name("py.typed").is_file()
+
+
+def test_importing_it_loads_nothing_that_it_does_not_need() -> None:
+    probe = "import sys, freight_exchange; print(*sorted(sys.modules))"
+    told = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src"
+    )
+    loaded = set(told.stdout.split())
+    assert "freight_exchange" in loaded
+    # httpx itself loads click, rich, trio and h2 wherever they are installed: not the package's to avoid.
+    unwanted = {
+        "aiohttp", "asyncio", "freight_exchange.sandbox", "freight_exchange.testing", "httpx2",
+        "opentelemetry", "pytest", "sqlite3", "starlette", "uvicorn",
+    }  # fmt: skip
+    assert loaded & unwanted == set()
+
+
+class TestTheLock:
+    @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+    def test_holds_names_versions_and_hashes_and_nothing_else(self, lock: Path) -> None:
+        strange = [
+            line
+            for line in lock.read_text().splitlines()
+            if not (PIN.fullmatch(line) or HASH.fullmatch(line))
+        ]
+        assert strange == []
+
+    def test_holds_every_dependency_at_a_version_that_the_project_allows(self) -> None:
+        pins = [match for line in _lines() if (match := PIN.fullmatch(line))]
+        locked = {match["name"]: match["version"] for match in pins}
+        refused = {
+            str(wanted): locked.get(canonicalize_name(wanted.name))
+            for wanted in _wanted()
+            if not wanted.specifier.contains(locked.get(canonicalize_name(wanted.name), "0"))
+        }
+        assert refused == {}
+
+
+def test_the_installed_version_is_the_projects() -> None:
+    assert metadata.version("freight-exchange") == PROJECT["project"]["version"]
+
+
+def test_the_changelog_has_a_place_for_what_comes_next() -> None:
+    assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def _lines() -> list[str]:
+    return [line for lock in LOCKS for line in lock.read_text().splitlines()]
+
+
+def _wanted() -> list[Requirement]:
+    project = PROJECT["project"]
+    groups = [
+        project["dependencies"],
+        *project["optional-dependencies"].values(),
+        PROJECT["dependency-groups"]["dev"],
+    ]
+    return [Requirement(line) for group in groups for line in group]

@@ -1,0 +1,101 @@
+"""Every block of the README runs, as it stands, on both backends."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from freight_exchange.sandbox import FAULTS, Exchange, Fault
+from freight_exchange.sandbox.tcp import serve_tcp
+
+README = Path(__file__).parents[2] / "README.md"
+BLOCK = re.compile(r"<!-- run: (?P<how>[a-z, ]+) -->\n```python\n(?P<code>.*?)```", re.DOTALL)
+BLOCKS = [(match["how"].split(", "), match["code"]) for match in BLOCK.finditer(README.read_text())]
+
+
+def compiled(code: str) -> Callable[[Callable[..., None]], Any]:
+    """The block as an async function that prints through its argument."""
+    source = f"async def block(print):\n{textwrap.indent(code, '    ')}"
+    namespace: dict[str, Any] = {}
+    exec(compile(source, str(README), "exec"), namespace)  # the README is ours
+    return namespace["block"]  # type: ignore[no-any-return]  # made by the line above
+
+
+def test_every_python_block_is_marked_to_run() -> None:
+    assert len(BLOCKS) == README.read_text().count("```python") > 5
+
+
+@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["asyncio"]])
+async def test_a_block_on_its_own(code: str) -> None:
+    printed: list[tuple[object, ...]] = []
+    await compiled(code)(lambda *values: printed.append(values))
+    assert printed
+
+
+@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how[:2] == ["asyncio", "environment"]])
+async def test_a_block_against_a_server(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment names a server; what the block waits for, a second party does."""
+    exchange = Exchange()
+    printed: list[tuple[object, ...]] = []
+    account = exchange.shipper if "offers" in code else exchange.forwarder
+
+    def an_offer_comes_in(exchange: Exchange, now: float) -> None:
+        newest = exchange.newest_open()
+        assert newest is not None
+        exchange.offer(exchange.rival, newest, now)
+
+    if "publish" in code:
+        exchange.faults.add(Fault(name="an offer", path="quote/offer", change=an_offer_comes_in))
+    elif "watch" in code:
+        exchange.faults.add(
+            Fault(
+                name="a request",
+                path="quote/getrequests",
+                skip=1,
+                change=lambda exchange, now: exchange.touch(exchange.publish(exchange.shipper, now), now),
+            )
+        )
+        code = code.replace("timedelta(seconds=30)", "timedelta(seconds=0.05)")
+    else:
+        exchange.publish(exchange.shipper, now())
+    if "OutcomeUnknownError" in code:
+        exchange.faults.add(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
+
+    async with serve_tcp(exchange) as face:
+        monkeypatch.setenv("FREIGHT_EXCHANGE_URL", face.url)
+        monkeypatch.setenv("FREIGHT_EXCHANGE_EMAIL", account.email)
+        monkeypatch.setenv("FREIGHT_EXCHANGE_PASSWORD", account.password)
+        with anyio.CancelScope() as scope:
+
+            def note(*values: object) -> None:
+                printed.append(values)
+                if "watch" in code:
+                    scope.cancel()
+
+            await compiled(code)(note)
+    assert printed
+    if "OutcomeUnknownError" in code:
+        assert printed[0][0] == "the offer stands:"
+        assert not exchange.truth.duplicate_offers()
+
+
+@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["pytest"]])
+async def test_a_block_that_is_a_test(code: str) -> None:
+    namespace: dict[str, Any] = {}
+    exec(compile(code, str(README), "exec"), namespace)  # the README is ours
+    tests = [value for name, value in namespace.items() if name.startswith("test_")]
+    assert tests
+    for test in tests:
+        await test()
+
+
+def now() -> float:
+    import time
+
+    return time.time()

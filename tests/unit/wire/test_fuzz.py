@@ -1,0 +1,93 @@
+"""Whatever a server writes, the outcome is a value or a `DecodeError`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freight_exchange import wire
+from freight_exchange.errors import DecodeError
+from freight_exchange.wire import names
+
+KINDS: list[wire.Kind[Any]] = [
+    wire.REQUESTS,
+    wire.OFFERS,
+    wire.BIDS,
+    wire.ROUTES,
+    wire.CARRIERS,
+    wire.CURRENCIES,
+]
+KEYS = sorted(
+    {"0", "1", "-1", "01", "x", "1" * 30, "access_token", "expires_on", "user", "bid", "message", "Unauthorized"}
+    | {key for value in vars(names).values() if isinstance(value, tuple) for key in value}
+    | {value for value in vars(names).values() if isinstance(value, str) and not value.startswith(("Every", "freight"))}
+)
+WORDS = ["", "0", "1", "4.0", "1e30", "1e999", "NaN", "2025-03-01 00:00:00", "0000-00-00 00:00:00", "selected", "UTC"]
+scalars = st.none() | st.booleans() | st.integers() | st.decimals() | st.text(max_size=5) | st.sampled_from(WORDS)
+wire_values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=8),
+    max_leaves=30,
+)
+
+
+def written(value: object) -> bytes:
+    return json.dumps(value, default=str).encode()
+
+
+@given(st.binary() | st.text().map(str.encode), st.none() | st.text(max_size=30))
+def test_any_bytes(content: bytes, content_type: str | None) -> None:
+    with contextlib.suppress(DecodeError):
+        wire.parse(content, content_type)
+
+
+@given(wire_values)
+def test_any_json(value: object) -> None:
+    data = wire.parse(written(value))
+    for read in (wire.bid, wire.login):
+        with contextlib.suppress(DecodeError):
+            read(data)
+    wire.rejection(data)
+    wire.unauthorized(data)
+    wire.sentence(data)
+    wire.written_route(data)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.collection)
+@given(value=wire_values)
+def test_any_collection(kind: wire.Kind[Any], value: object) -> None:
+    data = wire.parse(written(value))
+    for reply in (data, {kind.collection: data}, {kind.collection: [data]}):
+        with contextlib.suppress(DecodeError):
+            found = wire.rows(reply, kind)
+            for record in found.records:
+                assert type(record) is kind.model
+                hash(record)
+                repr(record)
+
+
+fields = st.dictionaries(st.sampled_from(KEYS), scalars | wire_values, max_size=12)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.collection)
+@given(raws=st.lists(fields, max_size=4))
+def test_a_good_record_survives_any_company(kind: wire.Kind[Any], raws: list[dict[str, Any]]) -> None:
+    data: Any = wire.parse(written({kind.collection: [*raws, {"index": 4}]}))
+    found = wire.rows(data, kind)
+    assert found.records[-1].index == 4
+    assert len(found.records) + len(found.broken) == len(raws) + 1
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.collection)
+@given(raw=fields)
+def test_the_quick_reading_agrees_with_the_tolerant_one(kind: wire.Kind[Any], raw: dict[str, Any]) -> None:
+    data: Any = wire.parse(written({**raw, "index": 4}))
+    found = wire.rows({kind.collection: [data]}, kind)
+    if found.records:
+        assert found.records[0] == kind.shape.tolerant(data)
+        assert repr(found.records[0]) == repr(kind.shape.tolerant(data))

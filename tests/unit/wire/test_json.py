@@ -1,0 +1,191 @@
+"""JSON: exact numbers, bounds, one error, and no secret left in a frame."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freight_exchange.errors import DecodeError, ValidationError
+from freight_exchange.wire import dump, parse
+
+CANARY = "canary-5f1c"
+
+
+def test_numbers_are_exact() -> None:
+    parsed = parse(b'{"a": 1840.50, "b": 0.1, "c": 1e3, "d": 12345678901234567890, "e": -0.00}')
+    assert repr(parsed) == (
+        "{'a': Decimal('1840.50'), 'b': Decimal('0.1'), 'c': Decimal('1E+3'),"
+        " 'd': 12345678901234567890, 'e': Decimal('-0.00')}"
+    )
+
+
+@given(st.decimals(min_value=-(10**25), max_value=10**25, places=25))
+def test_decimals_survive_the_round_trip(value: Decimal) -> None:
+    read = parse(dump([value]))
+    assert read == [value]
+    assert dump(read) == dump([value])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b" \n", id="blank"),
+        pytest.param(b"\xef\xbb\xbf", id="only a byte-order mark"),
+        pytest.param(b"<html></html>", id="HTML"),
+        pytest.param(b"{} x", id="trailing garbage"),
+        pytest.param(b'{"a": 1', id="truncated"),
+        pytest.param(b"[NaN]", id="NaN"),
+        pytest.param(b"[Infinity]", id="Infinity"),
+        pytest.param(b"[-Infinity]", id="-Infinity"),
+        pytest.param(b"[1e999]", id="1e999"),
+        pytest.param(b"[1e31]", id="1e31"),
+        pytest.param(b"[1e-31]", id="1e-31"),
+        pytest.param(b"[0e999999999]", id="a zero with a huge exponent"),
+        pytest.param(b"[0." + b"1" * 5000 + b"]", id="5,000 decimal places"),
+        pytest.param(b"[" + b"9" * 5000 + b"]", id="5,000 digits"),
+        pytest.param(b"[" + b"9" * 2000 + b"]", id="2,000 digits"),
+        pytest.param(b"[" * 65 + b"]" * 65, id="65 levels"),
+        pytest.param(b'{"a":' * 65 + b"1" + b"}" * 65, id="65 levels of objects"),
+        pytest.param(b"[" + b"[]," * 1000 + b"[" * 64 + b"]" * 65, id="65 levels after a thousand flat ones"),
+        pytest.param(b"[" * 100_000, id="100,000 levels, unclosed"),
+        pytest.param(b"[" * 100_000 + b"]" * 100_000, id="100,000 levels"),
+        pytest.param(b'["' + b"x" * 10_000_000 + b'"]', id="more than 10 MB"),
+        pytest.param('["é"]'.encode("latin-1"), id="not UTF-8, and no charset"),
+        pytest.param(b'["\xff"]', id="no character"),
+    ],
+)
+def test_what_cannot_be_read_is_a_decode_error(content: bytes) -> None:
+    with pytest.raises(DecodeError) as caught:
+        parse(content)
+    assert caught.value.path == "$"
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("content", [b"[" * 64 + b"]" * 64, b"[" + b"[]," * 1000 + b"[" * 63 + b"]" * 64])
+def test_64_levels_are_read(content: bytes) -> None:
+    assert parse(content) == json.loads(content)
+
+
+@pytest.mark.parametrize("content", [b"[1e30]", b"[1e-30]", b'["' + b"9" * 5000 + b'"]'])
+def test_what_is_within_bounds_is_read(content: bytes) -> None:
+    assert parse(content) == json.loads(content, parse_float=Decimal)
+
+
+def test_a_byte_order_mark_is_skipped() -> None:
+    assert parse(b'\xef\xbb\xbf{"a": "\xc3\xa9"}') == {"a": "é"}
+
+
+@pytest.mark.parametrize(
+    ("text", "content_type"),
+    [
+        ("latin-1", "text/html; charset=ISO-8859-1"),
+        ("cp1252", 'application/json;charset="windows-1252"'),
+        ("gb18030", "application/json; charset=gb18030"),
+        ("utf-16", "application/json; charset=UTF-16"),
+    ],
+)
+def test_the_declared_charset_is_used_where_it_is_not_utf8(text: str, content_type: str) -> None:
+    assert parse('["é"]'.encode(text), content_type) == ["é"]
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "no-such", "idna", "unicode_escape", "zip", "ascii", ""])
+def test_a_wrong_charset_is_a_decode_error(charset: str) -> None:
+    with pytest.raises(DecodeError):
+        parse(b'["\xe9"]', f"application/json; charset={charset}")
+
+
+def test_a_wrong_charset_does_not_spoil_utf8() -> None:
+    assert parse('["é"]'.encode(), "text/html; charset=iso-8859-1") == ["é"]
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [
+        (rb'["\ud800"]', ["\ufffd"]),
+        (rb'["a\uDC00b"]', ["a\ufffdb"]),
+        (rb'["\ud83d\ude00"]', ["😀"]),
+        (rb'{"\udfff": {"a": ["\udfff", 1, null]}}', {"\ufffd": {"a": ["\ufffd", 1, None]}}),
+        (b'["\xed\xa0\x80"]', ["\ufffd"]),
+        (b'["\xed\xa0\xbd\xed\xb8\x80"]', ["😀"]),
+        (rb'["\ud55c"]', ["\ud55c"]),
+        (rb'["\\ud800"]', ["\\ud800"]),
+    ],
+)
+def test_lone_surrogates_are_replaced(content: bytes, value: object) -> None:
+    assert parse(content) == value
+
+
+def test_the_last_of_duplicate_keys_wins() -> None:
+    assert parse(b'{"a": 1, "a": 2}') == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [f'{{"t": "{CANARY}"'.encode(), f'{{"t": "{CANARY}", "n": NaN}}'.encode(), f'"{CANARY}\xff'.encode("latin-1")],
+)
+def test_no_frame_of_the_error_holds_the_content(content: bytes) -> None:
+    with pytest.raises(DecodeError) as caught:
+        parse(content)
+    error: BaseException = caught.value
+    # The first frame is this test's own.
+    frames = list(traceback.walk_tb(error.__traceback__))[1:]
+    assert frames
+    for frame, _ in frames:
+        assert CANARY not in repr(frame.f_locals)
+    assert CANARY not in repr(vars(error))
+
+
+def test_dump_is_strict_and_compact() -> None:
+    body = {"a": Decimal("1840.50"), "b": [1, True, None, 'é"\n', 0.1], "c": Decimal("1E+3"), "d": {}, "e": ()}
+    assert dump(body) == '{"a":1840.50,"b":[1,true,null,"é\\"\\n",0.1],"c":1000,"d":{},"e":[]}'.encode()
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_whatever_json_holds_survives_the_round_trip(value: object) -> None:
+    assert parse(dump(value)) == json.loads(dump(value)) == value
+
+
+def deep(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        Decimal("NaN"),
+        Decimal("-Infinity"),
+        Decimal("1e999999"),
+        10**5000,
+        "\ud800",
+        {"\ud800": 1},
+        {1: 2},
+        {"a": object()},
+        b"bytes",
+        {1, 2},
+        deep(1000),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_json_cannot_hold_is_refused(value: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        dump(value)
+    assert caught.value.field == "body"

@@ -1,0 +1,188 @@
+"""Logins and refusals, and that no token is left where it could be seen."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from freight_exchange import wire
+from freight_exchange.errors import DecodeError
+from freight_exchange.models import Company, User
+
+CANARY = "canary-5f1c"
+REPLY: dict[str, Any] = {
+    "user": {
+        "access_token": CANARY,
+        "expires_on": 3600,
+        "firstname": "Ada",
+        "middlename": "",
+        "lastname": "Lovelace",
+        "email": "ada@co.example",
+        "title": "Ms",
+        "enabled": "TRUE",
+        "lastlogin": "2025-03-01 08:00:00",
+        "imageUrl": "https://host.example/ada.png",
+        "company": {"index": 3, "name": "Co", "postal": "01234", "otilicense": "007"},
+    }
+}
+
+
+def login(**changes: object) -> wire.Login:
+    return wire.login({"user": {**REPLY["user"], **changes}})
+
+
+def test_the_documented_reply() -> None:
+    found = wire.login(REPLY)
+    assert found.token == CANARY
+    assert (found.lifetime, found.expires_at) == (3600, None)
+    assert found.user == User(
+        first_name="Ada",
+        middle_name="",
+        last_name="Lovelace",
+        email="ada@co.example",
+        title="Ms",
+        enabled=True,
+        last_login=datetime(2025, 3, 1, 8),
+        image_url="https://host.example/ada.png",
+        company=Company(index=3, name="Co", postal="01234", oti_license="007"),
+    )
+
+
+@pytest.mark.parametrize("key", ["expires_on", "expires_in"])
+@pytest.mark.parametrize(
+    ("value", "lifetime", "expires_at"),
+    [
+        (3600, 3600.0, None),
+        ("3600", 3600.0, None),
+        (Decimal("1.5"), 1.5, None),
+        (0, 0.0, None),
+        (-5, 0.0, None),
+        (10**9, 1e9, None),
+        (1_900_000_000, None, 1.9e9),
+        ("1900000000", None, 1.9e9),
+        (None, None, None),
+        ("", None, None),
+        ("soon", None, None),
+        ({}, None, None),
+        (True, None, None),
+        (10**100, None, None),
+    ],
+)
+def test_07_lifetimes(key: str, value: object, lifetime: float | None, expires_at: float | None) -> None:
+    user = {name: held for name, held in REPLY["user"].items() if name != "expires_on"}
+    found = wire.login({"user": {**user, key: value}})
+    assert (found.lifetime, found.expires_at) == (lifetime, expires_at)
+    beside = wire.login({"user": user, key: value})
+    assert (beside.lifetime, beside.expires_at) == (lifetime, expires_at)
+
+
+def test_07_no_lifetime() -> None:
+    found = wire.login({"user": {"access_token": "t"}})
+    assert (found.lifetime, found.expires_at) == (None, None)
+
+
+def test_07_the_token_is_opaque() -> None:
+    # Claims that would expire it at once, if anyone read them.
+    expired = "eyJhbGciOiJub25lIn0.eyJleHAiOjF9."
+    assert login(access_token=expired).token == expired
+    assert login(access_token=expired).lifetime == 3600
+
+
+def test_no_model_and_no_repr_holds_the_token() -> None:
+    found = login(refresh_token=CANARY, company={"name": "Co", "apiToken": CANARY}, history=[{"password": CANARY}])
+    assert CANARY not in repr(found)
+    assert CANARY not in repr(found.user)
+    assert CANARY.encode() not in pickle.dumps(found.user)
+    assert found.user.extra == {"history": ({},)}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        {},
+        CANARY,
+        [CANARY],
+        {"user": CANARY},
+        {"user": {"email": CANARY}},
+        {"user": {"access_token": [CANARY]}},
+        {"user": {"access_token": ""}},
+        {"user": {"access_token": f"{CANARY}\r\nX: y"}},
+        {"user": {"access_token": f"{CANARY} two"}},
+        {"user": {"access_token": f"{CANARY}é"}},
+        {"user": {"access_token": CANARY, "company": CANARY}},
+        {"user": {"access_token": CANARY, "email": {}}},
+        {"access_token": CANARY},
+        {"message": CANARY},
+    ],
+)
+def test_no_frame_of_a_failed_login_holds_the_reply(data: object) -> None:
+    with pytest.raises(DecodeError) as caught:
+        wire.login(data)
+    error: BaseException = caught.value
+    frames = list(traceback.walk_tb(error.__traceback__))[1:]
+    assert frames
+    for frame, _ in frames:
+        assert CANARY not in repr(frame.f_locals)
+    assert error.__context__ is None
+    assert CANARY not in repr(vars(error)) + str(error)
+    assert CANARY.encode() not in pickle.dumps(error)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"message": "The user name or password is invalid."}, "The user name or password is invalid."),
+        ({"Unauthorized": "Access denied"}, "Access denied"),
+        ({"message": None}, "the service gave no reason"),
+        ({"user": {"email": "a"}, "message": "no"}, "no"),
+        ({"user": None, "message": "no"}, "no"),
+        ({"user": {"access_token": "t"}, "message": "welcome"}, None),
+        ({"access_token": "t", "message": "welcome"}, None),
+        ({"error": "maintenance"}, None),
+        ({}, None),
+        ([], None),
+        (None, None),
+        ("message", None),
+    ],
+)
+def test_rejections(data: object, message: str | None) -> None:
+    assert wire.rejection(data) == message
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [({"Unauthorized": "Access denied"}, True), ({"Unauthorized": None}, True), ({"message": "x"}, False), ([], False)],
+)
+def test_unauthorized(data: object, says: bool) -> None:
+    assert wire.unauthorized(data) is says
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ({"message": "No records  found."}, "No records found."),
+        ({"Message": "No"}, "No"),
+        ({"error": "bad"}, "bad"),
+        ({"error": {"code": 3, "message": "bad"}}, "bad"),
+        ({"errors": [{"detail": "bad"}]}, "bad"),
+        ({"errors": {"weight": ["must be positive"]}}, "must be positive"),
+        ({"message": "", "error": "bad"}, "bad"),
+        ({"status": 400, "body": {"message": "bad"}}, "bad"),
+        ({"code": 3}, None),
+        ("bad", "bad"),
+        (" ", None),
+        (["bad"], "bad"),
+        (3, None),
+        (None, None),
+        ({"message": "x" * 1000}, "x" * 297 + "..."),
+    ],
+)
+def test_sentences(data: object, found: str | None) -> None:
+    assert wire.sentence(data) == found
