@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
@@ -48,9 +48,14 @@ def seconds(value: Seconds, name: str) -> float:
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise ConfigurationError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")
-    if not math.isfinite(number) or number <= 0:
-        raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {number}")
+    # Compared and not converted: an integer can be too long for a float.
+    if not 0 < number <= sys.float_info.max:
+        raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {_shown(number)}")
     return float(number)
+
+
+def _shown(number: float) -> str:
+    return str(number) if isinstance(number, float) or abs(number) < 10**20 else "an endless integer"
 
 
 def _plain(value: Seconds) -> float:

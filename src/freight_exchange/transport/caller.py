@@ -241,7 +241,7 @@ class _Course:
             error.status = response.status
             # A login's reply holds a token that is not known yet, and so could not be masked.
             if error.body is None and self._request.kind is not Kind.LOGIN:
-                error.body = self._caller.redactor.text(response.content[:4000].decode("utf-8", "replace"))
+                error.body = self._caller.redactor.excerpt(response.content)
 
 
 def _announced_delay(state: RetryCallState) -> float:

@@ -82,7 +82,7 @@ class Connection:
         self._settings = settings
         self._state = _State.NEW
         self._engine: Engine | None = None
-        self._own_clients: tuple[Any, ...] = ()
+        self._own: tuple[Any, ...] = ()
 
     @property
     def entered(self) -> bool:
@@ -107,34 +107,34 @@ class Connection:
         settings = self._settings
         jobs = Jobs()
         if settings.http_client is None:
-            reads, writes = self._own_clients = http.own_clients(
+            reads, writes = self._own = http.own_transports(
                 base_url=settings.base_url,
                 max_connections=settings.max_connections,
                 proxy=settings.proxy,
                 verify=settings.verify,
             )
-            network = http.Network(settings.base_url, reads, writes)
+            network = http.Network(settings.base_url, reads.handle_async_request, writes.handle_async_request)
             write_places: int | None = http.WRITE_CONNECTIONS
         else:
-            client = settings.http_client
-            network = http.Network(settings.base_url, client, client, http.library_of(client))
+            send = http.through(settings.http_client)
+            network = http.Network(settings.base_url, send, send, http.library_of(settings.http_client))
             write_places = None
         limiter = Limiter(jobs, settings.hooks, reads=settings.max_connections, writes=write_places)
-        send = chain([limiter], network)
+        limited = chain([limiter], network)
         added = [once_for_writes(layer) for layer in settings.middleware]
         budget = RetryBudget(settings.retry_tokens)
-        anonymous = Caller(chain(added, send), budget, settings.redactor, settings.hooks)
+        anonymous = Caller(chain(added, limited), budget, settings.redactor, settings.hooks)
 
         async def log_in(email: str, password: Secret) -> Grant:
             return await settings.log_in(anonymous, email, password)
 
         renewal = Renewal(jobs, settings.hooks, settings.credentials, log_in)
-        caller = Caller(chain([*added, renewal], send), budget, settings.redactor, settings.hooks)
+        caller = Caller(chain([*added, renewal], limited), budget, settings.redactor, settings.hooks)
         self._engine = Engine(jobs, renewal, caller)
         self._state = _State.OPEN
 
     async def aclose(self) -> None:
-        """End what is under way and close the SDK's own HTTP clients. Once begun it goes on, whoever is cancelled."""
+        """End what is under way and close the SDK's own connections. Once begun it goes on, whoever is cancelled."""
         engine, self._engine, self._state = self._engine, None, _State.CLOSED
         if engine is not None:
             closing = engine.jobs.start_last(self._close)
@@ -142,5 +142,5 @@ class Connection:
                 await closing.wait()
 
     async def _close(self) -> None:
-        for client in self._own_clients:
-            await client.aclose()
+        for transport in self._own:
+            await transport.aclose()

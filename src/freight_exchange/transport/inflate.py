@@ -17,21 +17,26 @@ _GZIP = 16 + zlib.MAX_WBITS
 class Body:
     """Collects a reply's raw chunks: as they are, or through one layer of gzip, never more than `LARGEST` bytes."""
 
-    __slots__ = ("_chunks", "_gzip", "_size")
+    __slots__ = ("_chunks", "_gzip", "_received", "_size")
 
-    def __init__(self, encoding: str | None) -> None:
-        layers = [layer for part in (encoding or "").split(",") if (layer := part.strip().lower()) != "identity"]
-        layers = [layer for layer in layers if layer]
+    def __init__(self, encoding: str) -> None:
+        """`encoding` is the reply's `Content-Encoding`, empty without one."""
+        layers = [layer for part in encoding.split(",") if (layer := part.strip().lower()) not in ("", "identity")]
         if layers not in ([], ["gzip"], ["x-gzip"]):
             raise DecodeError(f"the reply is encoded as {', '.join(layers)[:80]}; only one layer of gzip is read")
         self._gzip = zlib.decompressobj(_GZIP) if layers else None
         self._chunks: list[bytes] = []
+        self._received = False
         self._size = 0
 
     def feed(self, chunk: bytes) -> None:
         if self._gzip is None:
             self._keep(chunk)
             return
+        if self._gzip.eof:
+            # The decompressor keeps all that follows its stream: endless bytes after a short one would fill memory.
+            return
+        self._received = self._received or bool(chunk)
         try:
             # One byte more than is left room for: it is what tells a bomb from a body that just fits.
             self._keep(self._gzip.decompress(chunk, LARGEST + 1 - self._size))
@@ -50,6 +55,6 @@ class Body:
 
     def finish(self) -> bytes:
         """The whole body."""
-        if self._gzip is not None and not self._gzip.eof and self._size + len(self._gzip.unconsumed_tail):
+        if self._gzip is not None and self._received and not self._gzip.eof:
             raise TransportError("the reply ended in the middle of its gzip stream")
         return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)

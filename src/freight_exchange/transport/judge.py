@@ -44,14 +44,20 @@ def unauthorized(response: Response) -> bool:
 
 def error_of(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
     """The error that the reply's status stands for, or `None` if the call succeeded."""
+    return _error(response, redactor, retry_after, refused=unauthorized(response))
+
+
+def _error(
+    response: Response, redactor: Redactor, retry_after: float | None, *, refused: bool
+) -> APIStatusError | None:
     status = response.status
-    refused = unauthorized(response)
     if 200 <= status < 300 and not refused:
         return None
     data = _json(response)
-    said = wire.sentence(data)
-    body = redactor.value(data) if data is not None else redactor.text(response.content[:4000].decode("utf-8", "replace"))
-    words = f": {redactor.text(said)}" if said else ""
+    body = redactor.value(data) if data is not None else redactor.excerpt(response.content)
+    # Masked before a sentence is taken from it: the sentence is cut, and half a token is recognised by nothing.
+    said = wire.sentence(body) if data is not None else None
+    words = f": {said}" if said else ""
     if refused:
         return AuthenticationError(f"the service does not accept the token{words}", status=status, body=body)
     if status == 429:
@@ -76,16 +82,17 @@ def login_error(response: Response, redactor: Redactor, *, retry_after: float | 
     """
     if response.status in _REJECTED:
         data = _json(response)
-        said = wire.rejection(data)
-        if said is not None:
+        if wire.rejection(data) is not None:
+            body = redactor.value(data)
             return LoginRejectedError(
-                f"the service rejected the email or password: {redactor.text(said)}",
+                f"the service rejected the email or password: {wire.sentence(body) or 'it gave no reason'}",
                 status=response.status,
-                body=redactor.value(data),
+                body=body,
             )
         if response.status == 401:
             return AuthenticationError("the login was refused", status=401)
-    return error_of(response, redactor, retry_after=retry_after)
+    # No token was sent that could be refused: what is left is what its status says.
+    return _error(response, redactor, retry_after, refused=False)
 
 
 def _json(response: Response) -> object:

@@ -26,6 +26,12 @@ class Kind(enum.Enum):
     """A second publication, offer, answer or route: the one thing that must not happen."""
 
 
+_STEPS = (".connect_tcp", ".connect_unix_socket", ".start_tls")
+_CONNECTING = tuple(f"{step}.started" for step in _STEPS)
+_CONNECTED = tuple(f"{step}.complete" for step in _STEPS)
+_UNCONNECTED = tuple(f"{step}.failed" for step in _STEPS)
+
+
 class Progress:
     """How far the current attempt of a request got: what decides whether a write may have happened.
 
@@ -52,10 +58,13 @@ class Progress:
             if self._abandoned and not self._sending:
                 raise AbandonedError
             self._sending = True
-        elif event.endswith((".connect_tcp.failed", ".connect_unix_socket.failed", ".start_tls.failed")):
+        elif event.endswith(_CONNECTING):
+            self._connecting, self._unconnected = True, False
+        elif event.endswith(_CONNECTED):
+            # A transport that names its sending otherwise, or not at all, may send from here on.
+            self._connecting = False
+        elif event.endswith(_UNCONNECTED):
             self._unconnected = True
-        elif event.endswith(".started"):
-            self._connecting = True
 
     def abandon(self) -> None:
         """Nobody waits any more: a transport that has not begun to send must not begin."""

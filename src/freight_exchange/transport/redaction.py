@@ -62,12 +62,31 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text with secrets masked, cut to 2,000 characters."""
-        for secret in (*self._fixed, *self._tokens):
-            for spelling in _spellings(secret.reveal()):
-                text = text.replace(spelling, MASK)
+        text = self._masked(text, self._spellings())
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)"
+
+    def excerpt(self, content: bytes) -> str:
+        """The beginning of a body that is not JSON, as text, with secrets masked."""
+        spellings = self._spellings()
+        longest = max((len(spelling.encode()) for spelling in spellings), default=0)
+        reach = 2 * _LONGEST + longest
+        text = self._masked(content[:reach].decode("utf-8", "replace"), spellings)
+        if len(content) > reach:
+            # The cut may have gone through a secret, whose first half is recognised by nothing.
+            text = text[: max(0, len(text) - longest)]
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(content)} bytes)"
+
+    def _spellings(self) -> list[str]:
+        """Every spelling of every secret, longest first: of one that is part of another, none is left standing."""
+        found = {form for secret in (*self._fixed, *self._tokens) for form in _spellings(secret.reveal())}
+        return sorted(found, key=len, reverse=True)
+
+    def _masked(self, text: str, spellings: list[str]) -> str:
+        for spelling in spellings:
+            text = text.replace(spelling, MASK)
         for pattern in _PATTERNS:
             text = pattern.sub(rf"\1{MASK}", text)
-        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)"
+        return text
 
     def value(self, value: object, depth: int = 0) -> object:
         """The JSON value with secrets masked in every string and key, deep nests cut."""
@@ -85,9 +104,9 @@ class Redactor:
         return value
 
 
-def _spellings(secret: str) -> tuple[str, ...]:
-    """The secret as it is and as JSON writes it; longest first, so that no part of one is left standing."""
+def _spellings(secret: str) -> set[str]:
+    """The secret as it is and as JSON writes it; PHP escapes slashes as well."""
     if not secret:
-        return ()
+        return set()
     forms = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    return tuple(sorted(forms, key=len, reverse=True))
+    return forms | {form.replace("/", "\\/") for form in forms}

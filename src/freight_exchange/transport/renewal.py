@@ -57,10 +57,11 @@ class Renewal:
         response = await call_next(request.with_token(session.token))
         if not (request.replayable and unauthorized(response)):
             return response
+        # The refusal proves that nothing happened, also to a deadline that passes during the login.
+        request.progress.reset()
         renewed = await self._after_refusal(session)
         if renewed is None:
             return response
-        request.progress.reset()
         return await call_next(request.with_token(renewed.token))
 
     async def session(self) -> Session:
@@ -102,7 +103,8 @@ class Renewal:
 
     def _start(self, reason: Reason) -> Job[Session]:
         job = self._jobs.start(lambda: self._renew(reason))
-        self._job = job
+        # Under an eager task factory it may have ended within `start`, and would stand here for ever.
+        self._job = None if job.finished else job
         return job
 
     async def _renew(self, reason: Reason) -> Session:

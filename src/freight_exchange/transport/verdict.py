@@ -10,7 +10,14 @@ from collections.abc import Callable
 
 import attrs
 
-from freight_exchange.errors import APIStatusError, DecodeError, FreightExchangeError, RateLimitedError, TransportError
+from freight_exchange.errors import (
+    APIStatusError,
+    AuthenticationError,
+    DecodeError,
+    FreightExchangeError,
+    RateLimitedError,
+    TransportError,
+)
 from freight_exchange.options import RetryPolicy
 from freight_exchange.transport.budget import THROTTLED_COST, TRANSIENT_COST
 from freight_exchange.transport.message import Kind
@@ -69,7 +76,6 @@ MATRIX: dict[Cause, dict[Kind, Rule]] = {
 """The retry matrix: a row for each cause, a column for each kind of request."""
 
 _THROTTLED = frozenset({Cause.THROTTLED, Cause.THROTTLED_BLINDLY, Cause.THROTTLED_LONG})
-_REFUSALS = frozenset({401, 429})
 
 
 @attrs.frozen
@@ -168,4 +174,5 @@ def _may_have_begun(error: FreightExchangeError, policy: RetryPolicy) -> bool:
     """Whether a write that ended so may have happened, beyond what the matrix says of its cause."""
     if isinstance(error, TransportError):
         return not error.unsent
-    return not policy.trust_refusals and error.status in _REFUSALS
+    # By class and not by status: a refused token can come at 200 or 403 as well.
+    return not policy.trust_refusals and isinstance(error, AuthenticationError | RateLimitedError)

@@ -174,6 +174,15 @@ def _plain_number(value: object) -> Decimal | None:
     raise TypeError
 
 
+def _plain_integer(value: object) -> int | None:
+    # The document itself has identifiers as text.
+    if value is None:
+        return None
+    if isinstance(value, str) and (whole := place(value)) >= 0:
+        return whole
+    raise TypeError
+
+
 TEXT: Final = Reader("if v.__class__ is not str and v is not None: raise TypeError", text)
 NUMBER: Final = Reader(
     "if v.__class__ is not Decimal: v = plain_number(v)",
@@ -181,10 +190,10 @@ NUMBER: Final = Reader(
     {"Decimal": Decimal, "plain_number": _plain_number},
 )
 INTEGER: Final = Reader(
-    f"if v.__class__ is not int:\n"
-    f"    if v is not None: raise TypeError\n"
+    f"if v.__class__ is not int: v = plain_integer(v)\n"
     f"elif not {-LARGEST_INTEGER} < v < {LARGEST_INTEGER}: raise TypeError",
     integer,
+    {"plain_integer": _plain_integer},
 )
 FLAG: Final = Reader("v = flags[v]", flag, {"flags": {0: False, 1: True, None: None}})
 LENIENT_FLAG: Final = attrs.evolve(FLAG, keeps=True)

@@ -1,0 +1,1 @@
+"""What things cost, beside what people would otherwise use: `make bench`."""

@@ -1,0 +1,28 @@
+"""What importing costs: this package beside its five dependencies, each import in a fresh process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from statistics import median
+
+FIVE = "httpx, anyio, attrs, cattrs, tenacity"
+PROBE = "import time; started = time.perf_counter(); import {}; print(time.perf_counter() - started)"
+
+
+def seconds(modules: str) -> float:
+    done = subprocess.run([sys.executable, "-c", PROBE.format(modules)], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def run(rounds: int) -> list[str]:
+    """Rows of the report."""
+    theirs, ours = [], []
+    for _ in range(rounds + 1):
+        theirs.append(seconds(FIVE))
+        ours.append(seconds("freight_exchange"))
+    ratios = [our / their for our, their in zip(ours[1:], theirs[1:], strict=True)]
+    return [
+        f"| importing the five dependencies | {median(theirs[1:]) * 1e3:.0f} ms | 1 |",
+        f"| importing freight_exchange | {median(ours[1:]) * 1e3:.0f} ms | {median(ratios):.2f} |",
+    ]
