@@ -8,12 +8,11 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from freight_exchange import settings, wire
-from freight_exchange.endpoints import reconcile
 from freight_exchange.endpoints.bids import Bids
 from freight_exchange.endpoints.carriers import Carriers
 from freight_exchange.endpoints.currencies import Currencies, KnownCurrencies
 from freight_exchange.endpoints.login import log_in
-from freight_exchange.endpoints.offers import Offers
+from freight_exchange.endpoints.offers import Offers, SeenOffers
 from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes, SeenRoutes
 from freight_exchange.endpoints.service import Conventions, Service
@@ -63,6 +62,7 @@ class _Shared:
         self.user: User | None = None
         self.sizes = PageSizes()
         self.currencies = KnownCurrencies()
+        self.offers = SeenOffers()
         self.routes = SeenRoutes()
 
     def welcome(self, user: User) -> None:
@@ -300,11 +300,20 @@ class FreightExchange:
         self, write: Write, *, settle: timedelta = timedelta(seconds=30), baseline: Sequence[object] | None = None
     ) -> Reconciliation:
         """Find out whether a write happened; what `OutcomeUnknownError.reconcile()` calls."""
-        patient = self.with_options(
-            deadline=max(self._limits.deadline, DEFAULT_DEADLINE), strict=True
+        # Doubt is rare, and most processes never need to import what resolves it.
+        from freight_exchange.endpoints import reconcile
+
+        strict, lenient = (
+            self.with_options(deadline=max(self._limits.deadline, DEFAULT_DEADLINE), strict=strictly)
+            for strictly in (True, False)
         )
-        readers = reconcile.Readers(bids=patient.bids, offers=patient.offers, routes=patient.routes)
-        return await reconcile.reconcile(readers, write, settle=settle, baseline=baseline)
+        return await reconcile.reconcile(
+            reconcile.Readers(bids=strict.bids, offers=strict.offers, routes=strict.routes),
+            reconcile.Readers(bids=lenient.bids, offers=lenient.offers, routes=lenient.routes),
+            write,
+            settle=settle,
+            baseline=baseline,
+        )
 
     @cached_property
     def requests(self) -> Requests:
@@ -314,7 +323,7 @@ class FreightExchange:
     @cached_property
     def offers(self) -> Offers:
         """Offers on the shipper's own requests."""
-        return Offers(self._service)
+        return Offers(self._service, self._shared.offers)
 
     @cached_property
     def bids(self) -> Bids:

@@ -93,7 +93,5 @@ class Record:
 
     def __repr__(self) -> str:
         fields = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
-        said = ", ".join(
-            f"{name}={value!r}" for name, value in fields.items() if value not in (None, NOTHING)
-        )
+        said = ", ".join(f"{name}={value!r}" for name, value in fields.items() if value not in (None, NOTHING))
         return f"{type(self).__name__}({said})"

@@ -104,9 +104,7 @@ class RouteDraft:
                 "cfs_cutoff": validation.zoned(cfs_cutoff, zone, "cfs_cutoff"),
                 "departure": validation.zoned(departure, zone, "departure"),
                 "arrival": validation.naive(arrival, "arrival"),
-                "carrier": validation.identifier(
-                    carrier.index if isinstance(carrier, Carrier) else carrier, "carrier"
-                ),
+                "carrier": validation.identifier(carrier.index if isinstance(carrier, Carrier) else carrier, "carrier"),
                 "vessel": validation.text(vessel, "vessel"),
                 "voyage_id": validation.text(voyage_id, "voyage_id"),
                 "timezone": zone.key,

@@ -100,9 +100,7 @@ def window(since: timedelta | None = None, field: str = "since") -> int:
     if since <= timedelta(0):
         raise ValidationError(f"{field} must be longer than zero, not {since}", field=field)
     if since > LONGEST_WINDOW:
-        raise ValidationError(
-            f"{field} must be at most five days, which is all that the service lists", field=field
-        )
+        raise ValidationError(f"{field} must be at most five days, which is all that the service lists", field=field)
     return -(-since // timedelta(seconds=1))
 
 
@@ -127,18 +125,14 @@ def text(value: object, field: str, *, empty: bool = False) -> str:
     if not empty and not value.strip():
         raise ValidationError(f"{field} must not be empty", field=field)
     if _SURROGATE.search(value):
-        raise ValidationError(
-            f"{field} holds half a character (a lone surrogate), which cannot be sent", field=field
-        )
+        raise ValidationError(f"{field} holds half a character (a lone surrogate), which cannot be sent", field=field)
     return str(value)
 
 
 def incoterm(value: object, field: str = "incoterm") -> str:
     """Three ASCII letters, in upper case. Which ones there are is not checked: the rules are revised."""
     if not isinstance(value, str) or not re.fullmatch("[A-Za-z]{3}", value):
-        raise ValidationError(
-            f"{field} must be three letters such as 'FOB', not {_shown(value)}", field=field
-        )
+        raise ValidationError(f"{field} must be three letters such as 'FOB', not {_shown(value)}", field=field)
     return value.upper()
 
 

@@ -52,10 +52,15 @@ class SubmitOffer:
 
 @attrs.frozen
 class Respond:
-    """Approve or decline an offer by its identifier (service document, 4.8)."""
+    """Approve or decline an offer by its identifier (service document, 4.8).
+
+    `request` is the index of the request that it is on, where the client has read it: once an offer is selected the
+    service may list that one alone, and what became of the others is seen only on their request.
+    """
 
     offer: int
     approved: bool
+    request: int | None = None
 
 
 @attrs.frozen
@@ -102,7 +107,7 @@ class NotApplied:
 
 @attrs.frozen
 class Conflict:
-    """The write cannot happen any more: `record` shows what stands in its place."""
+    """Something else stands in the write's place, and `record` shows it: it did not happen, or was undone since."""
 
     record: RateRequest | Listing | Bid | Route
 

@@ -26,8 +26,9 @@ Hook = Callable[[Raw], Any]
 
 NOT_PLAIN: Final = (KeyError, TypeError, ValueError, Unreadable)
 
-# A page has one shape, a service a handful; a server that makes up keys must not fill the memory with code.
-_MOST_SHAPES: Final = 32
+# A page has a shape or two, and a service that leaves out what is empty a few dozen; one that makes up keys must not
+# fill the memory with code.
+_MOST_SHAPES: Final = 128
 _MOST_KEYS: Final = 64
 
 
@@ -84,6 +85,10 @@ class Shape:
                 return self.hook(raw)(raw)
         return self.tolerant(raw)
 
+    def forget(self) -> None:
+        """Drop the generated hooks, as if no record had been read."""
+        self._hooks.clear()
+
     def hook(self, raw: Raw) -> Hook:
         """The hook for records with the keys of this one."""
         keys = frozenset(raw)
@@ -103,7 +108,7 @@ class Shape:
         if not isinstance(raw, dict):
             raise Unreadable("", f"{kind(raw)} where a record is due")
         draft = object.__new__(self._draft)
-        extra = {key: value for key, value in raw.items() if key not in self._known}
+        extra = {key: raw[key] for key in sorted(raw.keys() - self._known)}
         for field in self._fields:
             key = next((key for key in field.keys if raw.get(key) is not None), field.keys[0])
             setattr(draft, field.name, _read(field, key, raw.get(key), extra))
@@ -133,7 +138,7 @@ class Shape:
         for name in self._unset:
             names[f"default_{name}"] = self._defaults[name]
             body.append(f"draft.{name} = default_{name}")
-        names |= {"nothing": NOTHING, "frozen": frozen, "unknown": tuple(keys - self._known)}
+        names |= {"nothing": NOTHING, "frozen": frozen, "unknown": sorted(keys - self._known)}
         body.append(
             "draft.extra = frozen({key: raw[key] for key in unknown})"
             if keys - self._known

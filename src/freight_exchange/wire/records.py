@@ -116,6 +116,8 @@ def _entries(raw: object) -> list[tuple[str, Raw]]:
     entries: list[tuple[str, Raw]] = []
     for key, entry in found:
         path = f"{names.OFFER}.{key}"
+        if entry in _NOTHING:
+            continue
         if not isinstance(entry, dict):
             raise Unreadable(path, f"{kind(entry)} where an offer is due")
         entries.append((path, entry))
