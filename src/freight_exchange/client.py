@@ -105,6 +105,9 @@ class FreightExchange:
         ConfigurationError: An argument cannot be right, or is missing.
     """
 
+    # A traceback that shows locals asks for the `repr` of a client whose construction failed.
+    _base_url = "without base_url"
+
     def __init__(
         self,
         base_url: str | None = None,

@@ -289,9 +289,10 @@ class OutcomeUnknownError(FreightExchangeError):
             exchange: The client to ask; needed once the error has been pickled, else the client that raised it.
             settle: How long the service may take to show a write. Absence is proof only after complete, agreeing
                 readings over this time.
-            baseline: The records of the same listing from before the send, where the caller kept them: bids for
-                an offer, listings or requests for a publication, routes for a route. Without it an equal
-                record counts, whoever wrote it.
+            baseline: The records of the same listing from before the send, where the caller kept them: for an offer
+                what `bids.list()` gave without a type, listings or requests for a publication, routes for a route.
+                Without it an equal record counts, whoever wrote it, and for an offer any other own bid on that
+                request leaves doubt: it may be this one, rounded.
 
         Returns:
             `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
@@ -312,8 +313,7 @@ class OutcomeUnknownError(FreightExchangeError):
         return twin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        values = {name: value for name, value in self.__dict__.items() if name != "_exchange"}
-        return type(self), self.args, values | {"_exchange": None}
+        return type(self), self.args, self.__dict__ | {"_exchange": None}
 
 
 class StoreError(FreightExchangeError):

@@ -84,7 +84,9 @@ class Timeouts:
 def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], int], None]:
     def check(_: object, attribute: attrs.Attribute[int], value: int) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ConfigurationError(f"RetryPolicy.{attribute.name} must be an integer of at least {least}, not {value!r}")
+            raise ConfigurationError(
+                f"RetryPolicy.{attribute.name} must be an integer of at least {least}, not {value!r}"
+            )
 
     return check
 

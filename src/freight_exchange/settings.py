@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import ipaddress
 import os
 import ssl
@@ -52,7 +53,8 @@ def base_url(given: str | None) -> str:
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+    known = parts.scheme in ("http", "https") and port != 0
+    if not known or not parts.hostname or not _is_host(parts.hostname) or not url.strip().isprintable():
         raise ConfigurationError("base_url must be an http or https URL with a host, such as https://host/api")
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError("base_url must not contain a user name or password: give email and password")
@@ -68,6 +70,11 @@ def base_url(given: str | None) -> str:
             stacklevel=3,
         )
     return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def _is_host(host: str) -> bool:
+    """Whether it can be a host's name; an HTTP library would escape a blank, and look up what nobody meant."""
+    return bool(host.strip(".-")) and not any(character in host for character in " \\%<>\"'`{}|^,;")
 
 
 def _is_loopback(host: str) -> bool:
@@ -93,10 +100,10 @@ def credentials(
         password = Secret(found)
     found = None
     email = email or os.environ.get(EMAIL_VARIABLE)
-    if not email:
-        raise ConfigurationError(f"give email, or set {EMAIL_VARIABLE}")
-    if password is None or not password.reveal():
-        raise ConfigurationError(f"give password, or set {PASSWORD_VARIABLE}")
+    if not email or not isinstance(email, str):
+        raise ConfigurationError(f"give email as a string, or set {EMAIL_VARIABLE}")
+    if password is None or not password.reveal() or not isinstance(password.reveal(), str):
+        raise ConfigurationError(f"give password as a string, or set {PASSWORD_VARIABLE}")
     return _always(email, password)
 
 
@@ -109,18 +116,21 @@ def _always(email: str, password: Secret) -> Callable[[], Awaitable[tuple[str, S
 
 def _asking(provider: CredentialsProvider) -> Callable[[], Awaitable[tuple[str, Secret]]]:
     async def give() -> tuple[str, Secret]:
-        given = await provider()
-        if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given):
+        asked = provider()
+        given = await asked if inspect.isawaitable(asked) else None
+        if isinstance(given, tuple) and len(given) == 2 and all(part and isinstance(part, str) for part in given):
             return given[0], Secret(given[1])
-        # A traceback of what follows would show it.
-        del given
-        raise ConfigurationError("credentials must return a tuple of two strings: (email, password)")
+        # A traceback of what follows would show them.
+        del asked, given
+        raise ConfigurationError("credentials must be async and return a tuple of two strings: (email, password)")
 
     return give
 
 
 def addresses(given: Mapping[str, str] | None) -> dict[str, str]:
     """The address of each operation that has several: the one chosen, or the dedicated one."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ConfigurationError(f"addresses must be a mapping, not {type(given).__name__}")
     chosen = {operation: known[0] for operation, known in ADDRESSES.items()}
     for operation, address in (given or {}).items():
         known = ADDRESSES.get(operation)
@@ -165,7 +175,7 @@ def path(value: str) -> str:
     """The path relative to the API root, without its leading slash; it must not lead anywhere else."""
     if not isinstance(value, str) or not value.strip("/"):
         raise ValidationError("path must be a path relative to the API root, such as quote/offer", field="path")
-    relative = value[1:] if value.startswith("/") else value
+    relative = value.removeprefix("/")
     segments = relative.split("/")
     if (
         relative.startswith("/")

@@ -1,12 +1,167 @@
-"""What a user's type checker must see. mypy and pyright judge this file; pytest only imports it."""
+"""What a user's type checker must see of every call. mypy and pyright judge this file; pytest only imports it."""
+
+# A listing can be awaited and need not be: asserting its type is no use of it.
+# mypy: disable-error-code="unused-awaitable"
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 if TYPE_CHECKING:
-    from freight_exchange import FreightExchange, User
+    from collections.abc import AsyncIterator
+    from datetime import datetime, timedelta
+    from decimal import Decimal
+
+    from freight_exchange import (
+        Applied,
+        Bid,
+        BidsType,
+        Carrier,
+        Conflict,
+        Currency,
+        Feed,
+        FreightExchange,
+        Listing,
+        NotApplied,
+        Offer,
+        OffersType,
+        OutcomeUnknownError,
+        Page,
+        Paginator,
+        RateRequest,
+        RateRequestDraft,
+        RequestEvent,
+        RetryPolicy,
+        Route,
+        RouteDraft,
+        SearchType,
+        StillUnknown,
+        Timeouts,
+        User,
+    )
 
 
-async def logging_in_gives_a_user(exchange: FreightExchange) -> None:
-    assert_type(await exchange.login(), User)
+async def the_client(five: timedelta) -> None:
+    async with FreightExchange() as exchange:
+        assert_type(exchange, FreightExchange)
+    async with FreightExchange(
+        "https://host/api",
+        email="me@co.example",
+        password="...",
+        timeouts=Timeouts(connect=5, read=30, write=10),
+        deadline=five,
+        retries=RetryPolicy(attempts=3),
+        max_connections=20,
+        get_parameters="query",
+        addresses={"publish": "request", "approve": "quote/offer", "submit": "quote/bid"},
+        currency_field="both",
+        carrier_field="carrierId",
+        strict=True,
+        verify=True,
+        hooks=(print,),
+    ) as exchange:
+        assert_type(exchange.user, User | None)
+        assert_type(await exchange.login(), User)
+        assert_type(exchange.with_options(deadline=5), FreightExchange)
+        assert_type(await exchange.request("GET", "quote/new", params={"index": 4}, repeatable=True), Any)
+        await exchange.aclose()
+
+
+async def requests(exchange: FreightExchange, draft: RateRequestDraft, hour: timedelta) -> None:
+    assert_type(exchange.requests.open(since=hour, page_size=10), Paginator[RateRequest])
+    assert_type(exchange.requests.search(type=SearchType.PENDING, since=hour), Paginator[RateRequest])
+    assert_type(exchange.requests.search(type="pending", window=3, sweep=True), Paginator[RateRequest])
+    assert_type(await exchange.requests.get(4), RateRequest)
+    assert_type(await exchange.requests.get_open(4), RateRequest)
+    assert_type(await exchange.requests.publish(draft), RateRequest)
+
+
+async def offers(exchange: FreightExchange, offer: Offer) -> None:
+    assert_type(exchange.offers.list(page_size=10), Paginator[Listing])
+    assert_type(exchange.offers.search(type=OffersType.NOT_SELECTED), Paginator[Listing])
+    assert_type(await exchange.offers.get(4), Listing)
+    assert_type(await exchange.offers.approve(offer), Listing)
+    assert_type(await exchange.offers.decline(31), Listing)
+
+
+async def bids(
+    exchange: FreightExchange, request: RateRequest, listing: Listing, currency: Currency, price: Decimal
+) -> None:
+    assert_type(exchange.bids.list(type=BidsType.ACTIVE), Paginator[Bid])
+    assert_type(await exchange.bids.submit(request, amount=price, currency="USD", rates={"Freight": 1.5}), Bid)
+    assert_type(await exchange.bids.submit(listing, amount="1840.50", currency=currency, terms="14 days"), Bid)
+    assert_type(await exchange.bids.submit(4, amount=1840, currency=2, rates={"Freight": "1700"}), Bid)
+
+
+async def routes(exchange: FreightExchange, draft: RouteDraft, carrier: Carrier, day: datetime) -> None:
+    assert_type(
+        exchange.routes.list(
+            origin="Hong Kong",
+            destination="Long Beach",
+            carrier=carrier,
+            vessel="Ever Given",
+            voyage_id="041E",
+            timezone="Asia/Hong_Kong",
+            departure=day,
+            arrival=day,
+            cy_cutoff=day,
+            cfs_cutoff=day,
+            departs_from=day,
+            departs_until=day,
+            arrives_from=day,
+            arrives_until=day,
+            cy_from=day,
+            cy_until=day,
+            cfs_from=day,
+            cfs_until=day,
+        ),
+        Paginator[Route],
+    )
+    route = await exchange.routes.get(17)
+    assert_type(route, Route)
+    assert_type(await exchange.routes.create(draft), Route | None)
+    assert_type(await exchange.routes.update(route), Route | None)
+
+
+async def reference(exchange: FreightExchange) -> None:
+    assert_type(exchange.carriers.list(), Paginator[Carrier])
+    assert_type(await exchange.carriers.get(3), Carrier)
+    assert_type(exchange.currencies.list(), Paginator[Currency])
+    assert_type(await exchange.currencies.get(2), Currency)
+    assert_type(await exchange.currencies.by_code("USD"), Currency)
+
+
+async def listings(listing: Paginator[RateRequest]) -> None:
+    page = await listing
+    assert_type(page, Page[RateRequest])
+    assert_type(page[0], RateRequest)
+    assert_type(page[1:], tuple[RateRequest, ...])
+    assert_type((len(page), page.number, page.page_size), tuple[int, int, int])
+    assert_type(await listing.collect(), list[RateRequest])
+    assert_type(await listing.first(), RateRequest | None)
+    records: AsyncIterator[RateRequest] = aiter(listing)
+    pages: AsyncIterator[Page[RateRequest]] = listing.pages(start=3)
+    assert_type([request async for request in records], list[RateRequest])
+    assert_type([part async for part in pages], list[Page[RateRequest]])
+
+
+async def watching(exchange: FreightExchange, half_a_minute: timedelta) -> None:
+    assert_type(exchange.watch(start="backfill", interval=half_a_minute), Feed)
+    async with exchange.watch() as feed:
+        async for event in feed:
+            assert_type(event, RequestEvent)
+            assert_type(event.request, RateRequest)
+            assert_type(event.previous, RateRequest | None)
+            assert_type(event.changed, tuple[str, ...])
+
+
+async def doubt(error: OutcomeUnknownError, exchange: FreightExchange, settle: timedelta) -> None:
+    found = await error.reconcile(exchange, settle=settle)
+    assert_type(found, Applied | NotApplied | Conflict | StillUnknown)
+    match found:
+        case Applied(record) | Conflict(record):
+            assert_type(record, RateRequest | Listing | Bid | Route)
+        case StillUnknown(candidates):
+            assert_type(candidates, tuple[RateRequest | Listing | Bid | Route, ...])
+        case NotApplied():
+            pass

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import attrs
-
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, index_of
 from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, validation
@@ -20,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["Bids"]
 
 
-@attrs.frozen(eq=False)
 class Bids:
     """`exchange.bids`."""
 
-    _service: Service = attrs.field(repr=False)
-    _currencies: Currencies = attrs.field(repr=False)
+    def __init__(self, service: Service, currencies: Currencies) -> None:
+        self._service = service
+        self._currencies = currencies
 
     def list(
         self,
@@ -44,7 +42,7 @@ class Bids:
                 lists by itself.
             page_size: Rows in a page; 100 unless told.
             window: Pages in flight at a time.
-            sweep: Pass over a moving listing until two passes agree, so that nothing that was there is skipped.
+            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
 
         Raises:
             ValidationError: An argument cannot be right.

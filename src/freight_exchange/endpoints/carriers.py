@@ -5,8 +5,6 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-import attrs
-
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed
 
@@ -21,17 +19,15 @@ _LISTED = Listed("carriers.list", "GET", "carrier", paged=False)
 _index = attrgetter("index")
 
 
-@attrs.frozen(eq=False)
 class Carriers:
     """`exchange.carriers`."""
 
-    _service: Service = attrs.field(repr=False)
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     def list(self) -> Paginator[Carrier]:
         """Every carrier; the service gives them in one page."""
-        return self._service.listing(
-            _LISTED, wire.CARRIERS, _index, page_size=None, window=1, sweep=False
-        )
+        return self._service.listing(_LISTED, wire.CARRIERS, _index, page_size=None, window=1, sweep=False)
 
     async def get(self, index: int) -> Carrier:
         """The carrier with this index.

@@ -6,7 +6,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import anyio
-import attrs
 
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, index_of
@@ -23,26 +22,24 @@ _LISTED = Listed("currencies.list", "GET", "currency", paged=False)
 _index = attrgetter("index")
 
 
-@attrs.define(eq=False)
 class KnownCurrencies:
     """The service's currencies by their codes in upper case, fetched once for a client and all its views."""
 
-    by_code: dict[str, Currency] | None = None
-    fetching: anyio.Lock | None = None
+    def __init__(self) -> None:
+        self.by_code: dict[str, Currency] | None = None
+        self.fetching: anyio.Lock | None = None
 
 
-@attrs.frozen(eq=False)
 class Currencies:
     """`exchange.currencies`."""
 
-    _service: Service = attrs.field(repr=False)
-    _known: KnownCurrencies = attrs.field(repr=False)
+    def __init__(self, service: Service, known: KnownCurrencies) -> None:
+        self._service = service
+        self._known = known
 
     def list(self) -> Paginator[Currency]:
         """Every currency; the service gives them in one page."""
-        return self._service.listing(
-            _LISTED, wire.CURRENCIES, _index, page_size=None, window=1, sweep=False
-        )
+        return self._service.listing(_LISTED, wire.CURRENCIES, _index, page_size=None, window=1, sweep=False)
 
     async def get(self, index: int) -> Currency:
         """The currency with this index.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
+from collections import OrderedDict
 from typing import TYPE_CHECKING
-
-import attrs
 
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, index_of
@@ -16,31 +14,48 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.service import Service
     from freight_exchange.paging import Paginator
 
-__all__ = ["Offers"]
+__all__ = ["Offers", "SeenOffers"]
 
-_index = attrgetter("index")
+_MOST_SEEN = 4096
 
 
-@attrs.frozen(eq=False)
+class SeenOffers:
+    """Which request each offer was read on: where to look for what became of the offer once it is listed no more."""
+
+    def __init__(self) -> None:
+        self._requests: OrderedDict[int, int] = OrderedDict()
+
+    def remember(self, listing: Listing) -> None:
+        for offer in listing.offers:
+            if offer.id is not None:
+                self._requests[offer.id] = listing.index
+                self._requests.move_to_end(offer.id)
+        while len(self._requests) > _MOST_SEEN:
+            self._requests.popitem(last=False)
+
+    def request_of(self, offer: int) -> int | None:
+        return self._requests.get(offer)
+
+
 class Offers:
     """`exchange.offers`."""
 
-    _service: Service = attrs.field(repr=False)
+    def __init__(self, service: Service, seen: SeenOffers) -> None:
+        self._service = service
+        self._seen = seen
 
-    def list(
-        self, *, page_size: int | None = None, window: int = 1, sweep: bool = False
-    ) -> Paginator[Listing]:
+    def list(self, *, page_size: int | None = None, window: int = 1, sweep: bool = False) -> Paginator[Listing]:
         """The shipper's requests, each with its offers (service document, 4.6).
 
         Args:
             page_size: Rows in a page; 100 unless told.
             window: Pages in flight at a time.
-            sweep: Pass over a moving listing until two passes agree, so that nothing that was there is skipped.
+            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
         """
         return self._service.listing(
             Listed("offers.list", "GET", "quote/offer"),
             wire.OFFERS,
-            _index,
+            self._identify,
             page_size=page_size,
             window=window,
             sweep=sweep,
@@ -53,7 +68,7 @@ class Offers:
             NotFoundError: The service lists no such request.
         """
         return await self._service.lookup(
-            Listed("offers.list", "GET", "quote/offer"), index, wire.OFFERS, _index
+            Listed("offers.list", "GET", "quote/offer"), index, wire.OFFERS, self._identify
         )
 
     def search(
@@ -70,7 +85,7 @@ class Offers:
             type: `all`; `offers`, those with an offer; `sel`, with a selected one; `nsel`, without.
             page_size: Rows in a page; 100 unless told.
             window: Pages in flight at a time.
-            sweep: Pass over a moving listing until two passes agree, so that nothing that was there is skipped.
+            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
 
         Raises:
             ValidationError: An argument cannot be right.
@@ -79,7 +94,7 @@ class Offers:
         return self._service.listing(
             Listed("offers.search", "POST", "quote/getoffers", wire.list_parameters(type=word)),
             wire.OFFERS,
-            _index,
+            self._identify,
             page_size=page_size,
             window=window,
             sweep=sweep,
@@ -109,7 +124,8 @@ class Offers:
         return await self._respond(offer, approved=False)
 
     async def _respond(self, offer: Offer | int, *, approved: bool) -> Listing:
-        write = Respond(index_of(offer, "offer", Offer), approved)
+        identifier = index_of(offer, "offer", Offer)
+        write = Respond(identifier, approved, self._seen.request_of(identifier))
         return await self._service.write(
             "POST",
             self._service.conventions.addresses["approve"],
@@ -117,3 +133,7 @@ class Offers:
             lambda data: wire.one(data, wire.OFFERS),
             write,
         )
+
+    def _identify(self, listing: Listing) -> int:
+        self._seen.remember(listing)
+        return listing.index

@@ -6,8 +6,6 @@ from datetime import timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-import attrs
-
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, expect
 from freight_exchange.models import RateRequest, RateRequestDraft, SearchType, validation
@@ -22,11 +20,11 @@ __all__ = ["Requests"]
 _index = attrgetter("index")
 
 
-@attrs.frozen(eq=False)
 class Requests:
     """`exchange.requests`."""
 
-    _service: Service = attrs.field(repr=False)
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     def open(
         self,
@@ -43,7 +41,7 @@ class Requests:
                 most that the service allows.
             page_size: Rows in a page; 100 unless told.
             window: Pages in flight at a time.
-            sweep: Pass over a moving listing until two passes agree, so that nothing that was there is skipped.
+            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
 
         Raises:
             ValidationError: An argument cannot be right.
@@ -64,9 +62,7 @@ class Requests:
         Raises:
             NotFoundError: The service lists no such request.
         """
-        listed = Listed(
-            "requests.open", "GET", "quote/request", wire.list_parameters(seconds=validation.window())
-        )
+        listed = Listed("requests.open", "GET", "quote/request", wire.list_parameters(seconds=validation.window()))
         return await self._service.lookup(listed, index, wire.REQUESTS, _index)
 
     def search(
@@ -86,7 +82,7 @@ class Requests:
                 most that the service allows.
             page_size: Rows in a page; 100 unless told.
             window: Pages in flight at a time.
-            sweep: Pass over a moving listing until two passes agree, so that nothing that was there is skipped.
+            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
 
         Raises:
             ValidationError: An argument cannot be right.

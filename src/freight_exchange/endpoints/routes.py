@@ -7,8 +7,6 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-import attrs
-
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, expect, index_of
 from freight_exchange.models import Carrier, Route, RouteDraft
@@ -40,12 +38,12 @@ class SeenRoutes:
         return self._routes.get(route.index)
 
 
-@attrs.frozen(eq=False)
 class Routes:
     """`exchange.routes`."""
 
-    _service: Service = attrs.field(repr=False)
-    _seen: SeenRoutes = attrs.field(repr=False)
+    def __init__(self, service: Service, seen: SeenRoutes) -> None:
+        self._service = service
+        self._seen = seen
 
     def list(
         self,
@@ -84,7 +82,7 @@ class Routes:
             cy_from, cy_until, cfs_from, cfs_until: Bounds of the container yard and freight station cut-offs.
             page_size: Rows in a page; 100 unless told.
             window: Pages in flight at a time.
-            sweep: Pass over a moving listing until two passes agree, so that nothing that was there is skipped.
+            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
 
         Raises:
             ValidationError: An argument cannot be right.
@@ -124,9 +122,7 @@ class Routes:
         Raises:
             NotFoundError: There is none.
         """
-        return await self._service.lookup(
-            Listed("routes.list", "GET", "route"), index, wire.ROUTES, self._identify
-        )
+        return await self._service.lookup(Listed("routes.list", "GET", "route"), index, wire.ROUTES, self._identify)
 
     async def create(self, draft: RouteDraft) -> Route | None:
         """Create a route; the route as the service returned it, or `None` where it returned none.
@@ -152,9 +148,7 @@ class Routes:
         expect(route, Route, "route")
         return await self._write("PUT", route, UpdateRoute(route, self._seen.before(route)))
 
-    async def _write(
-        self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute
-    ) -> Route | None:
+    async def _write(self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute) -> Route | None:
         body = wire.route(route, self._service.conventions.carrier_field)
         written = await self._service.write(method, "route", body, wire.written_route, write, optional=True)
         if written is not None:

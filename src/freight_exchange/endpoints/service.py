@@ -31,12 +31,15 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange")
 
-_NO_RECORDS = re.compile(
-    r"\b(?:no|not|none|zero|any)\b.*\b(?:records?|requests?|results?|offers?|bids?|routes|carriers|currencies|data|rows?)\b"
-    r"|\b(?:records?|requests?|results?|offers?|bids?|routes|carriers|currencies|data|rows?)\b.*\b(?:no|not|none|empty)\b",
-    re.IGNORECASE,
+_NONE = frozenset({"no", "not", "none", "zero", "0", "empty", "nothing", "without", "doesn", "don", "isn", "couldn"})
+_RECORDS = frozenset(
+    {"record", "records", "request", "requests", "result", "results", "offer", "offers", "bid", "bids", "data"}
+    | {"row", "rows", "entry", "entries", "item", "items", "routes", "carriers", "currencies"}
 )
-_ADDRESS = re.compile(r"\b(?:url|uri|path|page|address|endpoint|resource|method|server)\b", re.IGNORECASE)
+_ADDRESS = frozenset(
+    {"url", "uri", "path", "page", "address", "endpoint", "resource", "method", "server", "get", "post"}
+)
+"""The words by which a 404's message says that there are no records, or that there is nothing at the address."""
 
 
 @attrs.frozen(kw_only=True)
@@ -86,9 +89,7 @@ class Service:
     strict: bool
     reconciler: Reconciler
 
-    async def read(
-        self, method: str, path: str, parameters: Mapping[str, Any], decode: Callable[[object], T]
-    ) -> T:
+    async def read(self, method: str, path: str, parameters: Mapping[str, Any], decode: Callable[[object], T]) -> T:
         """Send a request that has no effect; its parameters go where this client sends them."""
         content, params = self._placed(method, parameters)
 
@@ -174,9 +175,7 @@ class Service:
             sweep=sweep,
         )
 
-    async def lookup(
-        self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]
-    ) -> T:
+    async def lookup(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T:
         """The one record with this index; `NotFoundError` if there is none."""
         wanted = validation.identifier(index, "index")
         parameters = {**listed.parameters, **wire.list_parameters(index=wanted)}
@@ -186,22 +185,24 @@ class Service:
                 return record
         if found.broken:
             error = found.broken[0]
-            error.method, error.request_path = listed.method, listed.path
+            self._describe(error, listed)
             raise error
         raise NotFoundError(f"no record has the index {wanted}", method=listed.method, path=listed.path, status=200)
 
     async def _report(self, listed: Listed, broken: tuple[DecodeError, ...]) -> None:
         for error in broken:
-            error.method, error.request_path = listed.method, listed.path
+            self._describe(error, listed)
             if self.strict:
                 raise error
             _logger.warning("a record was left out of a listing: %s", error)
             if self.hooks:
                 await self.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
-    def _placed(
-        self, method: str, parameters: Mapping[str, Any]
-    ) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
+    def _describe(self, error: DecodeError, listed: Listed) -> None:
+        error.method, error.request_path = listed.method, listed.path
+        self.connection.engine.caller.redactor.clean(error)
+
+    def _placed(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
         if method != "GET":
             return wire.dump(parameters), ()
         if not parameters:
@@ -238,8 +239,9 @@ def _says_no_records(error: NotFoundError) -> bool:
     """Whether a 404 means that a listing is empty, in the service's own words; a bare one is a wrong address."""
     if not isinstance(error.body, Mapping):
         return False
-    said = wire.sentence(error.body) or ""
-    return bool(_NO_RECORDS.search(said)) and not _ADDRESS.search(said)
+    said = (wire.sentence(error.body) or "").casefold()
+    words = set(re.findall("[a-z0-9]+", said))
+    return bool(words & _NONE and words & _RECORDS) and not words & _ADDRESS
 
 
 def expect(value: object, kind: type, field: str) -> None:

@@ -15,7 +15,7 @@ from freight_exchange.models.shipment import Shipment
 __all__ = ["Bid"]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, repr=False, eq=False)
 class Bid(Shipment):
     """An own offer with the request it is on (service document, 4.9 and 4.10).
 

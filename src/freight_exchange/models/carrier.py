@@ -11,7 +11,7 @@ from freight_exchange.models._base import NOTHING, Record, frozen
 __all__ = ["Carrier"]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, repr=False, eq=False)
 class Carrier(Record):
     """A carrier that routes refer to by its index (service document, Carrier).
 

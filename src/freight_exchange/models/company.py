@@ -11,7 +11,7 @@ from freight_exchange.models._base import NOTHING, Record, frozen
 __all__ = ["Company"]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, repr=False, eq=False)
 class Company(Record):
     """A company (service document, Company).
 

@@ -11,7 +11,7 @@ from freight_exchange.models._base import NOTHING, Record, frozen
 __all__ = ["Contact"]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, repr=False, eq=False)
 class Contact(Record):
     """Who to talk to; shown once an offer is selected (service document, Offer listing record: `loadingPOC`).
 

@@ -11,7 +11,7 @@ from freight_exchange.models._base import NOTHING, Record, frozen
 __all__ = ["Currency"]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, repr=False, eq=False)
 class Currency(Record):
     """A currency that offers refer to by its index (service document, Currency).
 

@@ -13,7 +13,7 @@ from freight_exchange.models.shipment import Shipment
 __all__ = ["Listing"]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, repr=False, eq=False)
 class Listing(Shipment):
     """A request with the offers on it (service document, Offer listing record).
 

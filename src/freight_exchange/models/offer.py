@@ -14,7 +14,7 @@ from freight_exchange.models.enums import OfferStatus, UnknownWord
 __all__ = ["Offer"]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, repr=False, eq=False)
 class Offer(Record):
     """A price on a rate request (service document, Offer entry).
 

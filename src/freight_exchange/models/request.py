@@ -15,7 +15,7 @@ from freight_exchange.models.shipment import Shipment
 __all__ = ["RateRequest", "RateRequestDraft"]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, repr=False, eq=False)
 class RateRequest(Shipment):
     """A shipper's request for offers (service document, Rate request). What a reply leaves out is `None`.
 

@@ -14,7 +14,7 @@ from freight_exchange.models.carrier import Carrier
 __all__ = ["Route", "RouteDraft"]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, repr=False, eq=False)
 class Route(Record):
     """A scheduled route (service document, Route). What a reply leaves out is `None`.
 

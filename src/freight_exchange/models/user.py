@@ -13,7 +13,7 @@ from freight_exchange.models.company import Company
 __all__ = ["User"]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, repr=False, eq=False)
 class User(Record):
     """The account that is logged in, without its token (service document, User).
 

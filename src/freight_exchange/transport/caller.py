@@ -104,6 +104,8 @@ class Caller:
             replayable=kind is not Kind.WRITE or limits.retries.trust_refusals,
             ends_at=started + limits.deadline,
         )
+        # A login's holds the password, and a traceback that shows locals would show it.
+        del content
         course = _Course(self, request, read, limits, started, write, exchange)
         with anyio.CancelScope(deadline=request.ends_at) as scope:
             result: T = await course.run()
@@ -168,7 +170,8 @@ class _Course:
         except (TransportError, DecodeError) as failure:
             if failure.settled:
                 raise
-            error = failure
+            # The decoder's frames hold the reply, and its locals a token that it echoes.
+            error = failure.with_traceback(None)
         raise await self._consequence(error, response, wait)
 
     async def _consequence(
@@ -232,7 +235,7 @@ class _Course:
         error.method = self._request.method
         if isinstance(error, DecodeError):
             error.request_path = self._request.path
-            error.raw = self._caller.redactor.value(error.raw)
+            self._caller.redactor.clean(error)
         else:
             error.path = self._request.path
         error.attempts = self._attempts
@@ -246,6 +249,5 @@ class _Course:
 
 def _announced_delay(state: RetryCallState) -> float:
     failure = state.outcome.exception() if state.outcome is not None else None
-    if not isinstance(failure, _AgainError):
-        raise AssertionError("only an announced failure is retried")
+    assert isinstance(failure, _AgainError), "only an announced failure is retried"
     return failure.delay

@@ -135,6 +135,8 @@ class Connection:
 
     async def aclose(self) -> None:
         """End what is under way and close the SDK's own connections. Once begun it goes on, whoever is cancelled."""
+        if self._engine is not None:
+            self._engine.jobs.check_loop()
         engine, self._engine, self._state = self._engine, None, _State.CLOSED
         if engine is not None:
             closing = engine.jobs.start_last(self._close)

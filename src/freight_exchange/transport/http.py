@@ -6,11 +6,14 @@ same names and unrelated classes, so that exceptions, requests and URLs are alwa
 
 from __future__ import annotations
 
+import logging
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import attrs
 import httpx
 
@@ -51,6 +54,10 @@ def library_of(client: object) -> ModuleType:
 
 def through(client: HttpClient) -> Send:
     """Sends through a caller's client: with its transports, mounts and event hooks, without its auth and redirects."""
+    # If it speaks HTTP/2, its codec logs at DEBUG whole header blocks, from which the token can be read.
+    for name in ("hpack.hpack", "hpack.table"):
+        if (logger := logging.getLogger(name)).level == logging.NOTSET:
+            logger.setLevel(logging.INFO)
 
     async def send(native: Any) -> Any:
         if client.is_closed:
@@ -73,12 +80,27 @@ def own_transports(
         # Loading the certificates takes longer than many a script runs, and a plain URL never needs them.
         verify = False
     context = httpx.create_ssl_context(verify=verify, trust_env=False)
+    via = _proxy(proxy)
 
     def pool(connections: int, kept: int) -> httpx.AsyncHTTPTransport:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=kept)
-        return httpx.AsyncHTTPTransport(verify=context, proxy=proxy, trust_env=False, limits=limits)
+        return httpx.AsyncHTTPTransport(verify=context, proxy=via, trust_env=False, limits=limits)
 
     return pool(max_connections, max_connections), pool(WRITE_CONNECTIONS, 0)
+
+
+def _proxy(url: str | None) -> httpx.Proxy | None:
+    if url is None:
+        return None
+    # Raised out of the handler, and without the URL: it may hold a password.
+    try:
+        if isinstance(url, str):
+            proxy = httpx.Proxy(url)
+            if proxy.url.host:
+                return proxy
+    except (ValueError, httpx.InvalidURL):
+        pass
+    raise ConfigurationError("proxy must be the URL of a proxy, such as http://proxy.example:3128")
 
 
 @attrs.define(eq=False)
@@ -96,9 +118,14 @@ class Network:
     _urls: dict[str, Any] = attrs.field(factory=dict, init=False, repr=False)
     _base: Any = attrs.field(init=False, repr=False)
     _failures: tuple[type[Exception], ...] = attrs.field(init=False, repr=False)
+    _content: Callable[[bytes], Any] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._base = self.library.URL(self.base_url)
+        try:
+            self._base = self.library.URL(self.base_url)
+        except self.library.InvalidURL as error:
+            raise ConfigurationError(f"base_url is no URL: {error}") from None
+        self._content = _content_of(self.library)
         self._failures = (self.library.HTTPError, self.library.StreamError, self.library.InvalidURL, OSError)
 
     async def __call__(self, request: Request) -> Response:
@@ -135,7 +162,8 @@ class Network:
                 "pool": None,
             }
         }
-        if request.kind is Kind.WRITE:
+        if request.kind is not Kind.READ:
+            # Proof of what was sent; where repeating is harmless anyhow, it would be pure cost.
             progress = request.progress
 
             async def trace(event: str, _: object) -> None:
@@ -146,7 +174,7 @@ class Network:
             request.method,
             self._url(request),
             headers=self._headers(request),
-            stream=self.library.ByteStream(request.content or b""),
+            stream=self._content(request.content or b""),
             extensions=extensions,
         )
 
@@ -161,6 +189,8 @@ class Network:
         return url.copy_merge_params(request.params) if request.params else url
 
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
+        # First of all: an error about one of these must find no token in this frame.
+        added = _encoded(request.headers) if request.headers else []
         headers = [
             (b"Host", self._base.netloc),
             (b"Accept", b"application/json"),
@@ -174,19 +204,18 @@ class Network:
             headers.append((b"Content-Length", str(len(request.content)).encode("ascii")))
         elif request.method in ("POST", "PUT", "PATCH"):
             headers.append((b"Content-Length", b"0"))
-        if request.headers:
-            added = [(name.encode("ascii"), value.encode("latin-1")) for name, value in request.headers]
+        if added:
             replaced = {name.lower() for name, _ in added}
             headers = [pair for pair in headers if pair[0].lower() not in replaced] + added
         return headers
 
     def _translate(self, error: Exception, request: Request) -> TransportError:
         library = self.library
-        if _certificate_invalid(error):
+        if _certificate_invalid(error, said=isinstance(error, library.ConnectError)):
             return TransportError(
                 "the server's certificate is not valid for this host", unsent=True, permanent=True
             )
-        unsent = request.progress.surely_unsent
+        unsent, permanent = request.progress.surely_unsent, False
         if isinstance(error, library.ConnectTimeout):
             what = f"no connection within {request.timeouts.connect:g} s"
         elif isinstance(error, library.ConnectError):
@@ -197,28 +226,93 @@ class Network:
             what = f"the server took nothing of the request for {request.timeouts.write:g} s"
         elif isinstance(error, library.PoolTimeout):
             what = "the http_client had no free connection"
-        elif isinstance(error, library.UnsupportedProtocol | library.LocalProtocolError | library.InvalidURL):
-            return TransportError(f"the request cannot be sent ({type(error).__name__})", permanent=True)
+        elif isinstance(error, library.UnsupportedProtocol | library.InvalidURL):
+            # Found out before there is a connection to send on.
+            what, unsent, permanent = "the request cannot be sent", True, True
+        elif isinstance(error, library.LocalProtocolError):
+            what, permanent = "the request cannot be sent", True
         elif isinstance(error, library.ProxyError):
             what = "the proxy did not connect"
         else:
             what = "the connection broke"
-        return TransportError(f"{what} ({type(error).__name__})", unsent=unsent)
+        return TransportError(f"{what} ({type(error).__name__})", unsent=unsent, permanent=permanent)
+
+
+def _encoded(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
+    """The headers that a middleware added, as bytes."""
+    encoded = []
+    for name, value in headers:
+        try:
+            encoded.append((name.encode("ascii"), value.encode("latin-1")))
+        except UnicodeEncodeError:
+            break
+    else:
+        return encoded
+    raise ConfigurationError(f"a middleware added a header {name!a} that cannot be sent: only Latin-1 can")
+
+
+@cache
+def _content_of(library: Any) -> type[Any]:
+    """The class of request bodies for a library, which insists on its own base classes."""
+
+    class Content(library.ByteStream):  # type: ignore[misc]  # the library is known when it runs
+        def __init__(self, content: bytes) -> None:
+            super().__init__(content)
+            self._content = content
+
+        def __aiter__(self) -> _Once:
+            return _Once(self._content)
+
+    return Content
+
+
+class _Once:
+    """One piece, asynchronously.
+
+    The library's own is a generator: when the sending fails it is left in its middle, and trio warns of that.
+    """
+
+    __slots__ = ("_piece",)
+
+    def __init__(self, piece: bytes) -> None:
+        self._piece: bytes | None = piece
+
+    def __aiter__(self) -> _Once:
+        return self
+
+    async def __anext__(self) -> bytes:
+        piece, self._piece = self._piece, None
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
 
 
 async def _read(reply: Any) -> Response:
     headers: list[tuple[bytes, bytes]] = reply.headers.raw
-    encoding = next((value for name, value in headers if name.lower() == b"content-encoding"), b"")
+    encoding = b",".join(value for name, value in headers if name.lower() == b"content-encoding")
     body = Body(encoding.decode("latin-1"))
-    async for chunk in reply.stream:
-        body.feed(chunk)
+    chunks = aiter(reply.stream)
+    try:
+        async for chunk in chunks:
+            body.feed(chunk)
+    except (DecodeError, TransportError):
+        # The library reads through a chain of generators. One that is merely left outlives the call, and trio warns of
+        # it when it is collected: cancelled at the next wait, each of them ends.
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            async for _ in chunks:
+                pass
+        raise
     return Response(status=reply.status_code, content=body.finish(), headers=headers)
 
 
-def _certificate_invalid(error: BaseException) -> bool:
+def _certificate_invalid(error: BaseException, *, said: bool) -> bool:
+    """Whether it comes of a certificate; words count only where `said`, since a reply's own text gets into others."""
     seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(seen):
+    met: set[int] = set()
+    while seen is not None and id(seen) not in met:
+        met.add(id(seen))
+        if isinstance(seen, ssl.SSLCertVerificationError) or (said and "CERTIFICATE_VERIFY_FAILED" in str(seen)):
             return True
         seen = seen.__cause__ or seen.__context__
     return False

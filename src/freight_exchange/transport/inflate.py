@@ -17,7 +17,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 class Body:
     """Collects a reply's raw chunks: as they are, or through one layer of gzip, never more than `LARGEST` bytes."""
 
-    __slots__ = ("_chunks", "_gzip", "_received", "_size")
+    __slots__ = ("_body", "_gzip", "_received")
 
     def __init__(self, encoding: str) -> None:
         """`encoding` is the reply's `Content-Encoding`, empty without one."""
@@ -25,9 +25,9 @@ class Body:
         if layers not in ([], ["gzip"], ["x-gzip"]):
             raise DecodeError(f"the reply is encoded as {', '.join(layers)[:80]}; only one layer of gzip is read")
         self._gzip = zlib.decompressobj(_GZIP) if layers else None
-        self._chunks: list[bytes] = []
+        # One buffer and no list of chunks: dripped byte by byte, each chunk would cost forty times its size.
+        self._body = bytearray()
         self._received = False
-        self._size = 0
 
     def feed(self, chunk: bytes) -> None:
         if self._gzip is None:
@@ -39,7 +39,7 @@ class Body:
         self._received = self._received or bool(chunk)
         try:
             # One byte more than is left room for: it is what tells a bomb from a body that just fits.
-            self._keep(self._gzip.decompress(chunk, LARGEST + 1 - self._size))
+            self._keep(self._gzip.decompress(chunk, LARGEST + 1 - len(self._body)))
         except zlib.error:
             failure = DecodeError("the reply says that it is gzip, and is not")
         else:
@@ -47,14 +47,13 @@ class Body:
         raise failure
 
     def _keep(self, data: bytes) -> None:
-        self._size += len(data)
-        if self._size > LARGEST:
-            self._chunks.clear()
+        if len(self._body) + len(data) > LARGEST:
+            self._body.clear()
             raise DecodeError(f"the reply is larger than {LARGEST:,} bytes")
-        self._chunks.append(data)
+        self._body += data
 
     def finish(self) -> bytes:
         """The whole body."""
         if self._gzip is not None and self._received and not self._gzip.eof:
             raise TransportError("the reply ended in the middle of its gzip stream")
-        return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        return bytes(self._body)

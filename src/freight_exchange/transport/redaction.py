@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import DecodeError
 
 __all__ = ["MASK", "Redactor", "Secret"]
 
@@ -75,6 +78,12 @@ class Redactor:
             # The cut may have gone through a secret, whose first half is recognised by nothing.
             text = text[: max(0, len(text) - longest)]
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(content)} bytes)"
+
+    def clean(self, error: DecodeError) -> None:
+        """Mask secrets in what a decoder's error quotes of its reply."""
+        error.args = (self.text(error.message),)
+        error.path = self.text(error.path)
+        error.raw = self.value(error.raw)
 
     def _spellings(self) -> list[str]:
         """Every spelling of every secret, longest first: of one that is part of another, none is left standing."""

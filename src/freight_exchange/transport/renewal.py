@@ -55,7 +55,10 @@ class Renewal:
     async def __call__(self, request: Request, call_next: Next) -> Response:
         session = await self.session()
         response = await call_next(request.with_token(session.token))
-        if not (request.replayable and unauthorized(response)):
+        if not unauthorized(response):
+            return response
+        if not request.replayable:
+            self._replace(session)
             return response
         # The refusal proves that nothing happened, also to a deadline that passes during the login.
         request.progress.reset()
@@ -79,6 +82,11 @@ class Renewal:
     def reset(self) -> None:
         """Forget that the credentials were rejected: the next call may log in with them again."""
         self._rejected = None
+
+    def _replace(self, refused: Session) -> None:
+        """Renew for the calls to come: the one that was refused ends in doubt, and they must not for ever."""
+        if self._session is refused and self._job is None and not refused.refused_again():
+            self._start("refused")
 
     async def _after_refusal(self, refused: Session) -> Session | None:
         """A token to replay with, or `None` if a replay would be refused as well."""

@@ -47,7 +47,8 @@ class Job(Generic[T]):
             with self._scope:
                 self._value = await self._work()
                 self._done = True
-        except Exception as error:  # noqa: BLE001 - carried to whoever waits, not judged here
+        except Exception as error:
+            # Carried to whoever waits, not judged here.
             self._error = error
             if not self._awaited and not isinstance(error, FreightExchangeError):
                 _logger.exception("an error that nobody waits for")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import Carrier, RateRequestDraft, Route, RouteDraft, SubmitOffer, validation
 from freight_exchange.models.enums import Word
 from freight_exchange.wire import names
 from freight_exchange.wire.json import dump
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 __all__ = [
     "Body",
@@ -68,14 +71,15 @@ def response(offer_id: int, approved: bool) -> Body:
 def route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") -> Body:
     """The body that creates a route, or that updates it by putting the entire route (service document, 4.5).
 
-    A date that could not be read goes back as the text that came.
+    A date that could not be read goes back as the text that came, and a zone that is not known with the naive times
+    it came with.
 
     Raises:
-        ValidationError: The route lacks a date, has a zone that is not known, or an arrival with one.
+        ValidationError: The route lacks a date, has an aware time and no known zone for it, or an arrival with one.
     """
     body: Body = {names.ROUTE_INDEX: draft.index} if isinstance(draft, Route) else {}
     body |= {key: getattr(draft, field) for field, key in names.ROUTE_TEXTS.items()}
-    zone = None if draft.timezone is None else validation.timezone(draft.timezone)
+    zone = None if draft.timezone is None else _zone(draft, draft.timezone)
     for field, (key, spellings) in names.ROUTE_TIMES.items():
         moment: datetime | None = getattr(draft, field)
         if moment is None:
@@ -181,6 +185,15 @@ def route_filters(
         if value is not None
     }
     return filters
+
+
+def _zone(draft: RouteDraft | Route, name: str) -> ZoneInfo | None:
+    """The zone of a route's times; `None` for one that this machine does not know, if no time needs it."""
+    zone = validation.known_zone(name)
+    moments: list[datetime | None] = [getattr(draft, field) for field in names.ROUTE_TIMES]
+    if zone is None and any(moment is not None and moment.tzinfo is not None for moment in moments):
+        return validation.timezone(name)
+    return zone
 
 
 def _kept(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...]) -> str:

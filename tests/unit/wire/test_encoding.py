@@ -172,10 +172,10 @@ def test_zones_of_an_update() -> None:
     assert wire.route(moved)["departure"] == "2025-03-01 16:00:00"
     shifted = attrs.evolve(read(), departure=datetime(2025, 3, 2, tzinfo=timezone(timedelta(hours=9))))
     assert wire.route(shifted)["departure"] == "2025-03-01 23:00:00"
-    for unsendable in (attrs.evolve(read(), timezone="Mars/Olympus"), read(timezone="Mars/Olympus")):
-        with pytest.raises(ValidationError) as caught:
-            wire.route(unsendable)
-        assert caught.value.field == "timezone"
+    with pytest.raises(ValidationError) as caught:
+        wire.route(attrs.evolve(read(), timezone="Mars/Olympus"))
+    assert caught.value.field == "timezone"
+    assert wire.route(read(timezone="Mars/Olympus")) == {"index": 9, **ROUTE_BODY, "timezone": "Mars/Olympus"}
     mended = attrs.evolve(read(timezone="Mars/Olympus"), timezone="Asia/Hong_Kong")
     assert wire.route(mended) == {"index": 9, **ROUTE_BODY}
     with pytest.raises(ValidationError) as caught:

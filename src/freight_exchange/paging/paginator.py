@@ -1,0 +1,230 @@
+"""What a listing is to its reader: one page, the records, or the pages, fetched as they are asked for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import anyio
+
+from freight_exchange.errors import (
+    APIStatusError,
+    ConfigurationError,
+    FeedProtocolError,
+    TransportError,
+    ValidationError,
+)
+from freight_exchange.paging.page import Page, Rows
+from freight_exchange.paging.sizes import PageSizes
+from freight_exchange.paging.walk import MOST_ROUNDS, Walk
+from freight_exchange.transport.tasks import EndedError
+
+if TYPE_CHECKING:
+    from freight_exchange.transport.tasks import Job, Jobs
+
+__all__ = ["Pages", "Paginator"]
+
+T = TypeVar("T")
+
+FetchPage = Callable[[int, int], Awaitable[Rows[T]]]
+"""Fetches the page with this number in this size."""
+
+
+class Paginator(Generic[T]):
+    """A listing: `async for record in listing`, `async for page in listing.pages()`, `await listing` (its first page).
+
+    One pass yields nothing twice. When rows leave a moving list between two pages, a pass can skip some: with
+    `sweep=True` it passes again, down and up, until it is sure that nothing was missed that was there all the time.
+    `window` pages are in flight at a time. Records without an identity of their own (listed bids) can come twice when
+    the list moves.
+
+    Raises:
+        FeedProtocolError: With `sweep=True`, the listing changed during every one of many passes.
+    """
+
+    def __init__(
+        self,
+        fetch: FetchPage[T],
+        *,
+        operation: str,
+        sizes: PageSizes,
+        jobs: Callable[[], Jobs],
+        identity: Callable[[T], Hashable] | None,
+        page_size: int | None,
+        window: int = 1,
+        sweep: bool = False,
+    ) -> None:
+        self._fetch = fetch
+        self._operation = operation
+        self._sizes = sizes
+        self._jobs = jobs
+        self._identity = identity
+        self._page_size = page_size
+        self._window = window
+        self._sweep = sweep
+
+    def __repr__(self) -> str:
+        return f"<Paginator {self._operation}>"
+
+    def __await__(self) -> Generator[Any, None, Page[T]]:
+        return self._first_page().__await__()
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return _Records(self.pages())
+
+    def pages(self, *, start: int = 0) -> Pages[T]:
+        """The listing's pages, from number `start` on; pages that add nothing are left out.
+
+        Args:
+            start: The number after that of the last page that was read; the listing's `page_size` must be that page's.
+
+        Raises:
+            ValidationError: `start` is no integer of 0 or more.
+        """
+        if isinstance(start, bool) or not isinstance(start, int) or start < 0:
+            raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
+        walk = self._walk(start=start, sweep=self._sweep)
+        return Pages(walk, _Flights(self._fetch, self._jobs, self._window))
+
+    async def collect(self) -> list[T]:
+        """Every record, in a list."""
+        return [record async for record in self]
+
+    async def first(self) -> T | None:
+        """The first record, or `None` if there is none."""
+        pages = self.pages()
+        try:
+            async for page in pages:
+                return page[0]
+        finally:
+            await pages.aclose()
+        return None
+
+    async def _first_page(self) -> Page[T]:
+        walk = self._walk(start=0, sweep=False)
+        fresh = walk.take(await self._fetch(0, walk.size))
+        return Page(fresh, 0, walk.size)
+
+    def _walk(self, *, start: int, sweep: bool) -> Walk[T]:
+        return Walk(self._operation, self._sizes, self._page_size, self._identity, start=start, sweep=sweep)
+
+
+class Pages(AsyncIterator[Page[T]]):
+    """The pages of a listing as they come. Leaving it, by `break` or `aclose()`, cancels those in flight.
+
+    It is no generator: one that a loop left by `break` is closed whenever the collector comes by, and trio warns of it.
+    """
+
+    def __init__(self, walk: Walk[T], flights: _Flights[T]) -> None:
+        self._walk = walk
+        self._flights = flights
+        self._closed = False
+        # Two tasks that pull at once would both take in the same page, which is how a listing ends.
+        self._one_pull = anyio.ResourceGuard("awaiting the next page")
+
+    def __aiter__(self) -> Pages[T]:
+        return self
+
+    async def __anext__(self) -> Page[T]:
+        with self._one_pull:
+            while not (self._closed or self._walk.ended):
+                if page := await self._next():
+                    return page
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Stop: nothing more is fetched."""
+        self._closed = True
+        self._flights.end()
+
+    async def _next(self) -> Page[T] | None:
+        walk = self._walk
+        if walk.restless:
+            raise FeedProtocolError(
+                f"the listing changed during each of {MOST_ROUNDS} sweeps: what it holds cannot be told"
+            )
+        number, size = walk.number, walk.size
+        try:
+            rows = await self._flights.land(walk.numbers(), size)
+        except APIStatusError as error:
+            if not walk.beyond(error):
+                raise
+            fresh: tuple[T, ...] = ()
+        else:
+            fresh = walk.take(rows)
+        if walk.ended:
+            self._flights.end()
+        return Page(fresh, number, walk.size) if fresh else None
+
+
+class _Flights(Generic[T]):
+    """The pages in flight: at most `window`, landed in the order in which they were asked for."""
+
+    def __init__(self, fetch: FetchPage[T], jobs: Callable[[], Jobs], window: int) -> None:
+        self._fetch = fetch
+        self._window = window
+        self._find_jobs = jobs
+        self._jobs: Jobs | None = None
+        self._under_way: deque[tuple[int, int, Job[Rows[T]]]] = deque()
+
+    async def land(self, numbers: Iterable[int], size: int) -> Rows[T]:
+        """The first of these pages; as many of the others as the window allows are sent for.
+
+        A pull that is cancelled here loses nothing: what is in flight stays there for the next one.
+        """
+        wanted = [*islice(numbers, self._window)]
+        if self._under_way and self._under_way[0][:2] != (wanted[0], size):
+            self.end()
+        if len(wanted) == 1 and not self._under_way:
+            return await self._fetch(wanted[0], size)
+        if self._jobs is None:
+            self._jobs = self._find_jobs()
+        for number in wanted[len(self._under_way) :]:
+            self._under_way.append((number, size, self._jobs.start(partial(self._fetch, number, size))))
+        job = self._under_way[0][2]
+        try:
+            return await job.wait()
+        except EndedError:
+            raise TransportError("the client was closed while the listing was under way", permanent=True) from None
+        finally:
+            # One that failed is out of the way as well: whoever pulls again has its page fetched again.
+            if job.finished:
+                self._under_way.popleft()
+
+    def end(self) -> None:
+        while self._under_way:
+            self._under_way.popleft()[2].end()
+
+    def __del__(self) -> None:
+        # The collector may come by in another thread, or when the loop is gone, where nothing can be cancelled.
+        if self._under_way and self._jobs is not None:
+            try:
+                self._jobs.check_loop()
+            except ConfigurationError:
+                return
+            self.end()
+
+
+class _Records(AsyncIterator[T]):
+    """The records of a listing, one by one."""
+
+    def __init__(self, pages: Pages[T]) -> None:
+        self._pages = pages
+        self._page: Iterator[T] = iter(())
+
+    def __aiter__(self) -> _Records[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        while True:
+            for record in self._page:
+                return record
+            self._page = iter(await anext(self._pages))
+
+    async def aclose(self) -> None:
+        """Stop: nothing more is fetched."""
+        self._page = iter(())
+        await self._pages.aclose()

@@ -1,0 +1,31 @@
+"""What a server makes of the page sizes that it is asked for."""
+
+from __future__ import annotations
+
+__all__ = ["DEFAULT_PAGE_SIZE", "PageSizes"]
+
+DEFAULT_PAGE_SIZE = 100
+"""Rows asked for in a page unless told."""
+
+
+class PageSizes:
+    """What the server makes of page sizes, per operation; shared by all listings of a client."""
+
+    def __init__(self) -> None:
+        self._longest: dict[str, int] = {}
+        self._clamp: dict[str, int] = {}
+
+    def longest(self, operation: str) -> int:
+        """The most rows that one page ever held: the server is known to give that many."""
+        return self._longest.get(operation, 0)
+
+    def to_ask(self, operation: str, wanted: int) -> int:
+        """The page size to ask for: what is wanted, or what the server would make of it."""
+        return min(wanted, self._clamp.get(operation, wanted))
+
+    def saw(self, operation: str, rows: int) -> None:
+        self._longest[operation] = max(rows, self.longest(operation))
+
+    def clamped(self, operation: str, rows: int) -> None:
+        """A page was cut to `rows`, and another as long followed."""
+        self._clamp[operation] = rows

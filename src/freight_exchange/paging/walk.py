@@ -1,0 +1,236 @@
+"""The way through a listing: which page to ask for next, what each page adds, and when all is seen. Pure.
+
+A walk climbs from its first page to the end of the listing. That is all, unless it sweeps: then it descends again page
+by page, and climbs anew, until one descent proves that nothing was missed.
+
+Why a descent can prove it: the climb ended at a page that showed how long the listing was at that moment. A row that
+the descent sees, and that had been seen before, was there at that moment. If every page is full, nothing in them is new
+and nothing comes twice, the rows seen are as many as the listing was long: they are all that it held, whatever was
+inserted, removed or put in another order while they were read. Two passes that agree prove less: a row that slips to
+a lower page as an earlier one is removed can miss both.
+
+What still beats it: a record that leaves the listing and comes back between two of its pages; a server that lowers its
+clamp, or answers 400 or 404 for a page that it has; a page that comes three times because exactly as many rows as it
+holds were inserted, twice over. Records without an identity can hide one another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import count as count_from
+from typing import Generic, TypeVar, cast
+
+import attrs
+
+from freight_exchange.errors import FreightExchangeError
+from freight_exchange.paging.page import Rows
+from freight_exchange.paging.sizes import PageSizes
+
+__all__ = ["MOST_ROUNDS", "ROUNDS_WITHOUT_NEWS", "Walk"]
+
+T = TypeVar("T")
+
+MOST_ROUNDS = 16
+"""Climbs, each with its descent, after which a sweep says that the listing never stands still."""
+
+ROUNDS_WITHOUT_NEWS = 3
+"""Rounds in a row that bring nothing new, after which a sweep ends without proof: some listings hold a row twice."""
+
+
+class Walk(Generic[T]):
+    """One walk through a listing: `number` and `size` say which page it waits for.
+
+    Args:
+        operation: The name under which page sizes are known.
+        sizes: What is known of them; learned from on the way.
+        page_size: The rows wanted in a page; `None` for a listing that has no pages.
+        identity: What makes a record the same record in two pages; `None` where two records may be alike.
+        start: The first page's number.
+        sweep: Whether to go on until nothing can have been missed.
+    """
+
+    # Of this climb, and of the descent that follows it:
+    _descending: bool
+    _steady: bool
+    _probing: bool
+    _idle: bool
+    _again: bool
+    _news: bool
+    _moved: bool
+    _full: int
+    _page_before: Counter[Hashable]
+    _twins: Counter[Hashable]
+    _seen: set[Hashable]
+
+    def __init__(
+        self,
+        operation: str,
+        sizes: PageSizes,
+        page_size: int | None,
+        identity: Callable[[T], Hashable] | None,
+        *,
+        start: int = 0,
+        sweep: bool = False,
+    ) -> None:
+        self._operation = operation
+        self._sizes = sizes
+        self._paged = page_size is not None
+        self._identity = identity
+        self._start = start
+        self._sweep = sweep
+        self._known: set[Hashable] = set()
+        self._rounds = 0
+        self._rounds_without_news = 0
+        self.size = 0 if page_size is None else sizes.to_ask(operation, page_size)
+        self.ended = False
+        self._start_climb()
+
+    @property
+    def restless(self) -> bool:
+        """Whether the listing has changed so often that what it holds cannot be told."""
+        return self._rounds > MOST_ROUNDS
+
+    def numbers(self) -> Iterable[int]:
+        """The numbers of the next pages, as far as they can be told before the next one is there."""
+        if self._descending:
+            return range(self.number, self._start - 1, -1)
+        return count_from(self.number) if self._steady else (self.number,)
+
+    def take(self, rows: Rows[T]) -> tuple[T, ...]:
+        """Take in the page that was asked for; what it adds."""
+        page = Counter(bare := [*map(self._key, rows.records), *map(_unreadable, rows.broken)])
+        if page == self._page_before and page and not self._descending:
+            # The last page over again, or an ignored offset: its rows are none, and no twins of those before.
+            self._see_again()
+            return ()
+        self._page_before, self._again = page, False
+        keys = [*self._told_apart(bare)]
+        fresh = self._unknown(rows, keys)
+        news, seen_before = not self._known.issuperset(keys), len(self._seen)
+        self._known.update(keys)
+        self._seen.update(keys)
+        self._news = self._news or news
+        unseen = len(self._seen) - seen_before
+        if self._descending:
+            self._moved = self._moved or news or unseen < len(keys) or len(keys) < self._full
+            self._step_down()
+        else:
+            self._step_up(bare, anything_unseen=unseen > 0)
+        return fresh
+
+    def beyond(self, error: FreightExchangeError) -> bool:
+        """Whether the error, in place of a page, is how this server says that there is no such page."""
+        if self.number == 0 or error.status not in (400, 404):
+            return False
+        if self._descending:
+            self._moved = True
+            self._step_down()
+        else:
+            self._reach_end([])
+        return True
+
+    def _start_climb(self) -> None:
+        self._rounds += 1
+        self._descending = False
+        self._steady = False
+        self._probing = False
+        self._idle = False
+        self._again = False
+        self._news = False
+        self._moved = False
+        self._full = self.size
+        self._page_before = Counter()
+        self._twins = Counter()
+        self._seen = set()
+        self.number = self._start
+
+    def _step_up(self, bare: list[Hashable], *, anything_unseen: bool) -> None:
+        rows = len(bare)
+        longest = self._sizes.longest(self._operation)
+        self._sizes.saw(self._operation, rows)
+        # A server may have a page size of its own, larger than the one it is asked for.
+        self._full = max(self._full, rows)
+        if self._paged and rows >= self._full:
+            self._pass_full_page(bare, anything_unseen=anything_unseen)
+        elif not self._paged or rows < longest or not rows:
+            self._reach_end(bare)
+        else:
+            # Shorter than asked, and no page was ever longer: the end, or the most that the server gives. The next
+            # page tells; from the first page on, in this very size, which is the right one under either reading.
+            self._full = rows
+            self._probing = self.number == 0
+            if self._probing:
+                self.size = rows
+            self.number += 1
+
+    def _pass_full_page(self, bare: list[Hashable], *, anything_unseen: bool) -> None:
+        if not anything_unseen and self._idle:
+            self._reach_end([])
+            return
+        # One page of rows all seen, and not the one before over again: many rows were inserted, and more may follow.
+        self._idle = not anything_unseen
+        if self._probing:
+            self._sizes.clamped(self._operation, len(bare))
+            self._probing = False
+        self._steady = True
+        self.number += 1
+
+    def _see_again(self) -> None:
+        if self._sweep and not self._again:
+            # Or a page of rows was inserted just now, which would pass for the end: the next one tells.
+            self._again = True
+            self.number += 1
+            return
+        self.number -= self._again
+        self._reach_end([])
+
+    def _reach_end(self, last_page: list[Hashable]) -> None:
+        """The page asked for was the last, or beyond it: the listing holds the pages below, and these rows."""
+        if not self._sweep or self.number == self._start:
+            # Alone, a page is a picture of the whole listing at one moment: nothing slips past it.
+            self.ended = True
+            return
+        self._descending = True
+        self._twins.clear()
+        self._seen = {*self._told_apart(last_page)}
+        self._moved = len(self._seen) < len(last_page)
+        self.number -= 1
+
+    def _step_down(self) -> None:
+        if self.number > self._start:
+            self.number -= 1
+            return
+        self._rounds_without_news = 0 if self._news else self._rounds_without_news + 1
+        self.ended = not self._moved or self._rounds_without_news == ROUNDS_WITHOUT_NEWS
+        if not self.ended:
+            self._start_climb()
+
+    def _unknown(self, rows: Rows[T], keys: list[Hashable]) -> tuple[T, ...]:
+        """The records that no page brought yet."""
+        unknown = {key: record for key, record in zip(keys, rows.records, strict=False) if key not in self._known}
+        return tuple(unknown.values())
+
+    def _told_apart(self, bare: Iterable[Hashable]) -> Iterator[Hashable]:
+        """Rows without an identity numbered: two that are alike are two, not one twice."""
+        for key in bare:
+            if isinstance(key, _Alike):
+                self._twins[key] += 1
+                yield key, self._twins[key]
+            else:
+                yield key
+
+    def _key(self, record: T) -> Hashable:
+        return _Alike(cast("Hashable", record)) if self._identity is None else self._identity(record)
+
+
+@attrs.frozen
+class _Alike:
+    """A row known by nothing but what it holds."""
+
+    row: Hashable
+
+
+def _unreadable(error: Exception) -> _Alike:
+    # What the error says names the row's place in its page, which changes as rows move; the row itself does not.
+    return _Alike(repr(getattr(error, "raw", error)))

@@ -1,0 +1,262 @@
+"""Bad input through the public API: a clear error that names the field, and nothing was sent, not even a login."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import attrs
+import pytest
+from tests.contract.stories import DRAFT, ROUTE
+
+from freight_exchange import (
+    BidsType,
+    ConfigurationError,
+    FreightExchange,
+    FreightExchangeError,
+    Offer,
+    OffersType,
+    RateRequestDraft,
+    Route,
+    RouteDraft,
+    SearchType,
+    ValidationError,
+    wire,
+)
+from freight_exchange.testing import Sandbox
+
+Call = Callable[[FreightExchange, Any], Awaitable[object] | object]
+
+BEFORE = datetime(2030, 1, 1)
+AWARE = datetime(2030, 1, 1, tzinfo=UTC)
+NO_AMOUNTS = [-1, 0, "0", "-0.01", "NaN", float("nan"), float("inf"), Decimal("NaN"), Decimal("-Infinity"), True, False]
+NO_NUMBERS: list[Any] = [None, "", "abc", "1,5", [], {}, 1j, "1e400"]
+NO_INDEXES = [0, -1, True, "4", "FX000004", 4.0, Decimal(4), None, 2**64]
+NO_TIMES = [AWARE, "2030-01-01 00:00:00", date(2030, 1, 1), 0]
+NO_TEXTS = ["", "  ", 5, "half a character \ud800"]
+NO_COUNTS = [0, -1, True, "10", 1.0]
+NO_WINDOWS = [timedelta(0), timedelta(seconds=-1), timedelta(days=5, microseconds=1), 3600, "1h"]
+
+
+def submit(name: str) -> Call:
+    right: dict[str, Any] = {"request": 1, "amount": 100, "currency": 1}
+    return lambda fx, value: fx.bids.submit(**right | {name: value})
+
+
+def draft(name: str) -> Call:
+    values = attrs.asdict(DRAFT) | {"type": "Shipping", "packaging": "pallet"}
+    return lambda fx, value: fx.requests.publish(RateRequestDraft(**values | {name: value}))
+
+
+def route_draft(name: str) -> Call:
+    return lambda fx, value: fx.routes.create(RouteDraft(**attrs.asdict(ROUTE) | {name: value}))
+
+
+def filtered(name: str) -> Call:
+    return lambda fx, value: fx.routes.list(**{name: value})
+
+
+CASES: list[tuple[str, Call, list[Any]]] = [
+    ("amount", submit("amount"), NO_AMOUNTS + NO_NUMBERS),
+    ("currency", submit("currency"), ["", "  ", 0, -1, True, 1.5, None]),
+    ("request", submit("request"), NO_INDEXES),
+    ("rates", submit("rates"), [{"": 1}, {"  ": 1}, {1: 1}, ["Freight"], 5]),
+    ("rates", submit("rates"), [{"Freight": value} for value in ("x", float("nan"), True, None)]),
+    ("terms", submit("terms"), [5, "half a character \ud800"]),
+    ("offer", lambda fx, value: fx.offers.approve(value), [*NO_INDEXES, Offer(amount=Decimal(5))]),
+    ("offer", lambda fx, value: fx.offers.decline(value), NO_INDEXES),
+    ("index", lambda fx, value: fx.requests.get(value), NO_INDEXES),
+    ("index", lambda fx, value: fx.requests.get_open(value), NO_INDEXES),
+    ("index", lambda fx, value: fx.offers.get(value), NO_INDEXES),
+    ("index", lambda fx, value: fx.routes.get(value), NO_INDEXES),
+    ("index", lambda fx, value: fx.carriers.get(value), NO_INDEXES),
+    ("index", lambda fx, value: fx.currencies.get(value), NO_INDEXES),
+    ("currency", lambda fx, value: fx.currencies.by_code(value), ["", " ", 1, None]),
+    ("since", lambda fx, value: fx.requests.open(since=value), NO_WINDOWS),
+    ("since", lambda fx, value: fx.requests.search(since=value), NO_WINDOWS),
+    ("type", lambda fx, value: fx.requests.search(type=value), ["sel", "", 5, OffersType.ALL]),
+    ("type", lambda fx, value: fx.offers.search(type=value), ["accept", "", 5, SearchType.ALL]),
+    ("type", lambda fx, value: fx.bids.list(type=value), ["all", "", 5, OffersType.OFFERS]),
+    ("page_size", lambda fx, value: fx.requests.open(page_size=value), NO_COUNTS),
+    ("page_size", lambda fx, value: fx.requests.search(page_size=value), NO_COUNTS),
+    ("page_size", lambda fx, value: fx.offers.list(page_size=value), NO_COUNTS),
+    ("page_size", lambda fx, value: fx.offers.search(page_size=value), NO_COUNTS),
+    ("page_size", lambda fx, value: fx.bids.list(page_size=value), NO_COUNTS),
+    ("page_size", lambda fx, value: fx.routes.list(page_size=value), NO_COUNTS),
+    ("window", lambda fx, value: fx.requests.search(window=value), NO_COUNTS),
+    ("start", lambda fx, value: fx.requests.search().pages(start=value), [-1, True, "1", 1.0]),
+    *[(name, filtered(name), NO_TEXTS) for name in ("origin", "destination", "vessel", "voyage_id", "timezone")],
+    ("carrier", filtered("carrier"), [0, -1, True, "3", 3.0]),
+    *[
+        (name, filtered(name), NO_TIMES)
+        for name in (
+            *("departure", "arrival", "cy_cutoff", "cfs_cutoff", "departs_from", "departs_until"),
+            *("arrives_from", "arrives_until", "cy_from", "cy_until", "cfs_from", "cfs_until"),
+        )
+    ],
+    *[(name, draft(name), NO_TEXTS) for name in ("commodity", "origin", "destination")],
+    *[(name, draft(name), NO_AMOUNTS + NO_NUMBERS) for name in ("length", "width", "height", "weight")],
+    ("quantity", draft("quantity"), NO_COUNTS),
+    ("arrival", draft("arrival"), NO_TIMES),
+    ("incoterm", draft("incoterm"), ["", "FO", "FOBS", "F0B", "FÖB", " FOB", 5, None]),
+    ("hazardous", draft("hazardous"), ["yes", 2, None, 1.0]),
+    ("type", draft("type"), ["Rail", "", 5, BidsType.OFFERS]),
+    ("packaging", draft("packaging"), ["drum", "", 5]),
+    ("notes", draft("notes"), [5, "half a character \ud800"]),
+    *[(name, route_draft(name), NO_TEXTS) for name in ("origin", "destination", "vessel", "voyage_id")],
+    ("timezone", route_draft("timezone"), ["Mars/Olympus", "../UTC", "", 5]),
+    ("arrival", route_draft("arrival"), NO_TIMES),
+    *[(name, route_draft(name), NO_TIMES[1:]) for name in ("cy_cutoff", "cfs_cutoff", "departure")],
+    ("carrier", route_draft("carrier"), NO_INDEXES),
+    ("draft", lambda fx, value: fx.requests.publish(value), [{}, None, ROUTE]),
+    ("draft", lambda fx, value: fx.routes.create(value), [{}, None, Route(index=301), DRAFT]),
+    ("route", lambda fx, value: fx.routes.update(value), [{}, None, ROUTE]),
+    ("cy_cutoff", lambda fx, value: fx.routes.update(value), [Route(index=301)]),
+    ("method", lambda fx, value: fx.request(value, "carrier"), ["", "GE T", "GET\r\n", 5]),
+    (
+        "path",
+        lambda fx, value: fx.request("GET", value),
+        [
+            "",
+            "/",
+            "//elsewhere.example/x",
+            "https://elsewhere.example/x",
+            "../x",
+            "a/../../x",
+            "x?y=1",
+            "x#y",
+            "x y",
+            5,
+        ],
+    ),
+]
+
+
+def name_of(value: object) -> str:
+    return ascii(value)[:40]
+
+
+CALLS = [
+    pytest.param(field, call, value, id=f"{field}-{number}-{name_of(value)}")
+    for number, (field, call, values) in enumerate(CASES)
+    for value in values
+]
+
+
+async def made(call: Callable[[], Awaitable[object] | object]) -> None:
+    answer = call()
+    if isinstance(answer, Awaitable):
+        await answer
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+@pytest.mark.parametrize(("field", "call", "value"), CALLS)
+async def test_nothing_is_sent(field: str, call: Call, value: Any) -> None:
+    sandbox = Sandbox()
+    async with sandbox.client() as exchange:
+        with pytest.raises(ValidationError) as caught:
+            await made(lambda: call(exchange, value))
+    assert caught.value.field == field
+    assert field in str(caught.value)
+    assert sandbox.truth.calls == []
+
+
+async def test_a_currency_that_the_service_does_not_know() -> None:
+    """The service's own list tells, so that is read; the offer is not sent."""
+    sandbox = Sandbox()
+    request = sandbox.publish()
+    async with sandbox.client() as exchange:
+        with pytest.raises(ValidationError, match="EUR") as caught:
+            await exchange.bids.submit(request, amount=5, currency="XXX")
+    assert caught.value.field == "currency"
+    assert {call.path for call in sandbox.truth.calls} == {"login", "currency"}
+    assert sandbox.truth.offers == []
+
+
+def test_an_offset_without_rows_cannot_be_said() -> None:
+    """The public listings always give both; what builds their parameters refuses one alone."""
+    with pytest.raises(ValidationError) as caught:
+        wire.list_parameters(offset=1)
+    assert caught.value.field == "rows"
+    with pytest.raises(ValidationError) as caught:
+        wire.list_parameters(rows=10)
+    assert caught.value.field == "offset"
+
+
+HTTPS = "https://host.example/api"
+ACCOUNT: dict[str, Any] = {"email": "me@co.example", "password": "correct horse"}
+
+CLIENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "no URL": ("base_url", {"base_url": None}),
+    "no scheme": ("base_url", {"base_url": "host.example/api"}),
+    "another scheme": ("base_url", {"base_url": "ftp://host.example/api"}),
+    "no host": ("base_url", {"base_url": "https:///api"}),
+    "no port": ("base_url", {"base_url": "https://host.example:99999/api"}),
+    "a URL that is no text": ("base_url", {"base_url": 5}),
+    "user in the URL": ("base_url", {"base_url": "https://me:secret@host.example/api"}),
+    "query in the URL": ("base_url", {"base_url": f"{HTTPS}?x=1"}),
+    "http elsewhere": ("https", {"base_url": "http://host.example/api"}),
+    "no email": ("email", {"email": None}),
+    "no password": ("password", {"password": None}),
+    "empty password": ("password", {"password": ""}),
+    "credentials twice": ("credentials", {"credentials": lambda: None}),
+    "no callable": ("credentials", {"email": None, "password": None, "credentials": "secret"}),
+    "no deadline": ("deadline", {"deadline": 0}),
+    "endless deadline": ("deadline", {"deadline": float("inf")}),
+    "true deadline": ("deadline", {"deadline": True}),
+    "no connections": ("max_connections", {"max_connections": 0}),
+    "get_parameters": ("get_parameters", {"get_parameters": "header"}),
+    "currency_field": ("currency_field", {"currency_field": "currency"}),
+    "carrier_field": ("carrier_field", {"carrier_field": "carrierIndex"}),
+    "an operation without addresses": ("addresses", {"addresses": {"login": "login"}}),
+    "an address of another": ("addresses", {"addresses": {"approve": "quote/bid"}}),
+    "no verification": ("verify", {"verify": False}),
+    "timeouts": ("timeouts", {"timeouts": 5}),
+    "retries": ("retries", {"retries": 5}),
+}
+
+
+@pytest.mark.parametrize(("word", "wrong"), CLIENTS.values(), ids=list(CLIENTS))
+def test_a_client_that_cannot_be_right(word: str, wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("URL", "EMAIL", "PASSWORD"):
+        monkeypatch.delenv(f"FREIGHT_EXCHANGE_{name}", raising=False)
+    with pytest.raises(ConfigurationError, match=word):
+        FreightExchange(**{"base_url": HTTPS, **ACCOUNT, **wrong})
+
+
+def test_a_url_without_api_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match="/api"):
+        FreightExchange("https://host.example/", **ACCOUNT)
+    FreightExchange("https://host.example/api/", **ACCOUNT)
+
+
+async def test_a_client_that_was_not_entered_or_is_closed() -> None:
+    sandbox = Sandbox()
+    exchange = sandbox.client()
+    with pytest.raises(ConfigurationError, match="async with"):
+        await exchange.carriers.list()
+    async with exchange:
+        pass
+    with pytest.raises(FreightExchangeError, match="closed"):
+        await exchange.carriers.list()
+    assert sandbox.truth.calls == []
+
+
+def test_a_client_on_another_event_loop() -> None:
+    sandbox = Sandbox()
+
+    async def enter() -> FreightExchange:
+        exchange = sandbox.client()
+        await exchange.__aenter__()
+        return exchange
+
+    async def use(exchange: FreightExchange) -> None:
+        await exchange.carriers.list()
+
+    exchange = asyncio.run(enter())
+    with pytest.raises(ConfigurationError, match="loop"):
+        asyncio.run(use(exchange))
+    assert sandbox.truth.calls == []

@@ -1,0 +1,98 @@
+"""What the tests of faults share: a call of each kind, how it ended, and what the exchange really saw of it."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NamedTuple
+
+import httpx
+
+from freight_exchange import FreightExchange, FreightExchangeError, RetryPolicy, Timeouts
+from freight_exchange.sandbox.inprocess import transport
+from freight_exchange.testing import FAULTS, Cargo, Sandbox
+
+__all__ = [
+    "BRISK",
+    "QUICK",
+    "REQUEST",
+    "Ending",
+    "Kind",
+    "arm",
+    "ending",
+    "outcome",
+    "patient",
+    "perform",
+    "stocked",
+    "unkept",
+]
+
+QUICK = Timeouts(connect=0.2, read=0.2, write=0.2)
+BRISK = RetryPolicy(base=0.001, cap=0.002)
+REQUEST = 2
+"""The request that is read and offered on: neither the newest nor the oldest, which some faults change."""
+
+
+class Kind(enum.Enum):
+    """What repeating a call would do; the value is its path."""
+
+    READ = "quote/getrequests"
+    LOGIN = "login"
+    WRITE = "quote/submitoffer"
+
+
+class Ending(NamedTuple):
+    """How a call ended: `ok` or the name of its error; calls that the exchange received, and that it carried out."""
+
+    outcome: str
+    received: int
+    processed: int
+
+
+def stocked(sandbox: Sandbox) -> Sandbox:
+    """The same sandbox with three requests."""
+    for origin in ("Hong Kong", "Ningbo", "Busan"):
+        sandbox.publish(Cargo(origin=origin))
+    return sandbox
+
+
+def patient(sandbox: Sandbox, **options: Any) -> FreightExchange:
+    """A forwarder's client; where it sends is the test's word."""
+    account = sandbox.forwarder
+    url = options.pop("url", sandbox.url)
+    return FreightExchange(url, email=account.email, password=account.password, **options)
+
+
+def unkept(sandbox: Sandbox) -> httpx.AsyncClient:
+    """An HTTP client to the sandbox that opens a connection for each request, so that each can fail to."""
+    unkeeping = transport(sandbox.exchange, clock=sandbox.now, keep_alive=False)
+    return httpx.AsyncClient(transport=unkeeping, trust_env=False)
+
+
+def arm(sandbox: Sandbox, name: str, kind: Kind, **options: Any) -> None:
+    """Have a fault of the catalogue strike calls of a kind."""
+    sandbox.strike(*FAULTS[name](path=kind.value, **options))
+
+
+async def perform(exchange: FreightExchange, kind: Kind) -> object:
+    """One call of a kind: one request, if nothing strikes it."""
+    if kind is Kind.LOGIN:
+        return await exchange.login()
+    if kind is Kind.READ:
+        return await exchange.requests.get(REQUEST)
+    return await exchange.bids.submit(REQUEST, amount="1840.50", currency=1)
+
+
+async def outcome(exchange: FreightExchange, kind: Kind) -> str:
+    try:
+        await perform(exchange, kind)
+    except FreightExchangeError as error:
+        return type(error).__name__
+    return "ok"
+
+
+async def ending(sandbox: Sandbox, exchange: FreightExchange, kind: Kind) -> Ending:
+    """Perform a call and compare notes with the exchange."""
+    before = len(sandbox.truth.calls)
+    result = await outcome(exchange, kind)
+    calls = [call for call in sandbox.truth.calls[before:] if call.path == kind.value]
+    return Ending(result, len(calls), sum(call.processed for call in calls))

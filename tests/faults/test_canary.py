@@ -1,0 +1,339 @@
+"""No password and no token in anything that is printed, logged, raised or pickled."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import httpx2
+import pytest
+from tests.faults.canary import NEEDLES, PASSWORD, TOKEN, Catch
+from tests.faults.h2_server import serve_h2
+from tests.faults.support import BRISK, QUICK, Kind, stocked
+
+from freight_exchange import FreightExchange, FreightExchangeError, Request, Response
+from freight_exchange.sandbox import Account
+from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.testing import FAULTS, Sandbox
+from freight_exchange.transport.message import Next
+
+EMAIL = "canary@demo.example"
+BEARER = f"Bearer {TOKEN}"
+
+Answer = Callable[[], tuple[int, dict[str, str], bytes]]
+
+
+def reply(status: int, body: object, **headers: str) -> Answer:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    kind = "text/html" if isinstance(body, bytes) else "application/json"
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda: (status, {"content-type": kind, **named}, content)
+
+
+_USER = {"access_token": TOKEN, "expires_on": 3600, "firstname": "A", "lastname": "B", "email": EMAIL}
+GOOD_LOGIN = reply(200, {"user": _USER})
+# A token that no login gave yet is recognised by its place alone.
+LOUD_LOGIN = {"message": f"no {PASSWORD}", "sent": {"password": PASSWORD, "access_token": TOKEN, "also": BEARER}}
+SHOUT = {"message": f"{BEARER} and {PASSWORD}", "debug": {TOKEN: [PASSWORD, {"authorization": BEARER}]}}
+
+LOGINS: dict[str, Answer] = {
+    "rejected": reply(401, {"message": f"wrong password {PASSWORD}"}),
+    "rejected_200": reply(200, {"message": f"wrong password {PASSWORD}", "sent": {"password": PASSWORD}}),
+    "bad_request": reply(400, LOUD_LOGIN),
+    "server_error": reply(500, LOUD_LOGIN),
+    "server_error_text": reply(500, f"Fatal: login({EMAIL}, {PASSWORD}) gave {json.dumps(_USER)}".encode()),
+    "throttled": reply(429, LOUD_LOGIN, retry_after=TOKEN),
+    "redirect": reply(307, LOUD_LOGIN, location=f"https://elsewhere.example/?{quote(PASSWORD)}"),
+    "html": reply(200, f"<html>{PASSWORD} {TOKEN}</html>".encode()),
+    "half": reply(200, json.dumps({"user": _USER}).encode()[:-3]),
+    "false_gzip": reply(200, {"user": _USER}, content_encoding="gzip"),
+    "strange_encoding": reply(200, {"user": _USER}, content_encoding="br"),
+    "no_user": reply(200, {"access_token": TOKEN}),
+    "user_is_a_list": reply(200, {"user": [_USER]}),
+    "user_is_the_token": reply(200, {"user": TOKEN}),
+    "token_is_a_list": reply(200, {"user": {**_USER, "access_token": [TOKEN]}}),
+    "token_with_a_newline": reply(200, {"user": {**_USER, "access_token": f"{TOKEN}\r\nx: y"}}),
+    "token_with_a_space": reply(200, {"user": {**_USER, "access_token": f"{TOKEN} {TOKEN}"}}),
+    "token_beyond_ascii": reply(200, {"user": {**_USER, "access_token": f"{TOKEN}é"}}),
+    "token_under_another_name": reply(200, {"user": {**_USER, "access_token": None, "jwt": TOKEN}}),
+    "user_is_broken": reply(200, {"user": {**_USER, "company": [TOKEN, 7]}}),
+    "token_twice": reply(200, {"user": {**_USER, "session_token": TOKEN}, "access_token": TOKEN}),
+    "deep": reply(200, b'{"user":' + b"[" * 100 + json.dumps(TOKEN).encode() + b"]" * 100 + b"}"),
+    "not_utf8": reply(200, json.dumps({"user": _USER}).encode() + b"\xff"),
+    "header": reply(500, {}, x_debug=TOKEN),
+}
+
+REPLIES: dict[str, Answer] = {
+    "good": reply(200, {"raterequests": {"0": {"index": 2}}, "bid": {"index": 2, "offer": {"index": 1}}}),
+    "bad_request": reply(400, SHOUT),
+    "bad_request_text": reply(400, f"{PASSWORD} {BEARER}".encode()),
+    "bad_request_escaped": reply(400, json.dumps({"error": [TOKEN, PASSWORD]}).replace("/", "\\/").encode()),
+    "forbidden": reply(403, SHOUT),
+    "not_found": reply(404, f"<html>{BEARER}</html>".encode()),
+    "unauthorized": reply(401, {"Unauthorized": f"{BEARER} is not known"}),
+    "server_error": reply(500, SHOUT),
+    "throttled": reply(429, SHOUT, retry_after=BEARER),
+    "redirect": reply(302, SHOUT, location=f"https://elsewhere.example/?{TOKEN}"),
+    "broken_record": reply(200, {"raterequests": [{"index": TOKEN, "notes": PASSWORD}, SHOUT, BEARER]}),
+    "broken_collection": reply(200, {"raterequests": BEARER}),
+    "not_the_collection": reply(200, SHOUT),
+    "login_in_its_place": reply(200, {"user": _USER}),
+    "html": reply(200, f"<html>{BEARER} {PASSWORD}</html>".encode()),
+    "half": reply(200, json.dumps(SHOUT).encode()[:-3]),
+    "false_gzip": reply(200, SHOUT, content_encoding="gzip"),
+    "strange_encoding": reply(200, SHOUT, content_encoding=TOKEN),
+    "number": reply(200, json.dumps(SHOUT).encode()[:-1] + b', "n": 1e999}'),
+    "header": reply(500, {}, x_echo=BEARER),
+}
+
+
+class Echo(httpx.AsyncBaseTransport):
+    """A server that says whatever it is told to, and much of what it was told."""
+
+    def __init__(self, login: Answer, others: Answer) -> None:
+        self._login = login
+        self._others = others
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await request.aread()
+        status, headers, body = (self._login if request.url.path.endswith("/login") else self._others)()
+        return httpx.Response(status, headers=headers, content=body)
+
+
+@asynccontextmanager
+async def watched(catch: Catch, http_client: Any, url: str = "http://127.0.0.1/api") -> AsyncIterator[FreightExchange]:
+    """A client of which everything is gathered: what its middleware and hooks see, and all that can be reached."""
+
+    async def middleware(request: Request, call_next: Next) -> Response:
+        catch.see("request in middleware", repr(request))
+        try:
+            response = await call_next(request)
+        except FreightExchangeError as error:
+            catch.error(error)
+            raise
+        catch.see("response in middleware", repr(response))
+        return response
+
+    def hook(event: object) -> None:
+        catch.see(f"hook {type(event).__name__}", repr(event))
+        catch.error(getattr(event, "error", None))
+
+    exchange = FreightExchange(
+        url,
+        email=EMAIL,
+        password=PASSWORD,
+        http_client=http_client,
+        timeouts=QUICK,
+        retries=BRISK,
+        deadline=2,
+        middleware=[middleware],
+        hooks=[hook],
+    )
+    async with exchange:
+        yield exchange
+        catch.reachable(exchange)
+    catch.reachable(exchange)
+
+
+async def exercise(catch: Catch, exchange: FreightExchange) -> None:
+    """A call of every sort; what each raises and gives is gathered."""
+    for act in (
+        exchange.login,
+        lambda: exchange.requests.get(2),
+        lambda: exchange.requests.search().collect(),
+        lambda: exchange.bids.submit(2, amount=1, currency=1),
+        lambda: exchange.currencies.list().collect(),
+        lambda: exchange.request("GET", "quote/bid"),
+        lambda: exchange.request("POST", "quote/other", body={"a": 1}),
+    ):
+        try:
+            result = await act()
+        except FreightExchangeError as error:
+            catch.error(error)
+        else:
+            catch.see("result", repr(result) if act is exchange.login else type(result).__name__)
+    catch.see("user", repr(exchange.user))
+
+
+def test_a_leak_is_found() -> None:
+    """The net has no holes: what is planted is caught."""
+    for leak in (PASSWORD, TOKEN, json.dumps(PASSWORD), TOKEN.encode().hex()):
+        catch = Catch()
+        with catch:
+            logging.getLogger("freight_exchange.planted").debug("%s", leak)
+        assert catch.hits()
+    catch = Catch()
+    try:
+        planted = PASSWORD
+        raise ValueError(len(planted))
+    except ValueError as error:
+        catch.error(error)
+    assert any("traceback" in hit for hit in catch.hits())
+    assert len(set(NEEDLES)) == len(NEEDLES)
+
+
+@pytest.mark.parametrize("login", list(LOGINS))
+async def test_whatever_a_login_gets(login: str) -> None:
+    with Catch() as catch:
+        http_client = httpx.AsyncClient(transport=Echo(LOGINS[login], REPLIES["good"]))
+        async with http_client, watched(catch, http_client) as exchange:
+            await exercise(catch, exchange)
+    assert catch.hits() == []
+    assert len(catch.texts) > 50
+
+
+@pytest.mark.parametrize("others", list(REPLIES))
+async def test_whatever_another_call_gets(others: str) -> None:
+    with Catch() as catch:
+        http_client = httpx.AsyncClient(transport=Echo(GOOD_LOGIN, REPLIES[others]))
+        async with http_client, watched(catch, http_client) as exchange:
+            await exercise(catch, exchange)
+    assert catch.hits() == []
+    assert len(catch.texts) > 50
+
+
+def canaries(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the sandbox know the canary's account, and give the canary's token."""
+    account: Account = sandbox.exchange.add_account(EMAIL, PASSWORD)
+    books = sandbox.exchange._books
+    issue = books.issue_token
+
+    def issued(*arguments: Any) -> Any:
+        token = issue(*arguments)
+        return type(token)(**{**{name: getattr(token, name) for name in _fields(token)}, "value": TOKEN})
+
+    def _fields(token: Any) -> list[str]:
+        return [field.name for field in token.__attrs_attrs__] if hasattr(token, "__attrs_attrs__") else token._fields
+
+    def keep(*arguments: Any) -> Any:
+        token = issued(*arguments)
+        books.tokens[TOKEN] = token
+        return token
+
+    monkeypatch.setattr(books, "issue_token", keep)
+    assert account.password == PASSWORD
+
+
+_SOCKETS = ("stall", "reset_after_send", "truncated_length", "garbage_status", "html_200", "nan", "redirect")
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+async def test_the_faults_of_a_network(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over sockets with every logger at DEBUG, the HTTP library's as well."""
+    sandbox = stocked(Sandbox())
+    canaries(sandbox, monkeypatch)
+    with Catch() as catch:
+        async with serve_tcp(sandbox.exchange) as face:
+            for name in _SOCKETS:
+                async with watched(catch, None, face.url) as exchange:
+                    sandbox.strike(*FAULTS[name](path=kind.value, times=3))
+                    await exercise(catch, exchange)
+                    sandbox.exchange.faults.clear()
+    assert catch.hits() == []
+    assert any(what == "log of httpcore.http11" for what, _ in catch.texts)
+    assert sandbox.truth.logins[-1].accepted
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+async def test_http_2(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = stocked(Sandbox())
+    canaries(sandbox, monkeypatch)
+    with Catch() as catch:
+        async with serve_h2(sandbox.exchange) as (url, trusting):
+            http_client = library.AsyncClient(trust_env=False, http2=True, verify=trusting)
+            async with http_client, watched(catch, http_client, url) as exchange:
+                await exercise(catch, exchange)
+                sandbox.strike(*FAULTS["reset_after_send"](times=3))
+                await exercise(catch, exchange)
+    assert catch.hits() == []
+    assert any(what == f"log of {library.__name__.replace('httpx', 'httpcore')}.http2" for what, _ in catch.texts)
+    assert any(call.path == Kind.WRITE.value and call.processed for call in sandbox.truth.calls)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"deadline": -1},
+        {"max_connections": 0},
+        {"get_parameters": "nowhere"},
+        {"addresses": {"submit": "elsewhere"}},
+        {"timeouts": 5},
+        {"verify": False},
+        {"http_client": 7},
+        {"proxy": "nonsense"},
+        {"credentials": lambda: None},
+        {"email": ""},
+        {"token_store": 1},
+        {"base_url": "http://exchange.example/api"},
+        {"base_url": "https://me:word@exchange.example/api"},
+        {"base_url": "https://exchange.example/api?token=word"},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+async def test_wrong_arguments_beside_a_password(options: dict[str, Any]) -> None:
+    given = {"base_url": "https://exchange.example/api", "email": EMAIL, **options}
+    catch = Catch()
+    with catch:
+        catch.error(await _refused(given))
+    # The test's own frames hold what it gives.
+    hits = [hit for hit in catch.hits() if "given" not in hit and "options" not in hit]
+    assert hits == []
+
+
+async def _refused(given: dict[str, Any]) -> FreightExchangeError:
+    with pytest.raises(FreightExchangeError) as caught:
+        async with FreightExchange(password=PASSWORD, **given):
+            pytest.fail("it was taken")
+    error = caught.value
+    return error.with_traceback(error.__traceback__.tb_next if error.__traceback__ is not None else None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("a", PASSWORD, "more"),
+        [EMAIL, PASSWORD],
+        (EMAIL, PASSWORD.encode()),
+        (EMAIL, f"{PASSWORD}\ud800"),
+        PASSWORD,
+        None,
+    ],
+    ids=lambda given: type(given).__name__,
+)
+async def test_wrong_credentials_from_a_provider(given: Any) -> None:
+    async def provider() -> Any:
+        return given
+
+    with Catch() as catch:
+        async with FreightExchange("https://exchange.invalid/api", credentials=provider) as exchange:
+            with pytest.raises(FreightExchangeError) as caught:
+                await exchange.login()
+            catch.error(caught.value.with_traceback(None))
+            catch.reachable(exchange._shared)
+    assert catch.hits() == []
+
+
+@pytest.mark.parametrize("value", ["€", "a\nb", "a\r\nAuthorization: x"])
+async def test_a_header_that_cannot_be_sent(value: str) -> None:
+    """A middleware's mistake beside the token."""
+
+    async def mistaken(request: Request, call_next: Next) -> Response:
+        return await call_next(request.with_header("x-note", value))
+
+    sandbox = stocked(Sandbox())
+    with Catch() as catch:
+        async with serve_tcp(sandbox.exchange) as face:
+            account = sandbox.exchange.add_account(EMAIL, PASSWORD)
+            async with FreightExchange(
+                face.url, email=account.email, password=PASSWORD, middleware=[mistaken], hooks=[]
+            ) as exchange:
+                for act in (exchange.login, lambda: exchange.requests.get(2)):
+                    with pytest.raises(FreightExchangeError) as caught:
+                        await act()
+                    catch.error(caught.value)
+    assert catch.hits() == []

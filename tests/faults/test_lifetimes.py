@@ -1,0 +1,218 @@
+"""Where a client is entered, used and left: in one task, in several, on one loop, and never on two."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+import trio
+from tests.faults.support import Kind, arm, outcome, patient, perform, stocked
+
+from freight_exchange import ConfigurationError, FreightExchange
+from freight_exchange.sandbox.asgi import serve
+from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.testing import Sandbox
+
+_PROJECT = """
+    from __future__ import annotations
+
+    import asyncio
+
+    import pytest
+    import pytest_asyncio
+
+    from freight_exchange import FreightExchange
+    from freight_exchange.sandbox.asgi import serve
+    from freight_exchange.testing import Sandbox
+
+
+    @pytest_asyncio.fixture(scope="module", loop_scope="module")
+    async def sandbox():
+        yield Sandbox()
+
+
+    @pytest_asyncio.fixture(scope="module", loop_scope="module")
+    async def exchange(sandbox):
+        entered = asyncio.current_task()
+        account = sandbox.forwarder
+        async with serve(sandbox.exchange, clock=sandbox.now) as url:
+            async with FreightExchange(url, email=account.email, password=account.password) as exchange:
+                exchange.entered_in = entered
+                yield exchange
+
+
+    @pytest.mark.asyncio(loop_scope="module")
+    @pytest.mark.parametrize("turn", range(3))
+    async def test_use(exchange, sandbox, turn):
+        assert asyncio.current_task() is not exchange.entered_in
+        index = sandbox.publish()
+        found = await asyncio.gather(*(exchange.requests.get(index) for _ in range(30)))
+        assert {request.index for request in found} == {index}
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await exchange.requests.search().collect()
+        await exchange.bids.submit(index, amount=turn + 1, currency="USD")
+
+
+    @pytest.mark.asyncio(loop_scope="module")
+    async def test_one_login_for_all(sandbox):
+        assert len(sandbox.truth.logins) == 1
+"""
+
+
+def test_a_pytest_asyncio_fixture(tmp_path: Path) -> None:
+    """Its set-up and its clean-up run in two tasks, and neither is the test's."""
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
+    )
+    (tmp_path / "test_project.py").write_text(textwrap.dedent(_PROJECT))
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:anyio", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert "4 passed" in run.stdout, run.stdout + run.stderr
+
+
+def test_cells_of_a_notebook() -> None:
+    """Each cell is a task of its own on the one loop, and is interrupted now and then."""
+    sandbox = stocked(Sandbox())
+    with asyncio.Runner() as notebook:
+        server = serve(sandbox.exchange, clock=sandbox.now)
+        exchange = patient(sandbox, url=notebook.run(server.__aenter__()))
+        notebook.run(exchange.__aenter__())
+        assert notebook.run(exchange.login()).first_name == "Fergus"
+        arm(sandbox, "slow", Kind.READ, seconds=30)
+        with pytest.raises(TimeoutError):
+            notebook.run(_interrupted(exchange))
+        for kind in Kind:
+            assert notebook.run(outcome(exchange, kind)) == "ok"
+        notebook.run(exchange.aclose())
+        with pytest.raises(ConfigurationError, match="closed"):
+            notebook.run(perform(exchange, Kind.READ))
+        notebook.run(server.__aexit__(None, None, None))
+        assert len(asyncio.all_tasks(notebook.get_loop())) == 0
+
+
+async def _interrupted(exchange: FreightExchange) -> None:
+    async with asyncio.timeout(0.1):
+        await perform(exchange, Kind.READ)
+
+
+async def test_tasks_of_a_group() -> None:
+    """One enters, others use, another closes; the group of the first is long gone."""
+    sandbox = stocked(Sandbox())
+    async with serve_tcp(sandbox.exchange) as face:
+        exchange = patient(sandbox, url=face.url)
+        for step in (exchange.__aenter__, lambda: _use(exchange), lambda: _use(exchange), exchange.aclose):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_step, step)
+        with anyio.fail_after(5):
+            while face.open_connections:  # noqa: ASYNC110 - the sandbox has no event to wait for
+                await anyio.sleep(0.01)
+    assert len(sandbox.truth.logins) == 1
+
+
+async def _step(step: Callable[[], Awaitable[object]]) -> None:
+    await step()
+
+
+async def _use(exchange: FreightExchange) -> None:
+    async with anyio.create_task_group() as tasks:
+        for kind in (Kind.READ, Kind.WRITE) * 10:
+            tasks.start_soon(perform, exchange, kind)
+
+
+def _run_on_asyncio(work: Callable[[], Awaitable[object]]) -> None:
+    async def main() -> None:
+        await work()
+
+    asyncio.run(main())
+
+
+def _run_on_trio(work: Callable[[], Awaitable[object]]) -> None:
+    async def main() -> None:
+        await work()
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("first", [_run_on_asyncio, _run_on_trio])
+@pytest.mark.parametrize("second", [_run_on_asyncio, _run_on_trio])
+def test_another_event_loop(first: Callable[..., None], second: Callable[..., None]) -> None:
+    sandbox = stocked(Sandbox())
+    exchange = sandbox.client()
+
+    async def enter() -> None:
+        await exchange.__aenter__()
+        await perform(exchange, Kind.READ)
+
+    async def use() -> None:
+        for act in (
+            lambda: perform(exchange, Kind.READ),
+            lambda: perform(exchange, Kind.WRITE),
+            exchange.login,
+            exchange.requests.search().collect,
+            exchange.aclose,
+        ):
+            with pytest.raises(ConfigurationError, match="another event loop"):
+                await act()
+
+    first(enter)
+    before = len(sandbox.truth.calls)
+    second(use)
+    assert len(sandbox.truth.calls) == before
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+async def test_not_entered(kind: Kind) -> None:
+    sandbox = stocked(Sandbox())
+    exchange = sandbox.client()
+    for client in (exchange, exchange.with_options(deadline=1)):
+        with pytest.raises(ConfigurationError, match="async with"):
+            await perform(client, kind)
+    with pytest.raises(ConfigurationError, match="async with"):
+        await exchange.requests.search().collect()
+    assert not sandbox.truth.calls
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+async def test_closed(kind: Kind) -> None:
+    sandbox = stocked(Sandbox())
+    async with sandbox.client() as exchange:
+        view = exchange.with_options(deadline=1)
+        listing = exchange.requests.search()
+        await perform(view, kind)
+        async with view:
+            pass
+        # Leaving a view leaves the client as it was.
+        await perform(exchange, kind)
+    before = len(sandbox.truth.calls)
+    for client in (exchange, view):
+        with pytest.raises(ConfigurationError, match="closed"):
+            await perform(client, kind)
+    with pytest.raises(ConfigurationError, match="closed"):
+        await listing.collect()
+    await exchange.aclose()
+    with pytest.raises(ConfigurationError, match="closed"):
+        await exchange.__aenter__()
+    assert len(sandbox.truth.calls) == before
+
+
+async def test_entered_twice() -> None:
+    sandbox = stocked(Sandbox())
+    async with sandbox.client() as exchange:
+        with pytest.raises(ConfigurationError, match="open already"):
+            await exchange.__aenter__()
+        assert await outcome(exchange, Kind.READ) == "ok"

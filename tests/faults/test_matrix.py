@@ -1,0 +1,157 @@
+"""Every fault of the catalogue against every kind of call: what the retry matrix promises, and what really happened."""
+
+from __future__ import annotations
+
+import pytest
+from tests.faults.support import Ending, Kind, arm, ending, patient, stocked, unkept
+
+from freight_exchange.testing import FAULTS, Sandbox
+
+# Outcome, calls received, calls carried out. `-`: the fault has no meaning for that kind of call.
+# `Unknown` is OutcomeUnknownError, `Status` any other APIStatusError; the rest are errors without their last word.
+TABLE = """
+fault                      read                  login                    write
+
+refused                    ok 2/1                ok 2/1                   ok 2/1
+dns                        ok 2/1                ok 2/1                   ok 2/1
+connect_stall              ok 2/1                ok 2/1                   ok 2/1
+tls_stall                  ok 2/1                ok 2/1                   ok 2/1
+bad_certificate            Transport 1/0         Transport 1/0            Transport 1/0
+pool_exhausted             DeadlineExceeded 1/0  DeadlineExceeded 1/0     Unknown 1/0
+
+reset_before_headers       ok 2/1                ok 2/1                   Unknown 1/0
+reset_mid_body             ok 2/1                ok 2/1                   Unknown 1/0
+reset_after_send           ok 2/1                ok 2/1                   Unknown 1/0
+reset_after_processing     ok 2/2                ok 2/2                   Unknown 1/1
+reset_mid_reply            ok 2/2                ok 2/2                   Unknown 1/1
+fin_no_bytes               ok 2/2                ok 2/2                   Unknown 1/1
+stall                      ok 2/2                ok 2/2                   Unknown 1/1
+stall_mid_reply            ok 2/2                ok 2/2                   Unknown 1/1
+drip                       ok 1/1                ok 1/1                   ok 1/1
+truncated_length           ok 2/2                ok 2/2                   Unknown 1/1
+truncated_chunks           ok 2/2                ok 2/2                   Unknown 1/1
+garbage_status             ok 2/2                ok 2/2                   Unknown 1/1
+header_flood               ok 2/2                ok 2/2                   Unknown 1/1
+idle_fin                   ok 1/1                ok 1/1                   ok 1/1
+
+gzip_bomb                  ok 2/2                Decode 1/1               Unknown 1/1
+gzip_bomb_twice            ok 2/2                Decode 1/1               Unknown 1/1
+gzip                       ok 1/1                ok 1/1                   ok 1/1
+double_gzip                ok 2/2                Decode 1/1               Unknown 1/1
+false_gzip                 ok 2/2                Decode 1/1               Unknown 1/1
+short_gzip                 ok 2/2                ok 2/2                   Unknown 1/1
+deep_json                  ok 2/2                Decode 1/1               Unknown 1/1
+deep_object                ok 2/2                Decode 1/1               Unknown 1/1
+long_integer               ok 2/2                Decode 1/1               Unknown 1/1
+nan                        ok 2/2                Decode 1/1               Unknown 1/1
+infinity                   ok 2/2                Decode 1/1               Unknown 1/1
+huge_exponent              ok 2/2                Decode 1/1               Unknown 1/1
+duplicate_keys             ok 1/1                ok 1/1                   ok 1/1
+lone_surrogate             ok 1/1                Decode 1/1                 ok 1/1
+invalid_utf8               ok 2/2                Decode 1/1               Unknown 1/1
+bom                        ok 1/1                ok 1/1                   ok 1/1
+wrong_charset              ok 1/1                ok 1/1                   ok 1/1
+unknown_charset            ok 1/1                ok 1/1                   ok 1/1
+half_json                  ok 2/2                Decode 1/1               Unknown 1/1
+html_200                   ok 2/2                Decode 1/1               Unknown 1/1
+empty_200                  ok 2/2                Decode 1/1               Unknown 1/1
+array_200                  ok 2/2                Decode 1/1               Unknown 1/1
+scalar_200                 ok 2/2                Decode 1/1               Unknown 1/1
+maintenance_200            ok 2/2                LoginRejected 1/1        Unknown 1/1
+poison_record              Decode 1/1            -                        -
+
+slow                       ok 1/1                ok 1/1                   ok 1/1
+throttled                  ok 2/1                RateLimited 1/0          RateLimited 1/0
+throttled_seconds          ok 2/1                ok 2/1                   ok 2/1
+throttled_date             ok 2/1                ok 2/1                   ok 2/1
+throttled_negative         ok 2/1                RateLimited 1/0          RateLimited 1/0
+throttled_huge             RateLimited 1/0       RateLimited 1/0          RateLimited 1/0
+throttled_nonsense         ok 2/1                RateLimited 1/0          RateLimited 1/0
+unavailable                ok 2/1                ok 2/1                   Unknown 1/0
+unavailable_storm          Server 3/0            Server 2/0               Unknown 1/0
+unavailable_retry_after    ok 2/1                ok 2/1                   Unknown 1/0
+server_error               ok 2/1                ok 2/1                   Unknown 1/0
+server_error_after_commit  ok 2/2                ok 2/2                   Unknown 1/1
+bad_gateway                ok 2/1                ok 2/1                   Unknown 1/0
+request_timeout            ok 2/1                ok 2/1                   Unknown 1/0
+not_found_page             NotFound 1/0          NotFound 1/0             NotFound 1/0
+bad_request_after_commit   BadRequest 2/1        LoginRejected 2/1        Unknown 1/1
+redirect                   Status 1/0            Status 1/0               Unknown 1/0
+unauthorized_once          ok 2/1                LoginRejected 1/0        ok 2/1
+unauthorized_forever       Authentication 2/0    LoginRejected 1/0        Authentication 2/0
+unauthorized_200           ok 2/1                LoginRejected 1/0        ok 2/1
+unauthorized_wave          ok 2/1                ok 1/1                   ok 2/1
+
+login_message_200          -                     LoginRejected 1/0        -
+login_message_400          -                     LoginRejected 1/0        -
+login_message_401          -                     LoginRejected 1/0        -
+login_message_403          -                     LoginRejected 1/0        -
+login_message_422          -                     LoginRejected 1/0        -
+login_message_500          -                     ok 2/1                   -
+login_html                 -                     Decode 1/0               -
+login_redirect             -                     Status 1/0               -
+login_without_token        -                     Decode 1/1               -
+login_expires_zero         -                     ok 1/1                   -
+login_expires_epoch        -                     ok 1/1                   -
+login_expires_string       -                     ok 1/1                   -
+login_expires_missing      -                     ok 1/1                   -
+login_hung                 -                     ok 2/1                   -
+
+rows_inserted              ok 1/1                -                        -
+rows_removed               ok 1/1                -                        -
+rows_touched               ok 1/1                -                        -
+rows_reordered             ok 1/1                -                        -
+"""
+
+_FULL_NAMES = {"ok": "ok", "Unknown": "OutcomeUnknownError", "Status": "APIStatusError"}
+
+
+def _cells() -> dict[str, dict[Kind, Ending]]:
+    rows: dict[str, dict[Kind, Ending]] = {}
+    for line in TABLE.splitlines()[2:]:
+        words = line.split()
+        if not words:
+            continue
+        name, rest, row = words[0], iter(words[1:]), {}
+        for kind in Kind:
+            outcome = next(rest)
+            if outcome != "-":
+                received, processed = next(rest).split("/")
+                full = _FULL_NAMES.get(outcome, f"{outcome}Error")
+                row[kind] = Ending(full, int(received), int(processed))
+        rows[name] = row
+    return rows
+
+
+CELLS = _cells()
+
+pytestmark = pytest.mark.virtual_time
+
+
+def test_the_table_has_every_fault() -> None:
+    assert set(CELLS) == set(FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [pytest.param(name, kind, id=f"{name}-{kind.name}") for name in CELLS for kind in CELLS[name]]
+)
+async def test_what_a_fault_does(name: str, kind: Kind) -> None:
+    expected = CELLS[name][kind]
+    fault = FAULTS[name]
+    for processed in fault.phases:
+        sandbox = stocked(Sandbox())
+        async with unkept(sandbox) as http_client, patient(sandbox, http_client=http_client) as exchange:
+            if kind is not Kind.LOGIN:
+                await exchange.login()
+            arm(sandbox, name, kind, processed=processed)
+            seen = await ending(sandbox, exchange, kind)
+        fired = sandbox.exchange.faults.fired
+        assert fired, "the fault never struck"
+        assert fired[0].name == name
+        if processed == fault.phases[0]:
+            assert seen == expected
+        else:
+            # Before or after the server did it: the client cannot know, and must not behave otherwise.
+            assert seen[:2] == expected[:2]
+        if kind is Kind.WRITE:
+            assert len(sandbox.truth.offers_on(2)) == seen.processed <= 1

@@ -1,0 +1,215 @@
+"""The same over real sockets, with the client's own connections: what only a network does."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+
+import anyio
+import httpx
+import pytest
+import trustme
+from tests.faults.support import BRISK, QUICK, Ending, Kind, arm, ending, patient, perform, stocked
+from tests.faults.test_matrix import CELLS
+
+from freight_exchange import (
+    DeadlineExceededError,
+    FreightExchange,
+    OutcomeUnknownError,
+    Timeouts,
+    TransportError,
+)
+from freight_exchange.sandbox.tcp import TcpFace, refused_port, serve_tcp
+from freight_exchange.testing import FAULTS, Sandbox
+
+# What strikes before there is a connection is below, each in its own way; what waits for seconds, in `test_matrix`.
+_BEFORE_CONNECTING = {"refused", "dns", "connect_stall", "tls_stall", "bad_certificate", "pool_exhausted"}
+_WAITING = {"slow", "unavailable_retry_after"} | {name for name in FAULTS if name.startswith("throttled")}
+_HERE = [name for name in CELLS if name not in _BEFORE_CONNECTING | _WAITING]
+
+
+@contextlib.asynccontextmanager
+async def faced(
+    sandbox: Sandbox, tls: ssl.SSLContext | None = None, **options: object
+) -> AsyncIterator[tuple[TcpFace, FreightExchange]]:
+    """A server on a loopback port, and a client of it with its own connections."""
+    settings = {"timeouts": QUICK, "retries": BRISK, **options}
+    async with serve_tcp(sandbox.exchange, tls=tls) as face, patient(sandbox, url=face.url, **settings) as exchange:
+        yield face, exchange
+
+
+def port_of(face: TcpFace) -> int:
+    return int(face.url.rsplit(":", 1)[1].removesuffix("/api"))
+
+
+@contextlib.contextmanager
+def squatter(port: int, *, connects: bool) -> Iterator[None]:
+    """A listener on a port that a server has left, which never answers; full from the start unless it `connects`."""
+    with socket.create_server(("127.0.0.1", port), backlog=128 if connects else 0) as listener:
+        crowd = [] if connects else [socket.socket() for _ in range(4)]
+        try:
+            for waiting in crowd:
+                waiting.setblocking(False)
+                waiting.connect_ex(listener.getsockname())
+            yield
+        finally:
+            for waiting in crowd:
+                waiting.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [pytest.param(name, kind, id=f"{name}-{kind.name}") for name in _HERE for kind in CELLS[name]]
+)
+async def test_what_a_fault_does(name: str, kind: Kind) -> None:
+    sandbox = stocked(Sandbox())
+    async with faced(sandbox) as (_, exchange):
+        if kind is not Kind.LOGIN:
+            await exchange.login()
+        arm(sandbox, name, kind, **({"seconds": 0.0002} if name == "drip" else {}))
+        assert await ending(sandbox, exchange, kind) == CELLS[name][kind]
+    assert sandbox.exchange.faults.fired[0].name == name
+
+
+@pytest.mark.parametrize("kind", [Kind.LOGIN, Kind.READ])
+async def test_refused(kind: Kind) -> None:
+    with refused_port() as port:
+        async with patient(Sandbox(), url=f"http://127.0.0.1:{port}/api", retries=BRISK) as exchange:
+            with pytest.raises(TransportError) as caught:
+                await perform(exchange, kind)
+    assert (caught.value.attempts, caught.value.unsent, caught.value.path) == (3, True, "login")
+
+
+async def test_a_write_that_is_provably_refused_is_retried_and_then_known_not_to_have_happened() -> None:
+    sandbox = stocked(Sandbox())
+    async with contextlib.AsyncExitStack() as stack:
+        async with serve_tcp(sandbox.exchange) as face:
+            exchange = await stack.enter_async_context(patient(sandbox, url=face.url, retries=BRISK))
+            await exchange.login()
+        with pytest.raises(TransportError) as caught:
+            await perform(exchange, Kind.WRITE)
+    assert (caught.value.attempts, caught.value.unsent, caught.value.may_have_taken_effect) == (3, True, False)
+    assert not sandbox.truth.offers
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("connects", [False, True], ids=["connecting", "tls"])
+async def test_nobody_answers_any_more(kind: Kind, connects: bool) -> None:
+    """TCP's own handshake never ends; or it does, and the TLS hello is never answered."""
+    sandbox, (server, client) = stocked(Sandbox()), trust()
+    async with contextlib.AsyncExitStack() as stack:
+        async with serve_tcp(sandbox.exchange, tls=server if connects else None) as face:
+            caller = patient(sandbox, url=face.url, timeouts=QUICK, retries=BRISK, verify=client)
+            exchange = await stack.enter_async_context(caller)
+            if kind is not Kind.LOGIN:
+                await exchange.login()
+        stack.enter_context(squatter(port_of(face), connects=connects))
+        with pytest.raises(TransportError, match="no connection within") as caught:
+            await perform(exchange, kind)
+    # A read is repeated with or without proof, and so nobody asks its transport for any.
+    assert (caught.value.attempts, caught.value.unsent) == (3, kind is not Kind.READ)
+
+
+def trust() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's context and that of a client which trusts it."""
+    authority = trustme.CA()
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    return server, client
+
+
+@pytest.mark.parametrize("kind", [Kind.LOGIN, Kind.WRITE])
+@pytest.mark.parametrize("issued_for", ["127.0.0.1", "elsewhere.example"])
+async def test_a_bad_certificate_is_not_retried(kind: Kind, issued_for: str) -> None:
+    sandbox, (server, client) = stocked(Sandbox()), trust()
+    stranger = trustme.CA()
+    if issued_for != "127.0.0.1":
+        stranger.configure_trust(client)
+    async with faced(sandbox, tls=server, verify=client) as (face, exchange):
+        if kind is Kind.WRITE:
+            await exchange.login()
+        stranger.issue_cert(issued_for).configure_cert(server)
+        seen = len(sandbox.truth.calls)
+        with pytest.raises(TransportError, match="certificate") as caught:
+            await perform(exchange, kind)
+        assert (caught.value.attempts, caught.value.unsent, caught.value.permanent) == (1, True, True)
+        assert (len(sandbox.truth.calls), face.connections) == (seen, seen + 1)
+
+
+@pytest.mark.parametrize("kind", [Kind.LOGIN, Kind.READ])
+async def test_a_name_that_does_not_resolve(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def unknown(host: object, *_: object, **__: object) -> None:
+        asked.append(host)
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async with patient(Sandbox(), url="https://exchange.invalid/api", retries=BRISK) as exchange:
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "getaddrinfo", unknown)
+            with pytest.raises(TransportError) as caught:
+                await perform(exchange, kind)
+    assert (caught.value.attempts, caught.value.unsent) == (3, True)
+    assert len(asked) >= 3
+
+
+async def test_a_read_meets_a_kept_connection_that_is_dead_and_is_retried() -> None:
+    sandbox = stocked(Sandbox())
+    async with faced(sandbox) as (face, exchange):
+        arm(sandbox, "idle_fin", Kind.READ)
+        assert await ending(sandbox, exchange, Kind.READ) == Ending("ok", 1, 1)
+        connections, requests = face.connections, face.requests
+        # The server read the request and lost it: only the second one, on another connection, is a call.
+        assert await ending(sandbox, exchange, Kind.READ) == Ending("ok", 1, 1)
+        assert (face.connections, face.requests) == (connections + 1, requests + 2)
+
+
+async def test_a_write_never_meets_a_kept_connection() -> None:
+    sandbox = stocked(Sandbox())
+    async with faced(sandbox) as (face, exchange):
+        await exchange.login()
+        for _ in range(5):
+            arm(sandbox, "idle_fin", Kind.WRITE)
+            connections = face.connections
+            assert await ending(sandbox, exchange, Kind.WRITE) == Ending("ok", 1, 1)
+            assert face.connections == connections + 1
+        assert len(sandbox.exchange.faults.fired) == 5
+
+
+async def test_a_write_on_a_callers_kept_connection_that_is_dead_is_reported() -> None:
+    sandbox = stocked(Sandbox())
+    async with (
+        httpx.AsyncClient(trust_env=False) as http_client,
+        faced(sandbox, http_client=http_client) as (_, exchange),
+    ):
+        await exchange.login()
+        arm(sandbox, "idle_fin", Kind.WRITE)
+        assert await ending(sandbox, exchange, Kind.WRITE) == Ending("ok", 1, 1)
+        assert await ending(sandbox, exchange, Kind.WRITE) == Ending("OutcomeUnknownError", 0, 0)
+
+
+@pytest.mark.parametrize(("places", "expected"), [(20, OutcomeUnknownError), (1, DeadlineExceededError)])
+async def test_a_callers_pool_without_a_free_connection(places: int, expected: type[Exception]) -> None:
+    """Where the client knows the size of the pool, it waits outside and can tell that nothing was sent."""
+    sandbox = stocked(Sandbox())
+    limits = httpx.Limits(max_connections=1)
+    async with (
+        httpx.AsyncClient(trust_env=False, limits=limits) as http_client,
+        faced(sandbox, http_client=http_client, max_connections=places, deadline=0.4) as (_, exchange),
+        anyio.create_task_group() as tasks,
+    ):
+        await exchange.login()
+        arm(sandbox, "slow", Kind.READ, seconds=10.0)
+        hogging = exchange.with_options(deadline=20, timeouts=Timeouts(read=20))
+        tasks.start_soon(perform, hogging, Kind.READ)
+        while not sandbox.exchange.faults.fired:  # noqa: ASYNC110 - the sandbox has no event to wait for
+            await anyio.sleep(0.01)
+        with pytest.raises(expected):
+            await perform(exchange, Kind.WRITE)
+        with pytest.raises(DeadlineExceededError):
+            await perform(exchange, Kind.READ)
+        tasks.cancel_scope.cancel()
+    assert not sandbox.truth.calls_to("POST", Kind.WRITE.value)

@@ -1,0 +1,129 @@
+"""Whether what the client said of its write is true."""
+
+from __future__ import annotations
+
+import enum
+from decimal import ROUND_HALF_UP, Decimal
+
+import attrs
+from tests.model.fault_runs.plan import Plan
+from tests.model.fault_runs.world import World
+
+__all__ = ["Judgement", "Wrong", "judge"]
+
+# On the reads, these leave nothing to decide by: the service asks to be left alone for ages, or is out for good.
+_LASTING = frozenset({"throttled_huge", "unavailable_storm", "unauthorized_forever"})
+# Each strike of this one costs a call its whole minute, and three of them all the patience there is.
+_SLOW, _TOO_OFTEN = "pool_exhausted", 3
+# What the service answers when it wrote a route is not shown (service document, 4.5), so that any JSON under a 200 is
+# success. These are sent in its place by a service that did nothing.
+_LIES = frozenset({"array_200", "empty_200", "maintenance_200", "scalar_200"})
+
+
+class Wrong(enum.StrEnum):
+    """What must never happen."""
+
+    DUPLICATE = "carried out twice"
+    RESENT = "sent while being looked for"
+    FALSE_APPLIED = "Applied, though it was not"
+    FALSE_NOT_APPLIED = "NotApplied, though it was"
+    FALSE_CONFLICT = "Conflict, though nothing stands in its place"
+    FALSE_SUCCESS = "a result, though it was not carried out once"
+    FALSE_ERROR = "an error that says that nothing happened, though it did"
+
+
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """What is wrong, if anything; why the outcome could not be seen in time, if so; whether it was decided."""
+
+    wrong: Wrong | None
+    hidden: str | None
+    decided: bool
+
+
+def judge(plan: Plan, world: World, outcome: str, sent: int) -> Judgement:
+    """The judgement on a run's outcome; `sent` is the last call before the client looked for its write."""
+    beyond = plan.profile.late_visibility > plan.settle.total_seconds()
+    return Judgement(
+        wrong=_wrong(plan, world, outcome, sent, beyond),
+        hidden=_hidden(plan, world),
+        decided=outcome in ("Applied", "NotApplied", "Conflict"),
+    )
+
+
+def _wrong(plan: Plan, world: World, outcome: str, sent: int, beyond: bool) -> Wrong | None:
+    done = world.done()
+    if len(done) > 1:
+        return Wrong.DUPLICATE
+    if any(call.number > sent for call in world.calls()):
+        return Wrong.RESENT
+    if outcome == "success":
+        strike = plan.strike("write")
+        lied = strike is not None and strike.name in _LIES and "route" in plan.kind
+        return None if done or lied else Wrong.FALSE_SUCCESS
+    if outcome.startswith("error"):
+        return Wrong.FALSE_ERROR if done else None
+    if outcome == "Applied":
+        equal = plan.twin and not (plan.baseline and plan.kind in ("submit", "publish", "create_route"))
+        return None if done or equal else Wrong.FALSE_APPLIED
+    if outcome == "NotApplied":
+        # A server that shows its writes later than it was given time for is believed too early: that is what the
+        # settle time means. A decline that changes nothing is none.
+        nothing = plan.kind == "decline" and plan.profile.decline_outcome == "unchanged"
+        return Wrong.FALSE_NOT_APPLIED if done and not (nothing or beyond) else None
+    if outcome == "Conflict":
+        return None if world.overridden() or (beyond and world.meddled) else Wrong.FALSE_CONFLICT
+    return None
+
+
+def _hidden(plan: Plan, world: World) -> str | None:
+    """Why no reader of the listings could tell within the settle time what became of the write; `None` if one can."""
+    profile, done = plan.profile, bool(world.done())
+    reading = plan.strike("reading")
+    if reading is not None and (reading.times is None or reading.name in _LASTING):
+        return "the service cannot be read"
+    if reading is not None and reading.name == _SLOW and (reading.times or 0) >= _TOO_OFTEN:
+        return "the service cannot be read"
+    if profile.nothing_found == "404_bare":
+        return "an empty listing reads as a wrong address"
+    if profile.late_visibility > plan.settle.total_seconds():
+        return "shown later than the settle time"
+    if profile.poison != "none":
+        return "a record is broken for good"
+    return _hidden_by_kind(plan, world, done)
+
+
+def _hidden_by_kind(plan: Plan, world: World, done: bool) -> str | None:
+    profile = plan.profile
+    elsewhere = profile.selected_offer_shape == "entry"
+    match plan.kind:
+        case "submit" if done and _rounded(plan):
+            return "the amount is rounded"
+        case "submit" if done and plan.baseline and world.meddled and profile.bid_default == "active":
+            return "the plain listing leaves it out"
+        case "submit" if done and plan.twin and plan.baseline and _hides_twins(plan):
+            return "a bid alike is in its place"
+        case "submit" if not done and (plan.twin or (plan.earlier and not plan.baseline)):
+            return "a bid that stood before may be it"
+        case "decline" if done and profile.decline_outcome == "removed":
+            return "the offer is gone: declined or withdrawn"
+        case "decline" if world.meddled and elsewhere:
+            return "another offer is listed alone"
+        case "approve" if world.overridden() and elsewhere and not plan.known:
+            return "another offer is listed alone"
+        case "create_route" | "update_route" if profile.date_form != "plain" or profile.optional_fields != "present":
+            return "the route is not shown whole"
+        case "update_route" if not plan.known and (not done or world.overridden()):
+            return "the route was never read before"
+        case _:
+            return None
+
+
+def _rounded(plan: Plan) -> bool:
+    step = {"none": None, "cents": Decimal("0.01"), "whole": Decimal(1)}[plan.profile.amount_rounding]
+    return step is not None and plan.amount != plan.amount.quantize(step, ROUND_HALF_UP)
+
+
+def _hides_twins(plan: Plan) -> bool:
+    """Whether a second bid alike cannot be seen: it takes the first one's place, or its page looks the same."""
+    return plan.profile.second_offer == "replaced" or plan.profile.rows_clamp == 1

@@ -1,0 +1,135 @@
+"""What a run does, all of it drawn from its seed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any, Literal
+
+import attrs
+
+from freight_exchange.testing import FAULTS, Profile
+
+__all__ = ["KINDS", "Kind", "Plan", "Strike"]
+
+Kind = Literal["submit", "publish", "approve", "decline", "create_route", "update_route"]
+KINDS: tuple[Kind, ...] = ("submit", "publish", "approve", "decline", "create_route", "update_route")
+
+GENERAL = tuple(name for name, recipe in FAULTS.items() if recipe.path is None)
+LOGIN = (*GENERAL, *(name for name, recipe in FAULTS.items() if recipe.path == "login"))
+
+# A server that gives the first page whatever is asked looks just like one that has no more than that page: no reader
+# of listings is proof against it, and absence cannot be told.
+_BLIND = frozenset({"offset_ignored", "get_body"})
+# These have a share of runs of their own.
+_APART = frozenset({"late_visibility", "amount_rounding", "bid_default"})
+KNOBS = tuple(knob for knob in Profile.knobs() if knob.name not in _BLIND | _APART)
+
+
+@attrs.frozen(kw_only=True)
+class Strike:
+    """A fault, where it strikes, whether the call takes effect first, and how often (`None`: from now on)."""
+
+    name: str
+    place: Literal["write", "login", "reading"]
+    processed: bool
+    times: int | None = 1
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """One run.
+
+    Attributes:
+        seed: All the rest follows from it.
+        backend: The event loop.
+        kind: Which write.
+        profile: The server's habits.
+        strikes: The faults that are armed.
+        amount: The amount of an offer, and what tells one run's records from another's.
+        baseline: Whether the client keeps what was there before.
+        known: Whether the client has read the record that it answers or updates.
+        twin: Whether an equal record stands before.
+        earlier: Whether an own bid with another amount stands before.
+        intervention: When somebody else's offer is selected, or somebody else changes the route.
+        deadline, settle: Of the call, in seconds, and of the reconciliation.
+        cancelled_after: How many turns of the event loop the caller waits before it leaves.
+        pickled: Whether the error travels before it is reconciled.
+    """
+
+    seed: int
+    backend: Literal["asyncio", "trio"]
+    kind: Kind
+    profile: Profile
+    strikes: tuple[Strike, ...]
+    amount: Decimal
+    baseline: bool
+    known: bool
+    twin: bool
+    earlier: bool
+    intervention: Literal["none", "before", "after"]
+    deadline: float
+    settle: timedelta
+    cancelled_after: int | None
+    pickled: bool
+
+    @classmethod
+    def of(cls, seed: int) -> Plan:
+        chance = Random(seed)
+        kind = chance.choice(KINDS)
+        return cls(
+            seed=seed,
+            backend="trio" if seed % 2 else "asyncio",
+            kind=kind,
+            profile=_profile(chance),
+            strikes=tuple(_strikes(chance)),
+            amount=Decimal(chance.randrange(10_000, 900_000)) / chance.choice((1, 10, 100, 1000)),
+            baseline=chance.random() < 0.6,
+            known=chance.random() < 0.7,
+            twin=chance.random() < 0.05,
+            earlier=chance.random() < 0.05,
+            intervention=chance.choice(("before", "after")) if chance.random() < 0.1 else "none",
+            deadline=chance.choice((60.0, 60.0, 20.0, 5.0, 0.2)),
+            settle=timedelta(seconds=chance.choice((30, 30, 60))),
+            cancelled_after=chance.randrange(60) if chance.random() < 0.1 else None,
+            pickled=chance.random() < 0.2,
+        )
+
+    def strike(self, place: str) -> Strike | None:
+        return next((strike for strike in self.strikes if strike.place == place), None)
+
+
+def _profile(chance: Random) -> Profile:
+    habits: dict[str, Any] = {
+        knob.name: chance.choice(knob.values) for knob in chance.sample(KNOBS, chance.choice((0, 0, 1, 2, 4)))
+    }
+    if chance.random() < 0.3:
+        habits["late_visibility"] = chance.choice((1.0, 5.0, 5.0, 20.0, 29.0, 45.0))
+    if chance.random() < 0.05:
+        habits["amount_rounding"] = chance.choice(("cents", "whole"))
+    if chance.random() < 0.5:
+        habits["bid_default"] = "active"
+    return Profile(**habits)
+
+
+def _strikes(chance: Random) -> list[Strike]:
+    place = chance.choices(("write", "login", "none"), (85, 10, 5))[0]
+    strikes: list[Strike] = []
+    if place == "write":
+        name = chance.choice(GENERAL)
+        processed = chance.choice(FAULTS[name].phases)
+        # A fault before processing may strike the retries too; one after it struck a write that is done by then.
+        times = 1 if processed else chance.choice((1, 1, 2, 5))
+        strikes.append(Strike(name=name, place="write", processed=processed, times=times))
+    elif place == "login":
+        name = chance.choice(LOGIN)
+        processed = chance.choice(FAULTS[name].phases)
+        strikes.append(Strike(name=name, place="login", processed=processed, times=chance.choice((1, 2, 5))))
+    if chance.random() < 0.25:
+        name = chance.choice(GENERAL)
+        processed = chance.choice(FAULTS[name].phases)
+        lasting = chance.random() < 0.05
+        repeats = chance.choice((1, 1, 2, 3))
+        strikes.append(Strike(name=name, place="reading", processed=processed, times=None if lasting else repeats))
+    return strikes

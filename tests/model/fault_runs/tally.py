@@ -1,0 +1,127 @@
+"""What many runs came to, as a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import attrs
+from tests.model.fault_runs.judge import Wrong
+from tests.model.fault_runs.run import Run
+
+__all__ = ["Tally"]
+
+_COLUMNS = ("success", "error", "Applied", "NotApplied", "Conflict", "StillUnknown", "refused", "cancelled")
+_MOST_NAMED = 20
+
+
+@attrs.define
+class Tally:
+    """Counts of runs; tallies add up.
+
+    Attributes:
+        runs: How many.
+        wrong: The seeds of the runs that went wrong, by what was wrong.
+        undecided: The seeds of those left in doubt though the outcome could be seen in time.
+        looked, shown, decided: Runs that were reconciled; where the outcome could be seen; and was decided.
+        hidden: Reconciled runs whose outcome could not be seen, by why.
+        naive: Writes that the client that tries again had carried out more than once.
+        fired: By fault and whether the write was carried out first, how often it struck.
+        outcomes: By fault and outcome, how many runs.
+        kinds: By kind of write and outcome, how many runs.
+    """
+
+    runs: int = 0
+    wrong: dict[Wrong, list[int]] = attrs.field(factory=dict)
+    undecided: list[int] = attrs.field(factory=list)
+    looked: int = 0
+    shown: int = 0
+    decided: int = 0
+    naive: int = 0
+    hidden: Counter[str] = attrs.field(factory=Counter)
+    fired: Counter[tuple[str, bool]] = attrs.field(factory=Counter)
+    outcomes: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    kinds: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> Tally:
+        tally = cls()
+        for run in runs:
+            tally.count(run)
+        return tally
+
+    def count(self, run: Run) -> None:
+        plan, judgement = run.plan, run.judgement
+        outcome = run.outcome.partition(" ")[0]
+        self.runs += 1
+        self.naive += run.naive > 1
+        self.fired.update(run.fired)
+        strike = plan.strike("write")
+        login = plan.strike("login")
+        self.outcomes["any on the login" if login else strike.name if strike else "none", outcome] += 1
+        self.kinds[plan.kind, outcome] += 1
+        if judgement.wrong is not None:
+            self.wrong.setdefault(judgement.wrong, []).append(plan.seed)
+        if outcome in ("success", "error", "cancelled"):
+            return
+        self.looked += 1
+        if judgement.hidden is not None:
+            self.hidden[judgement.hidden] += 1
+            return
+        self.shown += 1
+        self.decided += judgement.decided
+        if not judgement.decided:
+            self.undecided.append(plan.seed)
+
+    def add(self, other: Tally) -> None:
+        for name in ("runs", "looked", "shown", "decided", "naive"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for wrong, seeds in other.wrong.items():
+            self.wrong.setdefault(wrong, []).extend(seeds)
+        self.undecided.extend(other.undecided)
+        self.hidden.update(other.hidden)
+        self.fired.update(other.fired)
+        self.outcomes.update(other.outcomes)
+        self.kinds.update(other.kinds)
+
+    @property
+    def decided_share(self) -> float:
+        """Of the reconciled runs whose outcome could be seen within the settle time."""
+        return self.decided / self.shown if self.shown else 1.0
+
+    def report(self) -> str:
+        names = sorted({name for name, _ in self.outcomes})
+        rows = [_row("fault on the write", "before", "after", *_COLUMNS)]
+        for name in names:
+            struck = [self.fired[name, first] + self.fired[f"{name}.then", first] for first in (False, True)]
+            rows.append(_row(name, *struck, *(self.outcomes[name, column] for column in _COLUMNS)))
+        rows += ["", _row("write", "", "", *_COLUMNS)]
+        for kind in sorted({kind for kind, _ in self.kinds}):
+            rows.append(_row(kind, "", "", *(self.kinds[kind, column] for column in _COLUMNS)))
+        return "\n".join([*rows, "", self.summary()])
+
+    def summary(self) -> str:
+        duplicates = len(self.wrong.get(Wrong.DUPLICATE, ()))
+        others = sum(map(len, self.wrong.values())) - duplicates
+        lines = [
+            f"{self.runs} runs, {self.looked} of them reconciled",
+            f"duplicates {duplicates}, other wrong outcomes {others}",
+            f"outcome to be seen in time in {self.shown}, decided in {self.decided}: {self.decided_share:.2%}",
+            "not to be seen: " + (", ".join(f"{why} {count}" for why, count in self.hidden.most_common()) or "none"),
+            f"the client that tries again carried out {self.naive} writes more than once",
+        ]
+        for wrong, seeds in self.wrong.items():
+            lines.append(f"WRONG: {wrong}: {_replays(seeds)}")
+        if self.undecided:
+            lines.append(f"left in doubt: {_replays(self.undecided)}")
+        return "\n".join(lines)
+
+
+def _row(name: str, *cells: object) -> str:
+    return f"{name:<26}" + "".join(f"{cell!s:>13}" for cell in cells)
+
+
+def _replays(seeds: list[int]) -> str:
+    named = ", ".join(map(str, sorted(seeds)[:_MOST_NAMED]))
+    more = f" and {len(seeds) - _MOST_NAMED} more" if len(seeds) > _MOST_NAMED else ""
+    return f"seeds {named}{more}; replay with: python tools/fault_runs.py --only {min(seeds)}"

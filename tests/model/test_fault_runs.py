@@ -1,0 +1,43 @@
+"""Many writes, each under one fault of its own: none is carried out twice, and what is said of each is true."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+
+import pytest
+from tests.model.fault_runs import Tally, run
+
+_SEED = 0
+
+
+def _judge(tally: Tally) -> None:
+    print(tally.report())  # noqa: T201  # the figures, for whoever runs this with -s
+    assert not tally.wrong, tally.summary()
+    assert tally.decided_share >= 0.99, tally.summary()
+    # The same writes under the same faults can be carried out twice, or none of this says anything.
+    assert tally.naive > 0, tally.summary()
+
+
+def test_no_write_is_carried_out_twice_and_no_verdict_is_wrong() -> None:
+    _judge(Tally.of(map(run, range(_SEED, _SEED + 1500))))
+
+
+def _tally(seeds: range) -> Tally:
+    return Tally.of(map(run, seeds))
+
+
+@pytest.mark.long
+def test_a_hundred_thousand_writes() -> None:
+    chunks = [range(start, start + 250) for start in range(_SEED, _SEED + 100_000, 250)]
+    total = Tally()
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+        for tally in pool.imap_unordered(_tally, chunks):
+            total.add(tally)
+    _judge(total)
+
+
+def test_a_run_is_made_again_by_its_seed() -> None:
+    for seed in range(7, 12):
+        first, second = run(seed), run(seed)
+        assert (first.outcome, first.fired, first.naive) == (second.outcome, second.fired, second.naive)

@@ -1,0 +1,84 @@
+"""What a user's type checker must refuse. Each ignore is an error that has to be there: an unused one is an error.
+
+mypy and pyright judge this file; pytest only imports it.
+"""
+
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from freight_exchange import (
+        Bid,
+        Carrier,
+        FreightExchange,
+        Listing,
+        Offer,
+        Paginator,
+        RateRequest,
+        RateRequestDraft,
+        RetryPolicy,
+        Route,
+        RouteDraft,
+        SearchType,
+        Timeouts,
+    )
+
+
+def clients() -> None:
+    FreightExchange("https://host/api", "me@co.example")  # type: ignore[call-arg]  # by keyword alone
+    FreightExchange(get_parameters="header")  # type: ignore[arg-type]  # body or query
+    FreightExchange(currency_field="currency")  # type: ignore[arg-type]  # no spelling of the document
+    FreightExchange(carrier_field="carrierIndex")  # type: ignore[arg-type]  # no spelling of the document
+    FreightExchange(addresses={"approve": "quote/bid"})  # type: ignore[arg-type]  # an address of another
+    FreightExchange(addresses={"login": "login"})  # type: ignore[arg-type]  # it has one address
+    FreightExchange(deadline="60 s")  # type: ignore[arg-type]  # a number or a timedelta
+    FreightExchange(timeouts=5)  # type: ignore[arg-type]  # Timeouts(...)
+    FreightExchange(verify="ca.pem")  # type: ignore[arg-type]  # True or an SSLContext
+    FreightExchange(credentials=lambda: ("me", "secret"))  # type: ignore[arg-type,return-value]  # must be async
+    FreightExchange(timeout=5)  # type: ignore[call-arg]  # no such option
+    Timeouts(5, 30, 10)  # type: ignore[call-arg]  # by keyword alone
+    RetryPolicy(retries=3)  # type: ignore[call-arg]  # no such option
+
+
+async def calls(exchange: FreightExchange, bid: Bid, offer: Offer, listing: Listing, route: Route) -> None:
+    aiter(exchange.requests.search("pending"))  # type: ignore[call-arg]  # by keyword alone
+    aiter(exchange.requests.search(since=3600))  # type: ignore[arg-type]  # a timedelta, whose unit is plain
+    aiter(exchange.requests.search(status="Available"))  # type: ignore[call-arg]  # no such filter
+    await exchange.requests.get("4")  # type: ignore[arg-type]  # an index is an int
+    await exchange.requests.publish({"commodityname": "Tea"})  # type: ignore[arg-type]  # a draft
+    await exchange.offers.approve(bid)  # type: ignore[arg-type]  # a bid has no identifier
+    await exchange.offers.approve(listing)  # type: ignore[arg-type]  # which of its offers?
+    await exchange.offers.decline("31")  # type: ignore[arg-type]  # an identifier is an int
+    await exchange.bids.submit(4, amount=5)  # type: ignore[call-arg]  # of which currency?
+    await exchange.bids.submit(4, 5, "USD")  # type: ignore[call-arg]  # by keyword alone
+    await exchange.bids.submit(4, amount=None, currency="USD")  # type: ignore[arg-type]  # an offer has a price
+    await exchange.bids.submit(offer, amount=5, currency="USD")  # type: ignore[arg-type]  # an offer is on no offer
+    await exchange.bids.submit(4, amount=5, currency="USD", rates=[5])  # type: ignore[arg-type]  # fees have names
+    aiter(exchange.routes.list(departure="2030-01-01"))  # type: ignore[arg-type]  # a datetime
+    aiter(exchange.routes.list(voyageId="041E"))  # type: ignore[call-arg]  # that is the wire's spelling
+    await exchange.routes.create(route)  # type: ignore[arg-type]  # a draft
+    aiter(exchange.carriers.list(page_size=5))  # type: ignore[call-arg]  # it has no pages
+    exchange.bids.get(4)  # type: ignore[attr-defined]  # bids have no identifier
+    exchange.watch(start="yesterday")  # type: ignore[arg-type]  # now, backfill or a timedelta
+
+
+def drafts(draft: RouteDraft, day: datetime, hour: timedelta) -> None:
+    RateRequestDraft(commodity="Tea", type=SearchType.ALL)  # type: ignore[call-arg]  # the rest is missing
+    RouteDraft(draft)  # type: ignore[call-arg,arg-type]  # by keyword alone
+    draft.vessel = "Ever Given"  # type: ignore[misc]  # drafts are frozen
+
+
+def records(request: RateRequest, offer: Offer, carrier: Carrier, listed: Paginator[RateRequest]) -> None:
+    request.status = "Closed"  # type: ignore[misc,assignment]  # records are frozen
+    request.commodityname  # type: ignore[attr-defined]  # noqa: B018  # that is the wire's spelling
+    request.volume + 1  # type: ignore[operator]  # it may be missing
+    offer.rates["Freight"] = 5  # type: ignore[index]  # read-only, and may be missing
+    RateRequest(4)  # type: ignore[call-arg]  # by keyword alone
+    carrier.code  # type: ignore[attr-defined]  # noqa: B018  # a currency has one
+    for _ in listed:  # type: ignore[attr-defined]  # `async for`
+        pass

@@ -1,0 +1,194 @@
+"""Each write whose outcome is unknown: what is found out about it, and that nothing is sent to find out."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from tests.unit.endpoints.reconcile_desk import PATHS, PRICE, Desk
+
+from freight_exchange import (
+    Applied,
+    Bid,
+    ConfigurationError,
+    Listing,
+    LoginRejectedError,
+    NotApplied,
+    OutcomeUnknownError,
+    Route,
+    StillUnknown,
+    ValidationError,
+)
+from freight_exchange.testing import Cargo
+
+pytestmark = pytest.mark.virtual_time
+
+KINDS = pytest.mark.parametrize("kind", list(PATHS))
+
+
+@KINDS
+@pytest.mark.parametrize("applied", [True, False])
+async def test_what_happened_is_told_and_nothing_is_sent(kind: str, applied: bool) -> None:
+    desk = Desk(kind)
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=applied)
+        before = desk.writes()
+        verdict = await error.reconcile()
+    assert isinstance(verdict, Applied if applied else NotApplied)
+    assert desk.writes() == before
+    if isinstance(verdict, Applied):
+        wanted = {"submit": Bid, "create": Route, "update": Route}.get(kind, Listing)
+        assert isinstance(verdict.record, wanted)
+
+
+@KINDS
+@pytest.mark.parametrize("applied", [True, False])
+async def test_with_a_baseline(kind: str, applied: bool) -> None:
+    desk = Desk(kind)
+    if kind == "submit":
+        desk.offer(777)
+    async with desk.client() as exchange:
+        read: dict[str, Callable[[], Awaitable[Any]]] = {
+            "submit": exchange.bids.list().collect,
+            "create": exchange.routes.list().collect,
+            "update": exchange.routes.list().collect,
+        }
+        baseline = await read.get(kind, exchange.offers.list().collect)()
+        error = await desk.doubt(exchange, applied=applied)
+        verdict = await error.reconcile(baseline=baseline)
+    assert isinstance(verdict, Applied if applied else NotApplied)
+
+
+@KINDS
+@pytest.mark.parametrize(("late", "settle", "seen"), [(20.0, 30, True), (45.0, 30, False), (45.0, 60, True)])
+async def test_the_service_has_the_settle_time_to_show_it(kind: str, late: float, settle: int, seen: bool) -> None:
+    desk = Desk(kind, late_visibility=late)
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        verdict = await error.reconcile(settle=timedelta(seconds=settle))
+    assert isinstance(verdict, Applied if seen else NotApplied)
+
+
+@KINDS
+async def test_a_failed_reading_starts_the_count_again(kind: str) -> None:
+    desk = Desk(kind, late_visibility=45.0)
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+
+        async def fail_once() -> None:
+            await anyio.sleep(20)
+            desk.strike_reads("server_error", times=3)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(fail_once)
+            # Without the failure the count ends before the service shows it.
+            assert isinstance(await error.reconcile(), Applied)
+
+
+@KINDS
+@pytest.mark.parametrize("outage", ["unavailable_storm", "refused", "stall", "throttled", "unauthorized_forever"])
+async def test_an_outage_ends_in_doubt(kind: str, outage: str) -> None:
+    desk = Desk(kind)
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        desk.strike_reads(outage, times=None)
+        with anyio.fail_after(3600):
+            assert await error.reconcile() == StillUnknown()
+
+
+@KINDS
+@pytest.mark.parametrize("fault", ["not_found_page", "html_200", "redirect", "truncated_length", "unauthorized_wave"])
+async def test_a_short_failure_ends_nothing(kind: str, fault: str) -> None:
+    desk = Desk(kind)
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=False)
+        desk.strike_reads(fault, times=4)
+        assert isinstance(await error.reconcile(), NotApplied)
+
+
+@KINDS
+async def test_an_error_that_travelled_takes_the_client_as_an_argument(kind: str) -> None:
+    desk = Desk(kind)
+    async with desk.client() as exchange:
+        error: OutcomeUnknownError = pickle.loads(pickle.dumps(await desk.doubt(exchange, applied=True)))
+        with pytest.raises(ConfigurationError, match="client"):
+            await error.reconcile()
+        assert isinstance(await error.reconcile(exchange), Applied)
+
+
+# Broken records
+
+
+@pytest.mark.parametrize("kind", ["submit", "publish", "create"])
+@pytest.mark.parametrize("poison", ["string", "null", "hollow", "bad_index"])
+async def test_a_broken_record_never_proves_absence(kind: str, poison: str) -> None:
+    desk = Desk(kind, poison=poison, order="oldest")
+    if kind == "submit":
+        other = desk.sandbox.exchange.publish(desk.sandbox.shipper, desk.long_ago, Cargo(commodityname="Cotton"))
+        for _ in range(2):
+            desk.sandbox.exchange.offer(desk.sandbox.forwarder, other, desk.long_ago)
+    else:
+        desk.sandbox.exchange.publish(desk.sandbox.shipper, desk.long_ago, Cargo(commodityname="Cotton"))
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=False)
+        assert isinstance(await error.reconcile(), StillUnknown)
+    whole = Desk(kind, poison=poison, order="newest")
+    async with whole.client() as exchange:
+        error = await whole.doubt(exchange, applied=True)
+        # The newest is the first, and the second is the broken one.
+        assert isinstance(await error.reconcile(), Applied)
+
+
+# Wrong use
+
+
+@pytest.mark.parametrize("settle", [timedelta(seconds=-1), 30])
+async def test_a_settle_time_that_is_none(settle: Any) -> None:
+    desk = Desk("submit")
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        with pytest.raises(ValidationError) as caught:
+            await error.reconcile(settle=settle)
+    assert caught.value.field == "settle"
+
+
+@pytest.mark.parametrize("kind", ["submit", "create", "update"])
+async def test_a_baseline_of_other_records(kind: str) -> None:
+    desk = Desk(kind)
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        with pytest.raises(ConfigurationError, match="baseline"):
+            await error.reconcile(baseline=await exchange.requests.search().collect())
+
+
+async def test_a_settle_time_of_nothing_takes_two_readings() -> None:
+    desk = Desk("submit")
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=False)
+        assert isinstance(await error.reconcile(settle=timedelta(0)), NotApplied)
+    plain = [call for call in desk.sandbox.truth.calls_to("GET", "quote/bid") if "type" not in call.parameters]
+    assert len(plain) == 2
+
+
+async def test_of_a_raw_write_nothing_is_known() -> None:
+    desk = Desk("submit")
+    body = {"requestIndex": desk.request, "offer": PRICE, "currencyIndex": 1}
+    async with desk.client() as exchange:
+        error = await desk.doubt(
+            exchange, applied=True, send=lambda client: client.request("POST", PATHS["submit"], body=body)
+        )
+        assert await error.reconcile() == StillUnknown()
+
+
+async def test_rejected_credentials_are_no_passing_failure() -> None:
+    desk = Desk("submit")
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        desk.sandbox.forwarder.password = "changed"
+        desk.sandbox.exchange.expire_tokens()
+        with pytest.raises(LoginRejectedError):
+            await error.reconcile()

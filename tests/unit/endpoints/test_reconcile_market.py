@@ -1,0 +1,242 @@
+"""Offers, publications and answers whose outcome is unknown: what tells them from others, and what cannot."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import pytest
+from tests.unit.endpoints.reconcile_desk import PRICE, Desk
+
+from freight_exchange import (
+    Applied,
+    Bid,
+    Conflict,
+    Listing,
+    NotApplied,
+    StillUnknown,
+)
+from freight_exchange.sandbox import mutations
+from freight_exchange.testing import Cargo, Fault
+
+pytestmark = pytest.mark.virtual_time
+
+# Offers
+
+
+async def test_a_twin_without_a_baseline_counts_whoever_sent_it() -> None:
+    desk = Desk("submit")
+    desk.offer(PRICE)
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=False)
+        assert isinstance(await error.reconcile(), Applied)
+
+
+@pytest.mark.parametrize("second_offer", ["added", "replaced"])
+@pytest.mark.parametrize("applied", [True, False])
+async def test_a_twin_with_a_baseline_is_told_from_one_more(second_offer: str, applied: bool) -> None:
+    desk = Desk("submit", second_offer=second_offer)
+    desk.offer(PRICE)
+    async with desk.client() as exchange:
+        baseline = await exchange.bids.list().collect()
+        error = await desk.doubt(exchange, applied=applied)
+        verdict = await error.reconcile(baseline=baseline)
+    if applied and second_offer == "added":
+        assert isinstance(verdict, Applied)
+    else:
+        # One stood before and one stands now: it may be the old one, or the new one in its place.
+        assert verdict == StillUnknown(tuple(baseline))
+
+
+@pytest.mark.parametrize("baseline", [True, False])
+@pytest.mark.parametrize("stood", [None, 1841, 777])
+async def test_a_rounded_amount_is_never_not_applied(baseline: bool, stood: int | None) -> None:
+    desk = Desk("submit", amount_rounding="whole", second_offer="replaced")
+    if stood is not None:
+        desk.offer(stood)
+    async with desk.client() as exchange:
+        before = await exchange.bids.list().collect() if baseline else None
+        error = await desk.doubt(exchange, applied=True)
+        verdict = await error.reconcile(baseline=before)
+    assert isinstance(verdict, StillUnknown)
+    assert [bid.amount for bid in verdict.candidates if isinstance(bid, Bid)] == [Decimal(1841)]
+
+
+async def test_another_price_is_told_apart_by_a_baseline_only() -> None:
+    desk = Desk("submit")
+    desk.offer(PRICE + 100)
+    async with desk.client() as exchange:
+        before = await exchange.bids.list().collect()
+        error = await desk.doubt(exchange, applied=False)
+        assert isinstance(await error.reconcile(), StillUnknown)
+        assert isinstance(await error.reconcile(baseline=before), NotApplied)
+
+
+async def test_the_currency_counts() -> None:
+    desk = Desk("submit")
+    desk.sandbox.exchange.offer(desk.sandbox.forwarder, desk.request, desk.long_ago, amount=PRICE, currency=2)
+    async with desk.client() as exchange:
+        before = await exchange.bids.list().collect()
+        error = await desk.doubt(exchange, applied=False)
+        assert isinstance(await error.reconcile(baseline=before), NotApplied)
+
+
+async def test_every_type_of_the_bid_listing_is_read() -> None:
+    desk = Desk("submit", bid_default="active")
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        # Once another offer is selected, the plain listing of this service leaves ours out.
+        desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
+        assert isinstance(await error.reconcile(), Applied)
+        assert isinstance(await error.reconcile(baseline=[]), StillUnknown)
+    calls = desk.sandbox.truth.calls_to("GET", "quote/bid")
+    assert {call.parameters.get("type") for call in calls} == {None, "active", "nsel", "sel", "offers"}
+
+
+def _refusal(word: str, times: int | None) -> Fault:
+    return Fault(
+        name=f"no_{word}",
+        method="GET",
+        path="quote/bid",
+        when=lambda call: f'"{word}"'.encode() in call.body,
+        processed=False,
+        times=times,
+        mutate=mutations.answer(400, {"message": "There is no such type."}),
+    )
+
+
+@pytest.mark.parametrize("applied", [True, False])
+async def test_a_type_that_the_service_refuses_is_passed_over(applied: bool) -> None:
+    desk = Desk("submit")
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=applied)
+        desk.sandbox.strike(_refusal("nsel", None), _refusal("offers", None))
+        assert isinstance(await error.reconcile(), Applied if applied else NotApplied)
+
+
+async def test_a_type_that_was_served_before_is_not_passed_over() -> None:
+    desk = Desk("submit", bid_default="active", late_visibility=5.0)
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
+
+        async def refuse_for_a_while() -> None:
+            await anyio.sleep(3)
+            desk.sandbox.strike(_refusal("nsel", None), _refusal("offers", None))
+            await anyio.sleep(60)
+            desk.sandbox.exchange.faults.clear()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(refuse_for_a_while)
+            # It shows in these two alone, and their first readings come before it shows.
+            assert isinstance(await error.reconcile(), Applied)
+
+
+# Publications
+
+
+async def test_a_publication_is_recognised_though_little_comes_back_as_it_was_sent() -> None:
+    habits = {"published_dimensions": "permuted", "published_date": "day_later", "published_weight": "total"}
+    desk = Desk("publish", optional_fields="absent", word_case="upper", number_form="padded", **habits)
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        assert isinstance(await error.reconcile(), Applied)
+
+
+@pytest.mark.parametrize(
+    ("cargo", "verdict"),
+    [
+        ({}, Applied),
+        ({"commodityname": "green  TEA"}, Applied),
+        ({"length": 1, "width": Decimal("1.2")}, Applied),
+        ({"commodityname": "Green te"}, StillUnknown),
+        ({"weight": 200}, StillUnknown),
+        ({"quantity": 8, "height": Decimal("0.375")}, StillUnknown),
+        ({"quantity": 5}, NotApplied),
+        ({"length": 2}, NotApplied),
+        ({"commodityname": "Oolong", "weight": 200}, NotApplied),
+    ],
+)
+async def test_what_is_like_a_publication_without_a_baseline(cargo: dict[str, Any], verdict: type) -> None:
+    desk = Desk("publish")
+    sent: dict[str, Any] = {
+        "commodityname": "Green tea",
+        "origin": "Shenzhen",
+        "destination": "Hamburg",
+        "quantity": 4,
+        "length": Decimal("1.2"),
+        "width": 1,
+        "height": Decimal("0.75"),
+        "weight": Decimal("210.5"),
+    }
+    desk.sandbox.exchange.publish(desk.sandbox.shipper, desk.long_ago, Cargo(**(sent | cargo)))
+    async with desk.client() as exchange:
+        before = await exchange.offers.list().collect()
+        error = await desk.doubt(exchange, applied=False)
+        assert isinstance(await error.reconcile(), verdict)
+        assert isinstance(await error.reconcile(baseline=before), NotApplied)
+
+
+# Answers
+
+
+@pytest.mark.parametrize("shape", ["entry", "collection"])
+@pytest.mark.parametrize("known", [True, False])
+async def test_an_approval_that_another_one_overtook(shape: str, known: bool) -> None:
+    desk = Desk("approve", selected_offer_shape=shape)
+    async with desk.client() as exchange:
+        if known:
+            await exchange.offers.list().collect()
+        error = await desk.doubt(exchange, applied=False)
+        desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
+        verdict = await error.reconcile()
+    if known or shape == "collection":
+        assert isinstance(verdict, Conflict)
+        assert isinstance(verdict.record, Listing)
+        assert verdict.record.selected is not None
+        assert verdict.record.selected.id == desk.rivals
+    else:
+        # Nobody said which request the offer was on, and the service lists it no more.
+        assert verdict == StillUnknown()
+
+
+async def test_a_conflict_is_no_verdict_before_the_settle_time() -> None:
+    desk = Desk("approve", second_approval="switched", late_visibility=5.0)
+    desk.sandbox.exchange.select(desk.rivals, desk.long_ago)
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        assert isinstance(await error.reconcile(), Applied)
+
+
+async def test_a_decline_of_an_offer_that_was_selected() -> None:
+    desk = Desk("decline")
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=False)
+        desk.sandbox.exchange.select(desk.mine, desk.sandbox.now())
+        assert isinstance(await error.reconcile(), Conflict)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict"),
+    [("declined", Applied), ("rejected", Applied), ("removed", StillUnknown), ("unchanged", NotApplied)],
+)
+@pytest.mark.parametrize("words", ["documented", "upper"])
+async def test_what_becomes_of_a_declined_offer(outcome: str, verdict: type, words: str) -> None:
+    desk = Desk("decline", decline_outcome=outcome, word_case=words)
+    async with desk.client() as exchange:
+        await exchange.offers.list().collect()
+        error = await desk.doubt(exchange, applied=True)
+        found = await error.reconcile()
+    assert isinstance(found, verdict)
+    if isinstance(found, StillUnknown):
+        # Declined or withdrawn: the request that it was on is what there is to see.
+        assert [record.index for record in found.candidates if isinstance(record, Listing)] == [desk.request]
+
+
+async def test_an_approval_of_a_declined_offer_is_a_conflict() -> None:
+    desk = Desk("approve")
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=False)
+        await exchange.offers.decline(desk.mine)
+        assert isinstance(await error.reconcile(), Conflict)

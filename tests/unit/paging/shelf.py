@@ -1,0 +1,114 @@
+"""A listing on a server of many habits, and what reads it page by page without any I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Generic, Literal, TypeVar
+
+import attrs
+
+from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError
+from freight_exchange.paging import PageSizes
+from freight_exchange.paging.walk import Walk
+
+T = TypeVar("T")
+
+End = Literal["empty", "400", "404", "last page"]
+ENDS: tuple[End, ...] = ("empty", "400", "404", "last page")
+
+
+def unreadable(row: object) -> DecodeError:
+    return DecodeError("the row is no record", path="rows.0", raw=row)
+
+
+@attrs.frozen
+class Rows(Generic[T]):
+    records: tuple[T, ...]
+    broken: tuple[DecodeError, ...] = ()
+
+
+@attrs.define
+class Shelf(Generic[T]):
+    """The server. `broken` says which of its rows cannot be read."""
+
+    rows: list[T]
+    clamp: int | None = None
+    stride: Literal["clamped", "asked"] = "clamped"
+    end: End = "empty"
+    offset_ignored: bool = False
+    own_page_size: int | None = None
+    broken: Callable[[T], bool] = lambda _: False
+    asked: list[tuple[int, int]] = attrs.Factory(list)
+    given: list[T] = attrs.Factory(list)
+    most_again: int = 0
+    """How often in a row a page inside the listing held the very rows of the page given before it."""
+    _again: int = 0
+
+    def page(self, number: int, size: int) -> Rows[T]:
+        self.asked.append((number, size))
+        size = self.own_page_size or size
+        given = size if self.clamp is None else min(size, self.clamp)
+        start = 0 if self.offset_ignored else number * (given if self.stride == "clamped" else size)
+        if number and start >= len(self.rows):
+            return self._beyond_end(given)
+        page = self.rows[start : start + given]
+        follows = len(self.asked) > 1 and number == self.asked[-2][0] + 1
+        alike = sorted(map(repr, page)) == sorted(map(repr, self.given))
+        self._again = self._again + 1 if follows and alike else 0
+        self.most_again = max(self.most_again, self._again)
+        self.given = page
+        return self._read(page)
+
+    def _read(self, page: list[T]) -> Rows[T]:
+        return Rows(
+            tuple(row for row in page if not self.broken(row)),
+            tuple(unreadable(row) for row in page if self.broken(row)),
+        )
+
+    def _beyond_end(self, given: int) -> Rows[T]:
+        match self.end:
+            case "400":
+                raise BadRequestError("there is no such page", status=400)
+            case "404":
+                raise NotFoundError("No records found.", status=404)
+            case "last page" if self.rows:
+                last = (len(self.rows) - 1) // given * given
+                return self._read(self.rows[last:])
+            case _:
+                return Rows(())
+
+
+def same(record: Hashable) -> Hashable:
+    return record
+
+
+def read(
+    shelf: Shelf[T],
+    *,
+    page_size: int | None = 10,
+    sizes: PageSizes | None = None,
+    identity: Callable[[T], Hashable] | None = same,
+    start: int = 0,
+    sweep: bool = False,
+    meanwhile: Sequence[Callable[[list[T]], None]] = (),
+    most_pages: int = 2000,
+) -> list[T]:
+    """Read the whole listing; between two pages the next of `meanwhile` happens to it."""
+    walk = Walk("operation", sizes or PageSizes(), page_size, identity, start=start, sweep=sweep)
+    happenings = deque(meanwhile)
+    found: list[T] = []
+    for _ in range(most_pages):
+        try:
+            page = shelf.page(walk.number, walk.size)
+        except (BadRequestError, NotFoundError) as error:
+            if not walk.beyond(error):
+                raise
+        else:
+            found += walk.take(page)
+        if walk.ended:
+            return found
+        assert not walk.restless, "the walk gave up"
+        if happenings:
+            happenings.popleft()(shelf.rows)
+    raise AssertionError(f"the walk did not end within {most_pages} pages")

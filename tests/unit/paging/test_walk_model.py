@@ -1,0 +1,160 @@
+"""Listings that move while they are read, against a model: a list, and changes between any two pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+
+import attrs
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from tests.unit.paging.shelf import ENDS, End, Shelf, read
+
+from freight_exchange.paging import PageSizes
+from freight_exchange.paging.walk import MOST_ROUNDS, ROUNDS_WITHOUT_NEWS
+
+Change = Callable[[list[int]], None]
+
+
+@attrs.frozen
+class Insert:
+    """New rows, none of them there before. Fewer than a page, or one page could come again and again."""
+
+    places: tuple[float, ...]
+
+    def on(self, rows: list[int], fresh: count[int], page_size: int) -> None:
+        for place in self.places[: page_size - 1]:
+            rows.insert(round(place * len(rows)), next(fresh))
+
+
+@attrs.frozen
+class Remove:
+    """Rows go for good."""
+
+    places: tuple[float, ...]
+
+    def on(self, rows: list[int], fresh: count[int], page_size: int) -> None:
+        for place in self.places:
+            if rows:
+                del rows[round(place * (len(rows) - 1))]
+
+
+@attrs.frozen
+class Reorder:
+    """Any other order."""
+
+    weights: tuple[int, ...]
+
+    def on(self, rows: list[int], fresh: count[int], page_size: int) -> None:
+        rows.sort(key=lambda row: (self.weights[row % len(self.weights)], row))
+
+
+@attrs.frozen
+class Raise:
+    """One row goes to the front, as an updated one does."""
+
+    place: float
+
+    def on(self, rows: list[int], fresh: count[int], page_size: int) -> None:
+        if rows:
+            rows.insert(0, rows.pop(round(self.place * (len(rows) - 1))))
+
+
+Happening = Insert | Remove | Reorder | Raise
+
+places = st.lists(st.floats(0, 1), min_size=1, max_size=3).map(tuple)
+happenings = st.lists(
+    st.one_of(
+        st.none(),
+        st.builds(Insert, places),
+        st.builds(Insert, st.just((0.0,))),
+        st.builds(Remove, places),
+        st.builds(Remove, st.just((0.0,))),
+        st.builds(Reorder, st.lists(st.integers(0, 3), min_size=1, max_size=5).map(tuple)),
+        st.builds(Raise, st.floats(0, 1)),
+    ),
+    max_size=24,
+)
+
+
+@given(
+    length=st.integers(0, 40),
+    page_size=st.integers(1, 12),
+    clamp=st.none() | st.integers(1, 12),
+    end=st.sampled_from(ENDS),
+    honoured=st.integers(0, 12),
+    sweep=st.booleans(),
+    broken=st.sets(st.integers(0, 40)),
+)
+def test_a_still_listing_is_read_whole_and_once(
+    length: int, page_size: int, clamp: int | None, end: End, honoured: int, sweep: bool, broken: set[int]
+) -> None:
+    sizes = PageSizes()
+    sizes.saw("operation", min(honoured, clamp or honoured))
+    shelf = Shelf([*range(length)], clamp=clamp, end=end, broken=broken.__contains__)
+    found = read(shelf, page_size=page_size, sizes=sizes, sweep=sweep)
+    assert found == [row for row in range(length) if row not in broken]
+    pages = length // min(page_size, clamp or page_size) + 3
+    assert len(shelf.asked) <= pages * (2 if sweep else 1)
+
+
+@given(length=st.integers(0, 30), page_size=st.integers(2, 9), end=st.sampled_from(ENDS), changes=happenings)
+def test_one_pass_hands_nothing_out_twice_whatever_happens(
+    length: int, page_size: int, end: End, changes: list[Happening | None]
+) -> None:
+    shelf, meanwhile = _moving(length, page_size, end, changes)
+    found = read(shelf, page_size=page_size, meanwhile=meanwhile)
+    assert max(Counter(found).values(), default=1) == 1
+
+
+@settings(max_examples=1500)
+@given(
+    length=st.integers(0, 16),
+    page_size=st.integers(2, 5),
+    end=st.sampled_from(ENDS),
+    clamp=st.none() | st.integers(2, 4),
+    changes=happenings,
+)
+@example(3, 2, "empty", None, [Remove((0.0,))])
+@example(9, 2, "empty", None, [Remove((0.0,)), None, None, None, None, Insert((0.0,)), None, Remove((0.0,))])
+def test_a_sweep_loses_nothing_that_was_there_throughout(
+    length: int,
+    page_size: int,
+    end: End,
+    clamp: int | None,
+    changes: list[Happening | None],
+) -> None:
+    shelf, meanwhile = _moving(length, min(page_size, clamp or page_size), end, changes, clamp)
+    there = set(shelf.rows)
+
+    def watched(change: Change) -> Change:
+        def then(rows: list[int]) -> None:
+            change(rows)
+            there.intersection_update(rows)
+
+        return then
+
+    found = read(shelf, page_size=page_size, sweep=True, meanwhile=[*map(watched, meanwhile)])
+    # A page that comes again and again is how an end looks, on a server that repeats its last one.
+    assume(shelf.most_again < (1 if end == "last page" else 2))
+    assert there <= set(found)
+    assert max(Counter(found).values(), default=1) == 1
+    most_rows = length + sum(len(change.places) for change in changes if isinstance(change, Insert))
+    most_pages = most_rows // min(page_size, clamp or page_size) + 4
+    assert len(shelf.asked) <= len(changes) + 2 * most_pages * min(MOST_ROUNDS, ROUNDS_WITHOUT_NEWS + 1)
+
+
+def _moving(
+    length: int,
+    page_size: int,
+    end: End,
+    changes: list[Happening | None],
+    clamp: int | None = None,
+) -> tuple[Shelf[int], list[Change]]:
+    fresh = count(1000)
+
+    def happening(change: Happening | None) -> Change:
+        return lambda rows: change.on(rows, fresh, page_size) if change else None
+
+    return Shelf([*range(length)], end=end, clamp=clamp), [*map(happening, changes)]

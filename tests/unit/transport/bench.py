@@ -1,0 +1,110 @@
+"""A caller over a chain that does what it is told."""
+
+from __future__ import annotations
+
+import copy
+import json
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
+
+import anyio
+import pytest
+
+from freight_exchange.errors import (
+    DecodeError,
+    FreightExchangeError,
+    TransportError,
+)
+from freight_exchange.hooks import Event, Hooks
+from freight_exchange.models.writes import RawWrite
+from freight_exchange.options import RetryPolicy, Timeouts
+from freight_exchange.transport.budget import RetryBudget
+from freight_exchange.transport.caller import Caller, Limits
+from freight_exchange.transport.message import Kind, Request, Response
+from freight_exchange.transport.redaction import Redactor, Secret
+
+READ, LOGIN, WRITE = Kind.READ, Kind.LOGIN, Kind.WRITE
+TCP = ("connection.connect_tcp.started", "connection.connect_tcp.complete")
+HEADERS = "http11.send_request_headers.started"
+CANARY = "c4nary-t0ken"
+
+Step = Callable[[Request], Awaitable[Response]]
+
+
+def replies(status: int, body: object = None, **headers: str) -> Step:
+    async def step(request: Request) -> Response:
+        request.progress.trace(HEADERS)
+        await anyio.sleep(0.1)
+        pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        return Response(status=status, content=json.dumps(body or {}).encode(), headers=pairs)
+
+    return step
+
+
+def fails(error: Exception) -> Step:
+    async def step(request: Request) -> NoReturn:
+        await anyio.sleep(0.1)
+        # A network makes a new one each time, and each call's end is written on it.
+        raise copy.copy(error)
+
+    return step
+
+
+async def refused(_: Request) -> NoReturn:
+    raise TransportError("refused", unsent=True)
+
+
+def stalls(*events: str) -> Step:
+    async def step(request: Request) -> NoReturn:
+        for event in events:
+            request.progress.trace(event)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    return step
+
+
+class Bench:
+    """A caller over steps, one for each attempt; the last one goes on."""
+
+    def __init__(self, *steps: Step, chance: float = 1.0, hooks: tuple[Any, ...] = (), tokens: int = 500) -> None:
+        self.steps = steps
+        self.requests: list[Request] = []
+        self.events: list[Event] = []
+        self.redactor = Redactor()
+        self.redactor.learn_token(Secret(CANARY))
+        self.budget = RetryBudget(tokens)
+        self.caller = Caller(
+            self.send, self.budget, self.redactor, Hooks((*hooks, self.events.append)), chance=lambda: chance
+        )
+
+    async def send(self, request: Request) -> Response:
+        self.requests.append(request)
+        request.progress.hand_over()
+        return await self.steps[min(len(self.requests), len(self.steps)) - 1](request)
+
+    async def call(
+        self,
+        kind: Kind = READ,
+        *,
+        deadline: float = 60,
+        read: Callable[[Response], Any] = lambda response: response.status,
+        exchange: Any = None,
+        **policy: Any,
+    ) -> Any:
+        limits = Limits(deadline=deadline, timeouts=Timeouts(), retries=RetryPolicy(**policy))
+        write = RawWrite("POST", "quote/bid") if kind is WRITE else None
+        return await self.caller.call(kind, "POST", "quote/bid", read, limits, write=write, exchange=exchange)
+
+    async def failure(self, kind: Kind = READ, **options: Any) -> FreightExchangeError:
+        with pytest.raises(FreightExchangeError) as caught:
+            await self.call(kind, **options)
+        error = caught.value
+        assert error.settled
+        assert CANARY not in f"{error!r} {error.body!r}" + "".join(traceback.format_exception(error))
+        return error
+
+
+def unreadable(response: Response) -> NoReturn:
+    raise DecodeError("not a listing", path="raterequests.3", raw={"access_token": CANARY, "x": CANARY})

@@ -1,0 +1,122 @@
+"""Where a call may have taken effect: writes, and deadlines that pass."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from tests.unit.transport.bench import (
+    HEADERS,
+    LOGIN,
+    READ,
+    TCP,
+    WRITE,
+    Bench,
+    Step,
+    fails,
+    replies,
+    stalls,
+)
+
+from freight_exchange.errors import (
+    AuthenticationError,
+    DeadlineExceededError,
+    FreightExchangeError,
+    OutcomeUnknownError,
+    RateLimitedError,
+    ServerError,
+    TransportError,
+)
+from freight_exchange.hooks import Event
+from freight_exchange.models.writes import RawWrite
+from freight_exchange.transport.message import Kind
+
+pytestmark = pytest.mark.virtual_time
+
+
+class TestWrites:
+    @pytest.mark.parametrize(
+        "step",
+        [fails(TransportError("reset")), replies(500), replies(503, Retry_After="1"), replies(408), replies(302)],
+        ids=["reset", "500", "503", "408", "302"],
+    )
+    async def test_doubt_is_never_resent(self, step: Step) -> None:
+        bench, exchange = Bench(step, replies(200)), object()
+        error = await bench.failure(WRITE, exchange=exchange)
+        assert isinstance(error, OutcomeUnknownError)
+        assert error.may_have_taken_effect
+        assert error.write == RawWrite("POST", "quote/bid")
+        assert error._exchange is exchange
+        assert len(bench.requests) == 1
+
+    async def test_a_throttled_write_is_sent_once_more(self) -> None:
+        bench = Bench(replies(429, Retry_After="1"))
+        error = await bench.failure(WRITE)
+        assert isinstance(error, RateLimitedError)
+        assert len(bench.requests) == 2
+        assert not error.may_have_taken_effect
+
+    @pytest.mark.parametrize("status", [401, 429])
+    async def test_distrusted_refusals_are_doubt(self, status: int) -> None:
+        bench = Bench(replies(status, Retry_After="1"))
+        assert isinstance(await bench.failure(WRITE, trust_refusals=False), OutcomeUnknownError)
+        assert [request.replayable for request in bench.requests] == [False]
+        trusted = Bench(replies(401))
+        assert isinstance(await trusted.failure(WRITE), AuthenticationError)
+        assert [request.replayable for request in trusted.requests] == [True]
+
+
+class TestDeadline:
+    @pytest.mark.parametrize("kind", [READ, LOGIN])
+    @pytest.mark.parametrize("events", [(), TCP, (*TCP, HEADERS)])
+    async def test_a_stall_ends_at_it_and_reads_have_no_effect(self, kind: Kind, events: tuple[str, ...]) -> None:
+        began = anyio.current_time()
+        error = await Bench(stalls(*events)).failure(kind, deadline=5)
+        assert isinstance(error, DeadlineExceededError)
+        assert anyio.current_time() - began == pytest.approx(5)
+        assert error.elapsed == pytest.approx(5)
+        assert not error.may_have_taken_effect
+        assert "5 s" in error.message
+
+    @pytest.mark.parametrize(
+        ("events", "kind_of_error"),
+        [
+            ((), OutcomeUnknownError),
+            (TCP[:1], DeadlineExceededError),
+            (TCP, OutcomeUnknownError),
+            ((*TCP, HEADERS), OutcomeUnknownError),
+            ((TCP[0], "connection.connect_tcp.failed"), DeadlineExceededError),
+        ],
+        ids=["silent", "connecting", "connected", "sending", "failed"],
+    )
+    async def test_a_write_is_in_doubt_unless_the_trace_clears_it(
+        self, events: tuple[str, ...], kind_of_error: type[FreightExchangeError]
+    ) -> None:
+        error = await Bench(stalls(*events)).failure(WRITE, deadline=5)
+        assert type(error) is kind_of_error
+        assert error.may_have_taken_effect is (kind_of_error is OutcomeUnknownError)
+
+    async def test_it_bounds_attempts_and_waits_together(self) -> None:
+        began = anyio.current_time()
+        bench = Bench(replies(503, Retry_After="3"), replies(503, Retry_After="3"), stalls(HEADERS))
+        error = await bench.failure(deadline=7, attempts=9)
+        assert anyio.current_time() - began == pytest.approx(7)
+        assert error.attempts == 3
+
+    async def test_a_wait_that_it_cuts_is_not_begun(self) -> None:
+        began = anyio.current_time()
+        error = await Bench(replies(503, Retry_After="8")).failure(deadline=7)
+        assert isinstance(error, ServerError)
+        assert anyio.current_time() - began == pytest.approx(0.1)
+
+    async def test_a_write_waiting_to_be_sent_again_has_not_happened(self) -> None:
+        async def slow_hook(event: Event) -> None:
+            await anyio.sleep(100)
+
+        bench = Bench(replies(429, Retry_After="1"), hooks=(slow_hook,))
+        assert type(await bench.failure(WRITE, deadline=7)) is DeadlineExceededError
+
+    async def test_cancellation_is_nobodys_error(self) -> None:
+        for kind in Kind:
+            with anyio.move_on_after(1) as scope:
+                await Bench(stalls(HEADERS)).call(kind)
+            assert scope.cancelled_caught

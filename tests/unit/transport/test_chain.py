@@ -1,0 +1,88 @@
+"""Middleware: their order, and the one send that a write gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from freight_exchange.errors import ConfigurationError, TransportError
+from freight_exchange.options import Timeouts
+from freight_exchange.transport.chain import chain, once_for_writes
+from freight_exchange.transport.message import Kind, Middleware, Next, Request, Response
+
+
+def request(kind: Kind) -> Request:
+    return Request(method="POST", path="quote/submitoffer", kind=kind, timeouts=Timeouts())
+
+
+class Sender:
+    def __init__(self) -> None:
+        self.sent: list[Request] = []
+
+    async def __call__(self, request: Request) -> Response:
+        self.sent.append(request)
+        return Response(status=200, content=b"{}")
+
+
+async def twice(request: Request, call_next: Next) -> Response:
+    await call_next(request)
+    return await call_next(request)
+
+
+async def insisting(request: Request, call_next: Next) -> Response:
+    try:
+        return await call_next(request)
+    except TransportError:
+        return await call_next(request)
+
+
+async def test_the_first_is_outermost() -> None:
+    def marking(mark: str) -> Middleware:
+        async def layer(request: Request, call_next: Next) -> Response:
+            response = await call_next(request.with_header("in", mark))
+            return Response(status=200, content=response.content + mark.encode())
+
+        return layer
+
+    sender = Sender()
+    response = await chain([marking("a"), marking("b")], sender)(request(Kind.READ))
+    assert sender.sent[0].headers == (("in", "a"), ("in", "b"))
+    assert response.content == b"{}ba"
+    assert chain([], sender) is sender
+
+
+async def test_a_write_passes_once() -> None:
+    sender = Sender()
+    with pytest.raises(ConfigurationError, match="only once"):
+        await chain([once_for_writes(twice)], sender)(request(Kind.WRITE))
+    assert len(sender.sent) == 1
+
+
+async def test_a_write_is_not_repeated_after_a_failure_either() -> None:
+    sent = 0
+
+    async def failing(request: Request) -> Response:
+        nonlocal sent
+        sent += 1
+        raise TransportError("reset")
+
+    with pytest.raises(ConfigurationError):
+        await chain([once_for_writes(insisting)], failing)(request(Kind.WRITE))
+    assert sent == 1
+
+
+@pytest.mark.parametrize("kind", [Kind.READ, Kind.LOGIN])
+async def test_other_kinds_pass_as_often_as_they_like(kind: Kind) -> None:
+    sender = Sender()
+    await chain([once_for_writes(twice)], sender)(request(kind))
+    assert len(sender.sent) == 2
+
+
+async def test_each_write_has_its_own_send() -> None:
+    async def plain(request: Request, call_next: Next) -> Response:
+        return await call_next(request)
+
+    sender = Sender()
+    send = chain([once_for_writes(plain)], sender)
+    for _ in range(3):
+        await send(request(Kind.WRITE))
+    assert len(sender.sent) == 3

@@ -1,0 +1,337 @@
+"""The adapter to both HTTP libraries: what goes out, what comes back, and what each failure proves."""
+
+from __future__ import annotations
+
+import gzip
+import ssl
+import traceback
+from collections.abc import AsyncIterator, Callable
+from types import ModuleType
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+
+from freight_exchange.errors import ConfigurationError, DecodeError, TransportError
+from freight_exchange.options import Timeouts
+from freight_exchange.transport import http
+from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
+from freight_exchange.transport.redaction import Secret
+
+BASE = "https://host.example/api"
+CANARY = "c4nary-t0ken"
+LIBRARIES = [httpx, httpx2]
+
+
+@pytest.fixture(params=LIBRARIES, ids=lambda library: library.__name__)
+def library(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def request(kind: Kind = Kind.READ, **changes: Any) -> Request:
+    values: dict[str, Any] = {"method": "GET", "path": "quote/offer", "kind": kind, "timeouts": Timeouts(), **changes}
+    return Request(**values)
+
+
+def network(library: ModuleType, handler: Callable[[Any], Any], base: str = BASE) -> http.Network:
+    client = library.AsyncClient(transport=library.MockTransport(handler))
+    return http.Network(base, http.through(client), http.through(client), library)
+
+
+async def sent(library: ModuleType, request: Request, base: str = BASE) -> Any:
+    seen = []
+
+    def handler(native: Any) -> Any:
+        seen.append(native)
+        return library.Response(200, json={})
+
+    await network(library, handler, base)(request)
+    return seen[0]
+
+
+async def received(library: ModuleType, *arguments: Any, **values: Any) -> Response:
+    return await network(library, lambda _: library.Response(*arguments, **values))(request())
+
+
+class TestRequests:
+    async def test_headers_of_a_read_without_a_body(self, library: ModuleType) -> None:
+        native = await sent(library, request(token=Secret(CANARY)))
+        assert sorted((name.lower(), value) for name, value in native.headers.raw) == [
+            (b"accept", b"application/json"),
+            (b"accept-encoding", b"gzip"),
+            (b"authorization", f"Bearer {CANARY}".encode()),
+            (b"host", b"host.example"),
+            (b"user-agent", b"freight-exchange-python"),
+        ]
+        assert native.content == b""
+
+    @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+    async def test_a_body_has_its_type_and_length(self, library: ModuleType, method: str) -> None:
+        native = await sent(library, request(method=method, content=b'{"index": 4}'))
+        assert native.method == method
+        assert native.headers["content-type"] == "application/json"
+        assert native.headers["content-length"] == "12"
+        assert "transfer-encoding" not in native.headers
+        assert native.content == b'{"index": 4}'
+
+    @pytest.mark.parametrize(("method", "length"), [("POST", "0"), ("PUT", "0"), ("GET", None), ("DELETE", None)])
+    async def test_the_length_of_no_body(self, library: ModuleType, method: str, length: str | None) -> None:
+        native = await sent(library, request(method=method))
+        assert native.headers.get("content-length") == length
+        assert "content-type" not in native.headers
+
+    async def test_added_headers_stand_beside_and_replace(self, library: ModuleType) -> None:
+        native = await sent(library, request(headers=(("X-Trace", "1"), ("accept", "text/json"), ("X-Name", "é"))))
+        assert native.headers["x-trace"] == "1"
+        assert native.headers.get_list("accept") == ["text/json"]
+        assert dict(native.headers.raw)[b"X-Name"] == b"\xe9"
+
+    @pytest.mark.parametrize(
+        ("base", "path", "params", "url"),
+        [
+            (BASE, "quote/offer", (), "https://host.example/api/quote/offer"),
+            (BASE, "route", (("origin", "Hong Kong"), ("a", "1&b=2")), "route?origin=Hong+Kong&a=1%26b%3D2"),
+            (BASE, "route", (("x", "1"), ("x", "2")), "route?x=1&x=2"),
+            ("https://host.example:8443/v1/api", "login", (), "https://host.example:8443/v1/api/login"),
+            ("https://host.example:443/api", "login", (), "https://host.example/api/login"),
+            ("http://[::1]:80/api", "login", (), "http://[::1]/api/login"),
+        ],
+    )
+    async def test_urls(
+        self, library: ModuleType, base: str, path: str, params: tuple[tuple[str, str], ...], url: str
+    ) -> None:
+        native = await sent(library, request(path=path, params=params), base)
+        assert str(native.url).endswith(url)
+        assert native.headers["host"].encode() == native.url.netloc
+
+    @pytest.mark.parametrize("path", ["//evil.example/x", "http://evil.example", "@evil.example/x", ":8443/x", "../x"])
+    async def test_no_path_leads_to_another_origin(self, library: ModuleType, path: str) -> None:
+        native = await sent(library, request(path=path))
+        assert str(native.url).startswith(BASE.removesuffix("api"))
+
+    async def test_timeouts_reach_the_library_and_only_reads_are_not_traced(self, library: ModuleType) -> None:
+        for kind in Kind:
+            native = await sent(library, request(kind, timeouts=Timeouts(connect=1, read=2, write=3)))
+            assert native.extensions["timeout"] == {"connect": 1, "read": 2, "write": 3, "pool": None}
+            assert ("trace" in native.extensions) is (kind is not Kind.READ)
+
+    async def test_reads_and_writes_have_their_own_ways(self) -> None:
+        ways: list[str] = []
+
+        def way(name: str) -> http.Send:
+            async def send(native: httpx.Request) -> httpx.Response:
+                ways.append(name)
+                return httpx.Response(200, request=native)
+
+            return send
+
+        for kind in (Kind.READ, Kind.WRITE, Kind.LOGIN):
+            await http.Network(BASE, way("reads"), way("writes"))(request(kind))
+        assert ways == ["reads", "writes", "reads"]
+
+    @pytest.mark.parametrize("base", ["https://host\x00/api", "https://[v1.a]/api"])
+    def test_an_impossible_base_url_is_a_configuration_error(self, library: ModuleType, base: str) -> None:
+        with pytest.raises(ConfigurationError, match="base_url"):
+            network(library, lambda _: None, base)
+
+
+class Pieces:
+    """A reply's body in pieces, which may fail, and knows whether it was closed."""
+
+    def __init__(self, library: ModuleType, *pieces: bytes, failure: Exception | None = None) -> None:
+        self.closed = False
+        outer = self
+
+        class Stream(library.AsyncByteStream):  # type: ignore[misc, name-defined]  # the library is a parameter
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                for piece in pieces:
+                    yield piece
+                if failure is not None:
+                    raise failure
+
+            async def aclose(self) -> None:
+                outer.closed = True
+
+        self.stream = Stream()
+
+
+class TestReplies:
+    async def test_it_is_read_whole_and_closed(self, library: ModuleType) -> None:
+        body = Pieces(library, b'{"a"', b": 1}")
+        response = await received(library, 418, headers={"Retry-After": "7"}, stream=body.stream)
+        assert (response.status, response.content, response.header("retry-after")) == (418, b'{"a": 1}', "7")
+        assert body.closed
+
+    async def test_gzip_is_undone(self, library: ModuleType) -> None:
+        body = Pieces(library, gzip.compress(b"{}"))
+        response = await received(library, 200, headers={"Content-Encoding": "gzip"}, stream=body.stream)
+        assert response.content == b"{}"
+
+    @pytest.mark.parametrize(
+        "headers", [[("Content-Encoding", "gzip"), ("content-encoding", "gzip")], [("Content-Encoding", "br")]]
+    )
+    async def test_other_encodings_are_refused_and_the_reply_closed(
+        self, library: ModuleType, headers: list[tuple[str, str]]
+    ) -> None:
+        body = Pieces(library, gzip.compress(gzip.compress(b"{}")))
+        with pytest.raises(DecodeError, match="encoded as"):
+            await received(library, 200, headers=headers, stream=body.stream)
+        assert body.closed
+
+    async def test_redirects_are_replies(self, library: ModuleType) -> None:
+        response = await received(library, 307, headers={"Location": "https://evil.example/"})
+        assert response.status == 307
+
+    async def test_a_failure_in_the_body_closes_the_reply(self, library: ModuleType) -> None:
+        body = Pieces(library, b"{", failure=library.ReadError("reset"))
+        with pytest.raises(TransportError, match="the connection broke") as caught:
+            await received(library, 200, stream=body.stream)
+        assert body.closed
+        assert not caught.value.unsent
+
+
+BEFORE = ["connection.connect_tcp.started", "connection.connect_tcp.failed"]
+AFTER = ["connection.connect_tcp.started", "connection.connect_tcp.complete", "http11.send_request_headers.started"]
+TRACES = {"silent": [], "proof": BEFORE, "sent": AFTER}
+ERRORS = [
+    ("ConnectTimeout", "no connection within 5 s", False),
+    ("ReadTimeout", "nothing came from the server for 30 s", False),
+    ("WriteTimeout", "took nothing of the request for 10 s", False),
+    ("PoolTimeout", "no free connection", False),
+    ("ConnectError", "no connection to the server", False),
+    ("ReadError", "broke", False),
+    ("WriteError", "broke", False),
+    ("CloseError", "broke", False),
+    ("ProxyError", "proxy", False),
+    ("RemoteProtocolError", "broke", False),
+    ("LocalProtocolError", "cannot be sent", True),
+    ("UnsupportedProtocol", "cannot be sent", True),
+    ("InvalidURL", "cannot be sent", True),
+    ("DecodingError", "broke", False),
+    ("TooManyRedirects", "broke", False),
+    ("NetworkError", "broke", False),
+    ("TransportError", "broke", False),
+]
+
+
+async def failure(
+    library: ModuleType, error: Exception, kind: Kind = Kind.WRITE, trace: str = "silent"
+) -> TransportError:
+    async def handler(native: Any) -> Any:
+        for event in TRACES[trace] if kind is not Kind.READ else []:
+            await native.extensions["trace"](event, {})
+        raise error
+
+    with pytest.raises(TransportError) as caught:
+        await network(library, handler)(request(kind, content=CANARY.encode(), token=Secret(CANARY)))
+    shown = "".join(traceback.format_exception(caught.value))
+    assert CANARY not in shown
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+    return caught.value
+
+
+class TestFailures:
+    @pytest.mark.parametrize(("name", "said", "permanent"), ERRORS, ids=[name for name, *_ in ERRORS])
+    @pytest.mark.parametrize("trace", TRACES)
+    async def test_each_error_of_the_library(
+        self, library: ModuleType, name: str, said: str, permanent: bool, trace: str
+    ) -> None:
+        error = await failure(library, getattr(library, name)("words of the library"), trace=trace)
+        assert said in error.message
+        assert name in error.message
+        assert error.permanent is permanent
+        # That nothing was sent is the trace's word, and not the name's.
+        certain = name in ("UnsupportedProtocol", "InvalidURL")
+        assert error.unsent is (trace == "proof" or certain)
+
+    @pytest.mark.parametrize("name", ["ConnectError", "ConnectTimeout", "ReadError"])
+    async def test_reads_are_not_traced_and_prove_nothing(self, library: ModuleType, name: str) -> None:
+        assert not (await failure(library, getattr(library, name)(""), Kind.READ)).unsent
+
+    @pytest.mark.parametrize("kind", Kind)
+    async def test_errors_of_the_system_and_of_streams(self, library: ModuleType, kind: Kind) -> None:
+        for error in (OSError(5, "io"), ConnectionResetError(), TimeoutError(), library.StreamClosed()):
+            assert not (await failure(library, error, kind)).unsent
+
+    @pytest.mark.parametrize("own", [ssl.SSLCertVerificationError(1, "CERTIFICATE_VERIFY_FAILED"), None])
+    async def test_a_bad_certificate_is_permanent(self, library: ModuleType, own: Exception | None) -> None:
+        error = library.ConnectError("" if own else "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed")
+        error.__cause__ = middle = OSError("in between")
+        middle.__context__ = own
+        found = await failure(library, error)
+        assert (found.permanent, found.unsent) == (True, True)
+        assert "certificate" in found.message
+
+    async def test_words_of_the_server_are_no_certificate(self, library: ModuleType) -> None:
+        error = await failure(library, library.RemoteProtocolError("illegal status line: CERTIFICATE_VERIFY_FAILED"))
+        assert (error.permanent, error.unsent) == (False, False)
+
+    async def test_causes_in_a_circle_end(self, library: ModuleType) -> None:
+        first, second = library.ReadError("a"), OSError("b")
+        first.__cause__, second.__cause__ = second, first
+        assert not (await failure(library, first)).permanent
+
+    async def test_given_up_before_the_first_byte(self, library: ModuleType) -> None:
+        error = await failure(library, AbandonedError())
+        assert error.unsent
+        assert not error.permanent
+
+    @pytest.mark.parametrize("bug", [KeyError("hook"), RuntimeError("bug"), ValueError("bug"), AssertionError()])
+    async def test_a_bug_stays_a_bug(self, library: ModuleType, bug: Exception) -> None:
+        def handler(_: Any) -> Any:
+            raise bug
+
+        with pytest.raises(type(bug)):
+            await network(library, handler)(request())
+
+    async def test_the_other_librarys_errors_are_not_taken_for_ones_own(self) -> None:
+        def handler(_: Any) -> Any:
+            raise httpx2.ReadError("foreign")
+
+        with pytest.raises(httpx2.ReadError):
+            await network(httpx, handler)(request())
+
+
+class TestClients:
+    async def test_each_library_knows_its_own(self, library: ModuleType) -> None:
+        async with library.AsyncClient() as client:
+            assert http.library_of(client) is library
+
+    @pytest.mark.parametrize("client", [httpx.Client, object, None, httpx.AsyncHTTPTransport])
+    def test_anything_else_is_refused(self, client: Callable[[], object] | None) -> None:
+        with pytest.raises(ConfigurationError, match="http_client must be"):
+            http.library_of(client() if client is not None else None)
+
+    async def test_a_closed_client_is_named(self, library: ModuleType) -> None:
+        client = library.AsyncClient()
+        await client.aclose()
+        with pytest.raises(ConfigurationError, match="closed"):
+            await http.Network(BASE, http.through(client), http.through(client), library)(request())
+
+    async def test_a_clients_auth_and_redirects_are_not_used(self, library: ModuleType) -> None:
+        seen: list[Any] = []
+
+        def handler(native: Any) -> Any:
+            seen.append(native)
+            return library.Response(307, headers={"Location": "https://evil.example/"})
+
+        client = library.AsyncClient(
+            transport=library.MockTransport(handler), auth=("u", CANARY), follow_redirects=True
+        )
+        response = await http.Network(BASE, http.through(client), http.through(client), library)(request())
+        assert response.status == 307
+        assert len(seen) == 1
+        assert "authorization" not in seen[0].headers
+
+    @pytest.mark.parametrize("proxy", ["", "nowhere", "ftp://u:c4nary@p", "http://", "http://u:c4nary@p\x00", 5])
+    def test_an_impossible_proxy_is_named_without_its_password(self, proxy: Any) -> None:
+        with pytest.raises(ConfigurationError, match="proxy must be") as caught:
+            http.own_transports(base_url=BASE, max_connections=1, proxy=proxy, verify=True)
+        assert "c4nary" not in "".join(traceback.format_exception(caught.value))
+
+    async def test_the_environment_is_not_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/at/all")
+        for transport in http.own_transports(base_url=BASE, max_connections=1, proxy=None, verify=True):
+            await transport.aclose()

@@ -1,0 +1,186 @@
+"""How far a request got: what is proven, and what silence leaves open."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freight_exchange.options import Timeouts
+from freight_exchange.transport.message import AbandonedError, Kind, Progress, Request, Response
+from freight_exchange.transport.redaction import Secret
+
+TCP = ["connection.connect_tcp.started", "connection.connect_tcp.complete"]
+TLS = ["connection.start_tls.started", "connection.start_tls.complete"]
+TCP_FAILED = [TCP[0], "connection.connect_tcp.failed"]
+TLS_FAILED = [*TCP, TLS[0], "connection.start_tls.failed"]
+HEADERS = ["http11.send_request_headers.started", "http11.send_request_headers.complete"]
+BODY = ["http11.send_request_body.started", "http11.send_request_body.complete"]
+REPLY = ["http11.receive_response_headers.started", "http11.receive_response_headers.failed"]
+RETRY = ["connection.retry.started", "connection.retry.complete"]
+
+SENDING = {
+    "headers begun": [*TCP, HEADERS[0]],
+    "headers failed": [*TCP, HEADERS[0], "http11.send_request_headers.failed"],
+    "body begun": [*TCP, *TLS, *HEADERS, BODY[0]],
+    "no reply": [*TCP, *TLS, *HEADERS, *BODY, *REPLY],
+    "on a kept connection": [*HEADERS, *BODY],
+    "HTTP/2 on a kept connection": ["http2.send_request_headers.started"],
+    "HTTP/2 preface": [*TCP, *TLS, "http2.send_connection_init.started"],
+    "a name of tomorrow": ["http3.send_request_headers.started"],
+    "CONNECT to a proxy": [*TCP, *HEADERS, *REPLY],
+    "TLS fails behind a proxy": [*TCP, *HEADERS, *BODY, "proxy.start_tls.started", "proxy.start_tls.failed"],
+    "a second connection fails after a first was used": [*TCP, *HEADERS, *TCP_FAILED],
+}
+UNCONNECTED = {
+    "refused": TCP_FAILED,
+    "TLS failed": TLS_FAILED,
+    "TLS to a proxy failed": [*TCP, "proxy.start_tls.started", "proxy.start_tls.failed"],
+    "socket file": ["connection.connect_unix_socket.started", "connection.connect_unix_socket.failed"],
+    "failed again after a retry": [*TCP_FAILED, *RETRY, *TCP_FAILED],
+    "waiting for its retry": [*TCP_FAILED, RETRY[0]],
+}
+CONNECTING = {
+    "TCP": [TCP[0]],
+    "TLS": [*TCP, TLS[0]],
+    "TCP again after a retry": [*TCP_FAILED, *RETRY, TCP[0]],
+}
+SILENT = {
+    "nothing": [],
+    "unknown words": ["aiohttp.request.started", "pool.wait.started"],
+    "connected": TCP,
+    "connected, then words of its own": [*TCP, *TLS, "quic.open_stream.started"],
+    "connected at the second try": [*TCP_FAILED, *RETRY, *TCP],
+    "SOCKS handshake": [*TCP, "socks.setup_socks5_connection.started", "socks.setup_socks5_connection.failed"],
+}
+
+
+def after(events: list[str]) -> Progress:
+    progress = Progress()
+    progress.hand_over()
+    for event in events:
+        progress.trace(event)
+    return progress
+
+
+@pytest.mark.parametrize("events", SENDING.values(), ids=SENDING)
+def test_once_sending_begins_it_may_have_begun(events: list[str]) -> None:
+    assert (after(events).may_have_begun, after(events).surely_unsent) == (True, False)
+
+
+@pytest.mark.parametrize("events", UNCONNECTED.values(), ids=UNCONNECTED)
+def test_a_connection_that_failed_is_proof(events: list[str]) -> None:
+    assert (after(events).may_have_begun, after(events).surely_unsent) == (False, True)
+
+
+@pytest.mark.parametrize("events", CONNECTING.values(), ids=CONNECTING)
+def test_while_connecting_nothing_has_left_and_nothing_is_proven(events: list[str]) -> None:
+    assert (after(events).may_have_begun, after(events).surely_unsent) == (False, False)
+
+
+@pytest.mark.parametrize("events", SILENT.values(), ids=SILENT)
+def test_silence_proves_nothing(events: list[str]) -> None:
+    assert (after(events).may_have_begun, after(events).surely_unsent) == (True, False)
+
+
+def test_before_it_is_handed_over_nothing_has_left() -> None:
+    progress = Progress()
+    assert not progress.may_have_begun
+    assert not progress.surely_unsent
+
+
+@pytest.mark.parametrize("events", [*SENDING.values(), *UNCONNECTED.values(), *SILENT.values()])
+def test_a_new_attempt_begins_at_nothing(events: list[str]) -> None:
+    progress = after(events)
+    progress.reset()
+    assert not progress.may_have_begun
+    assert not progress.surely_unsent
+
+
+class TestAbandoned:
+    @pytest.mark.parametrize(
+        "event",
+        [HEADERS[0], "http2.send_request_headers.started", "http2.send_connection_init.started", BODY[0]],
+    )
+    def test_it_is_stopped_before_the_first_byte(self, event: str) -> None:
+        progress = after([*TCP, *TLS])
+        progress.abandon()
+        with pytest.raises(AbandonedError):
+            progress.trace(event)
+        assert not progress.surely_unsent
+        with pytest.raises(AbandonedError):
+            progress.trace(event)
+
+    @pytest.mark.parametrize("event", [*TCP, *TLS, *RETRY, "connection.connect_tcp.failed", "pool.wait.started"])
+    def test_other_events_do_not_stop_it(self, event: str) -> None:
+        progress = Progress()
+        progress.abandon()
+        progress.trace(event)
+        assert progress.abandoned
+
+    def test_what_has_begun_is_not_stopped(self) -> None:
+        progress = after([*TCP, HEADERS[0]])
+        progress.abandon()
+        for event in (HEADERS[1], *BODY, *REPLY):
+            progress.trace(event)
+        assert progress.may_have_begun
+
+
+EVENTS = sorted({event for events in [*SENDING.values(), *UNCONNECTED.values(), *SILENT.values()] for event in events})
+
+
+@given(st.lists(st.sampled_from(EVENTS), max_size=12))
+def test_proof_and_doubt_exclude_each_other_and_doubt_stays(events: list[str]) -> None:
+    progress = Progress()
+    progress.hand_over()
+    sending = False
+    for event in events:
+        progress.trace(event)
+        sending = sending or ".send_" in event
+        assert not (progress.may_have_begun and progress.surely_unsent)
+        assert progress.may_have_begun or not sending
+
+
+@given(st.lists(st.sampled_from(EVENTS), max_size=12), st.integers(0, 12))
+def test_nothing_is_sent_for_nobody(events: list[str], left_after: int) -> None:
+    progress = Progress()
+    progress.hand_over()
+    for event in events[:left_after]:
+        progress.trace(event)
+    sending = any(".send_" in event for event in events[:left_after])
+    progress.abandon()
+    for event in events[left_after:]:
+        first = ".send_" in event and not sending
+        with pytest.raises(AbandonedError) if first else contextlib.nullcontext():
+            progress.trace(event)
+
+
+class TestRequest:
+    def test_its_repr_shows_no_secret_and_no_body(self) -> None:
+        request = Request(
+            method="POST",
+            path="login",
+            kind=Kind.LOGIN,
+            timeouts=Timeouts(),
+            content=b'{"password": "canary"}',
+            headers=(("X-Key", "canary"),),
+            token=Secret("canary"),
+        )
+        assert "canary" not in repr(request)
+        assert "canary" not in repr(Response(status=200, content=b"canary", headers=((b"x", b"canary"),)))
+
+    def test_headers_are_added_to_a_copy(self) -> None:
+        request = Request(method="GET", path="carrier", kind=Kind.READ, timeouts=Timeouts())
+        more = request.with_header("a", "1").with_header("b", "2").with_token(Secret("t"))
+        assert request.headers == ()
+        assert request.token is None
+        assert more.headers == (("a", "1"), ("b", "2"))
+        assert more.token == Secret("t")
+        assert more.progress is request.progress
+
+    def test_a_header_is_found_whatever_its_case(self) -> None:
+        response = Response(status=200, content=b"", headers=((b"ReTRY-After", b"7"), (b"retry-after", b"8")))
+        assert response.header("Retry-After") == "7"
+        assert response.header("x") is None

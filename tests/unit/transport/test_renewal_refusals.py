@@ -1,0 +1,162 @@
+"""Tokens that are refused, and credentials that are rejected."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from tests.unit.transport.tokens import HOUR, Exchange, crowd, request
+
+from freight_exchange.errors import (
+    FreightExchangeError,
+    LoginRejectedError,
+    ServerError,
+    TransportError,
+)
+from freight_exchange.transport.message import Kind, Request, Response
+from freight_exchange.transport.redaction import Secret
+
+pytestmark = pytest.mark.virtual_time
+
+
+class TestRefusals:
+    async def test_one_renewal_and_one_replay(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.refused.add("t1")
+        assert await exchange.call() == 200
+        assert exchange.seen == ["t1", "t1", "t2"]
+
+    async def test_a_newer_token_replays_without_a_login(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.refused.add("t1")
+        late: list[int] = []
+
+        async def slow(request: Request) -> Response:
+            if request.token == Secret("t1"):
+                await anyio.sleep(10)
+            return await exchange.send(request)
+
+        async def call() -> None:
+            late.append((await exchange.renewal(request(), slow)).status)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await anyio.sleep(1)
+            assert await exchange.call() == 200
+        assert late == [200]
+        assert exchange.logins == 2
+
+    async def test_a_second_refusal_is_the_answer_and_ends_the_logins_for_a_while(self) -> None:
+        exchange = Exchange()
+        exchange.refused.update(f"t{number}" for number in range(1, 100))
+        assert await exchange.call() == 401
+        assert exchange.logins == 2
+        assert set(await crowd(exchange.call)) == {401}
+        assert exchange.logins == 2
+        await anyio.sleep(30)
+        exchange.refused.clear()
+        exchange.refused.add("t2")
+        assert await exchange.call() == 200
+        assert exchange.logins == 3
+
+    async def test_a_token_of_the_clock_is_not_held_back(self) -> None:
+        exchange = Exchange(lifetime=10)
+        await exchange.call()
+        await anyio.sleep(10)
+        exchange.refused.add("t2")
+        assert await exchange.call() == 200
+        assert exchange.seen == ["t1", "t2", "t3"]
+
+    async def test_the_login_that_fails_is_the_answer(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.refused.add("t1")
+        exchange.failure = LoginRejectedError("wrong", status=200)
+        with pytest.raises(LoginRejectedError):
+            await exchange.call()
+
+    async def test_while_a_refused_write_waits_for_the_login_it_has_not_happened(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.refused.add("t1")
+        exchange.takes = 100
+        write = request(Kind.WRITE)
+        with anyio.move_on_after(10):
+            await exchange.renewal(write, exchange.send)
+        assert not write.progress.may_have_begun
+
+    async def test_what_is_not_replayable_is_not_replayed_but_the_next_call_has_a_new_token(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.refused.add("t1")
+        assert await exchange.call(kind=Kind.WRITE, replayable=False) == 401
+        assert exchange.seen == ["t1", "t1"]
+        await anyio.sleep(2)
+        assert await exchange.call(kind=Kind.WRITE, replayable=False) == 200
+        assert exchange.logins == 2
+
+    async def test_what_is_not_replayable_does_not_log_in_again_and_again(self) -> None:
+        exchange = Exchange()
+        exchange.refused.update(f"t{number}" for number in range(1, 100))
+        for _ in range(10):
+            assert await exchange.call(kind=Kind.WRITE, replayable=False) == 401
+            await anyio.sleep(2)
+        assert exchange.logins == 2
+
+
+class TestLatch:
+    async def test_rejected_credentials_are_not_tried_again(self) -> None:
+        exchange = Exchange()
+        exchange.failure = LoginRejectedError("wrong", status=200)
+        for _ in range(10):
+            with pytest.raises(LoginRejectedError, match="wrong"):
+                await exchange.call()
+            await anyio.sleep(HOUR)
+        assert exchange.logins == 1
+
+    async def test_reset_allows_one_more(self) -> None:
+        exchange = Exchange()
+        exchange.failure = LoginRejectedError("wrong", status=200)
+        for _ in range(3):
+            exchange.renewal.reset()
+            for _ in range(3):
+                with pytest.raises(LoginRejectedError):
+                    await exchange.call()
+        assert exchange.logins == 3
+        exchange.renewal.reset()
+        exchange.failure = None
+        assert await exchange.call() == 200
+
+    @pytest.mark.parametrize("account", [("me@co.example", Secret("new")), ("you@co.example", Secret("right"))])
+    async def test_changed_credentials_are_tried(self, account: tuple[str, Secret]) -> None:
+        exchange = Exchange()
+        exchange.failure = LoginRejectedError("wrong", status=200)
+        with pytest.raises(LoginRejectedError):
+            await exchange.call()
+        exchange.account, exchange.failure = account, None
+        assert await exchange.call() == 200
+        assert exchange.logins == 2
+
+    @pytest.mark.parametrize("failure", [TransportError("reset"), ServerError("down", status=500)])
+    async def test_other_failures_do_not_latch(self, failure: FreightExchangeError) -> None:
+        exchange = Exchange()
+        exchange.failure = failure
+        for _ in range(3):
+            with pytest.raises(type(failure)):
+                await exchange.call()
+        assert exchange.logins == 3
+
+    async def test_an_early_renewal_that_is_rejected_lets_the_old_token_serve_out(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.failure = LoginRejectedError("wrong", status=200)
+        await anyio.sleep(HOUR - 30)
+        for _ in range(20):
+            assert await exchange.call() == 200
+            await anyio.sleep(1)
+        assert exchange.logins == 2
+        await anyio.sleep(30)
+        with pytest.raises(LoginRejectedError):
+            await exchange.call()
+        assert exchange.logins == 2

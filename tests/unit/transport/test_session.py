@@ -1,0 +1,79 @@
+"""A token's time: lifetime, leeway, and what every clock says."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+import pytest
+
+from freight_exchange.transport import clock
+from freight_exchange.transport.redaction import Secret
+from freight_exchange.transport.session import Grant, Session
+
+pytestmark = pytest.mark.virtual_time
+
+
+def session(lifetime: float | None, *, after_refusal: bool = False) -> Session:
+    grant = Grant(token=Secret("c4nary"), lifetime=lifetime)
+    return Session.begin(1, grant, obtained=clock.now(), after_refusal=after_refusal)
+
+
+@pytest.mark.parametrize(("lifetime", "most"), [(3600, 300), (100_000, 300), (1000, 100), (10, 1), (0.5, 0.05)])
+async def test_leeway_is_a_tenth_and_five_minutes_at_most_jittered(lifetime: float, most: float) -> None:
+    leeways = {session(lifetime).leeway for _ in range(50)}
+    assert len(leeways) > 1
+    assert all(0.8 * most <= leeway <= most for leeway in leeways)
+
+
+async def test_it_ages_and_then_expires() -> None:
+    token = session(1000)
+    await anyio.sleep(1000 - token.leeway - 1)
+    assert (token.ageing(), token.expired()) == (False, False)
+    await anyio.sleep(2)
+    assert (token.ageing(), token.expired()) == (True, False)
+    await anyio.sleep(token.leeway)
+    assert (token.ageing(), token.expired()) == (True, True)
+
+
+@pytest.mark.parametrize("lifetime", [None, 0, -1])
+async def test_without_a_lifetime_it_never_expires(lifetime: float | None) -> None:
+    token = session(lifetime)
+    await anyio.sleep(80_000)
+    assert (token.ageing(), token.expired()) == (False, False)
+
+
+@pytest.mark.parametrize("which", ["boot_time", "wall_time"])
+async def test_the_clock_that_says_most_counts(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = session(3600)
+    moment = clock.now()
+    real = getattr(clock, which)
+    monkeypatch.setattr(clock, which, lambda: real() + 3601)
+    assert token.expired()
+    assert moment.elapsed() == pytest.approx(3601, abs=1)
+    monkeypatch.setattr(clock, which, lambda: real() - 86_400)
+    assert not token.expired()
+    assert moment.elapsed() == pytest.approx(0, abs=1)
+
+
+async def test_a_fresh_token_for_a_refused_one_is_remembered_for_half_a_minute() -> None:
+    token, plain = session(None, after_refusal=True), session(None)
+    assert (token.refused_again(), plain.refused_again()) == (True, False)
+    await anyio.sleep(29)
+    assert token.refused_again()
+    await anyio.sleep(1.5)
+    assert not token.refused_again()
+
+
+async def test_no_repr_shows_the_token() -> None:
+    assert "c4nary" not in f"{session(5)!r} {Grant(token=Secret('c4nary'), lifetime=5)!r}"
+
+
+def test_boot_time_goes_on() -> None:
+    assert 0 < clock.boot_time() <= clock.boot_time()
+    assert clock.wall_time() > 1.7e9
+
+
+def test_without_a_boot_clock_the_monotonic_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
+    assert clock.boot_time() == pytest.approx(time.monotonic(), abs=5)

@@ -1,0 +1,199 @@
+"""Work that outlives its caller, on both backends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import NoReturn
+
+import anyio
+import anyio.lowlevel
+import pytest
+import trio
+
+from freight_exchange.errors import ConfigurationError, TransportError
+from freight_exchange.transport.tasks import EndedError, Job, Jobs
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def soon(value: int = 7) -> int:
+    await anyio.sleep(1)
+    return value
+
+
+async def failing() -> NoReturn:
+    await anyio.sleep(1)
+    raise KeyError("bug")
+
+
+async def test_its_result_reaches_everyone_who_waits() -> None:
+    jobs, results = Jobs(), []
+    job = jobs.start(soon)
+    assert not job.finished
+
+    async def wait() -> None:
+        results.append(await job.wait())
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(wait)
+    assert results == [7] * 5
+    assert job.finished
+    assert await job.wait() == 7
+
+
+async def test_none_is_a_result() -> None:
+    job = Jobs().start(lambda: anyio.sleep(1))
+    await job.ended()
+    await job.wait()
+
+
+async def test_its_error_reaches_whoever_waits_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(KeyError):
+        await Jobs().start(failing).wait()
+    assert not caplog.records
+
+
+async def test_a_bug_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    job = Jobs().start(failing)
+    await job.ended()
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert caplog.records[0].exc_info is not None
+
+
+async def test_a_bug_whose_waiter_has_left_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    job = Jobs().start(failing)
+    with anyio.move_on_after(0.5):
+        await job.wait()
+    await job.ended()
+    assert len(caplog.records) == 1
+
+
+async def test_the_packages_own_error_is_not_news(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> NoReturn:
+        raise TransportError("reset")
+
+    await Jobs().start(fail).ended()
+    assert not caplog.records
+
+
+async def test_a_waiter_that_leaves_does_not_stop_it() -> None:
+    job = Jobs().start(soon)
+    with anyio.move_on_after(0.1) as scope:
+        await job.wait()
+    assert scope.cancelled_caught
+    assert await job.wait() == 7
+
+
+async def test_end_stops_it_now() -> None:
+    began = anyio.current_time()
+    job = Jobs().start(anyio.sleep_forever)
+    await anyio.sleep(1)
+    job.end()
+    with pytest.raises(EndedError):
+        await job.wait()
+    assert anyio.current_time() == pytest.approx(began + 1)
+
+
+async def test_end_before_it_began_stops_it_at_its_first_wait() -> None:
+    job = Jobs().start(anyio.sleep_forever)
+    job.end()
+    with pytest.raises(EndedError):
+        await job.wait()
+
+
+async def test_end_at_a_time_stops_it_then() -> None:
+    began = anyio.current_time()
+    job = Jobs().start(anyio.sleep_forever)
+    job.end(began + 5)
+    await job.ended()
+    assert anyio.current_time() == pytest.approx(began + 5)
+
+
+async def test_end_after_the_end_changes_nothing() -> None:
+    job = Jobs().start(soon)
+    await job.ended()
+    job.end()
+    job.end(anyio.current_time())
+    assert await job.wait() == 7
+
+
+async def test_the_last_job_runs_when_all_others_have_ended_and_nothing_starts_any_more() -> None:
+    jobs, steps = Jobs(), list[str]()
+
+    async def slow_to_end() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(3)
+            steps.append("ended")
+
+    async def last() -> None:
+        steps.append("last")
+
+    running = [jobs.start(slow_to_end) for _ in range(3)]
+    done = jobs.start(soon)
+    await done.wait()
+    closing = jobs.start_last(last)
+    with pytest.raises(ConfigurationError, match="closed"):
+        jobs.start(soon)
+    await closing.wait()
+    assert steps == ["ended", "ended", "ended", "last"]
+    assert all(job.finished for job in running)
+    for job in running:
+        with pytest.raises(EndedError):
+            await job.wait()
+    assert await done.wait() == 7
+
+
+async def test_closing_goes_on_when_whoever_closes_is_cancelled() -> None:
+    jobs, closed = Jobs(), anyio.Event()
+
+    async def last() -> None:
+        await anyio.sleep(1)
+        closed.set()
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await jobs.start_last(last).wait()
+    await closed.wait()
+
+
+async def test_check_loop_passes_on_its_own_loop() -> None:
+    Jobs().check_loop()
+
+
+def test_check_loop_refuses_every_other() -> None:
+    async def make() -> Jobs:
+        return Jobs()
+
+    async def check(jobs: Jobs) -> None:
+        with pytest.raises(ConfigurationError, match="another event loop"):
+            jobs.check_loop()
+
+    for jobs in (asyncio.run(make()), trio.run(make)):
+        asyncio.run(check(jobs))
+        trio.run(check, jobs)
+        with pytest.raises(ConfigurationError):
+            jobs.check_loop()
+
+
+def test_a_native_cancel_of_the_waiter_does_not_stop_it_either() -> None:
+    async def main() -> int:
+        job: Job[int] = Jobs().start(brief)
+        waiter = asyncio.create_task(job.wait())
+        await asyncio.sleep(0)
+        waiter.cancel()
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        return await job.wait()
+
+    async def brief() -> int:
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        return 7
+
+    assert asyncio.run(main()) == 7

@@ -1,0 +1,265 @@
+"""The retry matrix, typed by hand from its document, and the arithmetic of waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freight_exchange.errors import (
+    APIStatusError,
+    AuthenticationError,
+    BadRequestError,
+    DecodeError,
+    FreightExchangeError,
+    NotFoundError,
+    RateLimitedError,
+    ServerError,
+    TransportError,
+)
+from freight_exchange.options import RetryPolicy
+from freight_exchange.transport.budget import RetryBudget
+from freight_exchange.transport.message import Kind
+from freight_exchange.transport.verdict import Again, GiveUp, Unknown, verdict
+
+READ, LOGIN, WRITE = Kind.READ, Kind.LOGIN, Kind.WRITE
+
+
+@dataclass(frozen=True)
+class Row:
+    """A failure, and for reads, logins and writes what follows: again, once, raise or unknown."""
+
+    name: str
+    error: FreightExchangeError
+    read: str
+    login: str
+    write: str
+    retry_after: float | None = None
+
+
+def status(code: int, kind: type[APIStatusError] = APIStatusError) -> APIStatusError:
+    return kind("no", status=code)
+
+
+MATRIX = [
+    Row("no connection, proven", TransportError(unsent=True), "again", "again", "again"),
+    Row("bad certificate", TransportError(unsent=True, permanent=True), "raise", "raise", "raise"),
+    Row("broke after the start", TransportError(), "again", "once", "unknown"),
+    Row("cannot be sent, perhaps half", TransportError(permanent=True), "raise", "raise", "unknown"),
+    Row("401", status(401, AuthenticationError), "raise", "raise", "raise"),
+    Row("Unauthorized at 200", status(200, AuthenticationError), "raise", "raise", "raise"),
+    Row("400", status(400, BadRequestError), "raise", "raise", "raise"),
+    Row("403", status(403), "raise", "raise", "raise"),
+    Row("404", status(404, NotFoundError), "raise", "raise", "raise"),
+    Row("405", status(405), "raise", "raise", "raise"),
+    Row("409", status(409), "raise", "raise", "raise"),
+    Row("413", status(413, BadRequestError), "raise", "raise", "raise"),
+    Row("422", status(422, BadRequestError), "raise", "raise", "raise"),
+    Row("408", status(408), "again", "once", "unknown"),
+    Row("429, 7 s", status(429, RateLimitedError), "again", "once", "once", retry_after=7),
+    Row("429, 120 s", status(429, RateLimitedError), "again", "once", "once", retry_after=120),
+    Row("429, blindly", status(429, RateLimitedError), "again", "raise", "raise"),
+    Row("429, 121 s", status(429, RateLimitedError), "raise", "raise", "raise", retry_after=121),
+    Row("429, 10^9 s", status(429, RateLimitedError), "raise", "raise", "raise", retry_after=1e9),
+    Row("503, 7 s", status(503, ServerError), "again", "once", "unknown", retry_after=7),
+    Row("503, blindly", status(503, ServerError), "again", "once", "unknown"),
+    Row("500", status(500, ServerError), "again", "once", "unknown"),
+    Row("502", status(502, ServerError), "again", "once", "unknown"),
+    Row("504", status(504, ServerError), "again", "once", "unknown"),
+    Row("599", status(599, ServerError), "again", "once", "unknown"),
+    Row("301", status(301), "raise", "raise", "unknown"),
+    Row("304", status(304), "raise", "raise", "unknown"),
+    Row("307", status(307), "raise", "raise", "unknown"),
+    Row("not what the document says", DecodeError("html", status=200), "once", "raise", "unknown"),
+]
+CELLS = [
+    pytest.param(row, kind, said, id=f"{row.name}-{kind.value}")
+    for row in MATRIX
+    for kind, said in ((READ, row.read), (LOGIN, row.login), (WRITE, row.write))
+]
+
+
+def decide(
+    error: FreightExchangeError,
+    kind: Kind,
+    *,
+    policy: RetryPolicy | None = None,
+    attempt: int = 1,
+    spent: bool = False,
+    retry_after: float | None = None,
+    patience: float = 1000.0,
+    chance: float = 0.5,
+) -> Again | GiveUp | Unknown:
+    return verdict(
+        error,
+        kind,
+        policy or RetryPolicy(attempts=9),
+        attempt=attempt,
+        spent=spent,
+        retry_after=retry_after,
+        patience=patience,
+        chance=lambda: chance,
+    )
+
+
+@pytest.mark.parametrize(("row", "kind", "said"), CELLS)
+def test_each_cell_of_the_matrix(row: Row, kind: Kind, said: str) -> None:
+    decision = decide(row.error, kind, retry_after=row.retry_after)
+    assert isinstance(decision, {"again": Again, "once": Again, "raise": GiveUp, "unknown": Unknown}[said])
+    if isinstance(decision, Again):
+        assert decision.once is (said == "once")
+
+
+@pytest.mark.parametrize(("row", "kind", "said"), CELLS)
+def test_the_one_more_attempt_is_given_once(row: Row, kind: Kind, said: str) -> None:
+    decision = decide(row.error, kind, retry_after=row.retry_after, attempt=2, spent=True)
+    assert isinstance(decision, {"again": Again, "once": GiveUp, "raise": GiveUp, "unknown": Unknown}[said])
+
+
+@pytest.mark.parametrize(("row", "kind", "said"), CELLS)
+def test_a_single_attempt_is_never_repeated_and_an_unknown_write_stays_unknown(row: Row, kind: Kind, said: str) -> None:
+    decision = decide(row.error, kind, retry_after=row.retry_after, policy=RetryPolicy(attempts=1))
+    assert isinstance(decision, Unknown if said == "unknown" else GiveUp)
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 3, 4])
+def test_attempts_are_all_attempts(attempt: int) -> None:
+    decision = decide(TransportError(), READ, policy=RetryPolicy(attempts=3), attempt=attempt)
+    assert isinstance(decision, Again if attempt < 3 else GiveUp)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(AuthenticationError("", status=401), id="401"),
+        pytest.param(AuthenticationError("", status=403), id="Unauthorized at 403"),
+        pytest.param(AuthenticationError("", status=200), id="Unauthorized at 200"),
+        pytest.param(RateLimitedError("", status=429), id="429"),
+    ],
+)
+@pytest.mark.parametrize("retry_after", [None, 1.0, 500.0])
+def test_refusals_prove_nothing_where_they_are_not_trusted(error: APIStatusError, retry_after: float | None) -> None:
+    distrust = RetryPolicy(trust_refusals=False)
+    assert decide(error, WRITE, policy=distrust, retry_after=retry_after) == Unknown()
+    assert decide(error, READ, policy=distrust, retry_after=retry_after) != Unknown()
+    assert decide(error, WRITE, retry_after=retry_after) != Unknown()
+
+
+def test_distrust_does_not_reach_what_was_found_wrong() -> None:
+    assert decide(status(400, BadRequestError), WRITE, policy=RetryPolicy(trust_refusals=False)) == GiveUp()
+
+
+class TestWaits:
+    @pytest.mark.parametrize(
+        ("attempt", "chance", "delay"),
+        [(1, 0.0, 0.0), (1, 1.0, 0.05), (2, 1.0, 0.1), (3, 0.5, 0.1), (8, 1.0, 6.4)],
+    )
+    def test_full_jitter_doubles(self, attempt: int, chance: float, delay: float) -> None:
+        decision = decide(TransportError(), READ, attempt=attempt, chance=chance)
+        assert isinstance(decision, Again)
+        assert decision.delay == pytest.approx(delay)
+
+    def test_no_back_off_is_longer_than_the_cap(self) -> None:
+        policy = RetryPolicy(attempts=100, cap=3)
+        for error in (TransportError(), RateLimitedError("", status=429)):
+            decision = decide(error, READ, policy=policy, attempt=60, chance=1.0)
+            assert isinstance(decision, Again)
+            assert decision.delay == 3
+
+    @pytest.mark.parametrize(("attempt", "chance", "delay"), [(1, 0.0, 1.0), (1, 1.0, 2.0), (2, 1.0, 3.0)])
+    def test_throttling_without_a_time_backs_off_a_second_at_least(
+        self, attempt: int, chance: float, delay: float
+    ) -> None:
+        decision = decide(RateLimitedError("", status=429), READ, attempt=attempt, chance=chance)
+        assert isinstance(decision, Again)
+        assert decision.delay == pytest.approx(delay)
+
+    @pytest.mark.parametrize(
+        ("asked", "chance", "delay"),
+        [(0.0, 1.0, 0.0), (7.0, 0.0, 7.0), (7.0, 1.0, 7.7), (120.0, 1.0, 121.0), (0.25, 0.5, 0.2625)],
+    )
+    @pytest.mark.parametrize("error", [RateLimitedError("", status=429), ServerError("", status=503)], ids=str)
+    def test_never_earlier_than_asked(
+        self, error: FreightExchangeError, asked: float, chance: float, delay: float
+    ) -> None:
+        decision = decide(error, READ, retry_after=asked, chance=chance)
+        assert isinstance(decision, Again)
+        assert decision.delay == pytest.approx(delay)
+
+    @pytest.mark.parametrize(
+        ("error", "asked"),
+        [
+            pytest.param(RateLimitedError("", status=429), 10.0, id="429"),
+            pytest.param(ServerError("", status=503), 10.0, id="503"),
+            pytest.param(ServerError("", status=503), 121.0, id="503 beyond any wait"),
+        ],
+    )
+    def test_what_ends_after_the_deadline_is_not_begun(self, error: FreightExchangeError, asked: float) -> None:
+        assert decide(error, READ, retry_after=asked, patience=10.0, chance=0.0) == GiveUp()
+        if asked <= 120:
+            assert isinstance(decide(error, READ, retry_after=asked, patience=10.1, chance=0.0), Again)
+
+    def test_a_back_off_beyond_the_deadline_is_not_begun(self) -> None:
+        assert decide(TransportError(), READ, patience=0.05, chance=1.0) == GiveUp()
+        assert isinstance(decide(TransportError(), READ, patience=0.06, chance=1.0), Again)
+
+    def test_retry_after_of_another_status_is_no_wait(self) -> None:
+        decision = decide(ServerError("", status=500), READ, retry_after=60, chance=1.0)
+        assert isinstance(decision, Again)
+        assert decision.delay == pytest.approx(0.05)
+
+    @given(
+        row=st.sampled_from(MATRIX),
+        kind=st.sampled_from(Kind),
+        attempt=st.integers(1, 12),
+        asked=st.none() | st.floats(0, 1e9),
+        patience=st.floats(-5, 300),
+        chance=st.floats(0, 1),
+    )
+    def test_every_wait_ends_within_the_deadline(
+        self, row: Row, kind: Kind, attempt: int, asked: float | None, patience: float, chance: float
+    ) -> None:
+        decision = decide(row.error, kind, attempt=attempt, retry_after=asked, patience=patience, chance=chance)
+        if isinstance(decision, Again):
+            assert 0 <= decision.delay < patience
+
+
+class TestBudget:
+    @staticmethod
+    def traffic(error: FreightExchangeError, calls: int, budget: RetryBudget) -> int:
+        sent = 0
+        for _ in range(calls):
+            for attempt in (1, 2, 3):
+                sent += 1
+                decision = decide(error, READ, policy=RetryPolicy(), attempt=attempt)
+                if not (isinstance(decision, Again) and budget.spend(decision.cost)):
+                    break
+        return sent
+
+    @pytest.mark.parametrize(
+        ("error", "most"),
+        [
+            pytest.param(TransportError(), 1035, id="transient"),
+            pytest.param(ServerError("", status=500), 1035, id="broken"),
+            pytest.param(RateLimitedError("", status=429), 1100, id="throttled"),
+        ],
+    )
+    def test_an_outage_is_hardly_made_worse(self, error: FreightExchangeError, most: int) -> None:
+        assert 1000 < self.traffic(error, 1000, RetryBudget(500)) <= most
+
+    def test_it_refills_by_success_and_never_beyond_its_size(self) -> None:
+        budget = RetryBudget(500)
+        self.traffic(TransportError(), 1000, budget)
+        assert self.traffic(TransportError(), 10, budget) == 10
+        for _ in range(2000):
+            budget.reward()
+        assert budget.tokens == 500
+        assert self.traffic(TransportError(), 10, budget) == 30
+
+    def test_what_is_not_there_is_not_spent(self) -> None:
+        budget = RetryBudget(13)
+        assert not budget.spend(14)
+        assert budget.spend(5)
+        assert budget.tokens == 8

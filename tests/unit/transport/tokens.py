@@ -1,0 +1,89 @@
+"""A service that gives tokens and refuses them, and renewal on top of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+
+from freight_exchange.errors import (
+    FreightExchangeError,
+)
+from freight_exchange.hooks import Event, Hooks, Login
+from freight_exchange.options import Timeouts
+from freight_exchange.transport.message import Kind, Request, Response
+from freight_exchange.transport.redaction import Secret
+from freight_exchange.transport.renewal import Renewal
+from freight_exchange.transport.session import Grant
+from freight_exchange.transport.tasks import Jobs
+
+HOUR = 3600.0
+
+
+def request(kind: Kind = Kind.READ, *, replayable: bool = True) -> Request:
+    return Request(method="GET", path="quote/offer", kind=kind, timeouts=Timeouts(), replayable=replayable)
+
+
+class Exchange:
+    """A service whose tokens are `t1`, `t2`, ...; a login takes a second, a call a tenth."""
+
+    def __init__(self, *, lifetime: float | None = HOUR, jobs: Jobs | None = None) -> None:
+        self.lifetime = lifetime
+        self.logins = self.at_once = 0
+        self.failure: FreightExchangeError | None = None
+        self.takes = 1.0
+        self.account: tuple[str, Secret] = ("me@co.example", Secret("right"))
+        self.refused: set[str] = set()
+        self.seen: list[str] = []
+        self.events: list[Event] = []
+        self.jobs = jobs or Jobs()
+        self.renewal = Renewal(self.jobs, Hooks((self.events.append,)), self.credentials, self.log_in)
+
+    async def credentials(self) -> tuple[str, Secret]:
+        return self.account
+
+    async def log_in(self, email: str, password: Secret) -> Grant:
+        self.logins += 1
+        self.at_once += 1
+        assert self.at_once == 1
+        try:
+            await anyio.sleep(self.takes)
+        finally:
+            self.at_once -= 1
+        if self.failure is not None:
+            raise self.failure
+        return Grant(token=Secret(f"t{self.logins}"), lifetime=self.lifetime)
+
+    async def send(self, request: Request) -> Response:
+        assert request.token is not None
+        request.progress.hand_over()
+        token = request.token.reveal()
+        await anyio.sleep(0.1)
+        self.seen.append(token)
+        if token in self.refused:
+            return Response(status=401, content=b'{"Unauthorized": "access denied"}')
+        return Response(status=200, content=b"{}")
+
+    async def call(self, **options: Any) -> int:
+        return (await self.renewal(request(**options), self.send)).status
+
+    @property
+    def reasons(self) -> list[str]:
+        return [event.reason for event in self.events if isinstance(event, Login)]
+
+
+async def crowd(call: Callable[[], Coroutine[Any, Any, Any]], size: int = 1000) -> list[Any]:
+    """What each of a thousand tasks got."""
+    outcomes: list[Any] = []
+
+    async def one() -> None:
+        try:
+            outcomes.append(await call())
+        except FreightExchangeError as error:
+            outcomes.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(size):
+            tasks.start_soon(one)
+    return outcomes
