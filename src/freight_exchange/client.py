@@ -285,10 +285,12 @@ class FreightExchange:
                 sent at most once, or else `OutcomeUnknownError`.
 
         Raises:
-            ValidationError: The path or the body cannot be sent.
+            ValidationError: The path or the body cannot be sent, or `offset` stands without `rowsperpage`.
         """
         verb = settings.method(method)
         relative = settings.path(path)
+        wire.check_paired(params)
+        wire.check_paired(body)
         reads = repeatable or verb in ("GET", "HEAD")
         return await self._service.raw(
             Kind.READ if reads else Kind.WRITE,

@@ -115,6 +115,9 @@ CASES: list[tuple[str, Call, list[Any]]] = [
     ("draft", lambda fx, value: fx.routes.create(value), [{}, None, Route(index=301), DRAFT]),
     ("route", lambda fx, value: fx.routes.update(value), [{}, None, ROUTE]),
     ("cy_cutoff", lambda fx, value: fx.routes.update(value), [Route(index=301)]),
+    ("rowsperpage", lambda fx, value: fx.request("GET", "route", params=value), [{"offset": 1}]),
+    ("rowsperpage", lambda fx, value: fx.request("GET", "route", body=value), [{"offset": 1}]),
+    ("offset", lambda fx, value: fx.request("GET", "route", params=value), [{"rowsperpage": 10}]),
     ("method", lambda fx, value: fx.request(value, "carrier"), ["", "GE T", "GET\r\n", 5]),
     (
         "path",

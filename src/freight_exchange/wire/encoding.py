@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +19,7 @@ __all__ = [
     "Body",
     "CarrierField",
     "CurrencyField",
+    "check_paired",
     "credentials",
     "list_parameters",
     "offer",
@@ -124,6 +126,13 @@ def list_parameters(
         names.SECONDS: seconds,
     }
     return {key: value for key, value in parameters.items() if value is not None}
+
+
+def check_paired(parameters: object) -> None:
+    """`ValidationError` for free-form parameters that hold `offset` without `rowsperpage`, or the other way round."""
+    if isinstance(parameters, Mapping) and (names.OFFSET in parameters) != (names.ROWS in parameters):
+        missing = names.ROWS if names.OFFSET in parameters else names.OFFSET
+        raise ValidationError(f"{names.OFFSET} and {names.ROWS} must be given together", field=missing)
 
 
 def route_filters(
