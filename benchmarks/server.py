@@ -1,4 +1,7 @@
-"""A server far from its own ceiling: keep-alive HTTP/1.1 with encoded replies at hand. Run: `python -m benchmarks.server`."""
+"""A server far from its own ceiling: keep-alive HTTP/1.1 with encoded replies at hand.
+
+Run: `python -m benchmarks.server`.
+"""
 
 from __future__ import annotations
 

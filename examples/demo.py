@@ -36,9 +36,9 @@ DRAFTS = [
         packaging=Packaging.PALLET,
         quantity=20,
         length=Decimal("1.2"),
-        width=Decimal("1.0"),
+        width=Decimal(1),
         height=Decimal("0.9"),
-        weight=Decimal("640"),
+        weight=Decimal(640),
         incoterm="FOB",
         hazardous=False,
     ),
@@ -72,9 +72,7 @@ async def main() -> None:
         forwarder = await stack.enter_async_context(
             FreightExchange(url, email="forwarder@demo.example", password="forwarder")
         )
-        rival = await stack.enter_async_context(
-            FreightExchange(url, email="rival@demo.example", password="rival")
-        )
+        rival = await stack.enter_async_context(FreightExchange(url, email="rival@demo.example", password="rival"))
         for who, exchange in (("shipper", shipper), ("forwarder", forwarder), ("rival", rival)):
             user = await exchange.login()
             say(who, f"logged in as {user.first_name} {user.last_name}")
@@ -105,7 +103,9 @@ async def main() -> None:
         for bid in await forwarder.bids.list(type="sel").collect():
             contact = bid.contact
             assert contact is not None
-            say("forwarder", f"offer of {bid.amount} on {bid.commodity} selected; call {contact.name} <{contact.email}>")
+            say(
+                "forwarder", f"offer of {bid.amount} on {bid.commodity} selected; call {contact.name} <{contact.email}>"
+            )
 
         await routes(forwarder)
     say("sandbox", "closed")
@@ -123,7 +123,7 @@ async def watched(exchange: FreightExchange) -> AsyncIterator[RateRequest | None
 async def offer(exchange: FreightExchange, request: RateRequest, who: str, per_cubic_metre: Decimal) -> None:
     assert request.volume is not None
     freight = (request.volume * per_cubic_metre).quantize(Decimal("0.01"))
-    rates = {"Freight": freight, "Documents": Decimal("45")}
+    rates = {"Freight": freight, "Documents": Decimal(45)}
     bid = await exchange.bids.submit(
         request, amount=sum(rates.values(), Decimal()), currency="USD", rates=rates, terms="valid 14 days"
     )

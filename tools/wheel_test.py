@@ -32,9 +32,7 @@ ENVIRONMENTS = (
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -57,8 +55,7 @@ def wanted(required: list[Requirement], extras: tuple[str, ...]) -> list[Require
     return [
         requirement
         for requirement in required
-        if requirement.marker is None
-        or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras))
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras))
     ]
 
 
@@ -89,9 +86,7 @@ def try_environment(wheel: Path, folder: Path, resolution: str, extras: tuple[st
                 sys.exit(f"{requirement} was installed as {version}: nothing was tested at {bound}")
     # Isolated and from another folder: the tree must not lend the wheel what it lacks.
     said = run(python, "-I", "-W", "error", SMOKE, *extras, cwd=folder)
-    versions = " ".join(
-        f"{name}=={found[name]}" for name in sorted(canonicalize_name(r.name) for r in direct)
-    )
+    versions = " ".join(f"{name}=={found[name]}" for name in sorted(canonicalize_name(r.name) for r in direct))
     return f"{said.strip()}; {versions}"
 
 

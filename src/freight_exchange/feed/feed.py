@@ -67,7 +67,7 @@ class Feed:
 
     async def __aenter__(self) -> Self:
         while not await self._look(silently=self._start == "now"):
-            await anyio.sleep(max(0.0, self._next_look - anyio.current_time()))
+            await self._until_next_look()
         self._next_look = anyio.current_time() + random.random() * self._interval
         return self
 
@@ -81,9 +81,12 @@ class Feed:
 
     async def __anext__(self) -> RequestEvent:
         while not self._pending:
-            await anyio.sleep(max(0.0, self._next_look - anyio.current_time()))
+            await self._until_next_look()
             await self._look(silently=False)
         return self._pending.popleft()
+
+    async def _until_next_look(self) -> None:
+        await anyio.sleep(max(0.0, self._next_look - anyio.current_time()))
 
     async def _look(self, *, silently: bool) -> bool:
         """Look once; whether the look was complete. What it found counts all the same."""
