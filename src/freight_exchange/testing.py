@@ -111,9 +111,7 @@ class Sandbox:
     def client(self, account: Account | None = None) -> FreightExchange:
         """A client of an account, the forwarder's unless told."""
         holder = account if account is not None else self.forwarder
-        return FreightExchange(
-            self.url, email=holder.email, password=holder.password, http_client=self.http_client()
-        )
+        return FreightExchange(self.url, email=holder.email, password=holder.password, http_client=self.http_client())
 
 
 try:

@@ -19,7 +19,7 @@ from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 __all__ = ["PASSWORD", "TOKEN", "Catch"]
 
 _MARKS = ("qZ7canaryPwd", "wK3canaryTok")
-# With what JSON and URLs escape, as far as a header can carry it; the marks are in every spelling, since none of them escapes letters.
+# With what JSON and URLs escape, as far as a header can carry it. The marks are in every spelling: letters stay.
 PASSWORD = f'p"{_MARKS[0]}\\/é% &'
 TOKEN = f"eyJ0.{_MARKS[1]}/+=~%7e"
 

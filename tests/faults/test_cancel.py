@@ -201,15 +201,18 @@ async def test_closed_with_a_call_in_flight(kind: Kind) -> None:
 @pytest.mark.virtual_time
 async def test_closed_while_a_call_waits_to_try_again() -> None:
     sandbox = stocked(Sandbox())
-    async with sandbox.http_client() as http_client, anyio.create_task_group() as tasks:
-        async with patient(sandbox, http_client=http_client) as exchange:
-            await exchange.login()
-            arm(sandbox, "throttled_seconds", Kind.READ, seconds=30.0)
+    async with (
+        sandbox.http_client() as http_client,
+        anyio.create_task_group() as tasks,
+        patient(sandbox, http_client=http_client) as exchange,
+    ):
+        await exchange.login()
+        arm(sandbox, "throttled_seconds", Kind.READ, seconds=30.0)
 
-            async def call() -> None:
-                with pytest.raises(FreightExchangeError, match="closed"):
-                    await perform(exchange, Kind.READ)
+        async def call() -> None:
+            with pytest.raises(FreightExchangeError, match="closed"):
+                await perform(exchange, Kind.READ)
 
-            tasks.start_soon(call)
-            await anyio.sleep(1)
+        tasks.start_soon(call)
+        await anyio.sleep(1)
     assert len(sandbox.truth.calls_to("POST", Kind.READ.value)) == 1

@@ -63,12 +63,12 @@ def httpx_over_aiohttp(sandbox: Sandbox) -> AbstractAsyncContextManager[FreightE
 @carrier
 @asynccontextmanager
 async def http_2(sandbox: Sandbox) -> AsyncIterator[FreightExchange]:
-    async with serve_h2(sandbox.exchange) as (url, trusting):
-        async with (
-            httpx.AsyncClient(trust_env=False, http2=True, verify=trusting) as http_client,
-            patient(sandbox, url=url, http_client=http_client, retries=BRISK) as exchange,
-        ):
-            yield exchange
+    async with (
+        serve_h2(sandbox.exchange) as (url, trusting),
+        httpx.AsyncClient(trust_env=False, http2=True, verify=trusting) as http_client,
+        patient(sandbox, url=url, http_client=http_client, retries=BRISK) as exchange,
+    ):
+        yield exchange
 
 
 @asynccontextmanager

@@ -109,22 +109,26 @@ async def test_a_flood_of_cancelled_calls(through: str, calls: int, caplog: pyte
     # Each abandoned write is a warning, as it should be: here there are thousands.
     caplog.set_level("CRITICAL", logger="freight_exchange")
     sandbox = stocked(Sandbox())
-    async with no_descriptor_left(), serve_tcp(sandbox.exchange) as face, no_task_left(), all_closed(face):
-        async with sending_through(through, sandbox, face.url) as exchange:
-            await exchange.login()
-            await flood(exchange, calls, random.Random(calls))
-            endings: list[str] = []
+    async with (
+        no_descriptor_left(),
+        serve_tcp(sandbox.exchange) as face,
+        no_task_left(),
+        all_closed(face),
+        sending_through(through, sandbox, face.url) as exchange,
+    ):
+        await exchange.login()
+        await flood(exchange, calls, random.Random(calls))
+        endings: list[str] = []
 
-            async def call(kind: Kind) -> None:
-                endings.append(await outcome(exchange.with_options(deadline=20), kind))
+        async def call(kind: Kind) -> None:
+            endings.append(await outcome(exchange.with_options(deadline=20), kind))
 
-            async with anyio.create_task_group() as tasks:
-                for number in range(100):
-                    tasks.start_soon(call, Kind.WRITE if number % 2 else Kind.READ)
-            assert endings == ["ok"] * 100
-    print(
-        f"{through}: {calls} cancelled, {face.requests} requests on {face.connections} connections reached the server"
-    )
+        async with anyio.create_task_group() as tasks:
+            for number in range(100):
+                tasks.start_soon(call, Kind.WRITE if number % 2 else Kind.READ)
+        assert endings == ["ok"] * 100
+    on_the_wire = f"{face.requests} requests on {face.connections} connections"
+    print(f"{through}: {calls} cancelled, {on_the_wire} reached the server")  # noqa: T201 - the figure, for `-s`
     assert face.requests > calls / 20, "hardly a call got as far as the network"
     amounts = [record.offer.amount for record in sandbox.truth.offers if record.offer.amount != 1840.5]
     assert len(amounts) == len(set(amounts))

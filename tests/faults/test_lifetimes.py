@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -159,13 +160,12 @@ def test_another_event_loop(first: Callable[..., None], second: Callable[..., No
         await perform(exchange, Kind.READ)
 
     async def use() -> None:
-        for act in (
-            lambda: perform(exchange, Kind.READ),
-            lambda: perform(exchange, Kind.WRITE),
-            exchange.login,
+        acts: list[Callable[[], Awaitable[object]]] = [
+            *(partial(perform, exchange, kind) for kind in Kind),
             exchange.requests.search().collect,
             exchange.aclose,
-        ):
+        ]
+        for act in acts:
             with pytest.raises(ConfigurationError, match="another event loop"):
                 await act()
 

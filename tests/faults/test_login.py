@@ -69,8 +69,8 @@ async def test_a_thousand_tasks_make_one_login(fault: str | None, ends: str) -> 
 async def test_a_thousand_tasks_make_one_login_though_the_first_of_them_is_cancelled() -> None:
     sandbox = stocked(Sandbox())
     arm(sandbox, "slow", Kind.LOGIN, seconds=5.0)
+    leader = anyio.CancelScope()
     async with sandbox.client() as exchange, anyio.create_task_group() as tasks:
-        leader = anyio.CancelScope()
 
         async def lead() -> None:
             with leader:

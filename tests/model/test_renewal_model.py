@@ -50,7 +50,7 @@ class RenewalModel(RuleBasedStateMachine):
         self.password = 0
         self.rejected: set[int] = set()
         self.logins_under_way = 0
-        self.issued: list[clock.Instant] = []
+        self.issued: list[tuple[float, float, float]] = []
         self.lifetimes: list[float | None] = []
         self.revoked_up_to = 0
         self.stubborn = False
@@ -72,7 +72,7 @@ class RenewalModel(RuleBasedStateMachine):
         self.promise(number not in self.rejected, "rejected credentials were tried again")
         self.promise(self.logins_under_way == 1, "two logins at once")
         self.promise(self.newest_is_due(), "a login that nobody needed")
-        sent = clock.now()
+        sent = self.clocks()
         try:
             await anyio.sleep(1)
         finally:
@@ -91,12 +91,18 @@ class RenewalModel(RuleBasedStateMachine):
         if not kept:
             self.broken.append(said)
 
+    def clocks(self) -> tuple[float, float, float]:
+        return self.loop.time(), clock.boot_time(), clock.wall_time()
+
+    def age(self, sent: tuple[float, float, float]) -> float:
+        return max(now - then for now, then in zip(self.clocks(), sent, strict=True))
+
     def newest_is_due(self) -> bool:
         newest = len(self.issued)
         if not newest or newest in self.known_refused:
             return True
         lifetime = self.lifetimes[-1]
-        return lifetime is not None and self.issued[-1].elapsed() >= lifetime - min(300, lifetime / 10)
+        return lifetime is not None and self.age(self.issued[-1]) >= lifetime - min(300, lifetime / 10)
 
     async def call(self, *, takes: float, replayable: bool) -> int | None:
         sends = 0
@@ -104,7 +110,7 @@ class RenewalModel(RuleBasedStateMachine):
         expired = {
             number
             for number, (sent, lifetime) in enumerate(zip(self.issued, self.lifetimes, strict=True), 1)
-            if lifetime is not None and sent.elapsed() >= lifetime
+            if lifetime is not None and self.age(sent) >= lifetime
         }
 
         async def send(request: Request) -> Response:

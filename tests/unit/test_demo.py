@@ -11,7 +11,11 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_demo_trades_and_ends_well() -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", ROOT / "examples" / "demo.py"], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-W", "error", ROOT / "examples" / "demo.py"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
