@@ -131,9 +131,11 @@ class FreightExchange:
         middleware: Sequence[Middleware] = (),
         hooks: Sequence[Hook] = (),
     ) -> None:
-        # First of all: a traceback of what follows would show the argument.
+        # First of all: a traceback of what follows would show these arguments.
         secret = None if password is None else Secret(password)
-        password = None
+        root = None if base_url is None else Secret(base_url)
+        by_way_of = None if proxy is None else Secret(proxy)
+        password = base_url = proxy = None
         if token_store is not None:
             raise ConfigurationError("token_store is not available yet: leave it out")
         self._conventions = Conventions(
@@ -149,7 +151,7 @@ class FreightExchange:
         )
         self._strict = strict
         self._hooks = Hooks(tuple(hooks))
-        self._base_url = settings.base_url(base_url)
+        self._base_url = settings.base_url(None if root is None else root.reveal())
         self._shared = _Shared()
         self._is_view = False
         redactor = Redactor()
@@ -163,7 +165,7 @@ class FreightExchange:
                 retry_tokens=self._limits.retries.budget,
                 max_connections=settings.connections(max_connections),
                 middleware=tuple(middleware),
-                proxy=proxy,
+                proxy=settings.proxy(None if by_way_of is None else by_way_of.reveal()),
                 verify=settings.verification(verify),
                 http_client=http_client,
             )

@@ -9,7 +9,7 @@ import ssl
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar, get_args
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.options import ADDRESSES
@@ -25,6 +25,9 @@ __all__ = [
     "choice",
     "connections",
     "credentials",
+    "method",
+    "path",
+    "proxy",
     "verification",
 ]
 
@@ -44,32 +47,52 @@ Word = TypeVar("Word")
 def base_url(given: str | None) -> str:
     """The API root without a trailing slash."""
     url = os.environ.get(URL_VARIABLE) if given is None else given
+    root, problem = _root(url)
+    # What is wrong may be a password in the URL, and a traceback of what follows would show it.
+    del given, url
+    if problem:
+        raise ConfigurationError(problem)
+    if root.rsplit("/", 1)[-1] != "api":
+        warnings.warn(f"base_url usually ends in /api, and {root} does not", UserWarning, stacklevel=3)
+    return root
+
+
+def _root(url: object) -> tuple[str, str]:
+    """The API root, and what is wrong with it, which is nothing if it can be used."""
     if not url:
-        raise ConfigurationError(f"give base_url, or set {URL_VARIABLE}: the API root, such as https://host/api")
+        return "", f"give base_url, or set {URL_VARIABLE}: the API root, such as https://host/api"
     if not isinstance(url, str):
-        raise ConfigurationError(f"base_url must be a string, not {type(url).__name__}")
+        return "", f"base_url must be a string, not {type(url).__name__}"
+    parts = _split(url)
+    if parts is None or parts.scheme not in ("http", "https") or not url.strip().isprintable():
+        return "", "base_url must be an http or https URL with a host, such as https://host/api"
+    if parts.username is not None or parts.password is not None:
+        return "", "base_url must not contain a user name or password: give email and password"
+    if "?" in url or "#" in url:
+        return "", "base_url must not contain a query or a fragment: only the API root"
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        return "", "base_url must use https: http would send the password and token in clear"
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", ""
+
+
+def proxy(given: str | None) -> str | None:
+    """The proxy's URL, which may hold a user name and password of its own."""
+    parts = _split(given) if isinstance(given, str) else None
+    usable = given is None or (parts is not None and parts.scheme in ("http", "https", "socks5", "socks5h"))
+    if not usable:
+        del given, parts
+        raise ConfigurationError("proxy must be an http, https or socks5 URL with a host, such as http://host:3128")
+    return given
+
+
+def _split(url: str) -> SplitResult | None:
+    """The parts of a URL, or `None` for one without a host that a name look-up could find."""
     try:
         parts = urlsplit(url.strip())
-        port = parts.port
+        reachable = parts.port != 0 and parts.hostname and _is_host(parts.hostname)
     except ValueError:
-        parts, port = urlsplit(""), None
-    known = parts.scheme in ("http", "https") and port != 0
-    if not known or not parts.hostname or not _is_host(parts.hostname) or not url.strip().isprintable():
-        raise ConfigurationError("base_url must be an http or https URL with a host, such as https://host/api")
-    if parts.username is not None or parts.password is not None:
-        raise ConfigurationError("base_url must not contain a user name or password: give email and password")
-    if parts.query or parts.fragment or "?" in url or "#" in url:
-        raise ConfigurationError("base_url must not contain a query or a fragment: only the API root")
-    if parts.scheme == "http" and not _is_loopback(parts.hostname):
-        raise ConfigurationError("base_url must use https: http would send the password and token in clear")
-    path = parts.path.rstrip("/")
-    if path.rsplit("/", 1)[-1] != "api":
-        warnings.warn(
-            f"base_url usually ends in /api, and {parts.scheme}://{parts.netloc}{path} does not",
-            UserWarning,
-            stacklevel=3,
-        )
-    return f"{parts.scheme}://{parts.netloc}{path}"
+        return None
+    return parts if reachable else None
 
 
 def _is_host(host: str) -> bool:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["transport"]
 
 _TLS = frozenset({Cut.TLS_STALL, Cut.BAD_CERTIFICATE})
+_CONNECTING = frozenset({Cut.REFUSED, Cut.DNS, Cut.CONNECT_STALL}) | _TLS
 _ILLEGAL_IN_HEADER = re.compile(rb"[\x00\r\n]|^[ \t]|[ \t]$")
 _DISTRUSTED = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate"
 _CHUNK = 65_536
@@ -126,7 +127,8 @@ class _Transport:
         call = call_of(request.method, url.path, query, request.headers.raw, body, self.base_path)
         trip = _Trip(self, request, call)
         await trip.queue()
-        connection = self._kept() or await trip.connect()
+        connection = None if trip.must_connect else self._kept()
+        connection = connection or await trip.connect()
         try:
             reply = await trip.send(connection)
             headers = await trip.receive_head(reply)
@@ -200,6 +202,11 @@ class _Trip:
     async def queue(self) -> None:
         if self._strike(Cut.POOL_EXHAUSTED):
             await self.wait(math.inf, "pool")
+
+    @property
+    def must_connect(self) -> bool:
+        """Whether a fault is due that strikes new connections only: a kept one would let it pass unseen."""
+        return self._due() in _CONNECTING
 
     async def connect(self) -> _Connection:
         url, limit = self.request.url, self._timeouts.get("connect")

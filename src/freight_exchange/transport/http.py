@@ -212,9 +212,7 @@ class Network:
     def _translate(self, error: Exception, request: Request) -> TransportError:
         library = self.library
         if _certificate_invalid(error, said=isinstance(error, library.ConnectError)):
-            return TransportError(
-                "the server's certificate is not valid for this host", unsent=True, permanent=True
-            )
+            return TransportError("the server's certificate is not valid for this host", unsent=True, permanent=True)
         unsent, permanent = request.progress.surely_unsent, False
         if isinstance(error, library.ConnectTimeout):
             what = f"no connection within {request.timeouts.connect:g} s"
@@ -246,9 +244,11 @@ def _encoded(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
             encoded.append((name.encode("ascii"), value.encode("latin-1")))
         except UnicodeEncodeError:
             break
+        if not name or not value.replace("\t", "").isprintable():
+            break
     else:
         return encoded
-    raise ConfigurationError(f"a middleware added a header {name!a} that cannot be sent: only Latin-1 can")
+    raise ConfigurationError(f"a middleware added a header {name!a} that cannot be sent: only printable Latin-1 can")
 
 
 @cache

@@ -7,12 +7,19 @@ whoever leaves meanwhile does not stop it.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from freight_exchange.errors import FreightExchangeError, LoginRejectedError, TransportError, twin
+from freight_exchange.errors import (
+    DeadlineExceededError,
+    FreightExchangeError,
+    LoginRejectedError,
+    TransportError,
+    twin,
+)
 from freight_exchange.hooks import Login
 from freight_exchange.transport import clock
 from freight_exchange.transport.judge import unauthorized
@@ -41,7 +48,11 @@ _BETWEEN_EARLY_RENEWALS = 5.0
 class Renewal:
     """Attaches a token to every request; on refusal renews it once and replays the request once."""
 
-    def __init__(self, jobs: Jobs, hooks: Hooks, credentials: Credentials, login: LoginCall) -> None:
+    def __init__(
+        self, jobs: Jobs, hooks: Hooks, credentials: Credentials, login: LoginCall, *, patience: float = 60.0
+    ) -> None:
+        """`patience` is how many seconds the credentials may take to be given."""
+        self._patience = patience
         self._jobs = jobs
         self._hooks = hooks
         self._credentials = credentials
@@ -116,43 +127,44 @@ class Renewal:
         return job
 
     async def _renew(self, reason: Reason) -> Session:
+        self._not_before = math.inf
+        try:
+            credentials = await self._ask()
+            if self._rejected is not None and self._rejected[0] == credentials:
+                raise twin(self._rejected[1])
+            session = await self._log_in(reason, credentials)
+        finally:
+            renewed = self._session is not None and not self._session.ageing()
+            self._not_before = 0.0 if renewed else anyio.current_time() + _BETWEEN_EARLY_RENEWALS
+            self._job = None
+        return session
+
+    async def _ask(self) -> tuple[str, Secret]:
+        """The credentials, from whoever gives them; a secret manager may hang."""
+        with anyio.move_on_after(self._patience):
+            return await self._credentials()
+        raise DeadlineExceededError(f"no credentials were given within {self._patience:g} s")
+
+    async def _log_in(self, reason: Reason, credentials: tuple[str, Secret]) -> Session:
         started = clock.now()
         try:
-            session = await self._log_in(reason, started)
+            grant = await self._login(*credentials)
         except FreightExchangeError as error:
-            self._not_before = anyio.current_time() + _BETWEEN_EARLY_RENEWALS
+            if isinstance(error, LoginRejectedError):
+                self._rejected = (credentials, error)
             _logger.warning("login failed (%s): %s", reason, error)
             await self._tell(0, reason, started, error)
             raise
-        else:
-            _logger.debug("logged in (%s), token number %d", reason, session.generation)
-            await self._tell(session.generation, reason, started, None)
-            return session
-        finally:
-            self._job = None
-
-    async def _log_in(self, reason: Reason, started: clock.Instant) -> Session:
-        email, password = await self._credentials()
-        if self._rejected is not None:
-            credentials, rejection = self._rejected
-            if credentials == (email, password):
-                raise twin(rejection)
-        try:
-            grant = await self._login(email, password)
-        except LoginRejectedError as rejection:
-            self._rejected = ((email, password), rejection)
-            raise
         self._rejected = None
         self._generation += 1
-        self._session = Session.begin(
-            self._generation, grant, obtained=started, after_refusal=reason == "refused"
-        )
-        return self._session
+        session = Session.begin(self._generation, grant, obtained=started, after_refusal=reason == "refused")
+        self._session = session
+        _logger.debug("logged in (%s), token number %d", reason, session.generation)
+        await self._tell(session.generation, reason, started, None)
+        return session
 
     async def _tell(
         self, generation: int, reason: Reason, started: clock.Instant, error: FreightExchangeError | None
     ) -> None:
         if self._hooks:
-            await self._hooks.emit(
-                Login(generation=generation, reason=reason, elapsed=started.elapsed(), error=error)
-            )
+            await self._hooks.emit(Login(generation=generation, reason=reason, elapsed=started.elapsed(), error=error))
