@@ -51,7 +51,7 @@ class Plan:
         baseline: Whether the client keeps what was there before.
         known: Whether the client has read the record that it answers or updates.
         twin: Whether an equal record stands before.
-        earlier: Whether an own bid with another amount stands before.
+        earlier: Whether an own bid with another amount or currency stands before.
         intervention: When somebody else's offer is selected, or somebody else changes the route.
         deadline, settle: Of the call, in seconds, and of the reconciliation.
         cancelled_after: How many turns of the event loop the caller waits before it leaves.
@@ -88,7 +88,7 @@ class Plan:
             baseline=chance.random() < 0.6,
             known=chance.random() < 0.7,
             twin=chance.random() < 0.05,
-            earlier=chance.random() < 0.05,
+            earlier=chance.random() < 0.1,
             intervention=chance.choice(("before", "after")) if chance.random() < 0.1 else "none",
             deadline=chance.choice((60.0, 60.0, 20.0, 5.0, 0.2)),
             settle=timedelta(seconds=chance.choice((30, 30, 60))),

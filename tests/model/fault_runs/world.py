@@ -60,7 +60,9 @@ class World:
         if plan.kind == "submit" and plan.twin:
             exchange.offer(self.sandbox.forwarder, self.request, past, amount=plan.amount)
         if plan.kind == "submit" and plan.earlier:
-            exchange.offer(self.sandbox.forwarder, self.request, past, amount=plan.amount + 50)
+            # Like it in all but the amount, or in all but the currency.
+            more, currency = (50, 1) if plan.seed % 4 < 2 else (0, 2)
+            exchange.offer(self.sandbox.forwarder, self.request, past, amount=plan.amount + more, currency=currency)
         if plan.kind == "publish" and plan.twin:
             exchange.publish(shipper, past, self.cargo())
         if plan.kind == "create_route" and plan.twin:

@@ -17,6 +17,7 @@ from freight_exchange import (
     NotApplied,
     StillUnknown,
 )
+from freight_exchange.models import Respond
 from freight_exchange.sandbox import mutations
 from freight_exchange.testing import Cargo, Fault
 
@@ -79,6 +80,7 @@ async def test_the_currency_counts() -> None:
     async with desk.client() as exchange:
         before = await exchange.bids.list().collect()
         error = await desk.doubt(exchange, applied=False)
+        assert isinstance(await error.reconcile(), StillUnknown)
         assert isinstance(await error.reconcile(baseline=before), NotApplied)
 
 
@@ -203,9 +205,11 @@ async def test_an_approval_that_another_one_overtook(shape: str, known: bool) ->
 
 async def test_a_conflict_is_no_verdict_before_the_settle_time() -> None:
     desk = Desk("approve", second_approval="switched", late_visibility=5.0)
-    desk.sandbox.exchange.select(desk.rivals, desk.long_ago)
     async with desk.client() as exchange:
+        await exchange.offers.list().collect()
+        desk.sandbox.exchange.select(desk.rivals, desk.long_ago)
         error = await desk.doubt(exchange, applied=True)
+        assert error.write == Respond(desk.mine, approved=True, request=desk.request)
         assert isinstance(await error.reconcile(), Applied)
 
 

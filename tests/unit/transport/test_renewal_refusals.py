@@ -7,6 +7,7 @@ import pytest
 from tests.unit.transport.tokens import HOUR, Exchange, crowd, request
 
 from freight_exchange.errors import (
+    DeadlineExceededError,
     FreightExchangeError,
     LoginRejectedError,
     ServerError,
@@ -160,3 +161,50 @@ class TestLatch:
         with pytest.raises(LoginRejectedError):
             await exchange.call()
         assert exchange.logins == 2
+
+
+class TestCredentials:
+    async def test_a_latched_rejection_is_told_once(self) -> None:
+        exchange = Exchange()
+        exchange.failure = LoginRejectedError("wrong", status=200)
+        for _ in range(3):
+            with pytest.raises(LoginRejectedError):
+                await exchange.call()
+        assert exchange.logins == 1
+        assert exchange.reasons == ["first"]
+
+    async def test_a_provider_that_hangs_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        exchange = Exchange()
+
+        async def hang() -> tuple[str, Secret]:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        monkeypatch.setattr(exchange.renewal, "_credentials", hang)
+        started = anyio.current_time()
+        with pytest.raises(DeadlineExceededError, match="no credentials"):
+            await exchange.call()
+        assert anyio.current_time() - started == pytest.approx(60)
+        assert exchange.logins == 0
+
+    async def test_a_provider_with_a_bug_is_asked_once_per_pause_while_the_old_token_serves(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        exchange = Exchange(lifetime=1000)
+        await exchange.call()
+        asked = 0
+
+        async def stumble() -> tuple[str, Secret]:
+            nonlocal asked
+            asked += 1
+            raise KeyError("vault")
+
+        monkeypatch.setattr(exchange.renewal, "_credentials", stumble)
+        await anyio.sleep(950)
+        for _ in range(20):
+            assert await exchange.call() == 200
+        assert asked == 1
+        await anyio.sleep(5)
+        assert await exchange.call() == 200
+        await anyio.sleep(1)
+        assert asked == 2
