@@ -47,9 +47,7 @@ class Client:
     def __init__(self) -> None:
         self.asked: list[tuple[Write, timedelta, Sequence[object] | None]] = []
 
-    async def reconcile(
-        self, write: Write, *, settle: timedelta, baseline: Sequence[object] | None
-    ) -> Reconciliation:
+    async def reconcile(self, write: Write, *, settle: timedelta, baseline: Sequence[object] | None) -> Reconciliation:
         self.asked.append((write, settle, baseline))
         return NotApplied()
 

@@ -35,9 +35,7 @@ def test_the_types_are_shipped() -> None:
 
 def test_importing_it_loads_nothing_that_it_does_not_need() -> None:
     probe = "import sys, freight_exchange; print(*sorted(sys.modules))"
-    told = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src"
-    )
+    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
     loaded = set(told.stdout.split())
     assert "freight_exchange" in loaded
     # httpx itself loads click, rich, trio and h2 wherever they are installed: not the package's to avoid.
@@ -51,11 +49,7 @@ def test_importing_it_loads_nothing_that_it_does_not_need() -> None:
 class TestTheLock:
     @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
     def test_holds_names_versions_and_hashes_and_nothing_else(self, lock: Path) -> None:
-        strange = [
-            line
-            for line in lock.read_text().splitlines()
-            if not (PIN.fullmatch(line) or HASH.fullmatch(line))
-        ]
+        strange = [line for line in lock.read_text().splitlines() if not (PIN.fullmatch(line) or HASH.fullmatch(line))]
         assert strange == []
 
     def test_holds_every_dependency_at_a_version_that_the_project_allows(self) -> None:

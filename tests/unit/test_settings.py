@@ -77,13 +77,17 @@ class TestBaseUrl:
         with pytest.raises(ConfigurationError, match="base_url must be a string"):
             settings.base_url(given)
 
-    @pytest.mark.parametrize("given", [f"https://u:{CANARY}@host/api", f"https://{CANARY}@host/api", "https://@host/api"])
+    @pytest.mark.parametrize(
+        "given", [f"https://u:{CANARY}@host/api", f"https://{CANARY}@host/api", "https://@host/api"]
+    )
     def test_user_information_is_refused_and_not_repeated(self, given: str) -> None:
         with pytest.raises(ConfigurationError, match="user name or password") as caught:
             settings.base_url(given)
         assert CANARY not in str(caught.value)
 
-    @pytest.mark.parametrize("given", ["https://host/api?x=1", "https://host/api#x", "https://host/api?", "https://host/api#"])
+    @pytest.mark.parametrize(
+        "given", ["https://host/api?x=1", "https://host/api#x", "https://host/api?", "https://host/api#"]
+    )
     def test_queries_and_fragments_are_refused(self, given: str) -> None:
         with pytest.raises(ConfigurationError, match="query or a fragment"):
             settings.base_url(given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable, Iterable, Iterator
 from functools import partial
@@ -29,6 +30,13 @@ __all__ = ["Pages", "Paginator"]
 
 T = TypeVar("T")
 
+_logger = logging.getLogger("freight_exchange")
+
+_OFFSET_LOST = (
+    "the service repeats the end of a listing, or ignores `offset`, or something on the way drops the bodies of GETs,"
+    ' which get_parameters="query" avoids'
+)
+
 FetchPage = Callable[[int, int], Awaitable[Rows[T]]]
 """Fetches the page with this number in this size."""
 
@@ -42,7 +50,8 @@ class Paginator(Generic[T]):
     the list moves.
 
     Raises:
-        FeedProtocolError: With `sweep=True`, the listing changed during every one of many passes.
+        FeedProtocolError: With `sweep=True`, the listing changed during every one of many passes, or the service
+            ignores which page it is asked for.
     """
 
     def __init__(
@@ -87,7 +96,7 @@ class Paginator(Generic[T]):
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
         walk = self._walk(start=start, sweep=self._sweep)
-        return Pages(walk, _Flights(self._fetch, self._jobs, self._window))
+        return Pages(self._operation, self._sizes, walk, _Flights(self._fetch, self._jobs, self._window))
 
     async def collect(self) -> list[T]:
         """Every record, in a list."""
@@ -118,7 +127,9 @@ class Pages(AsyncIterator[Page[T]]):
     It is no generator: one that a loop left by `break` is closed whenever the collector comes by, and trio warns of it.
     """
 
-    def __init__(self, walk: Walk[T], flights: _Flights[T]) -> None:
+    def __init__(self, operation: str, sizes: PageSizes, walk: Walk[T], flights: _Flights[T]) -> None:
+        self._operation = operation
+        self._sizes = sizes
         self._walk = walk
         self._flights = flights
         self._closed = False
@@ -157,7 +168,15 @@ class Pages(AsyncIterator[Page[T]]):
             fresh = walk.take(rows)
         if walk.ended:
             self._flights.end()
+            self._tell(walk)
         return Page(fresh, number, walk.size) if fresh else None
+
+    def _tell(self, walk: Walk[T]) -> None:
+        """Say what the way in which the listing ended may hide."""
+        if walk.offset_ignored:
+            raise FeedProtocolError(f"every page of the listing is its first one: {_OFFSET_LOST}")
+        if walk.repeated and self._sizes.first_repeat(self._operation):
+            _logger.warning("%s: the page after the first is the first over again; %s", self._operation, _OFFSET_LOST)
 
 
 class _Flights(Generic[T]):

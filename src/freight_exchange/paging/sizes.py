@@ -13,6 +13,7 @@ class PageSizes:
 
     def __init__(self) -> None:
         self._longest: dict[str, int] = {}
+        self._repeating: set[str] = set()
         self._clamp: dict[str, int] = {}
 
     def longest(self, operation: str) -> int:
@@ -29,3 +30,9 @@ class PageSizes:
     def clamped(self, operation: str, rows: int) -> None:
         """A page was cut to `rows`, and another as long followed."""
         self._clamp[operation] = rows
+
+    def first_repeat(self, operation: str) -> bool:
+        """Whether this is the first time that the operation gave its first page twice: it is told once."""
+        told = operation in self._repeating
+        self._repeating.add(operation)
+        return not told

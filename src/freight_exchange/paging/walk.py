@@ -41,6 +41,9 @@ ROUNDS_WITHOUT_NEWS = 3
 class Walk(Generic[T]):
     """One walk through a listing: `number` and `size` say which page it waits for.
 
+    Once it has `ended`: `repeated` says that it did so because the second page was the first over again, which may be
+    how this server ends a listing; `offset_ignored`, which only a sweep finds out, that it is not.
+
     Args:
         operation: The name under which page sizes are known.
         sizes: What is known of them; learned from on the way.
@@ -62,6 +65,8 @@ class Walk(Generic[T]):
     _page_before: Counter[Hashable]
     _twins: Counter[Hashable]
     _seen: set[Hashable]
+    _first: Hashable
+    _trial: int | None
 
     def __init__(
         self,
@@ -84,6 +89,8 @@ class Walk(Generic[T]):
         self._rounds_without_news = 0
         self.size = 0 if page_size is None else sizes.to_ask(operation, page_size)
         self.ended = False
+        self.repeated = False
+        self.offset_ignored = False
         self._start_climb()
 
     @property
@@ -99,6 +106,9 @@ class Walk(Generic[T]):
 
     def take(self, rows: Rows[T]) -> tuple[T, ...]:
         """Take in the page that was asked for; what it adds."""
+        if self._trial is not None:
+            self._end_trial(rows)
+            return ()
         page = Counter(bare := [*map(self._key, rows.records), *map(_unreadable, rows.broken)])
         if page == self._page_before and page and not self._descending:
             # The last page over again, or an ignored offset: its rows are none, and no twins of those before.
@@ -106,6 +116,8 @@ class Walk(Generic[T]):
             return ()
         self._page_before, self._again = page, False
         keys = [*self._told_apart(bare)]
+        if self.number == self._start and not self._descending:
+            self._first = bare[0] if len(bare) > 1 and bare[0] != bare[1] else None
         fresh = self._unknown(rows, keys)
         news, seen_before = not self._known.issuperset(keys), len(self._seen)
         self._known.update(keys)
@@ -123,7 +135,9 @@ class Walk(Generic[T]):
         """Whether the error, in place of a page, is how this server says that there is no such page."""
         if self.number == 0 or error.status not in (400, 404):
             return False
-        if self._descending:
+        if self._trial is not None:
+            self._end_trial(None)
+        elif self._descending:
             self._moved = True
             self._step_down()
         else:
@@ -143,6 +157,8 @@ class Walk(Generic[T]):
         self._page_before = Counter()
         self._twins = Counter()
         self._seen = set()
+        self._first = None
+        self._trial = None
         self.number = self._start
 
     def _step_up(self, bare: list[Hashable], *, anything_unseen: bool) -> None:
@@ -183,7 +199,22 @@ class Walk(Generic[T]):
             self.number += 1
             return
         self.number -= self._again
+        self.repeated = self.number == self._start + 1
+        if self._sweep and self.repeated and self._start == 0 and self._first is not None:
+            # The one page there is, over again: the end repeated, or an offset that is ignored. Asked for one row,
+            # the second page begins with another row than the first, unless the offset counts for nothing.
+            self._trial, self.size = self.size, 1
+            self._steady = False
+            return
         self._reach_end([])
+
+    def _end_trial(self, rows: Rows[T] | None) -> None:
+        assert self._trial is not None
+        self.size, self._trial = self._trial, None
+        if rows is not None and rows.records and self._key(rows.records[0]) == self._first:
+            self.offset_ignored = self.ended = True
+        else:
+            self._reach_end([])
 
     def _reach_end(self, last_page: list[Hashable]) -> None:
         """The page asked for was the last, or beyond it: the listing holds the pages below, and these rows."""

@@ -110,9 +110,20 @@ def bid(data: object) -> Bid:
 
 
 def written_route(data: object) -> Route | None:
-    """The route that the reply to a route's write shows, or `None`: what it looks like is not documented."""
-    if not isinstance(data, dict):
+    """The route that the reply to a route's write shows, or `None` where it shows none.
+
+    What it looks like is not documented (service document, 4.5): nothing, the route, and an object that speaks of
+    something else are all success.
+
+    Raises:
+        DecodeError: The reply is no object, or one that speaks of an error.
+    """
+    if not data:
         return None
+    if not isinstance(data, dict):
+        raise DecodeError(f"{kind_of(data)} where a route or nothing is due", raw=without_secrets(data))
+    if any(key.casefold() in names.FAILURES for key in data):
+        raise DecodeError("an error where a route or nothing is due", raw=without_secrets(data))
     held = data.get(names.ROUTES) or data.get(names.ROUTE) or data
     candidates = [held] if isinstance(held, dict) and any(key in held for key in names.INDEX) else None
     try:

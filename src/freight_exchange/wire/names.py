@@ -103,6 +103,9 @@ SENTENCES: Final = (
 LOGIN_EMAIL: Final = "email"
 LOGIN_PASSWORD: Final = "password"  # the key's name, not a password
 
+# Keys of a body that speaks of a failure, whatever its status says.
+FAILURES: Final = frozenset({"error", "errors", "unauthorized"})
+
 # Parameters of listings (service document, 4).
 INDEX_PARAMETER: Final = "index"
 OFFSET: Final = "offset"

@@ -15,9 +15,9 @@ __all__ = ["Judgement", "Wrong", "judge"]
 _LASTING = frozenset({"throttled_huge", "unavailable_storm", "unauthorized_forever"})
 # Each strike of this one costs a call its whole minute, and three of them all the patience there is.
 _SLOW, _TOO_OFTEN = "pool_exhausted", 3
-# What the service answers when it wrote a route is not shown (service document, 4.5), so that any JSON under a 200 is
-# success. These are sent in its place by a service that did nothing.
-_LIES = frozenset({"array_200", "empty_200", "maintenance_200", "scalar_200"})
+# What the service answers when it wrote a route is not shown (service document, 4.5), so that nothing at all, or any
+# object under a 200, is success. These are sent in its place by a service that did nothing.
+_LIES = frozenset({"empty_200", "maintenance_200"})
 
 
 class Wrong(enum.StrEnum):
@@ -86,6 +86,8 @@ def _hidden(plan: Plan, world: World) -> str | None:
         return "the service cannot be read"
     if profile.nothing_found == "404_bare":
         return "an empty listing reads as a wrong address"
+    if profile.offset_ignored:
+        return "every page is the first one"
     if profile.late_visibility > plan.settle.total_seconds():
         return "shown later than the settle time"
     if profile.poison != "none":

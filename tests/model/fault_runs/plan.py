@@ -19,9 +19,9 @@ KINDS: tuple[Kind, ...] = ("submit", "publish", "approve", "decline", "create_ro
 GENERAL = tuple(name for name, recipe in FAULTS.items() if recipe.path is None)
 LOGIN = (*GENERAL, *(name for name, recipe in FAULTS.items() if recipe.path == "login"))
 
-# A server that gives the first page whatever is asked looks just like one that has no more than that page: no reader
-# of listings is proof against it, and absence cannot be told.
-_BLIND = frozenset({"offset_ignored", "get_body"})
+# Where GETs lose their bodies, the listings' types are lost with the pages' numbers, and no reader of listings is proof
+# against a default that leaves out what it looks for: such a service wants `get_parameters="query"`.
+_BLIND = frozenset({"get_body"})
 # These have a share of runs of their own.
 _APART = frozenset({"late_visibility", "amount_rounding", "bid_default"})
 KNOBS = tuple(knob for knob in Profile.knobs() if knob.name not in _BLIND | _APART)

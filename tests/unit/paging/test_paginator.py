@@ -369,3 +369,13 @@ def test_pages_that_outlive_their_loop_are_collected_in_peace(backend: str) -> N
     left = [anyio.run(leave, backend=backend)]
     left.clear()
     gc.collect()
+
+
+async def test_an_ignored_offset_is_told_once_and_fails_a_sweep(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server(Shelf([*range(25)], offset_ignored=True))
+    assert await server.listing().collect() == [*range(10)]
+    assert await server.listing().collect() == [*range(10)]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "get_parameters" in caplog.text
+    with pytest.raises(FeedProtocolError, match="first one"):
+        await server.listing(sweep=True).collect()

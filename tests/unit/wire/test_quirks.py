@@ -568,9 +568,16 @@ class TestRoutes:
         assert route is not None
         assert route.index == 9
 
-    @pytest.mark.parametrize("data", [None, {}, [], "ok", {"message": "ok"}, {"routes": {}}, {"index": "x"}])
+    @pytest.mark.parametrize("data", [None, {}, [], {"message": "ok"}, {"routes": {}}, {"index": "x"}])
     def test_a_reply_to_a_write_that_shows_none(self, data: object) -> None:
         assert wire.written_route(data) is None
+
+    @pytest.mark.parametrize(
+        "data", ["ok", 1, [1, 2], [{**RAW}], {"error": "x"}, {"Errors": []}, {"Unauthorized": "x"}]
+    )
+    def test_a_reply_to_a_write_that_is_no_answer(self, data: object) -> None:
+        with pytest.raises(DecodeError):
+            wire.written_route(data)
 
 
 def test_reference_lists() -> None:
