@@ -57,8 +57,9 @@ async def reconcile(
     """What became of the write. `settle` is its time; no deadline of the client bounds it.
 
     Args:
-        strict: Resources whose listings fail for one broken record: what it cannot read might be what is looked for.
-        lenient: Resources whose listings pass over broken records: a record that can be read is there all the same.
+        strict: Resources whose listings fail unless every record of them can be read: what cannot might be what is
+            looked for.
+        lenient: Resources whose listings give what can be read: a record that can be is there all the same.
         write: What to look for.
         settle: How long the service may take to show a write.
         baseline: What was there before.
@@ -70,17 +71,17 @@ async def reconcile(
     look = evidence.look_for(write, lenient, baseline)
     # The others read the state of one record, and conclude nothing from a record that is not there.
     if isinstance(write, SubmitOffer | Publish | CreateRoute):
-        look = _despite_broken(evidence.look_for(write, strict, baseline), look)
+        look = _despite_gaps(evidence.look_for(write, strict, baseline), look)
     return await _settle(look, settle.total_seconds())
 
 
-def _despite_broken(strict: Look, lenient: Look) -> Look:
-    """A look that a broken record keeps from telling absence, but not from telling presence."""
+def _despite_gaps(strict: Look, lenient: Look) -> Look:
+    """A look that a listing with gaps keeps from telling absence, but not from telling presence."""
 
     async def look() -> Reconciliation:
         try:
             return await strict()
-        except DecodeError as error:
+        except (DecodeError, FeedProtocolError) as error:
             _logger.info("not all that is listed can be read: %s", error)
         found = await lenient()
         return StillUnknown() if isinstance(found, NotApplied) else found

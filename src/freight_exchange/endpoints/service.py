@@ -173,6 +173,7 @@ class Service:
             page_size=rows_wanted if listed.paged else None,
             window=pages_wanted,
             sweep=sweep,
+            strict=self.strict,
         )
 
     async def lookup(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T:

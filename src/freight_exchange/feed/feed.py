@@ -19,7 +19,9 @@ from freight_exchange.errors import (
     DeadlineExceededError,
     DecodeError,
     FeedProtocolError,
+    FreightExchangeError,
     RateLimitedError,
+    ServerError,
     TransportError,
 )
 from freight_exchange.feed.cover import is_covered, window_for
@@ -48,8 +50,8 @@ _JITTER = 0.1
 class Feed:
     """Events of rate requests, handed out as they are found: `async for event in feed`.
 
-    Made by `exchange.watch()`. Entering it takes the first look, and goes on trying through trouble; a rejected login
-    ends it with the error.
+    Made by `exchange.watch()`. Entering it takes the first look, and goes on trying through trouble that may pass; what
+    does not, a wrong URL or a certificate that is not valid, it raises. A rejected login ends it at any time.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class Feed:
         self._looked_at: datetime | None = None
 
     async def __aenter__(self) -> Self:
-        while not await self._look(silently=self._start == "now"):
+        while not await self._look(silently=self._start == "now", first=True):
             await self._until_next_look()
         self._next_look = anyio.current_time() + random.random() * self._interval
         return self
@@ -82,14 +84,17 @@ class Feed:
     async def __anext__(self) -> RequestEvent:
         while not self._pending:
             await self._until_next_look()
-            await self._look(silently=False)
+            await self._look(silently=False, first=False)
         return self._pending.popleft()
 
     async def _until_next_look(self) -> None:
         await anyio.sleep(max(0.0, self._next_look - anyio.current_time()))
 
-    async def _look(self, *, silently: bool) -> bool:
-        """Look once; whether the look was complete. What it found counts all the same."""
+    async def _look(self, *, silently: bool, first: bool) -> bool:
+        """Look once; whether the look was complete. What it found counts all the same.
+
+        A first look that fails in a way that waiting does not mend raises: a wrong URL must not look like patience.
+        """
         began, wall = clock.now(), datetime.now(UTC)
         cover = self._store.cover
         window = window_for(cover.elapsed() if cover is not None else self._first_window(), self._allowance)
@@ -100,6 +105,8 @@ class Feed:
         except AuthenticationError:
             raise
         except _PASSING as error:
+            if first and not _may_pass(error):
+                raise
             self._back_off(error)
             return False
         self._failures = 0
@@ -132,7 +139,7 @@ class Feed:
             )
         )
 
-    def _back_off(self, error: Exception) -> None:
+    def _back_off(self, error: FreightExchangeError) -> None:
         self._failures += 1
         longest = min(_LONGEST_BACK_OFF, _FIRST_BACK_OFF * 2 ** min(self._failures, 6))
         pause = random.random() * longest
@@ -140,6 +147,13 @@ class Feed:
             pause = max(pause, min(error.retry_after, _LONGEST_BACK_OFF))
         self._next_look = anyio.current_time() + pause
         _logger.warning("a look failed, the next follows in %.1f s: %s", pause, error)
+
+
+def _may_pass(error: FreightExchangeError) -> bool:
+    """Whether the trouble may be gone at the next look."""
+    if isinstance(error, TransportError):
+        return not error.permanent
+    return not isinstance(error, APIStatusError) or isinstance(error, ServerError | RateLimitedError)
 
 
 def _changed(previous: RateRequest, request: RateRequest) -> tuple[str, ...]:

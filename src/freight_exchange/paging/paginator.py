@@ -50,8 +50,8 @@ class Paginator(Generic[T]):
     the list moves.
 
     Raises:
-        FeedProtocolError: With `sweep=True`, the listing changed during every one of many passes, or the service
-            ignores which page it is asked for.
+        FeedProtocolError: With `sweep=True`, the listing changed during every one of many passes; of a strict client,
+            also when the service ignores which page it is asked for.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Paginator(Generic[T]):
         page_size: int | None,
         window: int = 1,
         sweep: bool = False,
+        strict: bool = False,
     ) -> None:
         self._fetch = fetch
         self._operation = operation
@@ -74,6 +75,7 @@ class Paginator(Generic[T]):
         self._page_size = page_size
         self._window = window
         self._sweep = sweep
+        self._strict = strict
 
     def __repr__(self) -> str:
         return f"<Paginator {self._operation}>"
@@ -96,7 +98,8 @@ class Paginator(Generic[T]):
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
         walk = self._walk(start=start, sweep=self._sweep)
-        return Pages(self._operation, self._sizes, walk, _Flights(self._fetch, self._jobs, self._window))
+        flights = _Flights(self._fetch, self._jobs, self._window)
+        return Pages(self._operation, self._sizes, walk, flights, strict=self._strict)
 
     async def collect(self) -> list[T]:
         """Every record, in a list."""
@@ -114,8 +117,8 @@ class Paginator(Generic[T]):
 
     async def _first_page(self) -> Page[T]:
         walk = self._walk(start=0, sweep=False)
-        fresh = walk.take(await self._fetch(0, walk.size))
-        return Page(fresh, 0, walk.size)
+        asked = walk.size
+        return Page(walk.take(await self._fetch(0, asked)), 0, asked)
 
     def _walk(self, *, start: int, sweep: bool) -> Walk[T]:
         return Walk(self._operation, self._sizes, self._page_size, self._identity, start=start, sweep=sweep)
@@ -127,9 +130,10 @@ class Pages(AsyncIterator[Page[T]]):
     It is no generator: one that a loop left by `break` is closed whenever the collector comes by, and trio warns of it.
     """
 
-    def __init__(self, operation: str, sizes: PageSizes, walk: Walk[T], flights: _Flights[T]) -> None:
+    def __init__(self, operation: str, sizes: PageSizes, walk: Walk[T], flights: _Flights[T], *, strict: bool) -> None:
         self._operation = operation
         self._sizes = sizes
+        self._strict = strict
         self._walk = walk
         self._flights = flights
         self._closed = False
@@ -173,7 +177,7 @@ class Pages(AsyncIterator[Page[T]]):
 
     def _tell(self, walk: Walk[T]) -> None:
         """Say what the way in which the listing ended may hide."""
-        if walk.offset_ignored:
+        if walk.offset_ignored and self._strict:
             raise FeedProtocolError(f"every page of the listing is its first one: {_OFFSET_LOST}")
         if walk.repeated and self._sizes.first_repeat(self._operation):
             _logger.warning("%s: the page after the first is the first over again; %s", self._operation, _OFFSET_LOST)

@@ -72,7 +72,15 @@ class Limiter:
             places.release()
             raise
         places.release()
-        await self._tell(request, started, response.status, None)
+        try:
+            await self._tell(request, started, response.status, None)
+        except BaseException as error:
+            if request.kind is Kind.WRITE:
+                error.add_note(
+                    f"{request.method} {request.path} was sent and answered with status {response.status}"
+                    " before this: repeating it could do it twice"
+                )
+            raise
         return response
 
     async def _tell(

@@ -46,7 +46,9 @@ class Server:
             raise page
         return page(number, size)
 
-    def listing(self, *, window: int = 1, sweep: bool = False, page_size: int | None = 10) -> Paginator[int]:
+    def listing(
+        self, *, window: int = 1, sweep: bool = False, page_size: int | None = 10, strict: bool = False
+    ) -> Paginator[int]:
         return Paginator(
             self.fetch,
             operation="operation",
@@ -54,6 +56,7 @@ class Server:
             jobs=lambda: self.jobs,
             identity=lambda record: record,
             page_size=page_size,
+            strict=strict,
             window=window,
             sweep=sweep,
         )
@@ -371,11 +374,16 @@ def test_pages_that_outlive_their_loop_are_collected_in_peace(backend: str) -> N
     gc.collect()
 
 
-async def test_an_ignored_offset_is_told_once_and_fails_a_sweep(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_ignored_offset_is_told_once_and_fails_a_strict_sweep(caplog: pytest.LogCaptureFixture) -> None:
     server = Server(Shelf([*range(25)], offset_ignored=True))
     assert await server.listing().collect() == [*range(10)]
     assert await server.listing().collect() == [*range(10)]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "get_parameters" in caplog.text
+    assert await server.listing(sweep=True).collect() == [*range(10)]
     with pytest.raises(FeedProtocolError, match="first one"):
-        await server.listing(sweep=True).collect()
+        await server.listing(sweep=True, strict=True).collect()
+
+
+async def test_an_awaited_page_says_what_was_asked_for() -> None:
+    assert (await Server(Shelf([1, 2, 3])).listing(page_size=7)).page_size == 7

@@ -1,0 +1,133 @@
+"""The thin feed: what it hands out, what it lives through, and what it raises."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import anyio
+import pytest
+
+from freight_exchange import (
+    BadRequestError,
+    ConfigurationError,
+    FreightExchange,
+    LoginRejectedError,
+    NotFoundError,
+    RequestEvent,
+)
+from freight_exchange.feed.cover import WIDEST, is_covered, window_for
+from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
+
+pytestmark = pytest.mark.virtual_time
+
+MINUTE = timedelta(minutes=1)
+
+
+async def take(exchange: FreightExchange, count: int, *, backfill: bool = False) -> list[RequestEvent]:
+    async with exchange.watch(interval=MINUTE, start="backfill" if backfill else "now") as feed:
+        return [await anext(feed) for _ in range(count)]
+
+
+async def test_what_is_there_at_the_start_is_handed_out_only_on_request() -> None:
+    sandbox = Sandbox()
+    first = sandbox.publish()
+    async with sandbox.client() as exchange:
+        assert [event.request.index for event in await take(exchange, 1, backfill=True)] == [first]
+        async with exchange.watch(interval=MINUTE) as feed:
+            second = sandbox.publish()
+            event = await anext(feed)
+    assert (event.kind, event.request.index, event.previous, event.changed) == ("new", second, None, ())
+    earliest, latest = event.observed_between
+    assert earliest is not None
+    assert earliest <= latest
+
+
+async def test_a_change_says_what_changed() -> None:
+    sandbox = Sandbox()
+    index = sandbox.publish()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        sandbox.exchange.update(index, sandbox.now(), Cargo(destination="Oakland"))
+        event = await anext(feed)
+    assert event.kind == "updated"
+    assert "destination" in event.changed
+    assert event.previous is not None
+    assert event.previous.destination != "Oakland"
+
+
+async def test_trouble_that_passes_is_lived_through_at_the_start_and_later() -> None:
+    sandbox = Sandbox()
+    sandbox.strike(*FAULTS["unavailable"](path="quote/getrequests", times=7))
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        sandbox.strike(*FAULTS["unavailable"](path="quote/getrequests", times=7))
+        index = sandbox.publish()
+        assert (await anext(feed)).request.index == index
+
+
+@pytest.mark.parametrize(("status", "error"), [(404, NotFoundError), (400, BadRequestError)])
+async def test_a_first_look_that_waiting_does_not_mend_raises(status: int, error: type[Exception]) -> None:
+    import httpx
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("login"):
+            return httpx.Response(200, json={"user": {"access_token": "t"}})
+        return httpx.Response(status, text="no")
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(refuse))
+    exchange = FreightExchange(Sandbox.url, email="me@co.example", password="p", http_client=client)
+    async with exchange:
+        with pytest.raises(error):
+            await take(exchange, 1)
+
+
+async def test_a_rejected_login_ends_it_at_any_time() -> None:
+    sandbox = Sandbox()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        sandbox.exchange.expire_tokens()
+        sandbox.strike(*FAULTS["login_message_200"](times=None))
+        with pytest.raises(LoginRejectedError):
+            await anext(feed)
+
+
+async def test_it_polls_no_more_than_its_interval() -> None:
+    sandbox = Sandbox(Profile(order="oldest"))
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        with anyio.move_on_after(20 * 60):
+            await anext(feed)
+    polls = sandbox.truth.calls_to("POST", "quote/getrequests")
+    assert 19 <= len(polls) <= 24
+
+
+async def test_a_server_that_ignores_the_offset_is_watched_as_far_as_it_shows(caplog: pytest.LogCaptureFixture) -> None:
+    sandbox = Sandbox(Profile(offset_ignored=True))
+    for _ in range(3):
+        sandbox.publish()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        index = sandbox.publish()
+        assert (await anext(feed)).request.index == index
+    assert caplog.text.count("offset") == 1
+
+
+async def test_a_pull_that_is_cancelled_loses_nothing() -> None:
+    sandbox = Sandbox()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        index = sandbox.publish()
+        while True:
+            with anyio.move_on_after(7):
+                event = await anext(feed)
+                break
+    assert event.request.index == index
+
+
+@pytest.mark.parametrize("wrong", [{"interval": timedelta(0)}, {"allowance": 5}, {"start": "later"}, {"store": "x.db"}])
+async def test_wrong_arguments_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError):
+        Sandbox().client().watch(**wrong)  # type: ignore[arg-type]  # what is wrong is the point
+
+
+def test_windows_overlap_by_the_allowance_and_slide_with_the_look() -> None:
+    assert window_for(None, 60) == WIDEST
+    assert window_for(30, 60) == 95
+    assert window_for(10**7, 60) == WIDEST
+    assert is_covered(95, 34.9, 60)
+    assert not is_covered(95, 35.1, 60)
+    assert is_covered(WIDEST, 10**7, 60)
