@@ -6,8 +6,7 @@ Run it with `make demo`, or `python examples/demo.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -76,16 +75,16 @@ async def main() -> None:
         for who, exchange in (("shipper", shipper), ("forwarder", forwarder), ("rival", rival)):
             user = await exchange.login()
             say(who, f"logged in as {user.first_name} {user.last_name}")
-        events = await stack.enter_async_context(aclosing(watched(forwarder)))
-        await anext(events)
+        feed = await stack.enter_async_context(forwarder.watch(interval=timedelta(seconds=0.2)))
         say("forwarder", "watches for new requests")
 
         requests = []
         for draft in DRAFTS:
             published = await shipper.requests.publish(draft)
             say("shipper", f"publishes {published.ref_id}: {described(published)}")
-            requests.append(await anext(events))
-            say("forwarder", f"sees {requests[-1].ref_id}, {requests[-1].volume} m3")
+            event = await anext(feed)
+            say("forwarder", f"sees a {event.kind} request: {event.request.ref_id}, {event.request.volume} m3")
+            requests.append(event.request)
 
         for request in requests:
             await offer(forwarder, request, "forwarder", TARIFF[RequestType(str(request.type))])
@@ -109,15 +108,6 @@ async def main() -> None:
 
         await routes(forwarder)
     say("sandbox", "closed")
-
-
-async def watched(exchange: FreightExchange) -> AsyncIterator[RateRequest | None]:
-    """Nothing once the watch stands, and then every new request."""
-    async with exchange.watch(interval=timedelta(seconds=0.2)) as feed:
-        yield None
-        async for event in feed:
-            if event.kind == "new":
-                yield event.request
 
 
 async def offer(exchange: FreightExchange, request: RateRequest, who: str, per_cubic_metre: Decimal) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import (
@@ -51,14 +52,16 @@ from freight_exchange.models import (
     RouteDraft,
     SearchType,
     StillUnknown,
+    UnknownWord,
     User,
 )
-from freight_exchange.options import RetryPolicy, Timeouts
+from freight_exchange.options import Addresses, RetryPolicy, Timeouts
 from freight_exchange.paging import Page, Paginator
 from freight_exchange.transport.message import Request, Response
 
 __all__ = [
     "APIStatusError",
+    "Addresses",
     "AlreadyOfferedError",
     "Applied",
     "AuthenticationError",
@@ -107,8 +110,22 @@ __all__ = [
     "StoreError",
     "Timeouts",
     "TransportError",
+    "UnknownWord",
     "User",
     "ValidationError",
+    "__version__",
 ]
 
 logging.getLogger("freight_exchange").addHandler(logging.NullHandler())
+
+if TYPE_CHECKING:
+    __version__: str
+else:
+    # Unseen by type checkers: to them, every misspelt name of the package would be there.
+    def __getattr__(name: str) -> str:
+        """`__version__`, read when it is asked for: what reads it takes longer to import than all of this package."""
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib.metadata import version
+
+        return version("freight-exchange")

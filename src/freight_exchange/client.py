@@ -16,11 +16,11 @@ from freight_exchange.endpoints.offers import Offers, SeenOffers
 from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes, SeenRoutes
 from freight_exchange.endpoints.service import Conventions, Service
-from freight_exchange.errors import ConfigurationError
+from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.cover import ALLOWANCE
 from freight_exchange.feed.feed import Feed, Start
 from freight_exchange.hooks import Hook, Hooks
-from freight_exchange.models import RateRequest, RawWrite, Reconciliation, User, Write
+from freight_exchange.models import RateRequest, RawWrite, Reconciliation, User, Write, validation
 from freight_exchange.options import (
     Addresses,
     CarrierField,
@@ -35,6 +35,7 @@ from freight_exchange.paging import PageSizes, Paginator
 from freight_exchange.store.memory import MemoryStore
 from freight_exchange.transport.caller import Limits
 from freight_exchange.transport.connection import Connection, Settings
+from freight_exchange.transport.http import library_of
 from freight_exchange.transport.message import Kind, Middleware
 from freight_exchange.transport.redaction import Redactor, Secret
 
@@ -149,8 +150,10 @@ class FreightExchange:
             timeouts=_option(timeouts, Timeouts, "timeouts"),
             retries=_option(retries, RetryPolicy, "retries"),
         )
-        self._strict = strict
-        self._hooks = Hooks(tuple(hooks))
+        self._strict = settings.flag(strict, "strict")
+        self._hooks = Hooks(settings.callables(hooks, "hooks"))
+        if http_client is not None:
+            library_of(http_client)
         self._base_url = settings.base_url(None if root is None else root.reveal())
         self._shared = _Shared()
         self._is_view = False
@@ -164,7 +167,7 @@ class FreightExchange:
                 hooks=self._hooks,
                 retry_tokens=self._limits.retries.budget,
                 max_connections=settings.connections(max_connections),
-                middleware=tuple(middleware),
+                middleware=settings.callables(middleware, "middleware"),
                 proxy=settings.proxy(None if by_way_of is None else by_way_of.reveal()),
                 verify=settings.verification(verify),
                 http_client=http_client,
@@ -197,18 +200,28 @@ class FreightExchange:
         retries: RetryPolicy | None = None,
         strict: bool | None = None,
     ) -> FreightExchange:
-        """A view of this client with other options, on the same connections and token. What is left out stays."""
+        """A view of this client with other options, on the same connections and token. What is left out stays.
+
+        Args:
+            deadline: How long a call may take, attempts, waits and login included: seconds or a `timedelta`.
+            timeouts: How long each attempt may wait for the network.
+            retries: How calls that are safe to repeat are repeated; the budget stays the client's.
+            strict: Whether one record that cannot be read fails its whole listing.
+
+        Raises:
+            ConfigurationError: An argument cannot be right.
+        """
         view = object.__new__(type(self))
         view._base_url = self._base_url
         view._conventions = self._conventions
         view._hooks = self._hooks
         view._shared = self._shared
         view._is_view = True
-        view._strict = self._strict if strict is None else strict
+        view._strict = self._strict if strict is None else settings.flag(strict, "strict")
         view._limits = Limits(
             deadline=self._limits.deadline if deadline is None else seconds(deadline, "deadline"),
-            timeouts=_option(timeouts or self._limits.timeouts, Timeouts, "timeouts"),
-            retries=_option(retries or self._limits.retries, RetryPolicy, "retries"),
+            timeouts=_option(self._limits.timeouts if timeouts is None else timeouts, Timeouts, "timeouts"),
+            retries=_option(self._limits.retries if retries is None else retries, RetryPolicy, "retries"),
         )
         return view
 
@@ -218,10 +231,15 @@ class FreightExchange:
         return self._shared.user
 
     async def login(self) -> User:
-        """Log in, unless a token is at hand; the user. Optional: the first call logs in by itself.
+        """Log in, unless a token is at hand; the user (service document, 4.1).
+
+        Optional: the first call logs in by itself.
 
         Raises:
             LoginRejectedError: The service rejected the email or password.
+            NotFoundError: There is nothing at that address: base_url may be wrong.
+            DeadlineExceededError: The deadline has passed before the login ended.
+            TransportError: No usable reply came.
         """
         deadline = self._limits.deadline
         await self._shared.connection.engine.log_in(deadline)
@@ -261,6 +279,10 @@ class FreightExchange:
             raise ConfigurationError("store is not available yet: leave it out to keep the feed's state in memory")
         if start not in ("now", "backfill") and not isinstance(start, timedelta):
             raise ConfigurationError(f"start must be 'now', 'backfill' or a timedelta, not {start!r}")
+        if isinstance(start, timedelta) and not timedelta(0) <= start <= validation.LONGEST_WINDOW:
+            raise ConfigurationError(
+                f"start must be from zero to five days, which is all that the service lists, not {start}"
+            )
 
         def search(since: timedelta) -> Paginator[RateRequest]:
             return self.requests.search(since=since, sweep=True)
@@ -287,10 +309,12 @@ class FreightExchange:
                 sent at most once, or else `OutcomeUnknownError`.
 
         Raises:
-            ValidationError: The path or the body cannot be sent, or `offset` stands without `rowsperpage`.
+            ValidationError: The path, the parameters or the body cannot be sent, or `offset` stands without
+                `rowsperpage`.
         """
         verb = settings.method(method)
         relative = settings.path(path)
+        pairs = settings.parameters(params)
         wire.check_paired(params)
         wire.check_paired(body)
         reads = repeatable or verb in ("GET", "HEAD")
@@ -298,7 +322,7 @@ class FreightExchange:
             Kind.READ if reads else Kind.WRITE,
             verb,
             relative,
-            params=tuple((str(name), str(value)) for name, value in (params or {}).items()),
+            params=pairs,
             content=None if body is None else wire.dump(body),
             write=None if reads else RawWrite(verb, relative),
         )
@@ -306,7 +330,26 @@ class FreightExchange:
     async def reconcile(
         self, write: Write, *, settle: timedelta = timedelta(seconds=30), baseline: Sequence[object] | None = None
     ) -> Reconciliation:
-        """Find out whether a write happened; what `OutcomeUnknownError.reconcile()` calls."""
+        """Find out whether a write happened; what `OutcomeUnknownError.reconcile()` calls.
+
+        It reads the listings that would show the write (service document, 4.4 to 4.7 and 4.9) and sends nothing again.
+
+        Args:
+            write: The `write` of an `OutcomeUnknownError`.
+            settle: How long the service may take to show a write.
+            baseline: The records of the same listing from before the send, where the caller kept them.
+
+        Returns:
+            `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
+
+        Raises:
+            ValidationError: An argument cannot be right.
+            LoginRejectedError: The service rejected the email or password.
+        """
+        if not isinstance(write, Write):
+            raise ValidationError(
+                f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
+            )
         # Doubt is rare, and most processes never need to import what resolves it.
         from freight_exchange.endpoints import reconcile
 

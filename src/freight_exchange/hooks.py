@@ -94,7 +94,16 @@ class Hooks:
         return bool(self.hooks)
 
     async def emit(self, event: Event) -> None:
-        for hook in self.hooks:
-            result = hook(event)
-            if inspect.isawaitable(result):
-                await result
+        """Give the record to every hook.
+
+        Raises:
+            RuntimeError: A hook raised one of this package's errors, of some other call that it made: taken for this
+                call's, it could have a write sent again.
+        """
+        try:
+            for hook in self.hooks:
+                result = hook(event)
+                if inspect.isawaitable(result):
+                    await result
+        except FreightExchangeError as error:
+            raise RuntimeError(f"a hook failed: {error}") from error

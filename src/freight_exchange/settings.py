@@ -7,7 +7,7 @@ import ipaddress
 import os
 import ssl
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar, get_args
 from urllib.parse import SplitResult, urlsplit
 
@@ -22,10 +22,13 @@ __all__ = [
     "CredentialsProvider",
     "addresses",
     "base_url",
+    "callables",
     "choice",
     "connections",
     "credentials",
+    "flag",
     "method",
+    "parameters",
     "path",
     "proxy",
     "verification",
@@ -42,6 +45,7 @@ CredentialsProvider = Callable[[], Awaitable[tuple[str, str]]]
 """An async callable that gives the email and the password, from a secret manager say."""
 
 Word = TypeVar("Word")
+Layer = TypeVar("Layer", bound=Callable[..., object])
 
 
 def base_url(given: str | None) -> str:
@@ -122,7 +126,8 @@ def credentials(
     if password is None and (found := os.environ.get(PASSWORD_VARIABLE)):
         password = Secret(found)
     found = None
-    email = email or os.environ.get(EMAIL_VARIABLE)
+    if email is None:
+        email = os.environ.get(EMAIL_VARIABLE)
     if not email or not isinstance(email, str):
         raise ConfigurationError(f"give email as a string, or set {EMAIL_VARIABLE}")
     if password is None or not password.reveal() or not isinstance(password.reveal(), str):
@@ -173,6 +178,22 @@ def choice(value: Word, allowed: object, name: str) -> Word:
     return value
 
 
+def callables(given: Sequence[Layer], name: str) -> tuple[Layer, ...]:
+    """The callables of a sequence."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ConfigurationError(f"{name} must be a sequence of callables, not {type(given).__name__}")
+    for item in given:
+        if not callable(item):
+            raise ConfigurationError(f"{name} must hold callables only, and holds {type(item).__name__}")
+    return tuple(given)
+
+
+def flag(value: bool, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
 def connections(value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_CONNECTIONS:
         raise ConfigurationError(f"max_connections must be an integer from 1 to {MOST_CONNECTIONS}, not {value!r}")
@@ -214,3 +235,20 @@ def path(value: str) -> str:
             field="path",
         )
     return relative
+
+
+def parameters(given: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
+    """The pairs of a query string."""
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping):
+        raise ValidationError(f"params must map names to text or integers, not {type(given).__name__}", field="params")
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise ValidationError(f"params must have text as names, not {type(name).__name__}", field="params")
+        # The text of anything else, `True` or `None` say, is Python's and no service's.
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise ValidationError(
+                f"params[{name!r}] must be text or an integer, not {type(value).__name__}", field="params"
+            )
+    return tuple((name, str(value)) for name, value in given.items())

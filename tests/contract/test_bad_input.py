@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import attrs
+import httpx
 import pytest
 from tests.contract.stories import DRAFT, ROUTE
 
@@ -26,6 +27,7 @@ from freight_exchange import (
     ValidationError,
     wire,
 )
+from freight_exchange.models import RawWrite
 from freight_exchange.testing import Sandbox
 
 Call = Callable[[FreightExchange, Any], Awaitable[object] | object]
@@ -41,18 +43,26 @@ NO_COUNTS = [0, -1, True, "10", 1.0]
 NO_WINDOWS = [timedelta(0), timedelta(seconds=-1), timedelta(days=5, microseconds=1), 3600, "1h"]
 
 
+STORED = Route(index=301, **attrs.asdict(ROUTE))
+
+
 def submit(name: str) -> Call:
     right: dict[str, Any] = {"request": 1, "amount": 100, "currency": 1}
     return lambda fx, value: fx.bids.submit(**right | {name: value})
 
 
 def draft(name: str) -> Call:
-    values = attrs.asdict(DRAFT) | {"type": "Shipping", "packaging": "pallet"}
+    values: dict[str, Any] = {**attrs.asdict(DRAFT), "type": "Shipping", "packaging": "pallet"}
     return lambda fx, value: fx.requests.publish(RateRequestDraft(**values | {name: value}))
 
 
 def route_draft(name: str) -> Call:
     return lambda fx, value: fx.routes.create(RouteDraft(**attrs.asdict(ROUTE) | {name: value}))
+
+
+def lacking(name: str) -> Route:
+    missing: dict[str, Any] = {name: None}
+    return attrs.evolve(STORED, **missing)
 
 
 def filtered(name: str) -> Call:
@@ -74,7 +84,7 @@ CASES: list[tuple[str, Call, list[Any]]] = [
     ("index", lambda fx, value: fx.routes.get(value), NO_INDEXES),
     ("index", lambda fx, value: fx.carriers.get(value), NO_INDEXES),
     ("index", lambda fx, value: fx.currencies.get(value), NO_INDEXES),
-    ("currency", lambda fx, value: fx.currencies.by_code(value), ["", " ", 1, None]),
+    ("code", lambda fx, value: fx.currencies.by_code(value), ["", " ", 1, None]),
     ("since", lambda fx, value: fx.requests.open(since=value), NO_WINDOWS),
     ("since", lambda fx, value: fx.requests.search(since=value), NO_WINDOWS),
     ("type", lambda fx, value: fx.requests.search(type=value), ["sel", "", 5, OffersType.ALL]),
@@ -114,10 +124,23 @@ CASES: list[tuple[str, Call, list[Any]]] = [
     ("draft", lambda fx, value: fx.requests.publish(value), [{}, None, ROUTE]),
     ("draft", lambda fx, value: fx.routes.create(value), [{}, None, Route(index=301), DRAFT]),
     ("route", lambda fx, value: fx.routes.update(value), [{}, None, ROUTE]),
-    ("cy_cutoff", lambda fx, value: fx.routes.update(value), [Route(index=301)]),
+    *[
+        (name, lambda fx, value: fx.routes.update(value), [lacking(name)])
+        for name in (
+            *("origin", "destination", "cy_cutoff", "cfs_cutoff", "departure", "arrival"),
+            *("carrier", "vessel", "voyage_id", "timezone"),
+        )
+    ],
     ("rowsperpage", lambda fx, value: fx.request("GET", "route", params=value), [{"offset": 1}]),
     ("rowsperpage", lambda fx, value: fx.request("GET", "route", body=value), [{"offset": 1}]),
     ("offset", lambda fx, value: fx.request("GET", "route", params=value), [{"rowsperpage": 10}]),
+    (
+        "params",
+        lambda fx, value: fx.request("GET", "route", params=value),
+        [5, "a=1", [("a", "1")], {"a": True}, {"a": None}, {"a": 1.5}, {"a": ["1"]}, {"a": b"1"}, {1: "a"}],
+    ),
+    ("write", lambda fx, value: fx.reconcile(value), [5, None, "offer", DRAFT]),
+    ("settle", lambda fx, value: fx.reconcile(RawWrite("POST", "x"), settle=value), [5, timedelta(seconds=-1)]),
     ("method", lambda fx, value: fx.request(value, "carrier"), ["", "GE T", "GET\r\n", 5]),
     (
         "path",
@@ -204,7 +227,9 @@ CLIENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "http elsewhere": ("https", {"base_url": "http://host.example/api"}),
     "no email": ("email", {"email": None}),
     "no password": ("password", {"password": None}),
+    "empty email": ("email", {"email": ""}),
     "empty password": ("password", {"password": ""}),
+    "empty URL": ("base_url", {"base_url": ""}),
     "credentials twice": ("credentials", {"credentials": lambda: None}),
     "no callable": ("credentials", {"email": None, "password": None, "credentials": "secret"}),
     "no deadline": ("deadline", {"deadline": 0}),
@@ -219,6 +244,15 @@ CLIENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "no verification": ("verify", {"verify": False}),
     "timeouts": ("timeouts", {"timeouts": 5}),
     "retries": ("retries", {"retries": 5}),
+    "falsy timeouts": ("timeouts", {"timeouts": 0}),
+    "strict": ("strict", {"strict": "yes"}),
+    "one hook alone": ("hooks", {"hooks": print}),
+    "hooks that are no callables": ("hooks", {"hooks": [print, 5]}),
+    "hooks in text": ("hooks", {"hooks": "print"}),
+    "one middleware alone": ("middleware", {"middleware": print}),
+    "middleware that is no callable": ("middleware", {"middleware": (None,)}),
+    "another HTTP client": ("http_client", {"http_client": object()}),
+    "a synchronous HTTP client": ("http_client", {"http_client": httpx.Client}),
 }
 
 
@@ -228,6 +262,45 @@ def test_a_client_that_cannot_be_right(word: str, wrong: dict[str, Any], monkeyp
         monkeypatch.delenv(f"FREIGHT_EXCHANGE_{name}", raising=False)
     with pytest.raises(ConfigurationError, match=word):
         FreightExchange(**{"base_url": HTTPS, **ACCOUNT, **wrong})
+
+
+@pytest.mark.parametrize("name", ["email", "password", "base_url"])
+def test_what_is_given_empty_is_not_taken_from_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in (("URL", HTTPS), ("EMAIL", "me@co.example"), ("PASSWORD", "correct horse")):
+        monkeypatch.setenv(f"FREIGHT_EXCHANGE_{variable}", value)
+    FreightExchange()
+    empty: dict[str, Any] = {name: ""}
+    with pytest.raises(ConfigurationError, match=name):
+        FreightExchange(**empty)
+
+
+VIEWS: dict[str, list[Any]] = {
+    "retries": [0, False, "", 5],
+    "timeouts": [0, False, {}, 5],
+    "deadline": [0, -1, "1 s", float("nan")],
+    "strict": [0, 1, "yes"],
+}
+FEEDS: dict[str, list[Any]] = {
+    "start": [timedelta(days=-1), timedelta(days=5, seconds=1), "then", 5, None],
+    "interval": [timedelta(0), 30],
+    "allowance": [timedelta(seconds=-1), 60],
+    "store": ["feed.db"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in VIEWS.items() for value in values])
+def test_a_view_that_cannot_be_right(name: str, value: Any) -> None:
+    exchange = FreightExchange(HTTPS, **ACCOUNT)
+    with pytest.raises(ConfigurationError, match=name):
+        exchange.with_options(**{name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in FEEDS.items() for value in values])
+def test_a_feed_that_cannot_be_right(name: str, value: Any) -> None:
+    """It is said at the call, before the feed is entered."""
+    exchange = FreightExchange(HTTPS, **ACCOUNT)
+    with pytest.raises(ConfigurationError, match=name):
+        exchange.watch(**{name: value})
 
 
 def test_a_url_without_api_is_warned_of() -> None:

@@ -38,8 +38,21 @@ async def test_a_block_on_its_own(code: str) -> None:
     assert printed
 
 
-@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how[:2] == ["asyncio", "environment"]])
+SERVED = [(how[2:], code) for how, code in BLOCKS if how[:2] == ["asyncio", "environment"]]
+
+
+@pytest.mark.parametrize("code", [code for how, code in SERVED if how != ["aiohttp"]])
 async def test_a_block_against_a_server(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await against_a_server(code, monkeypatch)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+@pytest.mark.parametrize("code", [code for how, code in SERVED if how == ["aiohttp"]])
+async def test_a_block_over_aiohttp(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await against_a_server(code, monkeypatch)
+
+
+async def against_a_server(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment names a server; what the block waits for, a second party does."""
     exchange = Exchange()
     printed: list[tuple[object, ...]] = []

@@ -26,13 +26,19 @@ class Carriers:
         self._service = service
 
     def list(self) -> Paginator[Carrier]:
-        """Every carrier; the service gives them in one page."""
+        """Every carrier; the service gives them in one page (service document, 4.11).
+
+        Its pages raise `NotFoundError` where there is nothing at that address, and `DecodeError` where the reply is no
+        such list.
+        """
         return self._service.listing(_LISTED, wire.CARRIERS, _index, page_size=None, window=1, sweep=False)
 
     async def get(self, index: int) -> Carrier:
-        """The carrier with this index.
+        """The carrier with this index (service document, 4.11).
 
         Raises:
+            ValidationError: The index is no positive integer.
             NotFoundError: There is none.
+            DecodeError: It cannot be read.
         """
         return await self._service.lookup(_LISTED, index, wire.CARRIERS, _index)

@@ -21,13 +21,21 @@ __all__ = ["Currencies", "KnownCurrencies"]
 _LISTED = Listed("currencies.list", "GET", "currency", paged=False)
 _index = attrgetter("index")
 
+_GOOD_FOR = 60.0
+"""Seconds for which a code that the list lacks is refused without another look at the service's."""
+
 
 class KnownCurrencies:
     """The service's currencies by their codes in upper case, fetched once for a client and all its views."""
 
     def __init__(self) -> None:
-        self.by_code: dict[str, Currency] | None = None
+        self.by_code: dict[str, list[Currency]] = {}
+        self.fetched = 0.0
         self.fetching: anyio.Lock | None = None
+
+    def stale(self) -> bool:
+        """Whether the list may lack a currency that the service has by now."""
+        return not self.by_code or anyio.current_time() - self.fetched > _GOOD_FOR
 
 
 class Currencies:
@@ -38,45 +46,67 @@ class Currencies:
         self._known = known
 
     def list(self) -> Paginator[Currency]:
-        """Every currency; the service gives them in one page."""
+        """Every currency; the service gives them in one page (service document, 4.12).
+
+        Its pages raise `NotFoundError` where there is nothing at that address, and `DecodeError` where the reply is no
+        such list.
+        """
         return self._service.listing(_LISTED, wire.CURRENCIES, _index, page_size=None, window=1, sweep=False)
 
     async def get(self, index: int) -> Currency:
-        """The currency with this index.
+        """The currency with this index (service document, 4.12).
 
         Raises:
+            ValidationError: The index is no positive integer.
             NotFoundError: There is none.
+            DecodeError: It cannot be read.
         """
         return await self._service.lookup(_LISTED, index, wire.CURRENCIES, _index)
 
     async def by_code(self, code: str) -> Currency:
-        """The currency with this three-letter code, in any case; the list is fetched once.
+        """The currency with this three-letter code, in any case (service document, 4.12).
+
+        The list is fetched once, and again for a code that it lacks when it is older than a minute.
 
         Raises:
-            ValidationError: The service knows no such code.
+            ValidationError: The service knows no such code, or several currencies with it.
         """
-        if not isinstance(code, str) or not code.strip():
-            raise ValidationError("currency must be a three-letter code such as USD", field="currency")
-        known = await self._by_code()
-        currency = known.get(code.strip().upper())
-        if currency is None:
-            codes = ", ".join(sorted(known)) or "none"
-            raise ValidationError(f"currency {code!r} is unknown to the service, which has {codes}", field="currency")
-        return currency
+        return await self._by_code(code, "code")
 
     async def index_of(self, currency: Currency | int | str) -> int:
         """The index of a currency given as the record, its index or its code."""
         if isinstance(currency, str):
-            return (await self.by_code(currency)).index
+            return (await self._by_code(currency, "currency")).index
         return index_of(currency, "currency", Currency)
 
-    async def _by_code(self) -> dict[str, Currency]:
-        if self._known.by_code is not None:
-            return self._known.by_code
+    async def _by_code(self, code: str, field: str) -> Currency:
+        if not isinstance(code, str) or not code.strip():
+            raise ValidationError(f"{field} must be a three-letter code such as USD", field=field)
+        wanted = code.strip().upper()
+        if wanted not in self._known.by_code and self._known.stale():
+            await self._fetch()
+        found = self._known.by_code.get(wanted, ())
+        if not found:
+            codes = ", ".join(sorted(self._known.by_code)) or "none"
+            raise ValidationError(f"{field} {code!r} is unknown to the service, which has {codes}", field=field)
+        if len(found) > 1:
+            indexes = ", ".join(str(currency.index) for currency in found)
+            raise ValidationError(
+                f"{field} {code!r} stands for several currencies: give the index, one of {indexes}", field=field
+            )
+        return found[0]
+
+    async def _fetch(self) -> None:
         if self._known.fetching is None:
             self._known.fetching = anyio.Lock()
+        held = self._known.by_code
         async with self._known.fetching:
-            if self._known.by_code is None:
-                listed = await self.list().collect()
-                self._known.by_code = {item.code.upper(): item for item in listed if item.code}
-            return self._known.by_code
+            # A thousand who waited here for the same list must not fetch it one after another.
+            if self._known.by_code is not held:
+                return
+            began = anyio.current_time()
+            by_code: dict[str, list[Currency]] = {}
+            async for currency in self.list():
+                if currency.code and (code := currency.code.strip().upper()):
+                    by_code.setdefault(code, []).append(currency)
+            self._known.by_code, self._known.fetched = by_code, began

@@ -50,6 +50,9 @@ Look = Callable[[], Awaitable[Reconciliation]]
 _COARSEST_ROUNDING = Decimal(1)
 """How far from the amount that was sent a server that rounds may put it."""
 
+_COARSEST_VOLUME = Decimal("0.15")
+"""By what part a server that rounds dimensions may change the volume."""
+
 _DECLINED = frozenset({"declined", "rejected", "refused"})
 """Words for a declined offer; the document shows none (section 3), and no other word is taken for one."""
 
@@ -150,14 +153,22 @@ class _Published:
     async def look(self) -> Reconciliation:
         near: list[Listing] = []
         async for listing in self.offers.list(sweep=True):
-            if listing.index in self.before or listing.volume not in (None, self.write.draft.volume):
+            if listing.index in self.before:
                 continue
             named, measured = self._compare(listing)
-            if named and measured:
+            if listing.volume not in (None, self.write.draft.volume):
+                if named and self._rounded(listing):
+                    near.append(listing)
+            elif named and measured:
                 return Applied(listing)
-            if named or measured:
+            elif named or measured:
                 near.append(listing)
         return StillUnknown(tuple(near)) if near else NotApplied()
+
+    def _rounded(self, listing: Listing) -> bool:
+        """Whether the volume may be what a server that rounds dimensions makes of the one that was sent."""
+        shown, sent = listing.volume, self.write.draft.volume
+        return shown is not None and abs(shown - sent) <= sent * _COARSEST_VOLUME
 
     def _compare(self, listing: Listing) -> tuple[bool, bool]:
         """Whether the words agree, and whether the figures do; the weight may come back as that of all units."""

@@ -51,6 +51,9 @@ class Offers:
             page_size: Rows in a page; 100 unless told.
             window: Pages in flight at a time.
             sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
+
+        Raises:
+            ValidationError: An argument cannot be right.
         """
         return self._service.listing(
             Listed("offers.list", "GET", "quote/offer"),
@@ -65,7 +68,9 @@ class Offers:
         """The shipper's request with this index, with its offers (service document, 4.6).
 
         Raises:
+            ValidationError: The index is no positive integer.
             NotFoundError: The service lists no such request.
+            DecodeError: It cannot be read.
         """
         return await self._service.lookup(
             Listed("offers.list", "GET", "quote/offer"), index, wire.OFFERS, self._identify

@@ -103,7 +103,10 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
         looked = anyio.current_time()
         wait = pause
         try:
-            found = await look()
+            with anyio.CancelScope(deadline=patience) as scope:
+                found = await look()
+            if scope.cancelled_caught:
+                return doubt
         except _PASSING as error:
             if isinstance(error, LoginRejectedError):
                 raise

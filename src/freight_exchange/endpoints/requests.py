@@ -60,7 +60,9 @@ class Requests:
         """The open request with this index, looked for among those of five days (service document, 4.2).
 
         Raises:
+            ValidationError: The index is no positive integer.
             NotFoundError: The service lists no such request.
+            DecodeError: It cannot be read.
         """
         listed = Listed("requests.open", "GET", "quote/request", wire.list_parameters(seconds=validation.window()))
         return await self._service.lookup(listed, index, wire.REQUESTS, _index)
@@ -102,7 +104,9 @@ class Requests:
         """The request with this index, looked for among those of five days (service document, 4.4).
 
         Raises:
+            ValidationError: The index is no positive integer.
             NotFoundError: The service lists no such request.
+            DecodeError: It cannot be read.
         """
         listed = Listed(
             "requests.search", "POST", "quote/getrequests", wire.list_parameters(seconds=validation.window())

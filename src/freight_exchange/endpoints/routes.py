@@ -117,17 +117,22 @@ class Routes:
         )
 
     async def get(self, index: int) -> Route:
-        """The route with this index.
+        """The route with this index (service document, 4.5).
 
         Raises:
+            ValidationError: The index is no positive integer.
             NotFoundError: There is none.
+            DecodeError: It cannot be read.
         """
         return await self._service.lookup(Listed("routes.list", "GET", "route"), index, wire.ROUTES, self._identify)
 
     async def create(self, draft: RouteDraft) -> Route | None:
-        """Create a route; the route as the service returned it, or `None` where it returned none.
+        """Create a route (service document, 4.5).
+
+        Returns the route as the service returned it, or `None` where it returned none.
 
         Raises:
+            ValidationError: `draft` is no `RouteDraft`; nothing was sent.
             OutcomeUnknownError: It may or may not have been created; `reconcile()` finds out.
             BadRequestError: The service found it wrong.
         """
@@ -135,13 +140,15 @@ class Routes:
         return await self._write("POST", draft, CreateRoute(draft))
 
     async def update(self, route: Route) -> Route | None:
-        """Put this entire route in place of the one with its index; what the service returned, or `None`.
+        """Put this entire route in place of the one with its index (service document, 4.5).
 
+        Returns what the service returned, or `None` where it returned none.
         Start from the route as it was read (`attrs.evolve(route, vessel="...")`): dates that could not be read go
         back as the text they came as.
 
         Raises:
-            ValidationError: A date is missing, so that the update would destroy it.
+            ValidationError: `route` is no `Route`, or a field of it is missing, which the update would destroy; nothing
+                was sent.
             OutcomeUnknownError: It may or may not have been updated; `reconcile()` finds out.
             BadRequestError: The service found it wrong.
         """

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
 import attrs
 
 from freight_exchange import wire
@@ -15,15 +16,16 @@ from freight_exchange.hooks import BrokenRecord
 from freight_exchange.models import validation
 from freight_exchange.paging import DEFAULT_PAGE_SIZE, PageSizes, Paginator
 from freight_exchange.transport.message import Kind
+from freight_exchange.wire import names, readers
 
 if TYPE_CHECKING:
     from freight_exchange.errors import Reconciler
     from freight_exchange.hooks import Hooks
     from freight_exchange.models.writes import Write
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters
-    from freight_exchange.transport.caller import Limits
+    from freight_exchange.transport.caller import Caller, Limits
     from freight_exchange.transport.connection import Connection
-    from freight_exchange.transport.message import Response
+    from freight_exchange.transport.message import Request, Response
 
 __all__ = ["Conventions", "Listed", "Service", "expect", "index_of"]
 
@@ -70,6 +72,27 @@ class Listed:
     paged: bool = True
 
 
+@attrs.define(eq=False)
+class _Sent:
+    """What became of a call, for errors about its records: those are raised when the call itself has ended well."""
+
+    began: float = attrs.field(factory=anyio.current_time)
+    attempts: int = 0
+    status: int | None = None
+
+    def elapsed(self) -> float:
+        return anyio.current_time() - self.began
+
+    def followed(self, caller: Caller) -> Caller:
+        """The same caller, its attempts counted here."""
+
+        async def send(request: Request) -> Response:
+            self.attempts = request.attempt
+            return await caller.send(request)
+
+        return attrs.evolve(caller, send=send)
+
+
 @attrs.frozen(eq=False, kw_only=True)
 class Service:
     """One view's access to the service.
@@ -89,15 +112,6 @@ class Service:
     strict: bool
     reconciler: Reconciler
 
-    async def read(self, method: str, path: str, parameters: Mapping[str, Any], decode: Callable[[object], T]) -> T:
-        """Send a request that has no effect; its parameters go where this client sends them."""
-        content, params = self._placed(method, parameters)
-
-        def read(response: Response) -> T:
-            return decode(wire.parse(response.content, response.header("content-type")))
-
-        return await self._send(Kind.READ, method, path, read, content=content, params=params)
-
     async def write(
         self,
         method: str,
@@ -114,7 +128,7 @@ class Service:
         """
 
         def read(response: Response) -> T:
-            if optional and not response.content.strip():
+            if optional and _is_blank(response.content):
                 return decode(None)
             return decode(wire.parse(response.content, response.header("content-type")))
 
@@ -133,7 +147,9 @@ class Service:
         """Send anything; the decoded JSON, or `None` for an empty reply."""
 
         def read(response: Response) -> Any:
-            return wire.parse(response.content, response.header("content-type")) if response.content else None
+            if _is_blank(response.content):
+                return None
+            return wire.parse(response.content, response.header("content-type"))
 
         return await self._send(kind, method, path, read, content=content, params=params, write=write)
 
@@ -154,14 +170,14 @@ class Service:
         async def fetch(number: int, rows: int) -> wire.Rows[T]:
             paging = wire.list_parameters(offset=number, rows=rows) if listed.paged else {}
             try:
-                page = await self.read(
-                    listed.method, listed.path, {**listed.parameters, **paging}, lambda data: wire.rows(data, kind)
-                )
+                page, sent = await self._rows(listed, paging, kind)
             except NotFoundError as error:
-                if number == 0 and _says_no_records(error):
-                    return wire.Rows((), ())
+                if number == 0:
+                    if _says_no_records(error):
+                        return wire.Rows(())
+                    error.args = (f"{error.message}; base_url may be wrong",)
                 raise
-            await self._report(listed, page.broken)
+            await self._report((*page.broken, *page.flaws), listed, sent)
             return page
 
         return Paginator(
@@ -179,28 +195,56 @@ class Service:
     async def lookup(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T:
         """The one record with this index; `NotFoundError` if there is none."""
         wanted = validation.identifier(index, "index")
-        parameters = {**listed.parameters, **wire.list_parameters(index=wanted)}
-        found = await self.read(listed.method, listed.path, parameters, lambda data: wire.rows(data, kind))
+        found, sent = await self._rows(listed, wire.list_parameters(index=wanted), kind)
         for record in found.records:
             if identity(record) == wanted:
+                flaws = tuple(flaw for flaw in found.flaws if _index_of_raw(flaw.raw) == wanted)
+                await self._report(flaws, listed, sent)
                 return record
-        if found.broken:
-            error = found.broken[0]
-            self._describe(error, listed)
-            raise error
-        raise NotFoundError(f"no record has the index {wanted}", method=listed.method, path=listed.path, status=200)
+        # A service that ignores `index` lists others as well, and a broken one of those says nothing about this one.
+        for broken in found.broken:
+            if _index_of_raw(broken.raw) in (wanted, None):
+                self._describe(broken, listed, sent)
+                raise broken
+        error = NotFoundError(
+            f"no record has the index {wanted}",
+            method=listed.method,
+            path=listed.path,
+            status=sent.status,
+            attempts=sent.attempts,
+            elapsed=sent.elapsed(),
+        )
+        error.settled = True
+        raise error
 
-    async def _report(self, listed: Listed, broken: tuple[DecodeError, ...]) -> None:
-        for error in broken:
-            self._describe(error, listed)
+    async def _rows(
+        self, listed: Listed, parameters: Mapping[str, Any], kind: wire.Kind[T]
+    ) -> tuple[wire.Rows[T], _Sent]:
+        """The records of one reply, and what errors about them say of the call."""
+        content, params = self._placed(listed.method, {**listed.parameters, **parameters})
+        sent = _Sent()
+
+        def read(response: Response) -> wire.Rows[T]:
+            sent.status = response.status
+            return wire.rows(wire.parse(response.content, response.header("content-type")), kind)
+
+        rows = await self._send(Kind.READ, listed.method, listed.path, read, content=content, params=params, sent=sent)
+        return rows, sent
+
+    async def _report(self, errors: tuple[DecodeError, ...], listed: Listed, sent: _Sent) -> None:
+        """Tell of what could not be read of a reply; a strict view raises the first of it."""
+        for error in errors:
+            self._describe(error, listed, sent)
             if self.strict:
                 raise error
-            _logger.warning("a record was left out of a listing: %s", error)
+            _logger.warning("a part of a reply was left out: %s", error)
             if self.hooks:
                 await self.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
-    def _describe(self, error: DecodeError, listed: Listed) -> None:
+    def _describe(self, error: DecodeError, listed: Listed, sent: _Sent) -> None:
         error.method, error.request_path = listed.method, listed.path
+        error.status, error.attempts, error.elapsed = sent.status, sent.attempts, sent.elapsed()
+        error.settled = True
         self.connection.engine.caller.redactor.clean(error)
 
     def _placed(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
@@ -222,8 +266,12 @@ class Service:
         content: bytes | None,
         params: tuple[tuple[str, str], ...] = (),
         write: Write | None = None,
+        sent: _Sent | None = None,
     ) -> T:
-        return await self.connection.engine.caller.call(
+        caller = self.connection.engine.caller
+        if sent is not None:
+            caller = sent.followed(caller)
+        return await caller.call(
             kind,
             method,
             path,
@@ -234,6 +282,21 @@ class Service:
             write=write,
             exchange=self.reconciler,
         )
+
+
+def _is_blank(content: bytes) -> bool:
+    """Whether a body says nothing: white space, or the mark of an encoding alone."""
+    return not content.strip().removeprefix(b"\xef\xbb\xbf").strip()
+
+
+def _index_of_raw(raw: object) -> int | None:
+    """The index of a record that could not be read, or `None` if that cannot be read either."""
+    if not isinstance(raw, Mapping):
+        return None
+    try:
+        return next((readers.integer(raw[key]) for key in names.INDEX if key in raw), None)
+    except (TypeError, ValueError):
+        return None
 
 
 def _says_no_records(error: NotFoundError) -> bool:

@@ -14,17 +14,17 @@ ALLOWANCE = 60.0
 """Seconds that the service may take to show an update, unless told."""
 
 SCAN_TIME = 5.0
-"""Seconds that a look may take."""
+"""Seconds that a look is expected to take, until one took longer."""
 
 WIDEST = 432_000
 """Seconds: the widest window that the service allows (service document, 8)."""
 
 
-def window_for(since_cover: float | None, allowance: float) -> int:
+def window_for(since_cover: float | None, allowance: float, scan_time: float = SCAN_TIME) -> int:
     """The window in seconds to ask for, `since_cover` seconds after the last complete look began."""
     if since_cover is None:
         return WIDEST
-    return min(WIDEST, math.ceil(since_cover + allowance + SCAN_TIME))
+    return min(WIDEST, math.ceil(since_cover + allowance + max(SCAN_TIME, scan_time)))
 
 
 def is_covered(window: int, since_cover: float | None, allowance: float) -> bool:

@@ -44,6 +44,7 @@ _logger = logging.getLogger("freight_exchange.feed")
 
 _PASSING = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 1.0, 20.0
+_AGAIN = 1.0
 _JITTER = 0.1
 
 
@@ -65,6 +66,7 @@ class Feed:
         self._pending: deque[RequestEvent] = deque()
         self._next_look = 0.0
         self._failures = 0
+        self._longest_look = 0.0
         self._looked_at: datetime | None = None
 
     async def __aenter__(self) -> Self:
@@ -97,7 +99,8 @@ class Feed:
         """
         began, wall = clock.now(), datetime.now(UTC)
         cover = self._store.cover
-        window = window_for(cover.elapsed() if cover is not None else self._first_window(), self._allowance)
+        since = cover.elapsed() if cover is not None else self._first_window()
+        window = window_for(since, self._allowance, 2 * self._longest_look)
         try:
             async for page in self._search(timedelta(seconds=window)).pages():
                 for request in page:
@@ -110,12 +113,14 @@ class Feed:
             self._back_off(error)
             return False
         self._failures = 0
+        self._longest_look = max(self._longest_look, began.elapsed())
         covered = is_covered(window, None if cover is None else cover.elapsed(), self._allowance)
         if covered:
             self._store.cover = began
             self._looked_at = wall
-        pause = self._interval * random.uniform(1 - _JITTER, 1 + _JITTER) if covered else 0.0
-        self._next_look = began.loop + pause
+        pause = self._interval * random.uniform(1 - _JITTER, 1 + _JITTER)
+        # A look that its window slid past is taken again, wider, and not at once: the service may be slow for a reason.
+        self._next_look = began.loop + pause if covered else anyio.current_time() + min(_AGAIN, pause)
         return covered
 
     def _first_window(self) -> float | None:
@@ -141,7 +146,7 @@ class Feed:
 
     def _back_off(self, error: FreightExchangeError) -> None:
         self._failures += 1
-        longest = min(_LONGEST_BACK_OFF, _FIRST_BACK_OFF * 2 ** min(self._failures, 6))
+        longest = min(_LONGEST_BACK_OFF, _FIRST_BACK_OFF * 2 ** min(self._failures - 1, 6))
         pause = random.random() * longest
         if isinstance(error, RateLimitedError) and error.retry_after is not None:
             pause = max(pause, min(error.retry_after, _LONGEST_BACK_OFF))

@@ -2,8 +2,9 @@
 
 A field of a record holds the enum member where the word is known, in whatever case it came, and an
 `UnknownWord` where it is not. Both compare equal to the same word in any case: `request.type ==
-RequestType.SHIPPING`, `request.type == "shipping"`. They hash as the word in lower case, so a plain set or
-dict of words to look them up in should be keyed by members or by lower-case words.
+RequestType.SHIPPING`, `request.type == "shipping"`. In a set or dict a member is found by itself and by the
+documented spelling (`{"Air Freight": 1}[request.type]`), and by no other, as a hash knows only one; an unknown
+word is found by itself in any case and by its lower case.
 """
 
 from __future__ import annotations
@@ -32,10 +33,6 @@ def _unequal(self: str, other: object) -> bool:
     return str.casefold(self) != str.casefold(other) if isinstance(other, str) else NotImplemented
 
 
-def _hash(self: str) -> int:
-    return hash(str.casefold(self))
-
-
 class UnknownWord(str):
     """A word the service used that this package does not know, as it was written."""
 
@@ -43,7 +40,9 @@ class UnknownWord(str):
 
     __eq__ = _equal
     __ne__ = _unequal
-    __hash__ = _hash
+
+    def __hash__(self) -> int:
+        return hash(str.casefold(self))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -54,7 +53,8 @@ class Word(StrEnum):
 
     __eq__ = _equal
     __ne__ = _unequal
-    __hash__ = _hash
+    # As the text it is: a plain dict of the documented words is what most callers look a member up in.
+    __hash__ = str.__hash__
 
     @classmethod
     def _missing_(cls, value: object) -> Word | None:

@@ -12,6 +12,7 @@ import attrs
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from freight_exchange.errors import (
+    APIStatusError,
     DeadlineExceededError,
     DecodeError,
     FreightExchangeError,
@@ -40,6 +41,10 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _logger = logging.getLogger("freight_exchange.transport")
+
+
+_CLAIMS = (TransportError, DecodeError, APIStatusError, DeadlineExceededError)
+"""The errors that say of a call that nothing took effect."""
 
 
 class Read(Protocol[T_co]):
@@ -158,6 +163,7 @@ class _Course:
         request.progress.reset()
         response: Response | None = None
         wait: float | None = None
+        doubt: OutcomeUnknownError | None = None
         try:
             response = await self._caller.send(request)
             wait = retry_after(response.header("retry-after"), wall=clock.wall_time())
@@ -167,12 +173,26 @@ class _Course:
                 result = self._read(response)
                 self._caller.budget.reward()
                 return result
-        except (TransportError, DecodeError) as failure:
-            if failure.settled:
+        except _CLAIMS as failure:
+            if self._in_doubt:
+                # Whatever it says: it may be a middleware's, of another call. This request's own trace is what counts.
+                cause = None if failure.settled else failure
+                if cause is not None:
+                    self._describe(cause, response)
+                doubt = self._unknown(_doubtful(failure.message), cause)
+            elif failure.settled or not isinstance(failure, TransportError | DecodeError):
                 raise
             # The decoder's frames hold the reply, and its locals a token that it echoes.
             error = failure.with_traceback(None)
-        raise await self._consequence(error, response, wait)
+        except Exception as bug:
+            if self._in_doubt:
+                bug.add_note(_doubtful(f"{request.method} {request.path} had been sent"))
+            raise
+        raise doubt or await self._consequence(error, response, wait)
+
+    @property
+    def _in_doubt(self) -> bool:
+        return self._request.kind is Kind.WRITE and self._request.progress.may_have_begun
 
     async def _consequence(
         self, error: FreightExchangeError, response: Response | None, wait: float | None
@@ -190,7 +210,7 @@ class _Course:
             chance=self._caller.chance,
         )
         if isinstance(decision, Unknown):
-            return self._unknown(f"{error.message}; whether it was carried out is not known", error)
+            return self._unknown(_doubtful(error.message), error)
         self._request.progress.reset()
         if isinstance(decision, Again) and self._caller.budget.spend(decision.cost):
             self._spent = self._spent or decision.once
@@ -212,8 +232,8 @@ class _Course:
     def past_deadline(self) -> FreightExchangeError:
         """The error for a call whose deadline has passed."""
         message = f"the deadline of {self._limits.deadline:g} s has passed"
-        if self._request.kind is Kind.WRITE and self._request.progress.may_have_begun:
-            return self._unknown(f"{message} after the request began to leave; whether it was carried out is not known")
+        if self._in_doubt:
+            return self._unknown(_doubtful(f"{message} after the request began to leave"))
         error = DeadlineExceededError(f"{message}; nothing took effect")
         self._describe(error, None)
         error.settled = True
@@ -245,6 +265,10 @@ class _Course:
             # A login's reply holds a token that is not known yet, and so could not be masked.
             if error.body is None and self._request.kind is not Kind.LOGIN:
                 error.body = self._caller.redactor.excerpt(response.content)
+
+
+def _doubtful(what: str) -> str:
+    return f"{what}; whether it was carried out is not known"
 
 
 def _announced_delay(state: RetryCallState) -> float:

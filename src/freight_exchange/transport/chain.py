@@ -11,7 +11,7 @@ from freight_exchange.transport.message import Kind
 if TYPE_CHECKING:
     from freight_exchange.transport.message import Middleware, Next, Request, Response
 
-__all__ = ["chain", "once_for_writes"]
+__all__ = ["chain", "guarded"]
 
 
 def chain(middleware: Sequence[Middleware], send: Next) -> Next:
@@ -22,27 +22,27 @@ def chain(middleware: Sequence[Middleware], send: Next) -> Next:
 
 
 def _around(layer: Middleware, call_next: Next) -> Next:
-    async def call(request: Request) -> Response:
-        return await layer(request, call_next)
-
-    return call
+    return lambda request: layer(request, call_next)
 
 
-def once_for_writes(layer: Middleware) -> Middleware:
-    """A user's middleware, held to sending a write at most once."""
+def guarded(layer: Middleware) -> Middleware:
+    """A user's middleware, which cannot make a request count for another, and sends a write at most once."""
 
-    async def guarded(request: Request, call_next: Next) -> Response:
-        if request.kind is not Kind.WRITE:
-            return await layer(request, call_next)
-        sent = False
+    async def guard(request: Request, call_next: Next) -> Response:
+        spent = False
 
-        async def send_once(request: Request) -> Response:
-            nonlocal sent
-            if sent:
-                raise ConfigurationError("a middleware may send a write only once: a second time could do it twice")
-            sent = True
-            return await call_next(request)
+        async def send(changed: Request) -> Response:
+            nonlocal spent
+            if spent and request.kind is Kind.WRITE:
+                raise ConfigurationError(
+                    "a middleware may send a write only once, and before it returns: a second time could do it twice"
+                )
+            spent = True
+            return await call_next(changed if changed is request else changed.in_place_of(request))
 
-        return await layer(request, send_once)
+        try:
+            return await layer(request, send)
+        finally:
+            spent = True
 
-    return guarded
+    return guard

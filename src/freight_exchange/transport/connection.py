@@ -13,7 +13,7 @@ from freight_exchange.errors import ConfigurationError, DeadlineExceededError
 from freight_exchange.transport import http
 from freight_exchange.transport.budget import RetryBudget
 from freight_exchange.transport.caller import Caller
-from freight_exchange.transport.chain import chain, once_for_writes
+from freight_exchange.transport.chain import chain, guarded
 from freight_exchange.transport.limiter import Limiter
 from freight_exchange.transport.renewal import Credentials, Renewal
 from freight_exchange.transport.tasks import Jobs
@@ -59,10 +59,18 @@ class Engine:
 
     async def log_in(self, deadline: float) -> None:
         """Have a token, by logging in if there is none."""
+        began = anyio.current_time()
         with anyio.move_on_after(deadline) as scope:
             await self.renewal.session()
         if scope.cancelled_caught:
-            raise DeadlineExceededError(f"the deadline of {deadline:g} s has passed before the login ended")
+            error = DeadlineExceededError(
+                f"the deadline of {deadline:g} s has passed before the login ended",
+                method="POST",
+                path="login",
+                elapsed=anyio.current_time() - began,
+            )
+            error.settled = True
+            raise error
 
 
 _CLOSING = 5.0
@@ -121,7 +129,7 @@ class Connection:
             write_places = None
         limiter = Limiter(jobs, settings.hooks, reads=settings.max_connections, writes=write_places)
         limited = chain([limiter], network)
-        added = [once_for_writes(layer) for layer in settings.middleware]
+        added = [guarded(layer) for layer in settings.middleware]
         budget = RetryBudget(settings.retry_tokens)
         anonymous = Caller(chain(added, limited), budget, settings.redactor, settings.hooks)
 

@@ -10,6 +10,7 @@ import logging
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,8 @@ Send = Callable[[Any], Awaitable[Any]]
 
 _USER_AGENT = b"freight-exchange-python"
 _MOST_URLS = 256
+_LETTING_GO = 1.0
+"""Seconds that the connection of a reply which is whole may take to be given back."""
 
 
 def library_of(client: object) -> ModuleType:
@@ -126,7 +129,7 @@ class Network:
         except self.library.InvalidURL as error:
             raise ConfigurationError(f"base_url is no URL: {error}") from None
         self._content = _content_of(self.library)
-        self._failures = (self.library.HTTPError, self.library.StreamError, self.library.InvalidURL, OSError)
+        self._failures = (self.library.HTTPError, self.library.InvalidURL, OSError)
 
     async def __call__(self, request: Request) -> Response:
         send = self.writes if request.kind is Kind.WRITE else self.reads
@@ -136,16 +139,30 @@ class Network:
             request.progress.hand_over()
             reply = await send(native)
             try:
-                return await _read(reply)
-            finally:
+                response = await _read(reply)
+            except BaseException:
+                await reply.stream.aclose()
+                raise
+            # The reply is whole: what goes wrong in letting go of its connection is nobody's loss.
+            with suppress(*self._failures), anyio.move_on_after(_LETTING_GO):
                 await reply.stream.aclose()
         except AbandonedError:
             failure = TransportError("given up before the request was sent", unsent=True)
         except (DecodeError, TransportError) as error:
             # Its frames hold pieces of the reply, and a login's reply holds the token.
             failure = error.with_traceback(None)
+        except self.library.HTTPStatusError as error:
+            # An event hook of the caller's client that raises for a status: it is a reply all the same.
+            return Response(status=error.response.status_code, content=b"", headers=error.response.headers.raw)
         except self._failures as error:
+            if isinstance(error, OSError) and error.filename is not None:
+                # About a file: a bug in what the caller's client runs, and none of the network's.
+                raise
             failure = self._translate(error, request)
+            if failure.unsent:
+                request.progress.reset()
+        else:
+            return response
         # Raised here, out of the handlers: the library's exception carries the request's body and headers, and must
         # not travel along as context.
         raise failure
@@ -212,8 +229,11 @@ class Network:
     def _translate(self, error: Exception, request: Request) -> TransportError:
         library = self.library
         if _certificate_invalid(error, said=isinstance(error, library.ConnectError)):
-            return TransportError("the server's certificate is not valid for this host", unsent=True, permanent=True)
-        unsent, permanent = request.progress.surely_unsent, False
+            return TransportError(
+                "the server's certificate is not valid for this host", unsent=not request.progress.began, permanent=True
+            )
+        unconnected = isinstance(error, library.ConnectError | library.ConnectTimeout)
+        unsent, permanent = unconnected and request.progress.surely_unsent, False
         if isinstance(error, library.ConnectTimeout):
             what = f"no connection within {request.timeouts.connect:g} s"
         elif isinstance(error, library.ConnectError):
@@ -226,7 +246,7 @@ class Network:
             what = "the http_client had no free connection"
         elif isinstance(error, library.UnsupportedProtocol | library.InvalidURL):
             # Found out before there is a connection to send on.
-            what, unsent, permanent = "the request cannot be sent", True, True
+            what, unsent, permanent = "the request cannot be sent", not request.progress.began, True
         elif isinstance(error, library.LocalProtocolError):
             what, permanent = "the request cannot be sent", True
         elif isinstance(error, library.ProxyError):
@@ -289,6 +309,11 @@ class _Once:
 
 async def _read(reply: Any) -> Response:
     headers: list[tuple[bytes, bytes]] = reply.headers.raw
+    if reply.is_stream_consumed:
+        # An event hook of the caller's client has read it, and the library has unpacked it.
+        body = Body("")
+        body.feed(reply.content)
+        return Response(status=reply.status_code, content=body.finish(), headers=headers)
     encoding = b",".join(value for name, value in headers if name.lower() == b"content-encoding")
     body = Body(encoding.decode("latin-1"))
     chunks = aiter(reply.stream)
@@ -297,11 +322,10 @@ async def _read(reply: Any) -> Response:
             body.feed(chunk)
     except (DecodeError, TransportError):
         # The library reads through a chain of generators. One that is merely left outlives the call, and trio warns of
-        # it when it is collected: cancelled at the next wait, each of them ends.
+        # it when it is collected: cancelled at the next wait, each of them ends. A body that never waits has none.
         with anyio.CancelScope() as scope:
             scope.cancel()
-            async for _ in chunks:
-                pass
+            await anext(chunks, None)
         raise
     return Response(status=reply.status_code, content=body.finish(), headers=headers)
 

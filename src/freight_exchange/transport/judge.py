@@ -37,7 +37,7 @@ def unauthorized(response: Response) -> bool:
     if status != 200 and not 400 <= status < 500:
         return False
     content = response.content
-    if len(content) > _LONGEST_REFUSAL or b"nauthorized" not in content:
+    if (status == 200 and len(content) > _LONGEST_REFUSAL) or b"nauthorized" not in content:
         return False
     return wire.unauthorized(_json(response))
 
@@ -54,15 +54,21 @@ def _error(
     if 200 <= status < 300 and not refused:
         return None
     data = _json(response)
-    body = redactor.value(data) if data is not None else redactor.excerpt(response.content)
     # Masked before a sentence is taken from it: the sentence is cut, and half a token is recognised by nothing.
-    said = wire.sentence(body) if data is not None else None
+    said: str | None
+    if data is None:
+        body: object = (text := redactor.excerpt(response.content))
+        said = wire.sentence_of_text(text)
+    else:
+        body = redactor.value(data)
+        said = wire.sentence(body)
     words = f": {said}" if said else ""
     if refused:
         return AuthenticationError(f"the service does not accept the token{words}", status=status, body=body)
     if status == 429:
+        until = "" if retry_after is None else f", and to wait {retry_after:g} s"
         return RateLimitedError(
-            f"the service asks for fewer calls{words}", retry_after=retry_after, status=status, body=body
+            f"the service asks for fewer calls{until}{words}", retry_after=retry_after, status=status, body=body
         )
     if status in (400, 413, 422):
         return BadRequestError(f"the service found the request wrong{words}", status=status, body=body)
@@ -84,15 +90,20 @@ def login_error(response: Response, redactor: Redactor, *, retry_after: float | 
         data = _json(response)
         if wire.rejection(data) is not None:
             body = redactor.value(data)
+            said = (wire.sentence(body) or "it gave no reason").rstrip(".")
             return LoginRejectedError(
-                f"the service rejected the email or password: {wire.sentence(body) or 'it gave no reason'}",
+                f"the service rejected the email or password: {said}; no other login is tried until the credentials"
+                " change, or reset_login() allows it",
                 status=response.status,
                 body=body,
             )
         if response.status == 401:
             return AuthenticationError("the login was refused", status=401)
     # No token was sent that could be refused: what is left is what its status says.
-    return _error(response, redactor, retry_after, refused=False)
+    error = _error(response, redactor, retry_after, refused=False)
+    if isinstance(error, NotFoundError):
+        error.args = (f"{error.message}; base_url may be wrong",)
+    return error
 
 
 def _json(response: Response) -> object:

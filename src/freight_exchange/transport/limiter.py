@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Limiter"]
 
+_LAST_WORDS = 1.0
+"""Seconds that the hooks are given for the record of a write that was cut off."""
+
 _logger = logging.getLogger("freight_exchange.transport")
 
 
@@ -39,10 +42,11 @@ class Limiter:
     async def __call__(self, request: Request, call_next: Next) -> Response:
         places = self._writes if request.kind is Kind.WRITE else self._reads
         await places.acquire()
+        place = _Place(places)
         try:
-            job = self._jobs.start(lambda: self._send(request, call_next, places))
+            job = self._jobs.start(lambda: self._send(request, call_next, place), place.free)
         except ConfigurationError:
-            places.release()
+            place.free()
             raise
         try:
             return await job.wait()
@@ -60,27 +64,23 @@ class Limiter:
                 job.end(request.ends_at if whole else None)
         raise closed
 
-    async def _send(self, request: Request, call_next: Next, places: anyio.Semaphore) -> Response:
+    async def _send(self, request: Request, call_next: Next, place: _Place) -> Response:
         started = anyio.current_time()
         try:
             response = await call_next(request)
         except FreightExchangeError as error:
-            places.release()
+            place.free()
             await self._tell(request, started, None, error)
             raise
-        except BaseException:
-            places.release()
+        except anyio.get_cancelled_exc_class():
+            place.free()
+            if request.kind is Kind.WRITE and request.progress.may_have_begun:
+                # Cut off by its deadline or by closing: what is known of it must not be lost with it.
+                with anyio.move_on_after(_LAST_WORDS, shield=True):
+                    await self._tell(request, started, None, None)
             raise
-        places.release()
-        try:
-            await self._tell(request, started, response.status, None)
-        except BaseException as error:
-            if request.kind is Kind.WRITE:
-                error.add_note(
-                    f"{request.method} {request.path} was sent and answered with status {response.status}"
-                    " before this: repeating it could do it twice"
-                )
-            raise
+        place.free()
+        await self._tell(request, started, response.status, None)
         return response
 
     async def _tell(
@@ -104,3 +104,18 @@ class Limiter:
         else:
             _logger.debug("%s", attempt)
         await self._hooks.emit(attempt)
+
+
+class _Place:
+    """A place among the requests under way, freed once: at the end of the sending, or of a job that never began."""
+
+    __slots__ = ("_free", "_places")
+
+    def __init__(self, places: anyio.Semaphore) -> None:
+        self._places = places
+        self._free = False
+
+    def free(self) -> None:
+        if not self._free:
+            self._free = True
+            self._places.release()

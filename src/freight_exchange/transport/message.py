@@ -64,7 +64,8 @@ class Progress:
             # A transport that names its sending otherwise, or not at all, may send from here on.
             self._connecting = False
         elif event.endswith(_UNCONNECTED):
-            self._unconnected = True
+            # Until the transport gives up, it may still turn to another way, and one that does not trace.
+            self._connecting, self._unconnected = False, True
 
     def abandon(self) -> None:
         """Nobody waits any more: a transport that has not begun to send must not begin."""
@@ -75,13 +76,18 @@ class Progress:
         return self._abandoned
 
     @property
+    def began(self) -> bool:
+        """Whether the trace shows that the request began to leave."""
+        return self._sending
+
+    @property
     def may_have_begun(self) -> bool:
         """Whether the service may have seen something of the request."""
-        return self._sending or (self._handed and not self._connecting and not self._unconnected)
+        return self._sending or (self._handed and not self._connecting)
 
     @property
     def surely_unsent(self) -> bool:
-        """Whether the trace proves that no connection came about, and so nothing was sent."""
+        """Whether the trace shows that no connection came about; proof once the transport has raised for just that."""
         return self._unconnected and not self._sending
 
 
@@ -122,6 +128,18 @@ class Request:
 
     def with_token(self, token: Secret) -> Request:
         return attrs.evolve(self, token=token)
+
+    def in_place_of(self, original: Request) -> Request:
+        """This request as the attempt that `original` is, however it was made: what it does to it counts for that."""
+        return attrs.evolve(
+            self,
+            kind=original.kind,
+            attempt=original.attempt,
+            replayable=original.replayable,
+            token=original.token,
+            progress=original.progress,
+            ends_at=original.ends_at,
+        )
 
 
 @attrs.frozen(eq=False, kw_only=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections import deque
 from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
     from freight_exchange.errors import DecodeError
@@ -114,8 +116,15 @@ class Redactor:
 
 
 def _spellings(secret: str) -> set[str]:
-    """The secret as it is and as JSON writes it; PHP escapes slashes as well."""
+    """The secret as it is, and as JSON, HTML and URLs write it; PHP escapes slashes in JSON as well."""
     if not secret:
         return set()
-    forms = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    forms = {
+        secret,
+        html.escape(secret),
+        quote(secret, safe=""),
+        quote_plus(secret),
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+    }
     return forms | {form.replace("/", "\\/") for form in forms}

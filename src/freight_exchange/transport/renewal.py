@@ -109,7 +109,9 @@ class Renewal:
         return await self._renewed("refused")
 
     async def _renewed(self, reason: Reason) -> Session:
-        job = self._job or self._start(reason)
+        job = self._job
+        if job is None or job.finished:
+            job = self._start(reason)
         try:
             return await job.wait()
         except EndedError:
@@ -142,7 +144,12 @@ class Renewal:
     async def _ask(self) -> tuple[str, Secret]:
         """The credentials, from whoever gives them; a secret manager may hang."""
         with anyio.move_on_after(self._patience):
-            return await self._credentials()
+            try:
+                return await self._credentials()
+            except FreightExchangeError as error:
+                # Of a call that the provider made, and settled there: nothing of it is to be tried again here.
+                error.settled = True
+                raise
         raise DeadlineExceededError(f"no credentials were given within {self._patience:g} s")
 
     async def _log_in(self, reason: Reason, credentials: tuple[str, Secret]) -> Session:
@@ -166,5 +173,8 @@ class Renewal:
     async def _tell(
         self, generation: int, reason: Reason, started: clock.Instant, error: FreightExchangeError | None
     ) -> None:
-        if self._hooks:
+        if not self._hooks:
+            return
+        # The token is there, or the rejection known: a hook that hangs must not hold up everybody's login.
+        with anyio.move_on_after(self._patience):
             await self._hooks.emit(Login(generation=generation, reason=reason, elapsed=started.elapsed(), error=error))

@@ -30,17 +30,17 @@ class EndedError(Exception):
 class Job(Generic[T]):
     """One piece of work in a task of its own."""
 
-    __slots__ = ("_awaited", "_done", "_error", "_finished", "_forget", "_scope", "_value", "_work")
+    __slots__ = ("_awaited", "_done", "_error", "_finished", "_forget", "_scope", "_traceback", "_value", "_work")
 
     def __init__(self, work: Callable[[], Awaitable[T]], forget: Callable[[Job[T]], None]) -> None:
         self._work = work
-        self._forget = forget
+        self._forget: Callable[[Job[T]], None] | None = forget
         self._scope = anyio.CancelScope()
         self._finished = anyio.Event()
         self._awaited = 0
         self._done = False
         self._value: T | None = None
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
 
     async def run(self) -> None:
         try:
@@ -50,10 +50,17 @@ class Job(Generic[T]):
         except Exception as error:
             # Carried to whoever waits, not judged here.
             self._error = error
+            self._traceback = error.__traceback__
             if not self._awaited and not isinstance(error, FreightExchangeError):
                 _logger.exception("an error that nobody waits for")
         finally:
+            self.conclude()
+
+    def conclude(self) -> None:
+        """Let go of whoever waits. A task that is cancelled before its first step never comes to say so itself."""
+        if self._forget is not None:
             self._forget(self)
+            self._forget = None
             self._finished.set()
 
     def end(self, at: float | None = None) -> None:
@@ -79,7 +86,8 @@ class Job(Generic[T]):
         finally:
             self._awaited -= 1
         if self._error is not None:
-            raise self._error
+            # Each waiter adds its own frames, and not all of them to one traceback.
+            raise self._error.with_traceback(self._traceback)
         if not self._done:
             raise EndedError
         return self._value  # type: ignore[return-value]  # done means that it was set, to None perhaps
@@ -105,6 +113,7 @@ class _Asyncio:
     def spawn(self, job: Job[Any]) -> None:
         self._tasks.add(task := self._loop.create_task(job.run()))
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: job.conclude())
 
 
 class _Trio:
@@ -141,11 +150,17 @@ class Jobs:
                 "this client was entered on another event loop: enter one client for each loop that uses it"
             )
 
-    def start(self, work: Callable[[], Awaitable[T]]) -> Job[T]:
-        """Begin a piece of work in a task of its own."""
+    def start(self, work: Callable[[], Awaitable[T]], afterwards: Callable[[], None] | None = None) -> Job[T]:
+        """Begin a piece of work in a task of its own; `afterwards` is called when it is over, even if it never began."""
         if self._closed:
             raise ConfigurationError("this client is closed: make a new one")
-        job = Job(work, self._running.discard)
+
+        def forget(job: Job[T]) -> None:
+            self._running.discard(job)
+            if afterwards is not None:
+                afterwards()
+
+        job = Job(work, forget)
         self._running.add(job)
         self._loop.spawn(job)
         return job

@@ -116,6 +116,8 @@ def cause_of(error: FreightExchangeError, *, retry_after: float | None, patience
             return Cause.THROTTLED_BLINDLY
         return Cause.THROTTLED if retry_after <= min(patience, LONGEST_WAIT) else Cause.THROTTLED_LONG
     status = error.status if isinstance(error, APIStatusError) and error.status is not None else 0
+    if 0 < status < 200:
+        return Cause.MALFORMED
     if status == 408:
         return Cause.TIMED_OUT
     if 300 <= status < 400:
@@ -162,9 +164,9 @@ def verdict(
         if retry_after > LONGEST_WAIT:
             return GiveUp()
     elif cause is Cause.THROTTLED_BLINDLY:
-        delay = min(policy.cap, THROTTLED_BASE + chance() * THROTTLED_BASE * 2 ** (attempt - 1))
+        delay = min(policy.cap, THROTTLED_BASE + chance() * THROTTLED_BASE * 2.0 ** min(attempt - 1, 60))
     else:
-        delay = chance() * min(policy.cap, policy.base * 2 ** (attempt - 1))
+        delay = chance() * min(policy.cap, policy.base * 2.0 ** min(attempt - 1, 60))
     if delay >= patience:
         return GiveUp()
     return Again(delay, THROTTLED_COST if cause in _THROTTLED else TRANSIENT_COST, rule is Rule.ONCE)

@@ -30,7 +30,7 @@ from freight_exchange.wire.encoding import (
     route_filters,
 )
 from freight_exchange.wire.json import dump, parse
-from freight_exchange.wire.login import Login, login, rejection, sentence, unauthorized
+from freight_exchange.wire.login import Login, login, rejection, sentence, sentence_of_text, unauthorized
 
 __all__ = [
     "BIDS",
@@ -61,6 +61,7 @@ __all__ = [
     "route_filters",
     "rows",
     "sentence",
+    "sentence_of_text",
     "unauthorized",
     "written_route",
 ]

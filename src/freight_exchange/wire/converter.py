@@ -17,12 +17,13 @@ import attrs
 from cattrs import Converter
 
 from freight_exchange.models._base import NOTHING, Record, frozen
-from freight_exchange.wire.readers import Reader, Unreadable, kind
+from freight_exchange.wire.readers import Misfit, Reader, Unreadable, kind
 
 __all__: list[str] = []
 
 Raw = dict[str, object]
 Hook = Callable[[Raw], Any]
+Flaws = list[Unreadable]
 
 NOT_PLAIN: Final = (KeyError, TypeError, ValueError, Unreadable)
 
@@ -48,7 +49,8 @@ class Shape:
     Args:
         model: The class.
         fields: Its scalar fields.
-        finish: Sets what is not a scalar or hangs together, on the record while it can still be changed.
+        finish: Sets what is not a scalar or hangs together, on the record while it can still be changed. What it can
+            leave out of the record it adds to the flaws, or raises where nobody wants to know of them.
         also: The keys that `finish` reads, which therefore are not unknown.
     """
 
@@ -56,7 +58,7 @@ class Shape:
         self,
         model: type[Record],
         fields: tuple[Field, ...],
-        finish: Callable[[Any, Raw], None] | None = None,
+        finish: Callable[[Any, Raw, Flaws | None], None] | None = None,
         also: tuple[str, ...] = (),
     ) -> None:
         self._model = model
@@ -74,8 +76,12 @@ class Shape:
         self._draft = _unfrozen(model)
         self._hooks: dict[frozenset[str], Hook] = {}
 
-    def read(self, raw: object, _: object = None) -> Any:
+    def read(self, raw: object, _: object = None, *, flaws: Flaws | None = None) -> Any:
         """The record.
+
+        Args:
+            raw: What came.
+            flaws: Takes the parts that could not be read and are left out of the record; without it they break it.
 
         Raises:
             Unreadable: Something that matters in it cannot be read.
@@ -83,7 +89,7 @@ class Shape:
         if isinstance(raw, dict):
             with contextlib.suppress(*NOT_PLAIN):
                 return self.hook(raw)(raw)
-        return self.tolerant(raw)
+        return self.tolerant(raw, flaws)
 
     def forget(self) -> None:
         """Drop the generated hooks, as if no record had been read."""
@@ -99,7 +105,7 @@ class Shape:
             found = self._hooks[keys] = self._generated(keys)
         return found
 
-    def tolerant(self, raw: object) -> Any:
+    def tolerant(self, raw: object, flaws: Flaws | None = None) -> Any:
         """The record, read with all the tolerance there is: every alias, every way to write a value.
 
         Raises:
@@ -116,7 +122,7 @@ class Shape:
             setattr(draft, name, self._defaults[name])
         draft.extra = frozen(extra)
         if self._finish is not None:
-            self._finish(draft, raw)
+            self._finish(draft, raw, flaws)
         draft.__class__ = self._model
         return draft
 
@@ -146,7 +152,7 @@ class Shape:
         )
         if self._finish is not None:
             names["finish"] = self._finish
-            body.append("finish(draft, raw)")
+            body.append("finish(draft, raw, None)")
         body += ["draft.__class__ = Model", "return draft"]
         source = "def hook(raw):\n" + textwrap.indent("\n".join(body), "    ")
         exec(source, names)  # the source is made of this package's own tables, never of a reply
@@ -174,11 +180,11 @@ def _read(field: Field, key: str, value: object, extra: dict[str, object]) -> ob
         raise Unreadable(key, f"{kind(value)} where one value is due")
     try:
         read = field.reader.read(value)
-    except ValueError as error:
-        if not field.reader.keeps:
-            raise Unreadable(key, str(error)) from None
+    except Misfit:
         extra[key] = value
         return None
+    except ValueError as error:
+        raise Unreadable(key, str(error)) from None
     if read is None and field.required:
         raise Unreadable(key, "missing")
     return read

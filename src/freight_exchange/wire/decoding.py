@@ -9,7 +9,7 @@ import attrs
 from freight_exchange.errors import DecodeError
 from freight_exchange.models import Bid, Carrier, Currency, Listing, RateRequest, Route
 from freight_exchange.wire import names, records
-from freight_exchange.wire.converter import NOT_PLAIN, Raw, Shape
+from freight_exchange.wire.converter import NOT_PLAIN, Flaws, Raw, Shape
 from freight_exchange.wire.readers import Unreadable, place
 from freight_exchange.wire.readers import kind as kind_of
 
@@ -45,10 +45,16 @@ class Rows(Generic[T]):
     """The records of a reply, and an error for each that could not be read.
 
     An error's `path` is where in the reply (`raterequests.3.weight`), its `raw` the record as it came.
+
+    Attributes:
+        records: The records that could be read.
+        broken: An error for each record that could not.
+        flaws: An error for each part that was left out of a record, which is among `records` all the same.
     """
 
     records: tuple[T, ...]
     broken: tuple[DecodeError, ...] = ()
+    flaws: tuple[DecodeError, ...] = ()
 
 
 REQUESTS: Final = Kind(names.REQUESTS, RateRequest, records.REQUEST)
@@ -79,7 +85,7 @@ def rows(data: object, kind: Kind[T]) -> Rows[T]:
 
 
 def one(data: object, kind: Kind[T]) -> T:
-    """The one record that the reply to a write, or to a look-up by index, carries.
+    """The one record that the reply to a write, or to a look-up by index, carries, without what is flawed in it.
 
     Raises:
         DecodeError: There is none, more than one, or it cannot be read.
@@ -98,15 +104,7 @@ def bid(data: object) -> Bid:
     Raises:
         DecodeError: There is none, or it cannot be read.
     """
-    raw = data.get(names.BID) if isinstance(data, dict) else None
-    if isinstance(raw, list) or (isinstance(raw, dict) and not any(key in raw for key in names.INDEX)):
-        # A collection of one is how every other reply of the service looks.
-        return one({names.BID: raw}, _SUBMITTED)
-    try:
-        return cast("Bid", records.BID.read(raw))
-    except Unreadable as fault:
-        problem = _error(fault.under(names.BID), raw)
-    raise problem
+    return one(data, _SUBMITTED)
 
 
 def written_route(data: object) -> Route | None:
@@ -125,9 +123,8 @@ def written_route(data: object) -> Route | None:
     if any(key.casefold() in names.FAILURES for key in data):
         raise DecodeError("an error where a route or nothing is due", raw=without_secrets(data))
     held = data.get(names.ROUTES) or data.get(names.ROUTE) or data
-    candidates = [held] if isinstance(held, dict) and any(key in held for key in names.INDEX) else None
     try:
-        return one({names.ROUTES: candidates or held}, ROUTES)
+        return one({names.ROUTES: held}, ROUTES)
     except DecodeError:
         return None
 
@@ -135,13 +132,17 @@ def written_route(data: object) -> Route | None:
 def _one_by_one(keys: list[str], raws: list[object], kind: Kind[T]) -> Rows[T]:
     good: list[T] = []
     broken: list[DecodeError] = []
+    flaws: list[DecodeError] = []
     for key, raw in zip(keys, raws, strict=True):
-        path = f"{kind.collection}.{key}"
+        path = f"{kind.collection}.{key}" if key else kind.collection
+        found: Flaws = []
         try:
-            good.append(cast("T", kind.shape.read(raw)))
+            good.append(cast("T", kind.shape.read(raw, flaws=found)))
         except Unreadable as fault:
             broken.append(_error(fault.under(path), raw))
-    return Rows(tuple(good), tuple(broken))
+        else:
+            flaws += [_error(flaw.under(path), raw) for flaw in found]
+    return Rows(tuple(good), tuple(broken), tuple(flaws))
 
 
 def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
@@ -158,11 +159,19 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
     if not isinstance(held, dict):
         raise DecodeError(f"{kind_of(held)} where a collection is due", path=name, raw=held)
     keys = list(held)
+    if _is_record(held):
+        return [""], [held]
     if keys != [str(place) for place in range(len(keys))]:
         if keys and max(map(place, keys)) < 0:
             raise DecodeError("an object that is no collection", path=name, raw=without_secrets(held))
         keys.sort(key=place)
     return keys, [held[key] for key in keys]
+
+
+def _is_record(held: Raw) -> bool:
+    """Whether the one record stands where a collection of it is due."""
+    said = any(key in held and not isinstance(held[key], (dict, list, type(None))) for key in names.INDEX)
+    return said and all(place(key) < 0 for key in held)
 
 
 def _error(fault: Unreadable, raw: object) -> DecodeError:

@@ -77,13 +77,18 @@ def route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") ->
     it came with.
 
     Raises:
-        ValidationError: The route lacks a date, has an aware time and no known zone for it, or an arrival with one.
+        ValidationError: The route lacks a field, which putting it would destroy, or has a value there that cannot be
+            sent, an aware time and no known zone for it, or an arrival with a zone.
     """
-    body: Body = {names.ROUTE_INDEX: draft.index} if isinstance(draft, Route) else {}
-    body |= {key: getattr(draft, field) for field, key in names.ROUTE_TEXTS.items()}
-    zone = None if draft.timezone is None else _zone(draft, draft.timezone)
+    body: Body = {}
+    if isinstance(draft, Route):
+        body[names.ROUTE_INDEX] = validation.identifier(draft.index, "index")
+    for field, key in names.ROUTE_TEXTS.items():
+        # Empty text is what the service may hold, and goes back as it came.
+        body[key] = validation.text(_present(getattr(draft, field), field), field, empty=True)
+    zone = _zone(draft)
     for field, (key, spellings) in names.ROUTE_TIMES.items():
-        moment: datetime | None = getattr(draft, field)
+        moment: object = getattr(draft, field)
         if moment is None:
             body[key] = _kept(draft, field, spellings)
         elif field == "arrival":
@@ -92,8 +97,7 @@ def route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") ->
             body[key] = _written(validation.zoned(moment, zone, field))
         else:
             body[key] = _written(validation.naive(moment, field))
-    body |= dict.fromkeys(names.CARRIER_FIELDS[carrier_field], draft.carrier)
-    return {key: value for key, value in body.items() if value is not None}
+    return body | dict.fromkeys(names.CARRIER_FIELDS[carrier_field], _carrier(draft.carrier))
 
 
 def list_parameters(
@@ -196,12 +200,26 @@ def route_filters(
     return filters
 
 
-def _zone(draft: RouteDraft | Route, name: str) -> ZoneInfo | None:
+def _present(value: object, field: str) -> object:
+    if value is None:
+        raise ValidationError(f"{field} is missing, and an update must send the entire route", field=field)
+    return value
+
+
+def _carrier(carrier: object) -> int:
+    """A carrier or its index, which an update sends back whatever number the service holds."""
+    index = carrier.index if isinstance(carrier, Carrier) else _present(carrier, "carrier")
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise ValidationError(f"carrier must be a Carrier or its index, not a {type(index).__name__}", field="carrier")
+    return index
+
+
+def _zone(draft: RouteDraft | Route) -> ZoneInfo | None:
     """The zone of a route's times; `None` for one that this machine does not know, if no time needs it."""
-    zone = validation.known_zone(name)
-    moments: list[datetime | None] = [getattr(draft, field) for field in names.ROUTE_TIMES]
-    if zone is None and any(moment is not None and moment.tzinfo is not None for moment in moments):
-        return validation.timezone(name)
+    zone = validation.known_zone(draft.timezone) if draft.timezone else None
+    moments: list[object] = [getattr(draft, field) for field in names.ROUTE_TIMES]
+    if zone is None and any(isinstance(moment, datetime) and moment.tzinfo is not None for moment in moments):
+        return validation.timezone(draft.timezone)
     return zone
 
 
@@ -209,9 +227,7 @@ def _kept(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...]) -> 
     """The text of a date that could not be read: an update must not destroy what it could not read."""
     extra = draft.extra if isinstance(draft, Route) else {}
     kept = next((value for key in spellings if isinstance(value := extra.get(key), str)), None)
-    if kept is None:
-        raise ValidationError(f"{field} is missing, and an update must send the entire route", field=field)
-    return kept
+    return validation.text(_present(kept, field), field, empty=True)
 
 
 def _plain(value: object) -> object:

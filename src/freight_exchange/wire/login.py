@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from decimal import Decimal
 from typing import Final, cast
 
 import attrs
@@ -12,12 +15,14 @@ from freight_exchange.wire import names, records
 from freight_exchange.wire.decoding import without_secrets
 from freight_exchange.wire.readers import Unreadable, number
 
-__all__ = ["Login", "login", "rejection", "sentence", "unauthorized"]
+__all__ = ["Login", "login", "rejection", "sentence", "sentence_of_text", "unauthorized"]
 
 # A duration of more than thirty years is a date in seconds since 1970.
 _EARLIEST_EPOCH: Final = 10**9
 _LONGEST_SENTENCE: Final = 300
 _DEEPEST_SENTENCE: Final = 4
+_NOT_FIELDS: Final = names.ASIDES | {key.casefold() for key in names.SENTENCES}
+_HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
 
 
 @attrs.frozen(kw_only=True)
@@ -68,10 +73,18 @@ def unauthorized(data: object) -> bool:
 
 def sentence(data: object) -> str | None:
     """The best sentence for a person in the body of a refusal, or `None` where there is none."""
-    found = _sentence(data, 0)
+    found = next(_sentences(data), None)
     if found is None or len(found) <= _LONGEST_SENTENCE:
         return found
     return f"{found[: _LONGEST_SENTENCE - 3]}..."
+
+
+def sentence_of_text(text: str) -> str | None:
+    """What a refusal says whose body is no JSON: short plain text is taken for a sentence, HTML and the like is not."""
+    said = " ".join(text.split())
+    if not said or len(said) > _LONGEST_SENTENCE or not said.isprintable() or _HTML.search(said):
+        return None
+    return said
 
 
 def _login(data: object) -> Login | tuple[str, str]:
@@ -114,16 +127,42 @@ def _lifetime(holder: dict[str, object]) -> float | None:
     return None
 
 
-def _sentence(data: object, depth: int) -> str | None:
+def _sentences(data: object, depth: int = 0) -> Iterator[str]:
+    """What a value may be saying, the most likely first."""
     if isinstance(data, str):
-        return " ".join(data.split()) or None
-    if depth > _DEEPEST_SENTENCE:
-        return None
-    if isinstance(data, list):
-        return next((said for item in data if (said := _sentence(item, depth + 1))), None)
-    if isinstance(data, dict):
-        folded = {str(key).casefold(): value for key, value in data.items()}
-        usual = [folded.get(key.casefold()) for key in names.SENTENCES]
-        nested = [value for value in data.values() if isinstance(value, (dict, list))]
-        return next((said for item in (*usual, *nested) if (said := _sentence(item, depth + 1))), None)
-    return None
+        said = " ".join(data.split())
+        if said:
+            yield said
+    elif depth > _DEEPEST_SENTENCE:
+        return
+    elif isinstance(data, list):
+        # Named ones of all items first: an error may begin with a list that only says where it is.
+        for item in data:
+            yield from _named(item, depth + 1) if isinstance(item, dict) else _sentences(item, depth + 1)
+        for item in data:
+            yield from _unnamed(item, depth + 1) if isinstance(item, dict) else ()
+    elif isinstance(data, dict):
+        yield from _named(data, depth + 1)
+        yield from _unnamed(data, depth + 1)
+
+
+def _named(data: dict[str, object], depth: int) -> Iterator[str]:
+    folded = {key.casefold(): value for key, value in data.items()}
+    for key in names.SENTENCES:
+        yield from _sentences(folded.get(key.casefold()), depth)
+
+
+def _unnamed(data: dict[str, object], depth: int) -> Iterator[str]:
+    others = {key: value for key, value in data.items() if key.casefold() not in _NOT_FIELDS}
+    for value in others.values():
+        if isinstance(value, dict) or (isinstance(value, list) and not _is_text(value)):
+            yield from _sentences(value, depth)
+    # With numbers it is a record, an echo of what was sent, and its text is no complaint.
+    record = any(isinstance(value, (int, Decimal)) and not isinstance(value, bool) for value in others.values())
+    for key, value in others.items():
+        if (isinstance(value, str) and not record) or (isinstance(value, list) and _is_text(value)):
+            yield from (f"{key}: {said}" for said in _sentences(value, depth))
+
+
+def _is_text(items: list[object]) -> bool:
+    return all(isinstance(item, str) for item in items)

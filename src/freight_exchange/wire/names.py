@@ -96,8 +96,13 @@ SENTENCES: Final = (
     "errors",
     "detail",
     "details",
+    "msg",
+    "reason",
+    "description",
     "title",
 )
+# What such a body says beside its sentence: not fields that a sentence is about.
+ASIDES: Final = frozenset({"code", "loc", "path", "status", "timestamp", "type"})
 
 # The body of a login (service document, 4.1).
 LOGIN_EMAIL: Final = "email"
@@ -134,10 +139,6 @@ ROUTE_FILTERS: Final = {
     "cfs_from": "cfsStart",
     "cfs_until": "cfsEnd",
 }
-
-# The body of a login (service document, 4.1).
-CREDENTIALS_EMAIL: Final = "email"
-CREDENTIALS_PASSWORD: Final = "password"  # the key's name, not a password
 
 # Bodies of writes (service document, 4.3, 4.5, 4.8, 4.10), by the field of the draft.
 REQUEST_DRAFT: Final = {

@@ -29,6 +29,10 @@ _FLAGS: Final = {
 }
 
 
+class Misfit(ValueError):
+    """A value that its field cannot hold: the field is `None`, and the original is kept beside it."""
+
+
 class Unreadable(Exception):
     """A value that breaks its record: where in the record, and why."""
 
@@ -47,16 +51,14 @@ class Reader:
 
     Attributes:
         quick: Code that takes the plain value in `v` to what the record holds, or raises.
-        read: The tolerant reading; raises `ValueError` with the reason.
+        read: The tolerant reading; raises `Misfit` for what is kept as it came, and `ValueError`, with the reason,
+            for what breaks the record.
         names: What `quick` refers to.
-        keeps: Whether an unreadable value becomes `None` with the original kept, instead of breaking the
-            record.
     """
 
     quick: str
     read: Callable[[object], object]
     names: dict[str, object] = attrs.field(factory=dict)
-    keeps: bool = False
 
 
 def text(value: object) -> str | None:
@@ -103,6 +105,14 @@ def integer(value: object) -> int | None:
     return int(exact)
 
 
+def quantity(value: object) -> int | None:
+    """A count; half a unit, which the document's `number` allows, is no reason to lose a request."""
+    exact = number(value)
+    if exact is not None and exact != exact.to_integral_value():
+        raise Misfit
+    return integer(exact)
+
+
 def flag(value: object) -> bool | None:
     """A truth value, from 0 and 1, their text, or a word in any case; empty text says nothing."""
     if value is None or isinstance(value, bool):
@@ -111,7 +121,7 @@ def flag(value: object) -> bool | None:
     if not word:
         return None
     if word not in _FLAGS:
-        raise ValueError(f"{shown(value)} where yes or no is due")
+        raise Misfit
     return _FLAGS[word]
 
 
@@ -119,10 +129,16 @@ def moment(value: object) -> datetime | None:
     """A date-time without a zone, or `None` with nothing said."""
     if value is None:
         return None
-    read = datetime.fromisoformat((text(value) or "").strip())
+    # Digits alone are seconds or milliseconds since 1970, and 1712011530000 would be read as a day of 1712.
+    if not isinstance(value, str) or value.strip().isdecimal():
+        raise Misfit
+    try:
+        read = datetime.fromisoformat(value.strip())
+    except ValueError:
+        raise Misfit from None
     if read.tzinfo is not None:
         # The service's times have no zone; dropping one would move the moment.
-        raise ValueError(f"{shown(value)} where a date-time without a zone is due")
+        raise Misfit
     return read
 
 
@@ -195,13 +211,15 @@ INTEGER: Final = Reader(
     integer,
     {"plain_integer": _plain_integer},
 )
+QUANTITY: Final = attrs.evolve(INTEGER, read=quantity)
 FLAG: Final = Reader("v = flags[v]", flag, {"flags": {0: False, 1: True, None: None}})
-LENIENT_FLAG: Final = attrs.evolve(FLAG, keeps=True)
 MOMENT: Final = Reader(
-    "if v is not None:\n    v = fromisoformat(v)\n    if v.tzinfo is not None: raise TypeError",
+    "if v is not None:\n"
+    "    read = fromisoformat(v)\n"
+    "    if read.tzinfo is not None or v[4] != '-': raise TypeError\n"
+    "    v = read",
     moment,
     {"fromisoformat": datetime.fromisoformat},
-    keeps=True,
 )
 
 

@@ -21,21 +21,21 @@ from freight_exchange.models import (
     Route,
     User,
 )
-from freight_exchange.models._base import FrozenMapping, Record, frozen
+from freight_exchange.models._base import FrozenMapping, frozen
 from freight_exchange.models.validation import known_zone
 from freight_exchange.wire import names
-from freight_exchange.wire.converter import CONVERTER, Field, Raw, Shape, register
+from freight_exchange.wire.converter import Field, Flaws, Raw, Shape, register
+from freight_exchange.wire.negotiation import NEGOTIATED, negotiate, nested
 from freight_exchange.wire.readers import (
     FLAG,
     INTEGER,
-    LENIENT_FLAG,
     MOMENT,
     NUMBER,
+    QUANTITY,
     TEXT,
     Unreadable,
     kind,
     number,
-    place,
     word,
 )
 
@@ -50,7 +50,7 @@ _SHIPMENT: Final = (
     Field("destination", TEXT, names.DESTINATION),
     Field("need_date", MOMENT, names.NEED_DATE),
     Field("notes", TEXT, names.NOTES),
-    Field("quantity", INTEGER, names.QUANTITY),
+    Field("quantity", QUANTITY, names.QUANTITY),
     Field("packaging", word(Packaging), names.PACKAGING),
     Field("length", NUMBER, names.LENGTH),
     Field("width", NUMBER, names.WIDTH),
@@ -61,26 +61,13 @@ _SHIPMENT: Final = (
     Field("incoterm", TEXT, names.INCOTERM),
     Field("hazardous", FLAG, names.HAZARDOUS),
 )
-# An absent object may come as an empty list, or as what else is empty in the backend's language.
-_NOTHING: Final[tuple[object, ...]] = (None, {}, [], "", False)
-_NEGOTIATED: Final = (names.OFFER, names.CONTACT, names.COMPANY)
 
 
-def _nested(model: type[Record], raw: object, key: str) -> Any:
-    """The record under a key, or `None` where there is nothing."""
-    if raw in _NOTHING:
-        return None
-    try:
-        return CONVERTER.structure(raw, model)
-    except Unreadable as fault:
-        raise fault.under(key) from None
+def _finish_user(user: Any, raw: Raw, _: Flaws | None) -> None:
+    user.company = nested(Company, raw.get(names.USER_COMPANY), names.USER_COMPANY)
 
 
-def _finish_user(user: Any, raw: Raw) -> None:
-    user.company = _nested(Company, raw.get(names.USER_COMPANY), names.USER_COMPANY)
-
-
-def _finish_offer(offer: Any, raw: Raw) -> None:
+def _finish_offer(offer: Any, raw: Raw, _: Flaws | None) -> None:
     rates = raw.get(names.RATES)
     if rates is None:
         offer.rates = None
@@ -99,59 +86,17 @@ def _rate(name: str, fee: object) -> object:
         raise Unreadable(f"{names.RATES}.{name}", str(error)) from None
 
 
-def _entries(raw: object) -> list[tuple[str, Raw]]:
-    """The offer entries of a record with where each stands: one entry, a collection of them, or none."""
-    if raw in _NOTHING:
-        return []
-    if isinstance(raw, dict):
-        if any(key in raw for key in (*names.OFFER_AMOUNT, *names.OFFER_ID)):
-            return [(names.OFFER, raw)]
-        # The contacts of a selection may stand beside the entries.
-        found = [(key, entry) for key, entry in raw.items() if key not in (names.CONTACT, names.COMPANY)]
-        found.sort(key=lambda entry: place(entry[0]))
-    elif isinstance(raw, list):
-        found = [(str(place), entry) for place, entry in enumerate(raw)]
-    else:
-        raise Unreadable(names.OFFER, f"{kind(raw)} where offers are due")
-    entries: list[tuple[str, Raw]] = []
-    for key, entry in found:
-        path = f"{names.OFFER}.{key}"
-        if entry in _NOTHING:
-            continue
-        if not isinstance(entry, dict):
-            raise Unreadable(path, f"{kind(entry)} where an offer is due")
-        entries.append((path, entry))
-    return entries
+def _finish_listing(listing: Any, raw: Raw, flaws: Flaws | None) -> None:
+    found = negotiate(listing, raw, flaws)
+    listing.offers = tuple(found.offers.values())
+    listing.selected = None if found.selected is None else found.offers[found.selected]
 
 
-def _negotiate(record: Any, raw: Raw) -> tuple[tuple[Offer, ...], Offer | None]:
-    """Read the offers on a record and set whom to talk to; the offers, and the selected one."""
-    entries = _entries(raw.get(names.OFFER))
-    offers: tuple[Offer, ...] = tuple(_nested(Offer, entry, path) for path, entry in entries)
-    selected = next((place for place, offer in enumerate(offers) if offer.status == OfferStatus.SELECTED), None)
-    # The approval's reply puts the contacts into the offer, bid listings on the record.
-    places: list[object] = [raw, raw.get(names.OFFER)]
-    if selected is not None:
-        places.append(entries[selected][1])
-    record.contact = _first(Contact, names.CONTACT, places)
-    record.company = _first(Company, names.COMPANY, places)
-    return offers, None if selected is None else offers[selected]
-
-
-def _first(model: type[Record], key: str, places: list[object]) -> Any:
-    found = (_nested(model, place.get(key), key) for place in places if isinstance(place, dict))
-    return next((record for record in found if record is not None), None)
-
-
-def _finish_listing(listing: Any, raw: Raw) -> None:
-    listing.offers, listing.selected = _negotiate(listing, raw)
-
-
-def _finish_bid(bid: Any, raw: Raw) -> None:
-    offers, selected = _negotiate(bid, raw)
-    bid.offer = selected or (offers[0] if len(offers) == 1 else None)
+def _finish_bid(bid: Any, raw: Raw, flaws: Flaws | None) -> None:
+    found = negotiate(bid, raw, flaws)
+    bid.offer = None if found.used is None else found.offers.get(found.used)
     if bid.offer is None:
-        if offers:
+        if found.offers:
             # Which of them the record speaks of cannot be known: they are kept, not guessed.
             bid.extra = frozen({**bid.extra, names.OFFER: raw[names.OFFER]})
         return
@@ -160,7 +105,7 @@ def _finish_bid(bid: Any, raw: Raw) -> None:
     bid.currency = bid.offer.currency if bid.currency is None else bid.currency
 
 
-def _finish_route(route: Any, raw: Raw) -> None:
+def _finish_route(route: Any, raw: Raw, _: Flaws | None) -> None:
     zone = None if not route.timezone else known_zone(route.timezone)
     if zone is None:
         return
@@ -199,7 +144,7 @@ USER: Final = register(
             Field("last_name", TEXT, names.LAST_NAME),
             Field("email", TEXT, names.EMAIL),
             Field("title", TEXT, names.TITLE),
-            Field("enabled", LENIENT_FLAG, names.ENABLED),
+            Field("enabled", FLAG, names.ENABLED),
             Field("last_login", MOMENT, names.LAST_LOGIN),
             Field("image_url", TEXT, names.IMAGE_URL),
         ),
@@ -219,7 +164,7 @@ OFFER: Final = register(
             Field("terms", TEXT, names.TERMS),
         ),
         _finish_offer,
-        (names.RATES, names.CONTACT, names.COMPANY),
+        (names.RATES,),
     ),
 )
 REQUEST: Final = register(
@@ -231,7 +176,7 @@ LISTING: Final = register(
         Listing,
         (*_SHIPMENT, Field("status", word(RequestStatus), names.STATUS)),
         _finish_listing,
-        _NEGOTIATED,
+        NEGOTIATED,
     ),
 )
 BID: Final = register(
@@ -245,7 +190,7 @@ BID: Final = register(
             Field("currency", INTEGER, names.CURRENCY),
         ),
         _finish_bid,
-        _NEGOTIATED,
+        NEGOTIATED,
     ),
 )
 ROUTE: Final = register(

@@ -157,6 +157,7 @@ async def test_a_publication_is_recognised_though_little_comes_back_as_it_was_se
         ({"quantity": 8, "height": Decimal("0.375")}, StillUnknown),
         ({"quantity": 5}, NotApplied),
         ({"length": 2}, NotApplied),
+        ({"height": Decimal("0.8")}, StillUnknown),
         ({"commodityname": "Oolong", "weight": 200}, NotApplied),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import anyio
@@ -105,6 +106,70 @@ async def test_a_server_that_ignores_the_offset_is_watched_as_far_as_it_shows(ca
         index = sandbox.publish()
         assert (await anext(feed)).request.index == index
     assert caplog.text.count("offset") == 1
+
+
+def windows(sandbox: Sandbox) -> list[int]:
+    polls = sandbox.truth.calls_to("POST", "quote/getrequests")
+    return [int(json.loads(call.body)["secondsSinceUpdate"]) for call in polls]
+
+
+async def test_each_window_reaches_back_over_the_allowance_and_over_failed_looks() -> None:
+    sandbox = Sandbox()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        assert windows(sandbox) == [WIDEST]
+        with anyio.move_on_after(150):
+            await anext(feed)
+        calm = windows(sandbox)[1:]
+        assert calm
+        assert all(60 < window <= 66 + 60 + 6 for window in calm)
+        sandbox.strike(*FAULTS["unavailable"](path="quote/getrequests", times=60))
+        with anyio.move_on_after(600):
+            await anext(feed)
+        failed = windows(sandbox)[1 + len(calm) :]
+    assert max(failed) > 180
+    assert windows(sandbox)[-1] <= 66 + 60 + 6
+
+
+async def test_an_update_that_shows_late_is_not_missed() -> None:
+    sandbox = Sandbox(Profile(late_visibility=50.0))
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        index = sandbox.publish()
+        with anyio.fail_after(150):
+            assert (await anext(feed)).request.index == index
+
+
+async def test_a_slow_service_is_covered_all_the_same_and_not_pressed() -> None:
+    sandbox = Sandbox(Profile(latency=20.0))
+    sandbox.publish()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE, start="backfill") as feed:
+        await anext(feed)
+        with anyio.move_on_after(30 * 60):
+            await anext(feed)
+        index = sandbox.publish()
+        assert (await anext(feed)).request.index == index
+    assert max(windows(sandbox)[10:]) < 400
+    assert len(windows(sandbox)) < 110
+
+
+async def test_a_start_in_the_past_hands_out_what_was_updated_since() -> None:
+    sandbox = Sandbox()
+    sandbox.publish()
+    await anyio.sleep(7200)
+    recent = sandbox.publish()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE, start=timedelta(hours=1)) as feed:
+        assert (await anext(feed)).request.index == recent
+
+
+async def test_retry_after_is_honoured() -> None:
+    sandbox = Sandbox()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        view = len(windows(sandbox))
+        sandbox.strike(*FAULTS["throttled_seconds"](path="quote/getrequests", times=3, seconds=500))
+        index = sandbox.publish()
+        started = anyio.current_time()
+        assert (await anext(feed)).request.index == index
+        assert anyio.current_time() - started >= 20
+        assert len(windows(sandbox)) - view < 12
 
 
 async def test_a_pull_that_is_cancelled_loses_nothing() -> None:

@@ -45,13 +45,17 @@ def replies(status: int, body: object = None, **headers: str) -> Step:
 def fails(error: Exception) -> Step:
     async def step(request: Request) -> NoReturn:
         await anyio.sleep(0.1)
+        if getattr(error, "unsent", False):
+            request.progress.reset()
         # A network makes a new one each time, and each call's end is written on it.
         raise copy.copy(error)
 
     return step
 
 
-async def refused(_: Request) -> NoReturn:
+async def refused(request: Request) -> NoReturn:
+    # As the network does, when the trace has proved it.
+    request.progress.reset()
     raise TransportError("refused", unsent=True)
 
 

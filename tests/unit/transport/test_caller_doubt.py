@@ -84,7 +84,7 @@ class TestDeadline:
             (TCP[:1], DeadlineExceededError),
             (TCP, OutcomeUnknownError),
             ((*TCP, HEADERS), OutcomeUnknownError),
-            ((TCP[0], "connection.connect_tcp.failed"), DeadlineExceededError),
+            ((TCP[0], "connection.connect_tcp.failed"), OutcomeUnknownError),
         ],
         ids=["silent", "connecting", "connected", "sending", "failed"],
     )

@@ -6,7 +6,7 @@ import pytest
 
 from freight_exchange.errors import ConfigurationError, TransportError
 from freight_exchange.options import Timeouts
-from freight_exchange.transport.chain import chain, once_for_writes
+from freight_exchange.transport.chain import chain, guarded
 from freight_exchange.transport.message import Kind, Middleware, Next, Request, Response
 
 
@@ -53,7 +53,7 @@ async def test_the_first_is_outermost() -> None:
 async def test_a_write_passes_once() -> None:
     sender = Sender()
     with pytest.raises(ConfigurationError, match="only once"):
-        await chain([once_for_writes(twice)], sender)(request(Kind.WRITE))
+        await chain([guarded(twice)], sender)(request(Kind.WRITE))
     assert len(sender.sent) == 1
 
 
@@ -66,14 +66,14 @@ async def test_a_write_is_not_repeated_after_a_failure_either() -> None:
         raise TransportError("reset")
 
     with pytest.raises(ConfigurationError):
-        await chain([once_for_writes(insisting)], failing)(request(Kind.WRITE))
+        await chain([guarded(insisting)], failing)(request(Kind.WRITE))
     assert sent == 1
 
 
 @pytest.mark.parametrize("kind", [Kind.READ, Kind.LOGIN])
 async def test_other_kinds_pass_as_often_as_they_like(kind: Kind) -> None:
     sender = Sender()
-    await chain([once_for_writes(twice)], sender)(request(kind))
+    await chain([guarded(twice)], sender)(request(kind))
     assert len(sender.sent) == 2
 
 
@@ -82,7 +82,7 @@ async def test_each_write_has_its_own_send() -> None:
         return await call_next(request)
 
     sender = Sender()
-    send = chain([once_for_writes(plain)], sender)
+    send = chain([guarded(plain)], sender)
     for _ in range(3):
         await send(request(Kind.WRITE))
     assert len(sender.sent) == 3

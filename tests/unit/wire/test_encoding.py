@@ -182,8 +182,62 @@ def test_zones_of_an_update() -> None:
         wire.route(attrs.evolve(read(), arrival=datetime(2025, 3, 20, tzinfo=ZoneInfo("UTC"))))
     assert caught.value.field == "arrival"
     with pytest.raises(ValidationError) as caught:
-        wire.route(attrs.evolve(read(), timezone=None))
-    assert caught.value.field == "cy_cutoff"
+        wire.route(attrs.evolve(read(), timezone=""))
+    assert caught.value.field == "timezone"
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [
+        ("origin", "origin"),
+        ("destination", "destination"),
+        ("vesselName", "vessel"),
+        ("voyageId", "voyage_id"),
+        ("timezone", "timezone"),
+        ("carrier", "carrier"),
+    ],
+)
+def test_a_missing_field_is_refused(key: str, field: str) -> None:
+    for route in (read(**{key: None}), attrs.evolve(read(), **{field: None})):
+        with pytest.raises(ValidationError, match=f"{field} is missing") as caught:
+            wire.route(route)
+        assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("index", 0),
+        ("index", -1),
+        ("index", True),
+        ("index", "9"),
+        ("index", None),
+        ("carrier", "3"),
+        ("carrier", True),
+        ("carrier", Decimal(3)),
+        ("vessel", 3),
+        ("vessel", b"Ever Forward"),
+        ("voyage_id", "half \ud800"),
+        ("timezone", 8),
+        ("departure", "2025-03-02 00:00:00"),
+        ("arrival", 0),
+    ],
+)
+def test_what_no_update_can_send_is_refused(field: str, value: object) -> None:
+    changes: dict[str, Any] = {field: value}
+    with pytest.raises(ValidationError) as caught:
+        wire.route(attrs.evolve(read(), **changes))
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("carrier", [Carrier(index=3, name="Line"), 3])
+def test_an_update_takes_a_carrier_or_its_index(carrier: Any) -> None:
+    assert wire.route(attrs.evolve(read(), carrier=carrier)) == {"index": 9, **ROUTE_BODY}
+
+
+def test_empty_text_goes_back_as_it_came() -> None:
+    body = wire.route(read(vesselName="", voyageId="", timezone=""))
+    assert body == {"index": 9, **ROUTE_BODY, "vessel": "", "voyageId": "", "timezone": ""}
 
 
 def test_list_parameters() -> None:

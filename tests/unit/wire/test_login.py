@@ -172,7 +172,25 @@ def test_unauthorized(data: object, says: bool) -> None:
         ({"error": "bad"}, "bad"),
         ({"error": {"code": 3, "message": "bad"}}, "bad"),
         ({"errors": [{"detail": "bad"}]}, "bad"),
-        ({"errors": {"weight": ["must be positive"]}}, "must be positive"),
+        ({"errors": {"weight": ["must be positive"]}}, "weight: must be positive"),
+        ({"errors": {"weight": "must be positive"}}, "weight: must be positive"),
+        ({"weight": "must be positive"}, "weight: must be positive"),
+        ({"success": False, "weight": ["", "must be positive"]}, "weight: must be positive"),
+        ({"errors": [{"weight": "must be positive"}]}, "weight: must be positive"),
+        ({"title": "Invalid", "errors": {"weight": ["must be positive"]}}, "weight: must be positive"),
+        ({"status": "error", "data": {"message": "bad"}}, "bad"),
+        ({"status": "error", "code": "E1"}, None),
+        ({"index": 4, "commodityname": "Widgets"}, None),
+        ({"detail": [{"loc": ["body", "weight"], "msg": "bad", "type": "x"}]}, "bad"),
+        ({"detail": [{"loc": ["body", "weight"]}, {"loc": ["body"], "msg": "bad"}]}, "bad"),
+        ({"detail": [{"fields": [["weight"]]}, {"msg": "bad"}]}, "bad"),
+        ({"loc": ["body", "weight"]}, None),
+        ({"msg": "bad"}, "bad"),
+        ({"reason": "bad"}, "bad"),
+        ({"Description": "bad"}, "bad"),
+        ({"error": True, "message": 3}, None),
+        ([True, 3, Decimal("1.5")], None),
+        ({"a": {"b": {"c": {"d": {"e": {"message": "too deep"}}}}}}, None),
         ({"message": "", "error": "bad"}, "bad"),
         ({"status": 400, "body": {"message": "bad"}}, "bad"),
         ({"code": 3}, None),
@@ -186,3 +204,23 @@ def test_unauthorized(data: object, says: bool) -> None:
 )
 def test_sentences(data: object, found: str | None) -> None:
     assert wire.sentence(data) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The offer is\n closed. ", "The offer is closed."),
+        ("weight < 0", "weight < 0"),
+        ("x" * 300, "x" * 300),
+        ("x" * 301, None),
+        ("", None),
+        (" \r\n", None),
+        ("<html>Bad Gateway</html>", None),
+        ("Oops <BR> it failed", None),
+        ("<!DOCTYPE html>", None),
+        ("<?xml version='1.0'?>", None),
+        ("\x00\x01binary", None),
+    ],
+)
+def test_sentences_of_text(text: str, found: str | None) -> None:
+    assert wire.sentence_of_text(text) == found

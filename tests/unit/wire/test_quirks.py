@@ -99,7 +99,17 @@ def request(**changes: object) -> RateRequest:
 def broken(kind: wire.Kind[Any], raw: object) -> DecodeError:
     found = wire.rows({kind.collection: {"3": raw}}, kind)
     assert not found.records
+    assert not found.flaws
     return found.broken[0]
+
+
+def flawed(kind: wire.Kind[Any], raw: object) -> tuple[Any, list[str]]:
+    """The record, and where in the reply the parts were that it does without."""
+    found = wire.rows({kind.collection: {"3": raw}}, kind)
+    assert not found.broken
+    assert all(error.raw == raw for error in found.flaws)
+    assert found.records == (wire.one({kind.collection: {"3": raw}}, kind),)
+    return found.records[0], [error.path for error in found.flaws]
 
 
 def shuffled(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -174,8 +184,10 @@ class Test01Collections:
         [([1], "rates"), ("x", "rates"), ({"A": "x"}, "rates.A"), ({"A": {}}, "rates.A"), ({"A": True}, "rates.A")],
     )
     def test_broken_rates(self, rates: object, path: str) -> None:
-        error = broken(wire.OFFERS, {**LISTING, "offer": {"1": {**ENTRY, "rates": rates}}})
-        assert error.path == f"offers.3.offer.1.{path}"
+        entry = {**ENTRY, "rates": rates}
+        listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": {"1": entry}})
+        assert flaws == [f"offers.3.offer.1.{path}"]
+        assert listing.extra["offer"].keys() == {"1"}
 
 
 class Test02Offers:
@@ -219,9 +231,51 @@ class Test02Offers:
         listing = wire.one({"offers": [{**LISTING, "offer": {"0": nothing, "1": ENTRY}}]}, wire.OFFERS)
         assert [offer.id for offer in listing.offers] == [7]
 
-    @pytest.mark.parametrize("offer", ["x", 3, {"0": 3}, [[1]], {"status": "selected"}])
-    def test_what_is_no_offer_breaks_its_record(self, offer: object) -> None:
-        assert broken(wire.OFFERS, {**LISTING, "offer": offer}).path.startswith("offers.3.offer")
+    @pytest.mark.parametrize(
+        ("offer", "path", "kept"),
+        [
+            ("x", "offers.3.offer", "x"),
+            (3, "offers.3.offer", 3),
+            ({"0": 3}, "offers.3.offer.0", {"0": 3}),
+            ([[1]], "offers.3.offer.0", {"0": (1,)}),
+            ({"offerAmount": "much"}, "offers.3.offer.offerAmount", {"offerAmount": "much"}),
+        ],
+    )
+    def test_what_is_no_offer_is_left_out(self, offer: object, path: str, kept: object) -> None:
+        listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": offer})
+        assert listing.offers == ()
+        assert flaws == [path]
+        assert listing.extra == {"offer": kept}
+
+    @pytest.mark.parametrize("shape", [dict, list])
+    def test_one_unreadable_offer_loses_no_other(self, shape: type) -> None:
+        entries = [ENTRY, {**ENTRY, "offerAmount": "much"}, {**ENTRY, "offerId": 9, "status": "selected"}]
+        offer: object = entries if shape is list else {str(place): entry for place, entry in enumerate(entries)}
+        found = wire.rows({"offers": [{**LISTING, "offer": offer}, LISTING]}, wire.OFFERS)
+        assert [[offer.id for offer in record.offers] for record in found.records] == [[7, 9], []]
+        assert found.records[0].selected == found.records[0].offers[1]
+        assert found.records[0].extra == {"offer": {"1": entries[1]}}
+        assert not found.broken
+        assert [error.path for error in found.flaws] == ["offers.0.offer.1.offerAmount"]
+
+    def test_a_broken_record_is_counted_once(self) -> None:
+        raw = {**LISTING, "weight": "heavy", "offer": {"0": {**ENTRY, "offerAmount": "much"}}}
+        assert broken(wire.OFFERS, raw).path == "offers.3.weight"
+        later = {**LISTING, "loadingPOC": "Ada", "offer": {"0": {**ENTRY, "offerAmount": "much"}}}
+        assert broken(wire.OFFERS, later).path == "offers.3.loadingPOC"
+
+    @pytest.mark.parametrize("stray", [1, 0, "1", "", True, Decimal("1.5")])
+    def test_a_scalar_beside_the_entries_is_kept(self, stray: object) -> None:
+        for kind in (wire.OFFERS, wire.BIDS):
+            record, flaws = flawed(kind, {**LISTING, "offer": {"0": ENTRY, "count": stray}})
+            assert flaws == []
+            assert record.extra == {"offer": {"count": stray}}
+            offers = record.offers if kind is wire.OFFERS else (record.offer,)
+            assert [offer.id for offer in offers] == [7]
+
+    def test_a_scalar_alone_is_no_offer(self) -> None:
+        listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": {"status": "selected"}})
+        assert (listing.offers, flaws, listing.extra) == ((), [], {"offer": {"status": "selected"}})
 
 
 @pytest.mark.parametrize("key", ["offerId", "offerIndex", "index"])
@@ -288,6 +342,11 @@ class Test05Contacts:
             pytest.param({**LISTING, **CONTACTS, "offer": ENTRY}, id="on the record"),
             pytest.param({**LISTING, "offer": {**ENTRY, "status": "selected", **CONTACTS}}, id="in the one entry"),
             pytest.param({**LISTING, "offer": {"0": ENTRY, **CONTACTS}}, id="beside the entries"),
+            pytest.param({**LISTING, "offer": {**ENTRY, **CONTACTS}}, id="in the one pending entry"),
+            pytest.param({**LISTING, "offer": {"0": {**ENTRY, **CONTACTS}}}, id="in the only entry"),
+            pytest.param(
+                {**LISTING, "offer": [{**ENTRY, "status": "Won", **CONTACTS}]}, id="in the only one of a list"
+            ),
             pytest.param(
                 {**LISTING, "offer": {"0": ENTRY, "1": {**ENTRY, "status": "selected", **CONTACTS}}},
                 id="in the selected entry",
@@ -300,6 +359,40 @@ class Test05Contacts:
             record = wire.one({kind.collection: [raw]}, kind)
             assert (record.contact, record.company) == (self.CONTACT, self.COMPANY)
             assert record.extra == {}
+            offers = record.offers if kind is wire.OFFERS else (record.offer,)
+            assert [offer.extra for offer in offers if offer] == [{}] * len(offers)
+
+    def test_of_entries_that_are_not_used(self) -> None:
+        other = {"loadingPOC": {"name": "Eve"}, "rank": 2}
+        entries = [{**ENTRY, **other}, {**ENTRY, "status": "selected", **CONTACTS, "rank": 1}]
+        listing = wire.one({"offers": [{**LISTING, "offer": entries}]}, wire.OFFERS)
+        assert listing.contact == self.CONTACT
+        assert [offer.extra for offer in listing.offers] == [other, {"rank": 1}]
+        assert listing.selected == listing.offers[1]
+        pending = wire.one({"offers": [{**LISTING, "offer": [entries[0], ENTRY]}]}, wire.OFFERS)
+        assert pending.contact is None
+        assert pending.offers[0].extra == other
+
+    def test_of_the_record_go_before_those_of_its_offer(self) -> None:
+        raw = {**LISTING, **CONTACTS, "offer": {"0": {**ENTRY, "loadingPOC": {"name": "Eve"}}}}
+        listing = wire.one({"offers": [raw]}, wire.OFFERS)
+        assert listing.contact == self.CONTACT
+        assert listing.offers[0].extra == {"loadingPOC": {"name": "Eve"}}
+
+    def test_of_an_entry_that_cannot_be_read(self) -> None:
+        entry = {**ENTRY, "offerAmount": "much", **CONTACTS}
+        listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": {"0": entry}})
+        assert (listing.contact, listing.company, listing.offers) == (self.CONTACT, self.COMPANY, ())
+        assert flaws == ["offers.3.offer.0.offerAmount"]
+
+    def test_unreadable_in_an_offer(self) -> None:
+        listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": {"0": {**ENTRY, "loadingPOC": {"name": []}}}})
+        assert flaws == ["offers.3.offer.0.loadingPOC.name"]
+        assert (listing.contact, listing.offers[0].id) == (None, 7)
+        assert listing.offers[0].extra == {"loadingPOC": {"name": ()}}
+        beside, flaws = flawed(wire.OFFERS, {**LISTING, "offer": {"0": ENTRY, "loadingPOC": "Ada"}})
+        assert flaws == ["offers.3.offer.loadingPOC"]
+        assert beside.extra == {"offer": {"loadingPOC": "Ada"}}
 
     @pytest.mark.parametrize("nothing", [None, {}, [], ""])
     def test_absent(self, nothing: object) -> None:
@@ -335,6 +428,18 @@ class Test06Scalars:
     )
     def test_hazardous(self, value: object, read: bool) -> None:
         assert request(hazardous=value).hazardous is read
+
+    @pytest.mark.parametrize("value", ["Class 3", 2, -1, Decimal("0.5"), "2"])
+    def test_hazardous_in_other_words(self, value: object) -> None:
+        found = request(hazardous=value)
+        assert found.hazardous is None
+        assert found.extra == {"hazardous": value}
+
+    @pytest.mark.parametrize("value", [Decimal("1.5"), "1.5", "5e-1"])
+    def test_a_quantity_with_a_fraction(self, value: object) -> None:
+        found = request(qty=value)
+        assert (found.quantity, found.volume) == (None, None)
+        assert found.extra == {"qty": value}
 
     @pytest.mark.parametrize("value", ["TRUE", "true", "True", True, 1, "1"])
     def test_enabled(self, value: object) -> None:
@@ -397,7 +502,20 @@ class Test09Absent:
 
 @pytest.mark.parametrize(
     "text",
-    ["0000-00-00 00:00:00", "", "soon", "2025-13-01 00:00:00", "2025-03-01T00:00:00Z", "2025-03-01 00:00+05", 0],
+    [
+        "0000-00-00 00:00:00",
+        "",
+        "soon",
+        "2025-13-01 00:00:00",
+        "2025-03-01T00:00:00Z",
+        "2025-03-01 00:00+05",
+        0,
+        1712011530000,
+        "1712011530000",
+        " 20250301 ",
+        Decimal("20250301.5"),
+        True,
+    ],
 )
 def test_10_unreadable_dates_are_kept_as_text(text: object) -> None:
     found = request(needdate=text)
@@ -431,14 +549,13 @@ class Test12BrokenRecords:
             ({**REQUEST, "weight": "1e99"}, "raterequests.3.weight"),
             ({**REQUEST, "weight": "Infinity"}, "raterequests.3.weight"),
             ({**REQUEST, "weight": 10**100}, "raterequests.3.weight"),
-            ({**REQUEST, "qty": Decimal("1.5")}, "raterequests.3.qty"),
             ({**REQUEST, "qty": "many"}, "raterequests.3.qty"),
             ({**REQUEST, "qty": 2**70}, "raterequests.3.qty"),
             ({**REQUEST, "index": None}, "raterequests.3.index"),
             ({**REQUEST, "index": "four"}, "raterequests.3.index"),
             ({**REQUEST, "index": Decimal("4.5")}, "raterequests.3.index"),
             ({**REQUEST, "index": ""}, "raterequests.3.index"),
-            ({**REQUEST, "hazardous": 2}, "raterequests.3.hazardous"),
+            ({**REQUEST, "hazardous": {}}, "raterequests.3.hazardous"),
             ({**REQUEST, "origin": ["Hong Kong"]}, "raterequests.3.origin"),
             ({**REQUEST, "status": {}}, "raterequests.3.status"),
             ({**REQUEST, "needdate": {"date": 1}}, "raterequests.3.needdate"),
@@ -469,6 +586,32 @@ class Test12BrokenRecords:
         with pytest.raises(DecodeError) as caught:
             wire.one({"raterequests": [{**REQUEST, "weight": "heavy"}]}, wire.REQUESTS)
         assert caught.value.path == "raterequests.0.weight"
+
+    @pytest.mark.parametrize("kind", [wire.REQUESTS, wire.OFFERS, wire.BIDS, wire.ROUTES, wire.CARRIERS])
+    @pytest.mark.parametrize("index", [4, "4"])
+    def test_one_that_stands_where_its_collection_is_due(self, kind: wire.Kind[Any], index: object) -> None:
+        raw = {"index": index, "new": {"a": 1}}
+        record = wire.one({kind.collection: raw}, kind)
+        assert record == wire.one({kind.collection: {"0": raw}}, kind)
+        assert wire.rows({kind.collection: raw}, kind).records == (record,)
+
+    def test_one_that_stands_so_and_is_broken(self) -> None:
+        found = wire.rows({"offers": {"index": 4, "weight": "heavy"}}, wire.OFFERS)
+        assert [error.path for error in found.broken] == ["offers.weight"]
+        found = wire.rows({"offers": {"index": 4, "offer": {"0": {"offerAmount": "much"}}}}, wire.OFFERS)
+        assert [error.path for error in found.flaws] == ["offers.offer.0.offerAmount"]
+
+    @pytest.mark.parametrize("place", ["0", "3"])
+    def test_a_collection_with_an_index_beside_is_a_collection(self, place: str) -> None:
+        found = wire.rows({"raterequests": {place: REQUEST, "index": 9}}, wire.REQUESTS)
+        assert found.records == (READ,)
+        assert [error.path for error in found.broken] == ["raterequests.index"]
+
+    @pytest.mark.parametrize("index", [None, {}, [4]])
+    def test_an_index_that_is_none_makes_no_record(self, index: object) -> None:
+        with pytest.raises(DecodeError) as caught:
+            wire.rows({"raterequests": {"index": index}}, wire.REQUESTS)
+        assert caught.value.path == "raterequests"
 
     def test_what_may_be_a_secret_is_not_kept(self) -> None:
         with pytest.raises(DecodeError) as caught:
@@ -521,9 +664,23 @@ class TestBids:
             wire.bid(data)
 
     def test_broken(self) -> None:
-        with pytest.raises(DecodeError) as caught:
-            wire.bid({"bid": {**self.SUBMITTED, "offer": {"index": 7, "offerAmount": "much"}}})
-        assert caught.value.path == "bid.offer.offerAmount"
+        for reply in ({**self.SUBMITTED, "weight": "heavy"}, {"0": {**self.SUBMITTED, "weight": "heavy"}}):
+            with pytest.raises(DecodeError, match="weight") as caught:
+                wire.bid({"bid": reply})
+            assert caught.value.path.removeprefix("bid.").removeprefix("0.") == "weight"
+
+    def test_an_offer_that_cannot_be_read_does_not_fail_the_submission(self) -> None:
+        offer = {"index": 7, "offerAmount": "much"}
+        bid = wire.bid({"bid": {**self.SUBMITTED, "offer": offer}})
+        assert (bid.index, bid.offer, bid.amount) == (4, None, None)
+        assert bid.extra == {"offer": offer}
+
+    def test_one_of_two_that_cannot_be_read_leaves_no_guess(self) -> None:
+        raw = {**LISTING, "offer": [ENTRY, {**ENTRY, "offerAmount": "much"}]}
+        bid, flaws = flawed(wire.BIDS, raw)
+        assert bid.offer is None
+        assert len(bid.extra["offer"]) == 2
+        assert flaws == ["bids.3.offer.1.offerAmount"]
 
 
 class TestRoutes:
@@ -602,6 +759,7 @@ class TestQuickReading:
             {"index": 2**63},
             {"needdate": "2025-03-01T00:00:00Z"},
             {"needdate": 3},
+            {"needdate": "1712011530000"},
             {"weight": "1"},
             {"weight": True},
             {"weight": 10**40},

@@ -1,0 +1,116 @@
+"""What stands under `offer`: the offers on a record and, beside or inside them, whom to talk to."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from freight_exchange.models import Company, Contact, Offer, OfferStatus
+from freight_exchange.models._base import Record, frozen
+from freight_exchange.wire import names
+from freight_exchange.wire.converter import CONVERTER, Flaws, Raw
+from freight_exchange.wire.readers import Unreadable, place
+
+__all__: list[str] = []
+
+# An absent object may come as an empty list, or as what else is empty in the backend's language.
+_NOTHING: Final[tuple[object, ...]] = (None, {}, [], "", False)
+_CONTACTS: Final = (names.CONTACT, names.COMPANY)
+NEGOTIATED: Final = (names.OFFER, *_CONTACTS)
+_OF_AN_OFFER: Final = (*names.OFFER_AMOUNT, *names.OFFER_ID)
+
+
+def nested(model: type[Record], raw: object, key: str) -> Any:
+    """The record under a key, or `None` where there is nothing."""
+    if raw in _NOTHING:
+        return None
+    try:
+        return CONVERTER.structure(raw, model)
+    except Unreadable as fault:
+        raise fault.under(key) from None
+
+
+class Negotiation:
+    """What `offer` holds: the offers by their keys, and `rest`, what is none or cannot be read.
+
+    `used` is the key of the entry that the record itself is about: the only one, else the selected one.
+    """
+
+    __slots__ = ("_entries", "_flaws", "offers", "rest", "selected", "used")
+
+    def __init__(self, raw: object, flaws: Flaws | None) -> None:
+        self._flaws = flaws
+        self._entries, self.rest = _entries(raw)
+        self.offers: dict[str, Offer] = {}
+        for key, entry in self._entries.items():
+            try:
+                self.offers[key] = nested(Offer, entry, _path(key))
+            except Unreadable as fault:
+                self._leave_out(fault)
+                self.rest[key] = entry
+        selected = (key for key, offer in self.offers.items() if offer.status == OfferStatus.SELECTED)
+        self.selected = next(selected, None)
+        self.used = next(iter(self._entries)) if len(self._entries) == 1 else self.selected
+
+    def take(self, model: type[Record], key: str) -> Any:
+        """The contact under a key beside the entries or in the one that is used; there it is then no longer extra."""
+        found = self._contact(model, key, self.rest, names.OFFER)
+        if found is not None:
+            del self.rest[key]
+        elif self.used is not None:
+            found = self._contact(model, key, self._entries[self.used], _path(self.used))
+            offer = self.offers.get(self.used)
+            if found is not None and offer is not None:
+                unread = {name: value for name, value in offer.extra.items() if name != key}
+                self.offers[self.used] = attrs.evolve(offer, extra=unread)
+        return found
+
+    def _contact(self, model: type[Record], key: str, holder: object, path: str) -> Any:
+        try:
+            return nested(model, holder.get(key), f"{path}.{key}") if isinstance(holder, dict) else None
+        except Unreadable as fault:
+            self._leave_out(fault)
+            return None
+
+    def _leave_out(self, fault: Unreadable) -> None:
+        if self._flaws is None:
+            raise fault
+        self._flaws.append(fault)
+
+
+def negotiate(record: Any, raw: Raw, flaws: Flaws | None) -> Negotiation:
+    """Read the offers on a record, and set whom to talk to and what of `offer` is left."""
+    found = Negotiation(raw.get(names.OFFER), flaws)
+    # Bid listings have the contacts on the record, the approval's reply in the offer.
+    record.contact = nested(Contact, raw.get(names.CONTACT), names.CONTACT) or found.take(Contact, names.CONTACT)
+    record.company = nested(Company, raw.get(names.COMPANY), names.COMPANY) or found.take(Company, names.COMPANY)
+    if found.rest:
+        alone = found.rest.keys() == {""}
+        record.extra = frozen({**record.extra, names.OFFER: found.rest[""] if alone else found.rest})
+    return found
+
+
+def _entries(raw: object) -> tuple[dict[str, object], dict[str, object]]:
+    """The offer entries in `offer` by their keys, and what stands beside them. One alone has the key ""."""
+    if raw in _NOTHING:
+        return {}, {}
+    if isinstance(raw, list):
+        return {str(place): entry for place, entry in enumerate(raw) if entry not in _NOTHING}, {}
+    if not isinstance(raw, dict) or any(key in raw for key in _OF_AN_OFFER):
+        return {"": raw}, {}
+    entries: dict[str, object] = {}
+    beside: dict[str, object] = {}
+    for key in sorted(raw, key=place):
+        entry = raw[key]
+        # A count of the entries, say: no offer, and no reason to lose one.
+        stray = place(key) < 0 and entry is not None and not isinstance(entry, (dict, list))
+        if stray or (key in _CONTACTS and entry not in _NOTHING):
+            beside[key] = entry
+        elif entry not in _NOTHING:
+            entries[key] = entry
+    return entries, beside
+
+
+def _path(key: str) -> str:
+    return f"{names.OFFER}.{key}" if key else names.OFFER

@@ -1,0 +1,128 @@
+"""What stands beside a write, hooks and middleware, cannot have it sent twice or passed off as undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from freight_exchange import FreightExchange, OutcomeUnknownError, Request, Response, TransportError
+from freight_exchange.hooks import Attempt, Event
+from freight_exchange.testing import FAULTS, Sandbox
+from freight_exchange.transport.message import Kind, Middleware, Next
+
+SUBMIT = "quote/submitoffer"
+
+
+def client(sandbox: Sandbox, *, middleware: Middleware | None = None, hook: Callable[[Event], None] | None = None,
+           deadline: float = 60) -> FreightExchange:  # fmt: skip
+    return FreightExchange(
+        sandbox.url,
+        email=sandbox.forwarder.email,
+        password=sandbox.forwarder.password,
+        http_client=sandbox.http_client(),
+        middleware=[] if middleware is None else [middleware],
+        hooks=[] if hook is None else [hook],
+        deadline=deadline,
+    )
+
+
+async def offer(exchange: FreightExchange, request: int) -> None:
+    async with exchange:
+        await exchange.bids.submit(request, amount=1840, currency=1)
+
+
+async def test_a_hook_that_raises_an_error_of_this_package_is_no_failure_of_the_call() -> None:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+
+    def report(event: Event) -> None:
+        if isinstance(event, Attempt) and event.path == SUBMIT:
+            raise TransportError("the metrics sink is down", unsent=True)
+
+    with pytest.raises(RuntimeError, match="a hook failed") as caught:
+        await offer(client(sandbox, hook=report), request)
+    assert "may" in "".join(caught.value.__notes__) or "not known" in "".join(caught.value.__notes__)
+    assert len(sandbox.truth.offers_on(request)) == 1
+
+
+async def test_an_ordinary_error_beside_a_write_says_that_it_may_have_happened() -> None:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+
+    async def stumble(request: Request, call_next: Next) -> Response:
+        response = await call_next(request)
+        if request.path == SUBMIT:
+            raise KeyError("tenant")
+        return response
+
+    with pytest.raises(KeyError) as caught:
+        await offer(client(sandbox, middleware=stumble), request)
+    assert "not known" in "".join(caught.value.__notes__)
+    assert len(sandbox.truth.offers_on(request)) == 1
+
+
+@pytest.mark.parametrize("settled", [False, True])
+async def test_a_middleware_cannot_talk_a_write_undone(settled: bool) -> None:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+
+    async def lie(request: Request, call_next: Next) -> Response:
+        response = await call_next(request)
+        if request.path == SUBMIT:
+            error = TransportError("nothing was sent, honestly", unsent=True)
+            error.settled = settled
+            raise error
+        return response
+
+    with pytest.raises(OutcomeUnknownError):
+        await offer(client(sandbox, middleware=lie), request)
+    assert len(sandbox.truth.offers_on(request)) == 1
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("kind", [Kind.WRITE, Kind.READ])
+async def test_a_request_made_anew_counts_for_the_one_it_replaces(kind: Kind) -> None:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+    sandbox.strike(*FAULTS["stall"](path=SUBMIT, processed=True, times=None))
+
+    async def rebuild(request: Request, call_next: Next) -> Response:
+        if request.path != SUBMIT:
+            return await call_next(request)
+        return await call_next(
+            Request(
+                method=request.method, path=request.path, kind=kind, timeouts=request.timeouts, content=request.content
+            )
+        )
+
+    with pytest.raises(OutcomeUnknownError):
+        await offer(client(sandbox, middleware=rebuild, deadline=5), request)
+    assert len(sandbox.truth.offers_on(request)) == 1
+
+
+@pytest.mark.virtual_time
+async def test_a_deadline_bounds_the_look_up_of_a_currency_and_the_offer_together() -> None:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+    sandbox.strike(*FAULTS["slow"](path="currency", seconds=4), *FAULTS["slow"](path=SUBMIT, seconds=4))
+    started = anyio.current_time()
+    async with client(sandbox, deadline=5) as exchange:
+        with pytest.raises(OutcomeUnknownError):
+            await exchange.bids.submit(request, amount=1840, currency="USD")
+        assert anyio.current_time() - started == pytest.approx(5)
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+async def test_a_callers_http_client_is_never_closed(library: str) -> None:
+    sandbox = Sandbox()
+    module = pytest.importorskip(library)
+    http_client = module.AsyncClient(transport=sandbox.transport(module))
+    exchange = FreightExchange(
+        sandbox.url, email=sandbox.forwarder.email, password=sandbox.forwarder.password, http_client=http_client
+    )
+    async with exchange:
+        await exchange.login()
+    assert not http_client.is_closed
+    await http_client.aclose()

@@ -1,0 +1,309 @@
+"""What every resource calls: what its errors carry, what it reports, and what it takes for nothing at all."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from importlib import metadata
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+import freight_exchange
+from freight_exchange import (
+    BadRequestError,
+    DeadlineExceededError,
+    DecodeError,
+    FreightExchange,
+    FreightExchangeError,
+    LoginRejectedError,
+    NotFoundError,
+    RateLimitedError,
+    Request,
+    Response,
+    RetryPolicy,
+    RouteDraft,
+    ValidationError,
+)
+from freight_exchange.hooks import BrokenRecord, Event
+from freight_exchange.transport.message import Next
+
+USER = {"user": {"access_token": "t0ken", "expires_on": 3600, "firstname": "Ada"}}
+BROKEN = {"index": 8, "weight": {}}
+OFFERS = {"offers": {"0": {"index": 7, "offer": {"0": {"offerId": "31", "offerAmount": "much"}}}, "1": {"index": 8}}}
+ROUTE = RouteDraft(
+    origin="Busan",
+    destination="Hamburg",
+    cy_cutoff=datetime(2030, 1, 1),
+    cfs_cutoff=datetime(2030, 1, 2),
+    departure=datetime(2030, 1, 3),
+    arrival=datetime(2030, 2, 1),
+    carrier=3,
+    vessel="MV Example",
+    voyage_id="001W",
+    timezone="Asia/Seoul",
+)
+
+
+def says(data: object, status: int = 200) -> httpx.Response:
+    return httpx.Response(status, content=data if isinstance(data, bytes) else json.dumps(data).encode())
+
+
+class Desk:
+    """A service that logs everybody in and gives its answers in turn, the last one for ever."""
+
+    def __init__(self, *answers: httpx.Response, login: httpx.Response | None = None) -> None:
+        self.answers = list(answers)
+        self.login = login if login is not None else says(USER)
+        self.asked: list[tuple[str, Any]] = []
+        self.events: list[Event] = []
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/login"):
+            given = self.login
+        else:
+            self.asked.append((request.url.path, json.loads(request.content or b"null")))
+            given = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return httpx.Response(given.status_code, headers=given.headers, content=given.content)
+
+    def client(self, **options: Any) -> FreightExchange:
+        return FreightExchange(
+            "http://127.0.0.1/api",
+            email="me@co.example",
+            password="correct horse",
+            http_client=httpx.AsyncClient(transport=httpx.MockTransport(self.answer)),
+            retries=RetryPolicy(base=0.001, cap=0.001),
+            hooks=[self.events.append],
+            **options,
+        )
+
+    @property
+    def broken(self) -> list[str]:
+        return [event.error.path for event in self.events if isinstance(event, BrokenRecord)]
+
+
+def carried(error: FreightExchangeError) -> tuple[str | None, int | None, int]:
+    """What an error tells of its call; how long it took is told as well."""
+    assert error.elapsed is not None
+    assert error.elapsed >= 0
+    assert error.settled
+    path = error.request_path if isinstance(error, DecodeError) else error.path
+    return path, error.status, error.attempts
+
+
+class TestWhatErrorsCarry:
+    async def test_a_strict_listing(self) -> None:
+        desk = Desk(says({}, 502), says({"raterequests": [BROKEN]}))
+        async with desk.client(strict=True) as exchange:
+            with pytest.raises(DecodeError) as caught:
+                await exchange.requests.search()
+        assert carried(caught.value) == ("quote/getrequests", 200, 2)
+        assert caught.value.path == "raterequests.0.weight"
+        assert len(desk.asked) == 2
+
+    async def test_a_broken_record_that_hooks_are_told_of(self) -> None:
+        desk = Desk(says({"raterequests": [BROKEN, {"index": 9}]}))
+        async with desk.client() as exchange:
+            assert [request.index for request in await exchange.requests.search()] == [9]
+        (event,) = [event for event in desk.events if isinstance(event, BrokenRecord)]
+        assert carried(event.error) == ("quote/getrequests", 200, 1)
+
+    @pytest.mark.parametrize("found", [{}, {"raterequests": [{"index": 9}]}])
+    async def test_a_lookup_that_finds_nothing(self, found: object) -> None:
+        desk = Desk(says({}, 503), says({}, 503), says(found))
+        async with desk.client() as exchange:
+            with pytest.raises(NotFoundError, match="8") as caught:
+                await exchange.requests.get(8)
+        assert carried(caught.value) == ("quote/getrequests", 200, 3)
+        assert len(desk.asked) == 3
+
+    @pytest.mark.virtual_time
+    async def test_a_login_past_its_deadline(self) -> None:
+        async def give() -> tuple[str, str]:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        exchange = FreightExchange("http://127.0.0.1/api", credentials=give, deadline=5)
+        async with exchange:
+            with pytest.raises(DeadlineExceededError, match="POST login") as caught:
+                await exchange.login()
+        assert carried(caught.value) == ("login", None, 0)
+        assert caught.value.elapsed == pytest.approx(5)
+
+
+class TestLookups:
+    @pytest.mark.parametrize(
+        "wrong",
+        [BROKEN, BROKEN | {"index": "8"}, {"weight": {}}, BROKEN | {"index": []}, BROKEN | {"index": "FX8"}, 5],
+        ids=str,
+    )
+    async def test_the_wanted_record_is_broken_or_may_be(self, wrong: object) -> None:
+        desk = Desk(says({"raterequests": [{"index": 9}, BROKEN | {"index": 10}, wrong]}))
+        async with desk.client() as exchange:
+            with pytest.raises(DecodeError) as caught:
+                await exchange.requests.get(8)
+        assert caught.value.path.startswith("raterequests.2")
+        assert carried(caught.value) == ("quote/getrequests", 200, 1)
+
+    async def test_a_broken_record_of_another_index_is_no_answer(self) -> None:
+        desk = Desk(says({"raterequests": [BROKEN | {"index": 10}, BROKEN | {"index": "11"}]}))
+        async with desk.client(strict=True) as exchange:
+            with pytest.raises(NotFoundError):
+                await exchange.requests.get(8)
+
+    async def test_the_wanted_record_among_broken_ones(self) -> None:
+        desk = Desk(says({"raterequests": [{"weight": {}}, {"index": 8}]}))
+        async with desk.client(strict=True) as exchange:
+            assert (await exchange.requests.get(8)).index == 8
+
+
+class TestFlaws:
+    """Parts of records that could not be read: reported like broken records, while the record itself counts."""
+
+    async def test_a_listing_tells_of_them(self, caplog: pytest.LogCaptureFixture) -> None:
+        desk = Desk(says(OFFERS))
+        async with desk.client() as exchange:
+            assert [listing.index for listing in await exchange.offers.list()] == [7, 8]
+        assert len(desk.broken) == 1
+        assert desk.broken[0].startswith("offers.0.offer.0")
+        assert [record.levelname for record in caplog.records if desk.broken[0] in record.message] == ["WARNING"]
+
+    async def test_a_strict_listing_fails(self) -> None:
+        desk = Desk(says(OFFERS))
+        async with desk.client(strict=True) as exchange:
+            with pytest.raises(DecodeError) as caught:
+                await exchange.offers.list()
+        assert caught.value.path.startswith("offers.0.offer.0")
+        assert carried(caught.value) == ("quote/offer", 200, 1)
+
+    async def test_a_lookup_tells_of_its_own_only(self) -> None:
+        desk = Desk(says(OFFERS))
+        async with desk.client(strict=True) as exchange:
+            assert (await exchange.offers.get(8)).index == 8
+            with pytest.raises(DecodeError):
+                await exchange.offers.get(7)
+
+
+class TestEmptyReplies:
+    @pytest.mark.parametrize("body", [b"", b" \r\n", b"\xef\xbb\xbf", b"\r\n\xef\xbb\xbf \n"])
+    async def test_white_space_and_a_byte_order_mark_say_nothing(self, body: bytes) -> None:
+        desk = Desk(says(body))
+        async with desk.client() as exchange:
+            assert await exchange.request("POST", "anything", body={}) is None
+            assert await exchange.request("GET", "anything") is None
+            assert await exchange.routes.create(ROUTE) is None
+
+
+class TestCurrencies:
+    USD = {"index": 1, "name": "US Dollar", "code": " usd "}
+    EUR = {"index": 2, "name": "Euro", "code": "EUR"}
+
+    async def test_an_empty_list_is_not_kept(self) -> None:
+        desk = Desk(says({"currencies": []}), says({"currencies": [self.USD]}))
+        async with desk.client() as exchange:
+            with pytest.raises(ValidationError, match="none"):
+                await exchange.currencies.by_code("USD")
+            assert (await exchange.currencies.by_code("Usd ")).index == 1
+
+    @pytest.mark.virtual_time
+    async def test_a_code_that_the_list_lacks_is_looked_for_again_after_a_minute(self) -> None:
+        desk = Desk(says({"currencies": [self.USD]}), says({"currencies": [self.USD, self.EUR]}))
+        async with desk.client() as exchange:
+            await exchange.currencies.by_code("USD")
+            with pytest.raises(ValidationError, match="which has USD"):
+                await exchange.currencies.by_code("EUR")
+            assert len(desk.asked) == 1
+            await anyio.sleep(61)
+            await exchange.currencies.by_code("USD")
+            assert len(desk.asked) == 1
+            assert (await exchange.currencies.by_code("EUR")).index == 2
+            with pytest.raises(ValidationError, match="which has EUR, USD"):
+                await exchange.currencies.by_code("GBP")
+            assert len(desk.asked) == 2
+
+    @pytest.mark.parametrize("listed", [[], [USD]], ids=["an empty list", "a list"])
+    async def test_many_who_wait_for_the_list_fetch_it_once(self, listed: list[object]) -> None:
+        desk = Desk(says({"currencies": listed}))
+        refused: list[ValidationError] = []
+
+        async def look() -> None:
+            try:
+                await exchange.currencies.by_code("EUR")
+            except ValidationError as error:
+                refused.append(error)
+
+        async with desk.client() as exchange:
+            await exchange.login()
+            async with anyio.create_task_group() as group:
+                for _ in range(50):
+                    group.start_soon(look)
+        assert len(refused) == 50
+        assert len(desk.asked) == 1
+
+    async def test_one_code_of_two_currencies(self) -> None:
+        desk = Desk(says({"currencies": [self.USD, self.EUR | {"code": "USD"}]}))
+        async with desk.client() as exchange:
+            with pytest.raises(ValidationError, match="index, one of 1, 2") as caught:
+                await exchange.currencies.by_code("USD")
+            assert caught.value.field == "code"
+            with pytest.raises(ValidationError, match="index, one of 1, 2") as caught:
+                await exchange.bids.submit(4, amount=5, currency="USD")
+            assert caught.value.field == "currency"
+
+
+class TestMessages:
+    async def test_a_listing_where_there_is_nothing(self) -> None:
+        async with Desk(says(b"<html>", 404)).client() as exchange:
+            with pytest.raises(NotFoundError, match="base_url may be wrong"):
+                await exchange.carriers.list()
+            with pytest.raises(NotFoundError) as caught:
+                await exchange.carriers.get(4)
+        assert "base_url" not in str(caught.value)
+
+    async def test_a_login_where_there_is_nothing(self) -> None:
+        async with Desk(says({}), login=says({"message": "no route"}, 404)).client() as exchange:
+            with pytest.raises(NotFoundError, match="no route; base_url may be wrong"):
+                await exchange.carriers.list()
+
+    async def test_a_rejected_login_says_what_to_do(self) -> None:
+        async with Desk(says({}), login=says({"message": "Wrong password."}, 401)).client() as exchange:
+            for _ in range(2):
+                with pytest.raises(LoginRejectedError, match=r"Wrong password; .*credentials change.*reset_login\(\)"):
+                    await exchange.login()
+
+    @pytest.mark.parametrize(
+        ("body", "said"),
+        [(b"no such fee\r\n", "wrong: no such fee [POST"), (b"<html>oops</html>", "wrong [POST"), (b"", "wrong [POST")],
+    )
+    async def test_what_is_said_without_json(self, body: bytes, said: str) -> None:
+        async with Desk(says(body, 400)).client() as exchange:
+            with pytest.raises(BadRequestError) as caught:
+                await exchange.requests.search()
+        assert said in str(caught.value)
+
+    async def test_too_many_calls(self) -> None:
+        desk = Desk(httpx.Response(429, headers={"Retry-After": "400"}))
+        async with desk.client() as exchange:
+            with pytest.raises(RateLimitedError, match="wait 400 s"):
+                await exchange.carriers.list()
+
+
+async def test_the_query_string_of_a_free_call() -> None:
+    asked: list[Request] = []
+
+    async def note(request: Request, call_next: Next) -> Response:
+        asked.append(request)
+        return await call_next(request)
+
+    async with Desk(says({})).client(middleware=[note], deadline=timedelta(seconds=9)) as exchange:
+        await exchange.request("GET", "route", params={"index": 301, "timezone": "Asia/Hong_Kong"})
+    (params,) = [request.params for request in asked if request.path == "route"]
+    assert params == (("index", "301"), ("timezone", "Asia/Hong_Kong"))
+
+
+def test_the_version_is_the_installed_one_and_no_other_name_appears() -> None:
+    assert freight_exchange.__version__ == metadata.version("freight-exchange")
+    with pytest.raises(AttributeError, match="Freight"):
+        vars(freight_exchange)["__getattr__"]("Freight")
