@@ -248,7 +248,7 @@ CLIENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "strict": ("strict", {"strict": "yes"}),
     "one hook alone": ("hooks", {"hooks": print}),
     "hooks that are no callables": ("hooks", {"hooks": [print, 5]}),
-    "hooks in text": ("hooks", {"hooks": "print"}),
+    "hooks in text": ("hooks", {"hooks": ""}),
     "one middleware alone": ("middleware", {"middleware": print}),
     "middleware that is no callable": ("middleware", {"middleware": (None,)}),
     "another HTTP client": ("http_client", {"http_client": object()}),

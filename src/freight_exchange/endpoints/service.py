@@ -172,7 +172,8 @@ class Service:
             try:
                 page, sent = await self._rows(listed, paging, kind)
             except NotFoundError as error:
-                if number == 0:
+                # Not for a login's, which says nothing about the listing.
+                if number == 0 and error.path == listed.path:
                     if _says_no_records(error):
                         return wire.Rows(())
                     error.args = (f"{error.message}; base_url may be wrong",)

@@ -80,24 +80,16 @@ def route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") ->
         ValidationError: The route lacks a field, which putting it would destroy, or has a value there that cannot be
             sent, an aware time and no known zone for it, or an arrival with a zone.
     """
-    body: Body = {}
-    if isinstance(draft, Route):
-        body[names.ROUTE_INDEX] = validation.identifier(draft.index, "index")
-    for field, key in names.ROUTE_TEXTS.items():
-        # Empty text is what the service may hold, and goes back as it came.
-        body[key] = validation.text(_present(getattr(draft, field), field), field, empty=True)
     zone = _zone(draft)
-    for field, (key, spellings) in names.ROUTE_TIMES.items():
-        moment: object = getattr(draft, field)
-        if moment is None:
-            body[key] = _kept(draft, field, spellings)
-        elif field == "arrival":
-            body[key] = _written(validation.naive(moment, field))
-        elif zone is not None:
-            body[key] = _written(validation.zoned(moment, zone, field))
-        else:
-            body[key] = _written(validation.naive(moment, field))
-    return body | dict.fromkeys(names.CARRIER_FIELDS[carrier_field], _carrier(draft.carrier))
+    times = {key: _time(draft, field, spellings, zone) for field, (key, spellings) in names.ROUTE_TIMES.items()}
+    # Empty text is what the service may hold, and goes back as it came.
+    texts = {
+        key: validation.text(_present(getattr(draft, field), field), field, empty=True)
+        for field, key in names.ROUTE_TEXTS.items()
+    }
+    index = {names.ROUTE_INDEX: validation.identifier(draft.index, "index")} if isinstance(draft, Route) else {}
+    carrier = _carrier(draft.carrier)
+    return {**index, **texts, **times, **dict.fromkeys(names.CARRIER_FIELDS[carrier_field], carrier)}
 
 
 def list_parameters(
@@ -216,11 +208,22 @@ def _carrier(carrier: object) -> int:
 
 def _zone(draft: RouteDraft | Route) -> ZoneInfo | None:
     """The zone of a route's times; `None` for one that this machine does not know, if no time needs it."""
-    zone = validation.known_zone(draft.timezone) if draft.timezone else None
+    name: object = draft.timezone
+    zone = validation.known_zone(name) if name and isinstance(name, str) else None
     moments: list[object] = [getattr(draft, field) for field in names.ROUTE_TIMES]
     if zone is None and any(isinstance(moment, datetime) and moment.tzinfo is not None for moment in moments):
-        return validation.timezone(draft.timezone)
+        return validation.timezone(_present(name, "timezone"))
     return zone
+
+
+def _time(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...], zone: ZoneInfo | None) -> str:
+    moment: object = getattr(draft, field)
+    if moment is None:
+        return _kept(draft, field, spellings)
+    # The zone does not apply to the arrival (service document, Route).
+    if zone is None or field == "arrival":
+        return _written(validation.naive(moment, field))
+    return _written(validation.zoned(moment, zone, field))
 
 
 def _kept(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...]) -> str:

@@ -53,22 +53,30 @@ class Negotiation:
         self.selected = next(selected, None)
         self.used = next(iter(self._entries)) if len(self._entries) == 1 else self.selected
 
-    def take(self, model: type[Record], key: str) -> Any:
-        """The contact under a key beside the entries or in the one that is used; there it is then no longer extra."""
-        found = self._contact(model, key, self.rest, names.OFFER)
-        if found is not None:
-            del self.rest[key]
-        elif self.used is not None:
-            found = self._contact(model, key, self._entries[self.used], _path(self.used))
+    def take(self, model: type[Record], key: str, own: object) -> Any:
+        """The contact under a key: the record's own, else one beside the entries, else that of the entry in use.
+
+        Where it stands again in another of these places it is not extra there, as nothing is lost with it.
+        """
+        found, taken = nested(model, own, key), own
+        if key in self.rest:
+            if found is None:
+                found, taken = self._contact(model, key, self.rest, names.OFFER), self.rest[key]
+            if found is not None and self.rest[key] == taken:
+                del self.rest[key]
+        entry = None if self.used is None else self._entries[self.used]
+        if self.used is not None and isinstance(entry, dict) and key in entry:
+            if found is None:
+                found, taken = self._contact(model, key, entry, _path(self.used)), entry[key]
             offer = self.offers.get(self.used)
-            if found is not None and offer is not None:
+            if found is not None and offer is not None and entry[key] == taken:
                 unread = {name: value for name, value in offer.extra.items() if name != key}
                 self.offers[self.used] = attrs.evolve(offer, extra=unread)
         return found
 
-    def _contact(self, model: type[Record], key: str, holder: object, path: str) -> Any:
+    def _contact(self, model: type[Record], key: str, holder: Raw, path: str) -> Any:
         try:
-            return nested(model, holder.get(key), f"{path}.{key}") if isinstance(holder, dict) else None
+            return nested(model, holder[key], f"{path}.{key}")
         except Unreadable as fault:
             self._leave_out(fault)
             return None
@@ -83,8 +91,8 @@ def negotiate(record: Any, raw: Raw, flaws: Flaws | None) -> Negotiation:
     """Read the offers on a record, and set whom to talk to and what of `offer` is left."""
     found = Negotiation(raw.get(names.OFFER), flaws)
     # Bid listings have the contacts on the record, the approval's reply in the offer.
-    record.contact = nested(Contact, raw.get(names.CONTACT), names.CONTACT) or found.take(Contact, names.CONTACT)
-    record.company = nested(Company, raw.get(names.COMPANY), names.COMPANY) or found.take(Company, names.COMPANY)
+    record.contact = found.take(Contact, names.CONTACT, raw.get(names.CONTACT))
+    record.company = found.take(Company, names.COMPANY, raw.get(names.COMPANY))
     if found.rest:
         alone = found.rest.keys() == {""}
         record.extra = frozen({**record.extra, names.OFFER: found.rest[""] if alone else found.rest})

@@ -262,9 +262,10 @@ class TestMessages:
                 await exchange.carriers.get(4)
         assert "base_url" not in str(caught.value)
 
-    async def test_a_login_where_there_is_nothing(self) -> None:
-        async with Desk(says({}), login=says({"message": "no route"}, 404)).client() as exchange:
-            with pytest.raises(NotFoundError, match="no route; base_url may be wrong"):
+    @pytest.mark.parametrize("said", ["no route", "no records found"])
+    async def test_a_login_where_there_is_nothing(self, said: str) -> None:
+        async with Desk(says({}), login=says({"message": said}, 404)).client() as exchange:
+            with pytest.raises(NotFoundError, match=rf"{said}; base_url may be wrong \[POST login"):
                 await exchange.carriers.list()
 
     async def test_a_rejected_login_says_what_to_do(self) -> None:

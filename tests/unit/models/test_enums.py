@@ -30,7 +30,8 @@ def test_a_word_equals_itself_in_any_case(member: Word, spelled: object) -> None
 @pytest.mark.parametrize("member", WORDS)
 def test_a_member_is_looked_up_by_its_documented_spelling(member: Word) -> None:
     word = str(member.value)
-    assert {word: 1}[member] == {member: 1}[word] == {member: 1}[member] == 1
+    members: dict[str, int] = {member: 1}
+    assert {word: 1}[member] == members[word] == members[member] == 1
     assert member in {word, "other"}
     assert word in {member, "other"}
     assert hash(member) == hash(word)

@@ -198,7 +198,8 @@ def test_zones_of_an_update() -> None:
     ],
 )
 def test_a_missing_field_is_refused(key: str, field: str) -> None:
-    for route in (read(**{key: None}), attrs.evolve(read(), **{field: None})):
+    nothing: dict[str, Any] = {field: None}
+    for route in (read(**{key: None}), attrs.evolve(read(), **nothing)):
         with pytest.raises(ValidationError, match=f"{field} is missing") as caught:
             wire.route(route)
         assert caught.value.field == field

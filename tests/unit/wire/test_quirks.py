@@ -89,6 +89,7 @@ LISTING: dict[str, Any] = {
     "cargolength": 3,
 }
 ENTRY: dict[str, Any] = {"offerId": "7", "offerAmount": Decimal("1840.50"), "currencyId": 1, "status": "pending"}
+WITH_OFFERS: tuple[wire.Kind[Any], ...] = (wire.OFFERS, wire.BIDS)
 CONTACTS = {"loadingPOC": {"name": "Ada", "email": "ada@co.example"}, "loadingCompany": {"name": "Co", "fax": "1"}}
 
 
@@ -266,7 +267,7 @@ class Test02Offers:
 
     @pytest.mark.parametrize("stray", [1, 0, "1", "", True, Decimal("1.5")])
     def test_a_scalar_beside_the_entries_is_kept(self, stray: object) -> None:
-        for kind in (wire.OFFERS, wire.BIDS):
+        for kind in WITH_OFFERS:
             record, flaws = flawed(kind, {**LISTING, "offer": {"0": ENTRY, "count": stray}})
             assert flaws == []
             assert record.extra == {"offer": {"count": stray}}
@@ -317,6 +318,7 @@ class Test04Spellings:
         assert (route.carrier, route.vessel) == (3, "Ever Forward")
         assert route.departure == datetime(2025, 3, 2, tzinfo=ZoneInfo("Asia/Hong_Kong"))
         assert route.arrival == datetime(2025, 3, 20)
+        assert route.arrival is not None
         assert route.arrival.tzinfo is None
         assert route.extra == {}
 
@@ -343,6 +345,9 @@ class Test05Contacts:
             pytest.param({**LISTING, "offer": {**ENTRY, "status": "selected", **CONTACTS}}, id="in the one entry"),
             pytest.param({**LISTING, "offer": {"0": ENTRY, **CONTACTS}}, id="beside the entries"),
             pytest.param({**LISTING, "offer": {**ENTRY, **CONTACTS}}, id="in the one pending entry"),
+            pytest.param(
+                {**LISTING, **CONTACTS, "offer": {"0": {**ENTRY, **CONTACTS}, **CONTACTS}}, id="in each of the places"
+            ),
             pytest.param({**LISTING, "offer": {"0": {**ENTRY, **CONTACTS}}}, id="in the only entry"),
             pytest.param(
                 {**LISTING, "offer": [{**ENTRY, "status": "Won", **CONTACTS}]}, id="in the only one of a list"
@@ -354,8 +359,7 @@ class Test05Contacts:
         ],
     )
     def test_found(self, raw: dict[str, Any]) -> None:
-        kinds: tuple[wire.Kind[Any], ...] = (wire.OFFERS, wire.BIDS)
-        for kind in kinds:
+        for kind in WITH_OFFERS:
             record = wire.one({kind.collection: [raw]}, kind)
             assert (record.contact, record.company) == (self.CONTACT, self.COMPANY)
             assert record.extra == {}
@@ -378,6 +382,8 @@ class Test05Contacts:
         listing = wire.one({"offers": [raw]}, wire.OFFERS)
         assert listing.contact == self.CONTACT
         assert listing.offers[0].extra == {"loadingPOC": {"name": "Eve"}}
+        beside = {**LISTING, **CONTACTS, "offer": {"0": ENTRY, "loadingPOC": {"name": "Eve"}}}
+        assert wire.one({"offers": [beside]}, wire.OFFERS).extra == {"offer": {"loadingPOC": {"name": "Eve"}}}
 
     def test_of_an_entry_that_cannot_be_read(self) -> None:
         entry = {**ENTRY, "offerAmount": "much", **CONTACTS}
@@ -708,6 +714,7 @@ class TestRoutes:
         route = wire.one({"routes": [{**self.RAW, "timezone": name}]}, wire.ROUTES)
         assert route.timezone == name
         assert route.departure == datetime(2025, 3, 2)
+        assert route.departure is not None
         assert route.departure.tzinfo is None
 
     @pytest.mark.parametrize(
