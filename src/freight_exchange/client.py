@@ -7,6 +7,8 @@ from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import attrs
+
 from freight_exchange import settings, wire
 from freight_exchange.endpoints.bids import Bids
 from freight_exchange.endpoints.carriers import Carriers
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
     import ssl
     from types import TracebackType
 
+    from freight_exchange.transport.caller import Caller
     from freight_exchange.transport.http import HttpClient
+    from freight_exchange.transport.session import Grant
 
 __all__ = ["FreightExchange"]
 
@@ -408,8 +412,10 @@ class FreightExchange:
         )
 
 
-async def _log_in(caller: Any, email: str, password: Secret, *, limits: Limits, shared: _Shared) -> Any:
-    return await log_in(caller, limits, email, password, shared.welcome)
+async def _log_in(caller: Caller, email: str, password: Secret, *, limits: Limits, shared: _Shared) -> Grant:
+    # One login serves all views, whose deadlines may be longer; who waits for it is bound by his own.
+    patient = attrs.evolve(limits, deadline=max(limits.deadline, DEFAULT_DEADLINE))
+    return await log_in(caller, patient, email, password, shared.welcome)
 
 
 def _option(value: T | None, kind: type[T], name: str) -> T:

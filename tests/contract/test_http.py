@@ -113,7 +113,7 @@ FOUND: Mapping[str, Mapping[str, object]] = {
         "one": 8,
         "missing": "NotFoundError",
         "code": 8,
-        "unknown": "ValidationError(currency)",
+        "unknown": "ValidationError(code)",
     },
 }
 """The indexes of the records that each part of a story brings, by hand."""

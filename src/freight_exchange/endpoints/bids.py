@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import anyio
+
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, index_of
 from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, validation
@@ -84,8 +86,14 @@ class Bids:
         total = validation.amount(amount, "amount")
         fees = None if rates is None else validation.rates(rates)
         words = None if terms is None else validation.text(terms, "terms", empty=True)
+        started = anyio.current_time()
         write = SubmitOffer(index, total, await self._currencies.index_of(currency), fees, words)
         conventions = self._service.conventions
         return await self._service.write(
-            "POST", conventions.addresses["submit"], wire.offer(write, conventions.currency_field), wire.bid, write
+            "POST",
+            conventions.addresses["submit"],
+            wire.offer(write, conventions.currency_field),
+            wire.bid,
+            write,
+            started=started,
         )

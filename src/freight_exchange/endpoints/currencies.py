@@ -9,7 +9,7 @@ import anyio
 
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, index_of
-from freight_exchange.errors import ValidationError
+from freight_exchange.errors import DeadlineExceededError, ValidationError
 from freight_exchange.models import Currency
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Currencies:
             raise ValidationError(f"{field} must be a three-letter code such as USD", field=field)
         wanted = code.strip().upper()
         if wanted not in self._known.by_code and self._known.stale():
-            await self._fetch()
+            await self._fetch_in_time()
         found = self._known.by_code.get(wanted, ())
         if not found:
             codes = ", ".join(sorted(self._known.by_code)) or "none"
@@ -95,6 +95,19 @@ class Currencies:
                 f"{field} {code!r} stands for several currencies: give the index, one of {indexes}", field=field
             )
         return found[0]
+
+    async def _fetch_in_time(self) -> None:
+        """Fetch the list, within the deadline of a call however many wait for it."""
+        deadline = self._service.limits.deadline
+        with anyio.move_on_after(deadline):
+            await self._fetch()
+            return
+        raise DeadlineExceededError(
+            f"the deadline of {deadline:g} s has passed; nothing took effect",
+            method=_LISTED.method,
+            path=_LISTED.path,
+            elapsed=deadline,
+        )
 
     async def _fetch(self) -> None:
         if self._known.fetching is None:

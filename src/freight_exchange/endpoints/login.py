@@ -26,10 +26,13 @@ async def log_in(
     caller.redactor.learn(password)
 
     def read(response: Response) -> Grant:
-        login = wire.login(wire.parse(response.content, response.header("content-type")))
+        data = wire.parse(response.content, response.header("content-type"))
+        login = wire.login(data)
         token = Secret(login.token)
         caller.redactor.learn_token(token)
-        welcome(login.user)
+        # A reply may repeat the token, or the password, under keys that nobody knows: the user must not show them.
+        data = caller.redactor.value(data)
+        welcome(wire.login(data).user)
         lifetime = login.lifetime
         if login.expires_at is not None:
             lifetime = login.expires_at - clock.wall_time()

@@ -103,9 +103,10 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
         looked = anyio.current_time()
         wait = pause
         try:
-            with anyio.CancelScope(deadline=patience) as scope:
+            found: Reconciliation | None = None
+            with anyio.CancelScope(deadline=patience):
                 found = await look()
-            if scope.cancelled_caught:
+            if found is None:
                 return doubt
         except _PASSING as error:
             if isinstance(error, LoginRejectedError):

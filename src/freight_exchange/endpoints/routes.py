@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, expect, index_of
+from freight_exchange.errors import OutcomeUnknownError
 from freight_exchange.models import Carrier, Route, RouteDraft
 from freight_exchange.models.writes import CreateRoute, UpdateRoute
 
@@ -33,6 +34,9 @@ class SeenRoutes:
         self._routes.move_to_end(route.index)
         if len(self._routes) > _MOST_SEEN:
             self._routes.popitem(last=False)
+
+    def forget(self, index: int) -> None:
+        self._routes.pop(index, None)
 
     def before(self, route: Route) -> Route | None:
         return self._routes.get(route.index)
@@ -157,9 +161,17 @@ class Routes:
 
     async def _write(self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute) -> Route | None:
         body = wire.route(route, self._service.conventions.carrier_field)
-        written = await self._service.write(method, "route", body, wire.written_route, write, optional=True)
+        try:
+            written = await self._service.write(method, "route", body, wire.written_route, write, optional=True)
+        except OutcomeUnknownError:
+            if isinstance(route, Route):
+                # What it reads as now is the very question.
+                self._seen.forget(route.index)
+            raise
         if written is not None:
             self._seen.remember(written)
+        elif isinstance(route, Route):
+            self._seen.remember(route)
         return written
 
     def _identify(self, route: Route) -> int:

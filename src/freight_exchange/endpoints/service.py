@@ -121,6 +121,7 @@ class Service:
         write: Write,
         *,
         optional: bool = False,
+        started: float | None = None,
     ) -> T:
         """Send a request that has an effect: at most once, or else `OutcomeUnknownError`.
 
@@ -132,7 +133,7 @@ class Service:
                 return decode(None)
             return decode(wire.parse(response.content, response.header("content-type")))
 
-        return await self._send(Kind.WRITE, method, path, read, content=wire.dump(body), write=write)
+        return await self._send(Kind.WRITE, method, path, read, content=wire.dump(body), write=write, started=started)
 
     async def raw(
         self,
@@ -191,6 +192,7 @@ class Service:
             window=pages_wanted,
             sweep=sweep,
             strict=self.strict,
+            path=listed.path,
         )
 
     async def lookup(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T:
@@ -268,6 +270,7 @@ class Service:
         params: tuple[tuple[str, str], ...] = (),
         write: Write | None = None,
         sent: _Sent | None = None,
+        started: float | None = None,
     ) -> T:
         caller = self.connection.engine.caller
         if sent is not None:
@@ -282,6 +285,7 @@ class Service:
             params=params,
             write=write,
             exchange=self.reconciler,
+            started=started,
         )
 
 

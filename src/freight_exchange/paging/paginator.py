@@ -66,6 +66,7 @@ class Paginator(Generic[T]):
         window: int = 1,
         sweep: bool = False,
         strict: bool = False,
+        path: str | None = None,
     ) -> None:
         self._fetch = fetch
         self._operation = operation
@@ -76,6 +77,7 @@ class Paginator(Generic[T]):
         self._window = window
         self._sweep = sweep
         self._strict = strict
+        self._path = path
 
     def __repr__(self) -> str:
         return f"<Paginator {self._operation}>"
@@ -99,7 +101,7 @@ class Paginator(Generic[T]):
             raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
         walk = self._walk(start=start, sweep=self._sweep)
         flights = _Flights(self._fetch, self._jobs, self._window)
-        return Pages(self._operation, self._sizes, walk, flights, strict=self._strict)
+        return Pages(self._operation, self._sizes, walk, flights, strict=self._strict, path=self._path)
 
     async def collect(self) -> list[T]:
         """Every record, in a list."""
@@ -130,7 +132,17 @@ class Pages(AsyncIterator[Page[T]]):
     It is no generator: one that a loop left by `break` is closed whenever the collector comes by, and trio warns of it.
     """
 
-    def __init__(self, operation: str, sizes: PageSizes, walk: Walk[T], flights: _Flights[T], *, strict: bool) -> None:
+    def __init__(
+        self,
+        operation: str,
+        sizes: PageSizes,
+        walk: Walk[T],
+        flights: _Flights[T],
+        *,
+        strict: bool,
+        path: str | None,
+    ) -> None:
+        self._path = path
         self._operation = operation
         self._sizes = sizes
         self._strict = strict
@@ -165,7 +177,8 @@ class Pages(AsyncIterator[Page[T]]):
         try:
             rows = await self._flights.land(walk.numbers(), size)
         except APIStatusError as error:
-            if not walk.beyond(error):
+            # The login's, which a page may need first, says nothing about the listing.
+            if error.path != self._path or not walk.beyond(error):
                 raise
             fresh: tuple[T, ...] = ()
         else:

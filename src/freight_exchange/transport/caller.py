@@ -96,9 +96,14 @@ class Caller:
         params: tuple[tuple[str, str], ...] = (),
         write: Write | None = None,
         exchange: Reconciler | None = None,
+        started: float | None = None,
     ) -> T:
-        """Send a request until it succeeds, its retries are over or its deadline has passed."""
-        started = anyio.current_time()
+        """Send a request until it succeeds, its retries are over or its deadline has passed.
+
+        `started` is when the deadline began to run, if that was earlier: for what the call had to find out first.
+        """
+        began = anyio.current_time()
+        started = began if started is None else started
         request = Request(
             method=method,
             path=path,
@@ -112,6 +117,8 @@ class Caller:
         # A login's holds the password, and a traceback that shows locals would show it.
         del content
         course = _Course(self, request, read, limits, started, write, exchange)
+        if request.ends_at <= began:
+            raise course.past_deadline()
         with anyio.CancelScope(deadline=request.ends_at) as scope:
             result: T = await course.run()
             return result

@@ -151,7 +151,7 @@ class Jobs:
             )
 
     def start(self, work: Callable[[], Awaitable[T]], afterwards: Callable[[], None] | None = None) -> Job[T]:
-        """Begin a piece of work in a task of its own; `afterwards` is called when it is over, even if it never began."""
+        """Begin a piece of work in a task of its own; `afterwards` is called at its end, even if it never began."""
         if self._closed:
             raise ConfigurationError("this client is closed: make a new one")
 

@@ -225,6 +225,7 @@ class Test02Offers:
         assert alone.selected == alone.offers[0]
         among = wire.one({"offers": [{**LISTING, "offer": {"0": ENTRY, "1": chosen}}]}, wire.OFFERS)
         assert among.selected == among.offers[1]
+        assert among.selected is not None
         assert among.selected.id == 8
 
     @pytest.mark.parametrize("nothing", [None, {}, [], ""])
