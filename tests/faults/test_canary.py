@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -337,3 +338,19 @@ async def test_a_header_that_cannot_be_sent(value: str) -> None:
                         await act()
                     catch.error(caught.value)
     assert catch.hits() == []
+
+
+async def test_a_login_that_repeats_its_token_elsewhere_does_not_show_it() -> None:
+    token = "tok.canary.4711"  # no real one
+    user = {"access_token": token, "session": {"id": [token]}, "imageUrl": f"https://x.example/?t={token}"}
+    user["company"] = {"name": "Co", "key": token}
+
+    def reply(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"user": user | {"email": "p@co.example", "pw": "p"}})
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(reply))
+    async with FreightExchange("http://127.0.0.1/api", email="p@co.example", password="p", http_client=client) as fx:
+        found = await fx.login()
+    assert token not in repr(found)
+    assert token.encode() not in pickle.dumps(found)
+    assert found.email == "p@co.example"

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote, quote_plus
 
@@ -104,13 +105,13 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if depth > 8:
-            return "..." if isinstance(value, dict | list) else value
-        if isinstance(value, dict):
+            return "..." if isinstance(value, Mapping | list | tuple) else value
+        if isinstance(value, Mapping):
             return {
                 self.text(str(key)): MASK if str(key).casefold() in _SECRET_KEYS else self.value(item, depth + 1)
                 for key, item in value.items()
             }
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return [self.value(item, depth + 1) for item in value[:100]]
         return value
 
