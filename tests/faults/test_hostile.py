@@ -1,0 +1,171 @@
+"""Transports, hooks and servers that mean no good, or mean well and do harm."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from freight_exchange import (
+    AuthenticationError,
+    DecodeError,
+    FreightExchange,
+    OutcomeUnknownError,
+    StillUnknown,
+)
+from freight_exchange.models import SubmitOffer
+from freight_exchange.sandbox import Exchange
+from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.testing import FAULTS, Sandbox
+
+LOGIN = {"user": {"access_token": "token-1", "expires_on": 3600}}
+
+
+def client(http_client: httpx.AsyncClient, **options: Any) -> FreightExchange:
+    return FreightExchange(
+        "http://127.0.0.1/api", email="a@b.example", password="pw", http_client=http_client, **options
+    )
+
+
+async def test_a_failover_transport_that_stops_tracing_clears_no_write() -> None:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+    silent = sandbox.transport()
+    standing: list[str] = []
+
+    class Failover(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if (trace := request.extensions.get("trace")) is not None:
+                await trace("connection.connect_tcp.started", {})
+                await trace("connection.connect_tcp.failed", {})
+            request.extensions = {}
+            reply = await silent.handle_async_request(request)
+            if request.url.path.endswith("submitoffer"):
+                standing.append("sent")
+                raise httpx.ReadError("the standby broke off")
+            return reply
+
+    account = sandbox.forwarder
+    http = httpx.AsyncClient(transport=Failover())
+    async with FreightExchange(
+        sandbox.url, email=account.email, password=account.password, http_client=http
+    ) as exchange:
+        with pytest.raises(OutcomeUnknownError):
+            await exchange.bids.submit(request, amount=5, currency=1)
+    assert standing == ["sent"]
+
+
+# On trio the library's generators, which here never wait and so cannot be cancelled, are left to the collector.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_body_without_end_that_never_waits_is_refused() -> None:
+    read = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal read
+        while True:
+            read += 1
+            yield b"x" * 1_000_000
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        return (
+            httpx.Response(200, json=LOGIN)
+            if request.url.path.endswith("login")
+            else httpx.Response(200, content=endless())
+        )
+
+    async with client(httpx.AsyncClient(transport=httpx.MockTransport(reply))) as exchange:
+        with pytest.raises(DecodeError, match="larger"):
+            await exchange.requests.get(4)
+    assert read < 40
+
+
+async def test_event_hooks_that_read_replies_and_raise_for_statuses() -> None:
+    server = Exchange()
+    index = server.publish(server.shipper, 1.8e9)
+
+    async def look(response: httpx.Response) -> None:
+        await response.aread()
+        response.raise_for_status()
+
+    async with (
+        serve_tcp(server, clock=lambda: 1.8e9) as face,
+        httpx.AsyncClient(event_hooks={"response": [look]}) as http,
+    ):
+        options: dict[str, Any] = {"email": server.forwarder.email, "password": server.forwarder.password}
+        async with FreightExchange(face.url, http_client=http, **options) as exchange:
+            assert (await exchange.requests.get(index)).index == index
+            server.expire_tokens()
+            assert (await exchange.requests.get(index)).index == index
+            server.faults.add(*FAULTS["unauthorized_forever"]())
+            with pytest.raises(AuthenticationError):
+                await exchange.requests.get(index)
+
+
+@pytest.mark.virtual_time
+async def test_a_listing_without_end_leaves_doubt_in_bounded_time() -> None:
+    served = 0
+
+    async def reply(request: httpx.Request) -> httpx.Response:
+        nonlocal served
+        if request.url.path.endswith("login"):
+            return httpx.Response(200, json=LOGIN)
+        await anyio.sleep(1)
+        served += 100
+        rows = [{"index": served + place, "price": 5, "currencyIndex": 1} for place in range(100)]
+        return httpx.Response(200, json={"bids": rows})
+
+    async with client(httpx.AsyncClient(transport=httpx.MockTransport(reply))) as exchange:
+        started = anyio.current_time()
+        write = SubmitOffer(request=10**9, amount=Decimal(5), currency=1)
+        found = await exchange.reconcile(write, settle=timedelta(seconds=5))
+        assert isinstance(found, StillUnknown)
+        assert anyio.current_time() - started <= 4 * 5 + 61
+
+
+async def test_a_refusal_with_a_long_body_renews() -> None:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+    refusals = 0
+
+    class Verbose(httpx.AsyncBaseTransport):
+        inner = sandbox.transport()
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            nonlocal refusals
+            if not request.url.path.endswith("login") and not refusals:
+                refusals += 1
+                return httpx.Response(403, json={"Unauthorized": "denied", "trace": "x" * 9000})
+            return await self.inner.handle_async_request(request)
+
+    account = sandbox.forwarder
+    http = httpx.AsyncClient(transport=Verbose())
+    async with FreightExchange(
+        sandbox.url, email=account.email, password=account.password, http_client=http
+    ) as exchange:
+        assert (await exchange.requests.get(request)).index == request
+    assert len(sandbox.truth.calls_to("POST", "login")) == 2
+
+
+def test_tasks_cancelled_before_their_first_step_leave_the_client_whole() -> None:
+    """The shutdown idiom that cancels every task of the loop, asyncio's own."""
+
+    async def main() -> int:
+        sandbox = Sandbox()
+        request = sandbox.publish()
+        async with sandbox.client() as exchange:
+            for _ in range(30):
+                call = asyncio.ensure_future(exchange.requests.get(request))
+                await asyncio.sleep(0)
+                for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                    task.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+            with anyio.fail_after(20):
+                return (await exchange.requests.get(request)).index
+
+    assert asyncio.run(main()) == 1
