@@ -16,16 +16,15 @@ from freight_exchange.hooks import BrokenRecord
 from freight_exchange.models import validation
 from freight_exchange.paging import DEFAULT_PAGE_SIZE, PageSizes, Paginator
 from freight_exchange.transport.message import Kind
-from freight_exchange.wire import names, readers
 
 if TYPE_CHECKING:
     from freight_exchange.errors import Reconciler
     from freight_exchange.hooks import Hooks
     from freight_exchange.models.writes import Write
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters
-    from freight_exchange.transport.caller import Caller, Limits
+    from freight_exchange.transport.caller import Limits
     from freight_exchange.transport.connection import Connection
-    from freight_exchange.transport.message import Request, Response
+    from freight_exchange.transport.message import Response
 
 __all__ = ["Conventions", "Listed", "Service", "expect", "index_of"]
 
@@ -82,15 +81,6 @@ class _Sent:
 
     def elapsed(self) -> float:
         return anyio.current_time() - self.began
-
-    def followed(self, caller: Caller) -> Caller:
-        """The same caller, its attempts counted here."""
-
-        async def send(request: Request) -> Response:
-            self.attempts = request.attempt
-            return await caller.send(request)
-
-        return attrs.evolve(caller, send=send)
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -201,12 +191,12 @@ class Service:
         found, sent = await self._rows(listed, wire.list_parameters(index=wanted), kind)
         for record in found.records:
             if identity(record) == wanted:
-                flaws = tuple(flaw for flaw in found.flaws if _index_of_raw(flaw.raw) == wanted)
+                flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted)
                 await self._report(flaws, listed, sent)
                 return record
         # A service that ignores `index` lists others as well, and a broken one of those says nothing about this one.
         for broken in found.broken:
-            if _index_of_raw(broken.raw) in (wanted, None):
+            if wire.index_of_raw(broken.raw) in (wanted, None):
                 self._describe(broken, listed, sent)
                 raise broken
         error = NotFoundError(
@@ -228,10 +218,10 @@ class Service:
         sent = _Sent()
 
         def read(response: Response) -> wire.Rows[T]:
-            sent.status = response.status
+            sent.status, sent.attempts = response.status, response.attempt
             return wire.rows(wire.parse(response.content, response.header("content-type")), kind)
 
-        rows = await self._send(Kind.READ, listed.method, listed.path, read, content=content, params=params, sent=sent)
+        rows = await self._send(Kind.READ, listed.method, listed.path, read, content=content, params=params)
         return rows, sent
 
     async def _report(self, errors: tuple[DecodeError, ...], listed: Listed, sent: _Sent) -> None:
@@ -269,13 +259,9 @@ class Service:
         content: bytes | None,
         params: tuple[tuple[str, str], ...] = (),
         write: Write | None = None,
-        sent: _Sent | None = None,
         started: float | None = None,
     ) -> T:
-        caller = self.connection.engine.caller
-        if sent is not None:
-            caller = sent.followed(caller)
-        return await caller.call(
+        return await self.connection.engine.caller.call(
             kind,
             method,
             path,
@@ -292,16 +278,6 @@ class Service:
 def _is_blank(content: bytes) -> bool:
     """Whether a body says nothing: white space, or the mark of an encoding alone."""
     return not content.strip().removeprefix(b"\xef\xbb\xbf").strip()
-
-
-def _index_of_raw(raw: object) -> int | None:
-    """The index of a record that could not be read, or `None` if that cannot be read either."""
-    if not isinstance(raw, Mapping):
-        return None
-    try:
-        return next((readers.integer(raw[key]) for key in names.INDEX if key in raw), None)
-    except (TypeError, ValueError):
-        return None
 
 
 def _says_no_records(error: NotFoundError) -> bool:

@@ -93,10 +93,6 @@ class Connection:
         self._own: tuple[Any, ...] = ()
 
     @property
-    def entered(self) -> bool:
-        return self._state is _State.OPEN
-
-    @property
     def engine(self) -> Engine:
         """The open engine; `ConfigurationError` if there is none, or it is another loop's."""
         engine = self._engine

@@ -139,7 +139,7 @@ class Network:
             request.progress.hand_over()
             reply = await send(native)
             try:
-                response = await _read(reply)
+                response = await _read(reply, request.attempt)
             except BaseException:
                 await reply.stream.aclose()
                 raise
@@ -153,7 +153,12 @@ class Network:
             failure = error.with_traceback(None)
         except self.library.HTTPStatusError as error:
             # An event hook of the caller's client that raises for a status: it is a reply all the same.
-            return Response(status=error.response.status_code, content=b"", headers=error.response.headers.raw)
+            return Response(
+                status=error.response.status_code,
+                content=b"",
+                headers=error.response.headers.raw,
+                attempt=request.attempt,
+            )
         except self._failures as error:
             if isinstance(error, OSError) and error.filename is not None:
                 # About a file: a bug in what the caller's client runs, and none of the network's.
@@ -307,13 +312,13 @@ class _Once:
         return piece
 
 
-async def _read(reply: Any) -> Response:
+async def _read(reply: Any, attempt: int) -> Response:
     headers: list[tuple[bytes, bytes]] = reply.headers.raw
     if reply.is_stream_consumed:
         # An event hook of the caller's client has read it, and the library has unpacked it.
         body = Body("")
         body.feed(reply.content)
-        return Response(status=reply.status_code, content=body.finish(), headers=headers)
+        return Response(status=reply.status_code, content=body.finish(), headers=headers, attempt=attempt)
     encoding = b",".join(value for name, value in headers if name.lower() == b"content-encoding")
     body = Body(encoding.decode("latin-1"))
     chunks = aiter(reply.stream)
@@ -327,7 +332,7 @@ async def _read(reply: Any) -> Response:
             scope.cancel()
             await anext(chunks, None)
         raise
-    return Response(status=reply.status_code, content=body.finish(), headers=headers)
+    return Response(status=reply.status_code, content=body.finish(), headers=headers, attempt=attempt)
 
 
 def _certificate_invalid(error: BaseException, *, said: bool) -> bool:

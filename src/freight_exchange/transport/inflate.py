@@ -5,10 +5,11 @@ from __future__ import annotations
 import zlib
 
 from freight_exchange.errors import DecodeError, TransportError
+from freight_exchange.wire.json import LARGEST_BODY
 
 __all__ = ["LARGEST", "Body"]
 
-LARGEST = 10_000_000
+LARGEST = LARGEST_BODY
 """Bytes: a longer body, once decoded, is refused."""
 
 _GZIP = 16 + zlib.MAX_WBITS

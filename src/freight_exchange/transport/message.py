@@ -150,11 +150,13 @@ class Response:
         status: The HTTP status.
         content: The body's bytes; not shown by `repr`, since a login's reply is one too.
         headers: Raw name and value pairs, as received.
+        attempt: Which attempt of its call it answers, from 1.
     """
 
     status: int
     content: bytes = attrs.field(repr=False)
     headers: Sequence[tuple[bytes, bytes]] = attrs.field(default=(), repr=False)
+    attempt: int = 1
 
     def header(self, name: str) -> str | None:
         """The value of a header, whatever its case, or `None`."""

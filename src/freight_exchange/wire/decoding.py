@@ -10,7 +10,7 @@ from freight_exchange.errors import DecodeError
 from freight_exchange.models import Bid, Carrier, Currency, Listing, RateRequest, Route
 from freight_exchange.wire import names, records
 from freight_exchange.wire.converter import NOT_PLAIN, Flaws, Raw, Shape
-from freight_exchange.wire.readers import Unreadable, place
+from freight_exchange.wire.readers import Unreadable, integer, place
 from freight_exchange.wire.readers import kind as kind_of
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Kind",
     "Rows",
     "bid",
+    "index_of_raw",
     "one",
     "rows",
     "written_route",
@@ -126,6 +127,16 @@ def written_route(data: object) -> Route | None:
     try:
         return one({names.ROUTES: held}, ROUTES)
     except DecodeError:
+        return None
+
+
+def index_of_raw(raw: object) -> int | None:
+    """The index of a record that could not be read, or `None` if that cannot be read either."""
+    if not isinstance(raw, dict):
+        return None
+    try:
+        return next((integer(raw[key]) for key in names.INDEX if key in raw), None)
+    except (TypeError, ValueError):
         return None
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import Carrier, RateRequestDraft, Route, RouteDraft, SubmitOffer, validation
 from freight_exchange.models.enums import Word
+from freight_exchange.options import CarrierField, CurrencyField
 from freight_exchange.wire import names
 from freight_exchange.wire.json import dump
 
@@ -30,8 +31,6 @@ __all__ = [
 ]
 
 Body = dict[str, object]
-CurrencyField = Literal["currencyIndex", "currencyId", "both"]
-CarrierField = Literal["carrier", "carrierId", "both"]
 
 
 def credentials(email: str, password: str) -> bytes:
