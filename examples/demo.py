@@ -1,14 +1,24 @@
 """A working day at the exchange: a shipper and a forwarder, over real HTTP, against the sandbox.
 
+And its night: a watcher, a process of its own (`watcher.py`), is killed and started again, and misses nothing.
+
 Run it with `make demo`, or `python examples/demo.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Self
 
 import attrs
 
@@ -18,6 +28,7 @@ from freight_exchange import (
     Packaging,
     RateRequest,
     RateRequestDraft,
+    RequestEvent,
     RequestType,
     RouteDraft,
 )
@@ -58,12 +69,26 @@ DRAFTS = [
         notes="UN 3480, section II",
     ),
 ]
+AT_NIGHT = [
+    attrs.evolve(DRAFTS[0], commodity=commodity, destination=destination, quantity=quantity)
+    for commodity, destination, quantity in (
+        ("Bicycles", "Rotterdam", 40),
+        ("Green tea", "Hamburg", 12),
+        ("Office chairs", "Oakland", 25),
+        ("Garden lamps", "Felixstowe", 60),
+        ("Loudspeakers", "Antwerp", 18),
+        ("Water pumps", "Los Angeles", 8),
+        ("Umbrellas", "Bristol", 90),
+        ("Violins", "Genoa", 4),
+    )
+]
 TARIFF = {RequestType.SHIPPING: Decimal("62.40"), RequestType.AIR_FREIGHT: Decimal("410.75")}
 
 
 async def main() -> None:
     async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(serve(Exchange()))
+        sandbox = Exchange()
+        url = await stack.enter_async_context(serve(sandbox))
         say("sandbox", f"a freight exchange listens at {url}")
         shipper = await stack.enter_async_context(
             FreightExchange(url, email="shipper@demo.example", password="shipper")
@@ -83,6 +108,7 @@ async def main() -> None:
             published = await shipper.requests.publish(draft)
             say("shipper", f"publishes {published.ref_id}: {described(published)}")
             event = await anext(feed)
+            assert isinstance(event, RequestEvent)
             say("forwarder", f"sees a {event.kind} request: {event.request.ref_id}, {event.request.volume} m3")
             requests.append(event.request)
 
@@ -107,7 +133,99 @@ async def main() -> None:
             )
 
         await routes(forwarder)
+        await night(sandbox, shipper, url)
     say("sandbox", "closed")
+
+
+async def night(sandbox: Exchange, shipper: FreightExchange, url: str) -> None:
+    """A watcher is killed while the shipper goes on publishing; what it told is held against what really happened."""
+    evening = len(sandbox.truth.publications)
+    with TemporaryDirectory() as folder:
+        async with Watcher(Path(folder) / "bot.db", url) as watcher:
+            await watcher.start()
+            await publish(shipper, AT_NIGHT[:3])
+            await watcher.tells(3)
+            # It acknowledges what it told when it looks again: killed before that, it would tell the last one twice.
+            await until(looked_again(sandbox))
+            await watcher.kill()
+            say("watcher", "is killed, without a chance to tidy up")
+            await publish(shipper, AT_NIGHT[3:6])
+            await watcher.start()
+            await publish(shipper, AT_NIGHT[6:])
+            await watcher.tells(len(AT_NIGHT))
+            await until(looked_again(sandbox))
+    published = {f"FX{publication.request:06d}" for publication in sandbox.truth.publications[evening:]}
+    seen = Counter(watcher.told)
+    say("published", f"{len(published):>3}")
+    say("seen", f"{len(published & seen.keys()):>3}")
+    say("missed", f"{len(published - seen.keys()):>3}")
+    say("repeated", f"{seen.total() - len(seen):>3}")
+
+
+class Watcher:
+    """The process that watches, what it has told, and its end.
+
+    Attributes:
+        told: The references of the requests that it has told of.
+    """
+
+    def __init__(self, store: Path, url: str) -> None:
+        self.told: list[str] = []
+        self._command = [sys.executable, str(Path(__file__).with_name("watcher.py")), str(store), "0.3"]
+        self._environment = {
+            **os.environ,
+            "FREIGHT_EXCHANGE_URL": url,
+            "FREIGHT_EXCHANGE_EMAIL": "forwarder@demo.example",
+            "FREIGHT_EXCHANGE_PASSWORD": "forwarder",
+        }
+        self._process: Process | None = None
+        self._listening: asyncio.Task[None]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.kill()
+
+    async def kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+            await self._listening
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(*self._command, stdout=PIPE, env=self._environment)
+        assert self._process.stdout is not None
+        ready = await self._process.stdout.readline()
+        say("watcher", f"process {self._process.pid} is {ready.decode().strip()}, its memory is a file")
+        self._listening = asyncio.create_task(self._listen(self._process.stdout))
+
+    async def tells(self, count: int) -> None:
+        await until(lambda: len(self.told) >= count)
+
+    async def _listen(self, output: asyncio.StreamReader) -> None:
+        while line := (await output.readline()).decode().strip():
+            say("watcher", line)
+            self.told.append(line.split(":")[0].removeprefix("new "))
+
+
+def looked_again(sandbox: Exchange) -> Callable[[], bool]:
+    """Whether the exchange was asked for requests since now."""
+    looks = len(sandbox.truth.calls_to("POST", "quote/getrequests"))
+    return lambda: len(sandbox.truth.calls_to("POST", "quote/getrequests")) > looks
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not true():  # noqa: ASYNC110  # what is waited for happens in other processes
+            await asyncio.sleep(0.02)
+
+
+async def publish(shipper: FreightExchange, drafts: Sequence[RateRequestDraft]) -> None:
+    for draft in drafts:
+        published = await shipper.requests.publish(draft)
+        say("shipper", f"publishes {published.ref_id}: {described(published)}")
+        await asyncio.sleep(0.2)
 
 
 async def offer(exchange: FreightExchange, request: RateRequest, who: str, per_cubic_metre: Decimal) -> None:

@@ -16,6 +16,7 @@ from freight_exchange.errors import (
     DecodeError,
     FeedProtocolError,
     FreightExchangeError,
+    HeldError,
     LoginRejectedError,
     NotFoundError,
     OfferInDoubtError,
@@ -26,8 +27,6 @@ from freight_exchange.errors import (
     TransportError,
     ValidationError,
 )
-from freight_exchange.feed.events import RequestEvent
-from freight_exchange.feed.feed import Feed
 from freight_exchange.models import (
     Applied,
     Bid,
@@ -77,10 +76,14 @@ __all__ = [
     "Currency",
     "DeadlineExceededError",
     "DecodeError",
+    "Explanation",
     "Feed",
     "FeedProtocolError",
+    "FeedStatus",
     "FreightExchange",
     "FreightExchangeError",
+    "Gap",
+    "HeldError",
     "Listing",
     "LoginRejectedError",
     "NotApplied",
@@ -98,12 +101,14 @@ __all__ = [
     "RateRequestDraft",
     "Request",
     "RequestEvent",
+    "RequestFilter",
     "RequestStatus",
     "RequestType",
     "Response",
     "RetryPolicy",
     "Route",
     "RouteDraft",
+    "SchemaChanged",
     "SearchType",
     "ServerError",
     "StillUnknown",
@@ -111,6 +116,7 @@ __all__ = [
     "Timeouts",
     "TransportError",
     "UnknownWord",
+    "Unreadable",
     "User",
     "ValidationError",
     "__version__",
@@ -119,13 +125,35 @@ __all__ = [
 logging.getLogger("freight_exchange").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
+    from freight_exchange.feed.events import Gap, RequestEvent, SchemaChanged, Unreadable
+    from freight_exchange.feed.feed import Feed
+    from freight_exchange.feed.filter import RequestFilter
+    from freight_exchange.feed.status import Explanation, FeedStatus
+
     __version__: str
 else:
-    # Unseen by type checkers: to them, every misspelt name of the package would be there.
-    def __getattr__(name: str) -> str:
-        """`__version__`, read when it is asked for: what reads it takes longer to import than all of this package."""
-        if name != "__version__":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib.metadata import version
+    # Imported when it is asked for: many programs never watch. Unseen by type checkers: to them, every misspelt name of
+    # the package would be there.
+    _LATER = {
+        "Explanation": "feed.status",
+        "Feed": "feed.feed",
+        "FeedStatus": "feed.status",
+        "Gap": "feed.events",
+        "RequestEvent": "feed.events",
+        "RequestFilter": "feed.filter",
+        "SchemaChanged": "feed.events",
+        "Unreadable": "feed.events",
+    }
 
-        return version("freight-exchange")
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("freight-exchange")
+        if name in _LATER:
+            from importlib import import_module
+
+            found = getattr(import_module(f"freight_exchange.{_LATER[name]}"), name)
+            globals()[name] = found
+            return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

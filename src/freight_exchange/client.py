@@ -18,11 +18,10 @@ from freight_exchange.endpoints.offers import Offers, SeenOffers
 from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes, SeenRoutes
 from freight_exchange.endpoints.service import Conventions, Service
+from freight_exchange.endpoints.watching import UpdatedRequests
 from freight_exchange.errors import ConfigurationError, ValidationError
-from freight_exchange.feed.cover import ALLOWANCE
-from freight_exchange.feed.feed import Feed, Start
 from freight_exchange.hooks import Hook, Hooks
-from freight_exchange.models import RateRequest, RawWrite, Reconciliation, User, Write, validation
+from freight_exchange.models import RawWrite, Reconciliation, User, Write
 from freight_exchange.options import (
     Addresses,
     CarrierField,
@@ -33,8 +32,7 @@ from freight_exchange.options import (
     Timeouts,
     seconds,
 )
-from freight_exchange.paging import PageSizes, Paginator
-from freight_exchange.store.memory import MemoryStore
+from freight_exchange.paging import PageSizes
 from freight_exchange.transport.caller import Limits
 from freight_exchange.transport.connection import Connection, Settings
 from freight_exchange.transport.http import library_of
@@ -42,11 +40,18 @@ from freight_exchange.transport.message import Kind, Middleware
 from freight_exchange.transport.redaction import Redactor, Secret
 
 if TYPE_CHECKING:
+    import os
     import ssl
     from types import TracebackType
 
+    from freight_exchange.feed.clock import Clock
+    from freight_exchange.feed.feed import Feed
+    from freight_exchange.feed.filter import RequestFilter
+    from freight_exchange.feed.journal import Start
+    from freight_exchange.store import Store
     from freight_exchange.transport.caller import Caller
     from freight_exchange.transport.http import HttpClient
+    from freight_exchange.transport.renewal import Credentials
     from freight_exchange.transport.session import Grant
 
 __all__ = ["FreightExchange"]
@@ -62,7 +67,9 @@ DEFAULT_MAX_CONNECTIONS = 20
 class _Shared:
     """What a client shares with its views."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Credentials) -> None:
+        self.credentials = credentials
+        self.clock: Clock | None = None
         self.connection: Connection
         self.user: User | None = None
         self.sizes = PageSizes()
@@ -102,7 +109,9 @@ class FreightExchange:
         strict: Whether one record that cannot be read fails its whole listing.
         proxy: The URL of a proxy; none is taken from the environment.
         verify: `True`, or an `ssl.SSLContext` with other certificates.
-        http_client: An `httpx.AsyncClient` or `httpx2.AsyncClient` to send with; it is never closed here.
+        http_client: An `httpx.AsyncClient` or `httpx2.AsyncClient` to send with; it is never closed here. Its
+            transport, mounts, proxies, certificates, pool limits and event hooks are used; its `headers`, `cookies`,
+            `params`, `auth`, `timeout`, `base_url` and redirects are not: `middleware` can add headers.
         middleware: Async callables `(request, call_next) -> response` around every attempt.
         hooks: Callables, sync or async, that are given the records of `freight_exchange.hooks`.
 
@@ -158,14 +167,16 @@ class FreightExchange:
         self._hooks = Hooks(settings.callables(hooks, "hooks"))
         if http_client is not None:
             library_of(http_client)
+            if by_way_of is not None or verify is not True:
+                raise ConfigurationError("with http_client, proxy and verify are its own: give them to that client")
         self._base_url = settings.base_url(None if root is None else root.reveal())
-        self._shared = _Shared()
+        self._shared = _Shared(settings.credentials(email, secret, credentials))
         self._is_view = False
         redactor = Redactor()
         self._shared.connection = Connection(
             Settings(
                 base_url=self._base_url,
-                credentials=settings.credentials(email, secret, credentials),
+                credentials=self._shared.credentials,
                 log_in=partial(_log_in, limits=self._limits, shared=self._shared),
                 redactor=redactor,
                 hooks=self._hooks,
@@ -258,40 +269,58 @@ class FreightExchange:
     def watch(
         self,
         *,
-        store: None = None,
+        store: Store | str | os.PathLike[str] | None = None,
         start: Start = "now",
         interval: timedelta = timedelta(seconds=30),
-        allowance: timedelta = timedelta(seconds=ALLOWANCE),
+        allowance: timedelta = timedelta(seconds=60),
+        where: RequestFilter | None = None,
+        name: str = "requests",
+        standby: bool = False,
     ) -> Feed:
-        """A feed of requests as they appear and change.
+        """A feed of requests as they appear, change and are withdrawn (service document, 4.4).
 
-            async with exchange.watch() as feed:
+            async with exchange.watch(store="bot.db") as feed:
                 async for event in feed:
                     print(event.kind, event.request.ref_id)
 
         Args:
-            store: Where the feed keeps what it knows: `None` is in memory, all there is today.
-            start: `now` hands out what appears from now on, `backfill` also what is there, a `timedelta` what was
-                updated since.
-            interval: From one look to the next, give or take a tenth.
-            allowance: How long the service may take to show an update.
+            store: Where the feed keeps what it knows: the path of an SQLite file, or a store of
+                `freight_exchange.store`; `None` keeps it in memory, for as long as the process lives.
+            start: What the first scan hands out, in a store that is new: `now` nothing, `backfill` all that the service
+                lists (five days), a `timedelta` what was updated within it. Later runs go on where the last one ended.
+            interval: From one scan to the next, give or take a tenth.
+            allowance: How long the service may take to show an update; more, where updates are found late.
+            where: What is handed out. Everything is tracked all the same.
+            name: Tells apart feeds that share a store.
+            standby: Whether to wait where another process holds the feed, instead of raising `HeldError`.
 
         Raises:
             ConfigurationError: An argument cannot be right.
         """
-        if store is not None:
-            raise ConfigurationError("store is not available yet: leave it out to keep the feed's state in memory")
-        if start not in ("now", "backfill") and not isinstance(start, timedelta):
-            raise ConfigurationError(f"start must be 'now', 'backfill' or a timedelta, not {start!r}")
-        if isinstance(start, timedelta) and not timedelta(0) <= start <= validation.LONGEST_WINDOW:
-            raise ConfigurationError(
-                f"start must be from zero to five days, which is all that the service lists, not {start}"
-            )
+        from freight_exchange.feed import opening
 
-        def search(since: timedelta) -> Paginator[RateRequest]:
-            return self.requests.search(since=since, sweep=True)
-
-        return Feed(search, MemoryStore(), start=start, interval=interval, allowance=allowance)
+        return opening.feed(
+            # A feed has retries of its own, of pages: those of its calls would multiply with them.
+            UpdatedRequests(
+                self._service_of(
+                    attrs.evolve(self._limits, retries=attrs.evolve(self._limits.retries, attempts=1)), strict=False
+                )
+            ),
+            opening.Arguments(
+                store=store,
+                start=start,
+                interval=interval,
+                allowance=allowance,
+                where=where,
+                name=name,
+                standby=standby,
+            ),
+            account=self._account,
+            hooks=self._hooks,
+            clock=self._shared.clock,
+            base_url=self._base_url,
+            patience=self._limits.deadline,
+        )
 
     async def request(
         self,
@@ -313,14 +342,16 @@ class FreightExchange:
                 sent at most once, or else `OutcomeUnknownError`.
 
         Raises:
-            ValidationError: The path, the parameters or the body cannot be sent, or `offset` stands without
-                `rowsperpage`.
+            ValidationError: The path, the parameters or the body cannot be sent, `offset` stands without
+                `rowsperpage`, or `repeatable` is no `bool`.
         """
         verb = settings.method(method)
         relative = settings.path(path)
         pairs = settings.parameters(params)
         wire.check_paired(params)
         wire.check_paired(body)
+        if not isinstance(repeatable, bool):
+            raise ValidationError(f"repeatable must be True or False, not {repeatable!r}", field="repeatable")
         reads = repeatable or verb in ("GET", "HEAD")
         return await self._service.raw(
             Kind.READ if reads else Kind.WRITE,
@@ -399,15 +430,22 @@ class FreightExchange:
         """Currencies."""
         return Currencies(self._service, self._shared.currencies)
 
+    async def _account(self) -> str:
+        email, _ = await self._shared.credentials()
+        return email
+
     @cached_property
     def _service(self) -> Service:
+        return self._service_of(self._limits, strict=self._strict)
+
+    def _service_of(self, limits: Limits, *, strict: bool) -> Service:
         return Service(
             connection=self._shared.connection,
-            limits=self._limits,
+            limits=limits,
             conventions=self._conventions,
             hooks=self._hooks,
             sizes=self._shared.sizes,
-            strict=self._strict,
+            strict=strict,
             reconciler=self,
         )
 

@@ -26,6 +26,7 @@ __all__ = [
     "DecodeError",
     "FeedProtocolError",
     "FreightExchangeError",
+    "HeldError",
     "LoginRejectedError",
     "NotFoundError",
     "OfferInDoubtError",
@@ -46,7 +47,8 @@ class FreightExchangeError(Exception):
         method: The HTTP method of the call, or `None` where no call was made.
         path: The path of the call relative to the API root, e.g. `quote/submitoffer`.
         status: The HTTP status of the last reply, or `None` without one.
-        attempts: How many times the request was handed to the network.
+        attempts: How many times the request was handed to the network: 0 where the call ended before that, in the
+            login or waiting for a free connection.
         elapsed: Seconds from the start of the call to the error, waits and logins included.
         body: The last reply's body: its JSON where it is JSON, else its text; secrets are masked, long ones cut.
         may_have_taken_effect: Whether the service may have carried the call out. Only writes have effects.
@@ -85,7 +87,7 @@ class FreightExchangeError(Exception):
         return f"{self.message}{call}"
 
     def _circumstances(self) -> str:
-        facts = [f"{self.method} {self.path}"]
+        facts = [f"{self.method} {self._called()}"]
         if self.status is not None:
             facts.append(f"status {self.status}")
         if self.attempts > 1:
@@ -93,6 +95,9 @@ class FreightExchangeError(Exception):
         if self.elapsed is not None:
             facts.append(f"{self.elapsed:.2f} s")
         return ", ".join(facts)
+
+    def _called(self) -> str | None:
+        return self.path
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -182,8 +187,11 @@ class DecodeError(FreightExchangeError):
 
     def __str__(self) -> str:
         where = f" at {self.path}" if self.path != "$" else ""
-        call = f" [{self.method} {self.request_path}]" if self.method else ""
+        call = f" [{self._circumstances()}]" if self.method else ""
         return f"{self.message}{where}{call}"
+
+    def _called(self) -> str | None:
+        return self.request_path
 
 
 class APIStatusError(FreightExchangeError):
@@ -298,11 +306,13 @@ class OutcomeUnknownError(FreightExchangeError):
             `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
 
         Raises:
-            ConfigurationError: There is no client to ask, or the error carries no write.
+            ConfigurationError: There is no client to ask, or what was given is none, or the error carries no write.
         """
         client = exchange if exchange is not None else self._exchange
         if client is None:
             raise ConfigurationError("reconcile() needs the client as an argument: this error came from elsewhere")
+        if not callable(getattr(client, "reconcile", None)):
+            raise ConfigurationError(f"reconcile() asks a FreightExchange, not {type(client).__name__}")
         if self.write is None:
             raise ConfigurationError("this error carries no write to look for")
         return await client.reconcile(self.write, settle=settle, baseline=baseline)
@@ -318,6 +328,31 @@ class OutcomeUnknownError(FreightExchangeError):
 
 class StoreError(FreightExchangeError):
     """The durable store cannot be used as asked: held by another, made for another account, newer, or damaged."""
+
+
+class HeldError(StoreError):
+    """Somebody else holds the feed, and only one at a time may.
+
+    Attributes:
+        holder: Who: the process, its host, and since when, as far as known.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        holder: str = "",
+        method: str | None = None,
+        path: str | None = None,
+        status: int | None = None,
+        attempts: int = 0,
+        elapsed: float | None = None,
+        body: object = None,
+    ) -> None:
+        super().__init__(
+            message, method=method, path=path, status=status, attempts=attempts, elapsed=elapsed, body=body
+        )
+        self.holder = holder
 
 
 class FeedProtocolError(FreightExchangeError):

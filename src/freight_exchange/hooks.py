@@ -13,18 +13,19 @@ from typing import Literal
 import attrs
 
 from freight_exchange.errors import DecodeError, FreightExchangeError
+from freight_exchange.models._base import Frozen
 
-__all__ = ["Attempt", "BrokenRecord", "Event", "Hook", "Login", "Retry"]
+__all__ = ["Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Recovered", "Retry", "Scan"]
 
 
-@attrs.frozen(kw_only=True)
-class Attempt:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Attempt(Frozen):
     """One request handed to the network, and how it ended.
 
     Attributes:
         method: The HTTP method.
         path: The path, relative to the API root.
-        number: Which attempt of its call this was, from 1.
+        number: How many times its call has been handed to the network, this one included; 0 if it could not be sent.
         status: The reply's status, or `None` without one.
         elapsed: Seconds from the start of the attempt to its end.
         error: Why there is no reply, or `None`.
@@ -42,8 +43,8 @@ class Attempt:
     may_have_taken_effect: bool
 
 
-@attrs.frozen(kw_only=True)
-class Retry:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Retry(Frozen):
     """A call failed in a way that allows another attempt, which follows after `delay` seconds."""
 
     method: str
@@ -53,8 +54,8 @@ class Retry:
     error: FreightExchangeError
 
 
-@attrs.frozen(kw_only=True)
-class Login:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Login(Frozen):
     """One login ended, well or badly.
 
     Attributes:
@@ -70,8 +71,8 @@ class Login:
     error: FreightExchangeError | None
 
 
-@attrs.frozen(kw_only=True)
-class BrokenRecord:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class BrokenRecord(Frozen):
     """One record of a listing could not be read; the others were. `error.path` says where."""
 
     method: str
@@ -79,19 +80,64 @@ class BrokenRecord:
     error: DecodeError
 
 
-Event = Attempt | Retry | Login | BrokenRecord
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Scan(Frozen):
+    """A feed's scan ended, well or badly.
+
+    Attributes:
+        feed: The feed's name.
+        rung: How deep it looked: `narrow`, `half an hour`, `six hours` or `five days`.
+        window: Seconds that it looked back.
+        pages: Pages that came.
+        rows: Rows on them.
+        events: Events that it made.
+        complete: Whether all that was updated since the last complete scan has been seen.
+        elapsed: Seconds.
+        error: Why it ended early, or `None`.
+    """
+
+    feed: str
+    rung: str
+    window: int
+    pages: int
+    rows: int
+    events: int
+    complete: bool
+    elapsed: float
+    error: FreightExchangeError | None
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Degraded(Frozen):
+    """A feed's scans began to fail; it goes on trying. Told once, until it has recovered."""
+
+    feed: str
+    error: FreightExchangeError
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Recovered(Frozen):
+    """A feed's scans succeed again, `after` seconds; nothing that happened in between is lost."""
+
+    feed: str
+    after: float
+
+
+Event = Attempt | Retry | Login | BrokenRecord | Scan | Degraded | Recovered
 
 Hook = Callable[[Event], Awaitable[None] | None]
 
 
-@attrs.frozen
 class Hooks:
     """The hooks of a client, called one after another."""
 
-    hooks: tuple[Hook, ...] = ()
+    __slots__ = ("_hooks",)
+
+    def __init__(self, hooks: tuple[Hook, ...] = ()) -> None:
+        self._hooks = hooks
 
     def __bool__(self) -> bool:
-        return bool(self.hooks)
+        return bool(self._hooks)
 
     async def emit(self, event: Event) -> None:
         """Give the record to every hook.
@@ -101,7 +147,7 @@ class Hooks:
                 call's, it could have a write sent again.
         """
         try:
-            for hook in self.hooks:
+            for hook in self._hooks:
                 result = hook(event)
                 if inspect.isawaitable(result):
                     await result

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 import attrs
 
 from freight_exchange.errors import ConfigurationError
+from freight_exchange.models._base import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,8 +67,8 @@ def _positive(instance: object, attribute: attrs.Attribute[float], value: float)
     seconds(value, f"{type(instance).__name__}.{attribute.name}")
 
 
-@attrs.frozen(kw_only=True)
-class Timeouts:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Timeouts(Frozen):
     """How long each attempt may wait for the network, in seconds or as a `timedelta`.
 
     Attributes:
@@ -91,8 +92,13 @@ def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], int], None]
     return check
 
 
-@attrs.frozen(kw_only=True)
-class RetryPolicy:
+def _truth(_: object, attribute: attrs.Attribute[bool], value: bool) -> None:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"RetryPolicy.{attribute.name} must be True or False, not {value!r}")
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RetryPolicy(Frozen):
     """How often and how soon a call that is safe to repeat is repeated.
 
     Attributes:
@@ -109,4 +115,4 @@ class RetryPolicy:
     base: float = attrs.field(default=0.05, converter=_plain, validator=_positive)
     cap: float = attrs.field(default=20.0, converter=_plain, validator=_positive)
     budget: int = attrs.field(default=500, validator=_at_least(0))
-    trust_refusals: bool = True
+    trust_refusals: bool = attrs.field(default=True, validator=_truth)

@@ -82,10 +82,13 @@ def _root(url: object) -> tuple[str, str]:
 def proxy(given: str | None) -> str | None:
     """The proxy's URL, which may hold a user name and password of its own."""
     parts = _split(given) if isinstance(given, str) else None
-    usable = given is None or (parts is not None and parts.scheme in ("http", "https", "socks5", "socks5h"))
-    if not usable:
+    if given is not None and (parts is None or parts.scheme not in ("http", "https")):
+        # SOCKS is left to a caller's own client: the library's has no time limit, and errors of a third package.
         del given, parts
-        raise ConfigurationError("proxy must be an http, https or socks5 URL with a host, such as http://host:3128")
+        raise ConfigurationError(
+            "proxy must be an http or https URL with a host, such as http://host:3128; for SOCKS give an http_client"
+            ' with its own proxy (pip install "httpx[socks]")'
+        )
     return given
 
 

@@ -14,6 +14,7 @@ No sockets are opened, on asyncio and trio alike.
 
 from __future__ import annotations
 
+import secrets
 import time
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ import anyio
 
 from freight_exchange._virtual_time import VirtualDeadlockError, VirtualTimeLoop, virtual_time_options
 from freight_exchange.client import FreightExchange
+from freight_exchange.feed.clock import Reading
 from freight_exchange.sandbox import FAULTS, Account, Cargo, Cut, Exchange, Fault, Profile, Truth, WireFault
 from freight_exchange.sandbox.inprocess import transport
 
@@ -111,7 +113,21 @@ class Sandbox:
     def client(self, account: Account | None = None) -> FreightExchange:
         """A client of an account, the forwarder's unless told."""
         holder = account if account is not None else self.forwarder
-        return FreightExchange(self.url, email=holder.email, password=holder.password, http_client=self.http_client())
+        client = FreightExchange(self.url, email=holder.email, password=holder.password, http_client=self.http_client())
+        client._shared.clock = _SandboxClock(self)
+        return client
+
+
+class _SandboxClock:
+    """Tells a feed the sandbox's time, so that days which pass virtually have passed for it, after a restart too."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._run = secrets.token_hex(8)
+
+    def read(self) -> Reading:
+        wall = self._sandbox.now()
+        return Reading(run=self._run, loop=anyio.current_time(), boot_id="sandbox", boot=wall, wall=wall)
 
 
 try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -40,6 +41,7 @@ NO_INDEXES = [0, -1, True, "4", "FX000004", 4.0, Decimal(4), None, 2**64]
 NO_TIMES = [AWARE, "2030-01-01 00:00:00", date(2030, 1, 1), 0]
 NO_TEXTS = ["", "  ", 5, "half a character \ud800"]
 NO_COUNTS = [0, -1, True, "10", 1.0]
+NO_FLAGS: list[Any] = ["no", "", 0, 1, None]
 NO_WINDOWS = [timedelta(0), timedelta(seconds=-1), timedelta(days=5, microseconds=1), 3600, "1h"]
 
 
@@ -97,6 +99,13 @@ CASES: list[tuple[str, Call, list[Any]]] = [
     ("page_size", lambda fx, value: fx.bids.list(page_size=value), NO_COUNTS),
     ("page_size", lambda fx, value: fx.routes.list(page_size=value), NO_COUNTS),
     ("window", lambda fx, value: fx.requests.search(window=value), NO_COUNTS),
+    ("sweep", lambda fx, value: fx.requests.open(sweep=value), NO_FLAGS),
+    ("sweep", lambda fx, value: fx.requests.search(sweep=value), NO_FLAGS),
+    ("sweep", lambda fx, value: fx.offers.list(sweep=value), NO_FLAGS),
+    ("sweep", lambda fx, value: fx.offers.search(sweep=value), NO_FLAGS),
+    ("sweep", lambda fx, value: fx.bids.list(sweep=value), NO_FLAGS),
+    ("sweep", lambda fx, value: fx.routes.list(sweep=value), NO_FLAGS),
+    ("repeatable", lambda fx, value: fx.request("POST", "quote/new", repeatable=value), NO_FLAGS),
     ("start", lambda fx, value: fx.requests.search().pages(start=value), [-1, True, "1", 1.0]),
     *[(name, filtered(name), NO_TEXTS) for name in ("origin", "destination", "vessel", "voyage_id", "timezone")],
     ("carrier", filtered("carrier"), [0, -1, True, "3", 3.0]),
@@ -253,6 +262,16 @@ CLIENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "middleware that is no callable": ("middleware", {"middleware": (None,)}),
     "another HTTP client": ("http_client", {"http_client": object()}),
     "a synchronous HTTP client": ("http_client", {"http_client": httpx.Client}),
+    "a proxy beside an HTTP client": (
+        "proxy and verify are its own",
+        {"http_client": httpx.AsyncClient(), "proxy": "http://proxy.example:3128"},
+    ),
+    "certificates beside an HTTP client": (
+        "proxy and verify are its own",
+        {"http_client": httpx.AsyncClient(), "verify": ssl.create_default_context()},
+    ),
+    "a SOCKS proxy": ("SOCKS", {"proxy": "socks5://proxy.example:1080"}),
+    "a SOCKS proxy that resolves names": (r"httpx\[socks\]", {"proxy": "socks5h://proxy.example:1080"}),
 }
 
 
@@ -284,7 +303,10 @@ FEEDS: dict[str, list[Any]] = {
     "start": [timedelta(days=-1), timedelta(days=5, seconds=1), "then", 5, None],
     "interval": [timedelta(0), 30],
     "allowance": [timedelta(seconds=-1), 60],
-    "store": ["feed.db"],
+    "store": [5],
+    "where": ["Hong Kong"],
+    "name": [""],
+    "standby": ["yes"],
 }
 
 

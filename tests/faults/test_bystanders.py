@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import anyio
+import httpx
+import httpx2
 import pytest
 
 from freight_exchange import FreightExchange, OutcomeUnknownError, Request, Response, TransportError
@@ -16,12 +19,12 @@ SUBMIT = "quote/submitoffer"
 
 
 def client(sandbox: Sandbox, *, middleware: Middleware | None = None, hook: Callable[[Event], None] | None = None,
-           deadline: float = 60) -> FreightExchange:  # fmt: skip
+           http_client: Any = None, deadline: float = 60) -> FreightExchange:  # fmt: skip
     return FreightExchange(
         sandbox.url,
         email=sandbox.forwarder.email,
         password=sandbox.forwarder.password,
-        http_client=sandbox.http_client(),
+        http_client=sandbox.http_client() if http_client is None else http_client,
         middleware=[] if middleware is None else [middleware],
         hooks=[] if hook is None else [hook],
         deadline=deadline,
@@ -78,6 +81,44 @@ async def test_a_middleware_cannot_talk_a_write_undone(settled: bool) -> None:
 
     with pytest.raises(OutcomeUnknownError):
         await offer(client(sandbox, middleware=lie), request)
+    assert len(sandbox.truth.offers_on(request)) == 1
+
+
+async def test_a_middleware_that_returns_nothing_after_the_send_does_not_undo_it() -> None:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+
+    async def forgetful(request: Request, call_next: Next) -> Any:
+        response = await call_next(request)
+        return response if request.path != SUBMIT else None
+
+    with pytest.raises(OutcomeUnknownError, match=r"the middleware .*forgetful must be async and return a Response"):
+        await offer(client(sandbox, middleware=forgetful), request)
+    assert len(sandbox.truth.offers_on(request)) == 1
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("InvalidURL", "no URL"), ("UnsupportedProtocol", "no scheme"), ("ConnectError", "CERTIFICATE_VERIFY_FAILED")],
+)
+async def test_what_a_transport_that_does_not_trace_raises_proves_nothing(library: Any, name: str, words: str) -> None:
+    """It had sent the request, whatever it says."""
+    sandbox = Sandbox()
+    request = sandbox.publish()
+    passing = sandbox.transport(library)
+
+    class Silent(library.AsyncBaseTransport):  # type: ignore[misc]  # the library is a parameter
+        async def handle_async_request(self, request: Any) -> Any:
+            request.extensions.pop("trace", None)
+            response = await passing.handle_async_request(request)
+            if request.url.path.endswith(SUBMIT):
+                raise getattr(library, name)(words)
+            return response
+
+    async with library.AsyncClient(transport=Silent()) as http_client:
+        with pytest.raises(OutcomeUnknownError):
+            await offer(client(sandbox, http_client=http_client), request)
     assert len(sandbox.truth.offers_on(request)) == 1
 
 

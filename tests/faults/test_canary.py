@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import pickle
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 from urllib.parse import quote
 
+import attrs
 import httpx
 import httpx2
 import pytest
 from tests.faults.canary import NEEDLES, PASSWORD, TOKEN, Catch
 from tests.faults.h2_server import serve_h2
-from tests.faults.support import BRISK, QUICK, Kind, stocked
+from tests.faults.support import BRISK, QUICK, Kind, patient, stocked
 
 from freight_exchange import FreightExchange, FreightExchangeError, Request, Response
 from freight_exchange.sandbox import Account
+from freight_exchange.sandbox.faults import Fault
+from freight_exchange.sandbox.messages import Reply
 from freight_exchange.sandbox.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Sandbox
 from freight_exchange.transport.message import Next
@@ -34,6 +39,10 @@ def reply(status: int, body: object, **headers: str) -> Answer:
     kind = "text/html" if isinstance(body, bytes) else "application/json"
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda: (status, {"content-type": kind, **named}, content)
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 _USER = {"access_token": TOKEN, "expires_on": 3600, "firstname": "A", "lastname": "B", "email": EMAIL}
@@ -67,6 +76,7 @@ LOGINS: dict[str, Answer] = {
     "deep": reply(200, b'{"user":' + b"[" * 100 + json.dumps(TOKEN).encode() + b"]" * 100 + b"}"),
     "not_utf8": reply(200, json.dumps({"user": _USER}).encode() + b"\xff"),
     "header": reply(500, {}, x_debug=TOKEN),
+    "basic": reply(400, {"got": f"Basic {base64.b64encode(f'{EMAIL}:{PASSWORD}'.encode()).decode()}"}),
 }
 
 REPLIES: dict[str, Answer] = {
@@ -90,6 +100,8 @@ REPLIES: dict[str, Answer] = {
     "strange_encoding": reply(200, SHOUT, content_encoding=TOKEN),
     "number": reply(200, json.dumps(SHOUT).encode()[:-1] + b', "n": 1e999}'),
     "header": reply(500, {}, x_echo=BEARER),
+    "basic": reply(400, {"got": base64.b64encode(f"{EMAIL}:{PASSWORD}".encode()).decode(), "t": _encoded(TOKEN)}),
+    "basic_text": reply(500, f"<p>{_encoded(f'{EMAIL}:{PASSWORD}')} {_encoded(BEARER)}</p>".encode()),
 }
 
 
@@ -254,6 +266,93 @@ async def test_http_2(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert catch.hits() == []
     assert any(what == f"log of {library.__name__.replace('httpx', 'httpcore')}.http2" for what, _ in catch.texts)
     assert any(call.path == Kind.WRITE.value and call.processed for call in sandbox.truth.calls)
+
+
+def _repeating(reply: Reply, _: float, __: Random) -> Reply:
+    """The reply with what it was sent, and what it gives, in its headers."""
+    echoes = (("x-session", f"session={TOKEN}"), ("x-echo", BEARER), ("x-sent", quote(PASSWORD)), ("x-token", TOKEN))
+    return attrs.evolve(reply, headers=(*reply.headers, *echoes))
+
+
+REPEATING = Fault(name="repeating", times=None, mutate=_repeating)
+
+
+@pytest.mark.parametrize("struck", [REPEATING, attrs.evolve(REPEATING, path="login")], ids=["all", "login"])
+async def test_headers_of_replies_in_the_librarys_log(struck: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = stocked(Sandbox())
+    canaries(sandbox, monkeypatch)
+    sandbox.strike(struck)
+    with Catch() as catch:
+        async with serve_tcp(sandbox.exchange) as face, watched(catch, None, face.url) as exchange:
+            await exercise(catch, exchange)
+    assert catch.hits() == []
+    assert sandbox.exchange.faults.fired
+    logged = [text for what, text in catch.texts if what == "log of httpcore.http11"]
+    # Still of use: the names of the headers are there, and the status.
+    assert any("receive_response_headers.complete" in text and "content-type" in text for text in logged)
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+async def test_headers_of_replies_over_http_2(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = stocked(Sandbox())
+    canaries(sandbox, monkeypatch)
+    sandbox.strike(REPEATING)
+    with Catch() as catch:
+        async with serve_h2(sandbox.exchange) as (url, trusting):
+            http_client = library.AsyncClient(trust_env=False, http2=True, verify=trusting)
+            async with http_client, watched(catch, http_client, url) as exchange:
+                await exercise(catch, exchange)
+    assert catch.hits() == []
+    assert any("receive_response_headers.complete" in text for _, text in catch.texts)
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+async def test_the_reason_phrase_in_the_librarys_log(library: Any) -> None:
+    def answer(request: Any) -> Any:
+        extensions = {"reason_phrase": TOKEN.encode()}
+        body = {"user": _USER} if request.url.path.endswith("login") else {}
+        return library.Response(200, json=body, extensions=extensions)
+
+    with Catch() as catch:
+        http_client = library.AsyncClient(transport=library.MockTransport(answer))
+        async with http_client, watched(catch, http_client) as exchange:
+            await exercise(catch, exchange)
+    assert catch.hits() == []
+    assert any(what == f"log of {library.__name__}" and "200" in text for what, text in catch.texts)
+
+
+async def test_the_logs_of_others_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """A client of the same library that has nothing to do with this one logs what it always did, in a hook as well."""
+
+    async def ask(_: object) -> None:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as other:
+            await other.get("https://other.example/?password=abcdef")
+
+    sandbox = stocked(Sandbox())
+    with caplog.at_level(logging.DEBUG, "httpx"):
+        async with sandbox.http_client() as http_client:
+            async with patient(sandbox, http_client=http_client, hooks=[ask]) as exchange:
+                await exchange.login()
+            await ask(None)
+    logged = [record.getMessage() for record in caplog.records if "other.example" in record.getMessage()]
+    # For the attempt, for the login, and beside them.
+    assert logged == ['HTTP Request: GET https://other.example/?password=abcdef "HTTP/1.1 200 OK"'] * 3
+
+
+async def test_a_basic_header_of_a_short_password_is_masked() -> None:
+    basic = _encoded("p@co.example:pw7")
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(400, json={"error": "no such header", "headers": {"x-forwarded-basic": basic}})
+
+    http_client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    async with FreightExchange(
+        "http://127.0.0.1/api", email="p@co.example", password="pw7", http_client=http_client
+    ) as exchange:
+        with pytest.raises(FreightExchangeError) as caught:
+            await exchange.login()
+    assert "no such header" in caught.value.message
+    assert basic.rstrip("=") not in f"{caught.value!r} {caught.value.body!r}"
 
 
 @pytest.mark.parametrize(

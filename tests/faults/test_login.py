@@ -17,6 +17,7 @@ from freight_exchange import (
     FreightExchangeError,
     LoginRejectedError,
     OutcomeUnknownError,
+    RateLimitedError,
 )
 from freight_exchange.testing import Sandbox
 from freight_exchange.transport import clock
@@ -116,6 +117,24 @@ async def test_rejected_credentials_are_not_tried_again_until_asked_to() -> None
         assert logins(sandbox) == 1
         exchange.reset_login()
         await perform(exchange, Kind.READ)
+    assert logins(sandbox) == 2
+
+
+async def test_a_throttled_login_holds_back_the_logins_of_all_later_calls() -> None:
+    sandbox = stocked(Sandbox())
+    arm(sandbox, "throttled_seconds", Kind.LOGIN, seconds=300.0)
+    async with sandbox.client() as exchange:
+        for _ in range(3):
+            assert await crowd(exchange) == {"RateLimitedError": TASKS}
+            assert await outcome(exchange, Kind.WRITE) == "RateLimitedError"
+            await anyio.sleep(90)
+        assert logins(sandbox) == 1
+        with pytest.raises(RateLimitedError, match="30 s more") as caught:
+            await perform(exchange, Kind.READ)
+        assert caught.value.retry_after == pytest.approx(30)
+        assert (caught.value.path, caught.value.status) == ("login", 429)
+        await anyio.sleep(31)
+        assert await crowd(exchange) == {"ok": TASKS}
     assert logins(sandbox) == 2
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_type
+from typing import TYPE_CHECKING, Any, Literal, assert_type
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
         Carrier,
         Conflict,
         Currency,
+        Explanation,
         Feed,
+        FeedStatus,
         FreightExchange,
+        Gap,
         Listing,
         NotApplied,
         Offer,
@@ -31,14 +34,18 @@ if TYPE_CHECKING:
         RateRequest,
         RateRequestDraft,
         RequestEvent,
+        RequestFilter,
         RetryPolicy,
         Route,
         RouteDraft,
+        SchemaChanged,
         SearchType,
         StillUnknown,
         Timeouts,
+        Unreadable,
         User,
     )
+    from freight_exchange.store import MemoryStore, SQLiteStore
 
 
 async def the_client(five: timedelta) -> None:
@@ -149,10 +156,28 @@ async def watching(exchange: FreightExchange, half_a_minute: timedelta) -> None:
     assert_type(exchange.watch(start="backfill", interval=half_a_minute), Feed)
     async with exchange.watch() as feed:
         async for event in feed:
-            assert_type(event, RequestEvent)
-            assert_type(event.request, RateRequest)
-            assert_type(event.previous, RateRequest | None)
-            assert_type(event.changed, tuple[str, ...])
+            assert_type(event, RequestEvent | Gap | SchemaChanged | Unreadable)
+            match event:
+                case RequestEvent():
+                    assert_type(event.kind, Literal["new", "updated", "withdrawn"])
+                    assert_type(event.request, RateRequest)
+                    assert_type(event.previous, RateRequest | None)
+                    assert_type(event.changed, tuple[str, ...])
+                    assert_type(event.observed_between, tuple[datetime | None, datetime])
+                case Gap():
+                    assert_type((event.since, event.until), tuple[datetime, datetime])
+                case SchemaChanged():
+                    assert_type(event.requests, tuple[int, ...])
+                case Unreadable():
+                    assert_type(event.index, int | None)
+            await event.ack()
+        async for batch in feed.batches():
+            assert_type(batch, tuple[RequestEvent | Gap | SchemaChanged | Unreadable, ...])
+        await feed.ack()
+        assert_type(feed.status(), FeedStatus)
+        assert_type(await feed.explain(7), Explanation)
+    exchange.watch(store=MemoryStore(), where=RequestFilter(origin={"Oslo"}), standby=True)
+    exchange.watch(store=SQLiteStore("feed.db"))
 
 
 async def doubt(error: OutcomeUnknownError, exchange: FreightExchange, settle: timedelta) -> None:

@@ -67,6 +67,13 @@ def test_counts_are_integers(field: str, least: int, value: Any) -> None:
         RetryPolicy(**{field: value})
 
 
+@pytest.mark.parametrize("value", ["no", "", 0, 1, None])
+def test_trust_is_true_or_false(value: Any) -> None:
+    """Text is true in itself: a distrust that is written as one would be trust."""
+    with pytest.raises(ConfigurationError, match=r"^RetryPolicy\.trust_refusals must be True or False"):
+        RetryPolicy(trust_refusals=value)
+
+
 def test_the_least_counts() -> None:
     assert RetryPolicy(attempts=1, budget=0) == RetryPolicy(budget=0, attempts=1)
     with pytest.raises(ConfigurationError, match="attempts"):

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 
+from freight_exchange import FreightExchange
 from freight_exchange.sandbox import FAULTS, Exchange, Fault
 from freight_exchange.sandbox.tcp import serve_tcp
 
@@ -27,8 +29,13 @@ def compiled(code: str) -> Callable[[Callable[..., None]], Any]:
     return namespace["block"]  # type: ignore[no-any-return]  # made by the line above
 
 
-def test_every_python_block_is_marked_to_run() -> None:
+def test_every_python_block_is_marked_to_run_and_in_a_way_that_there_is() -> None:
     assert len(BLOCKS) == README.read_text().count("```python") > 5
+    ways = [how[:2] for how, _ in BLOCKS]
+    known = [["asyncio"], ["asyncio", "environment"], ["asyncio", "uvicorn"], ["application"], ["pytest"]]
+    assert all(way in known for way in ways)
+    # A way without a block would be a test that is skipped.
+    assert all(way in ways for way in known)
 
 
 @pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["asyncio"]])
@@ -38,11 +45,36 @@ async def test_a_block_on_its_own(code: str) -> None:
     assert printed
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["asyncio", "uvicorn"]])
+async def test_a_block_under_uvicorn(code: str) -> None:
+    printed: list[tuple[object, ...]] = []
+    await compiled(code)(lambda *values: printed.append(values))
+    (_, url, _), (references,) = printed
+    assert str(url).startswith("http://127.0.0.1:")
+    assert references
+
+
+@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["application"]])
+async def test_a_block_that_makes_an_application(code: str) -> None:
+    printed: list[tuple[object, ...]] = []
+    namespace: dict[str, Any] = {"print": lambda *values: printed.append(values)}
+    exec(compile(code, str(README), "exec"), namespace)  # the README is ours
+    ((_, email, _, password),) = printed
+    carrier = httpx.ASGITransport(namespace["application"])
+    async with httpx.AsyncClient(transport=carrier) as http_client:
+        url = "http://127.0.0.1:8000/api"
+        client = FreightExchange(url, email=str(email), password=str(password), http_client=http_client)
+        async with client as exchange:
+            assert len(await exchange.requests.search()) == 1
+
+
 SERVED = [(how[2:], code) for how, code in BLOCKS if how[:2] == ["asyncio", "environment"]]
 
 
 @pytest.mark.parametrize("code", [code for how, code in SERVED if how != ["aiohttp"]])
-async def test_a_block_against_a_server(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_block_against_a_server(code: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     await against_a_server(code, monkeypatch)
 
 

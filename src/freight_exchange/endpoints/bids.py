@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from freight_exchange import wire
+from freight_exchange.endpoints.currencies import index_of_currency
 from freight_exchange.endpoints.service import Listed, index_of
 from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, validation
 from freight_exchange.models.writes import SubmitOffer
@@ -87,7 +88,7 @@ class Bids:
         fees = None if rates is None else validation.rates(rates)
         words = None if terms is None else validation.text(terms, "terms", empty=True)
         started = anyio.current_time()
-        write = SubmitOffer(index, total, await self._currencies.index_of(currency), fees, words)
+        write = SubmitOffer(index, total, await index_of_currency(self._currencies, currency), fees, words)
         conventions = self._service.conventions
         return await self._service.write(
             "POST",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.service import Service
     from freight_exchange.paging import Paginator
 
-__all__ = ["Currencies", "KnownCurrencies"]
+__all__ = ["Currencies", "KnownCurrencies", "index_of_currency"]
 
 _LISTED = Listed("currencies.list", "GET", "currency", paged=False)
 _index = attrgetter("index")
@@ -73,12 +73,6 @@ class Currencies:
         """
         return await self._by_code(code, "code")
 
-    async def index_of(self, currency: Currency | int | str) -> int:
-        """The index of a currency given as the record, its index or its code."""
-        if isinstance(currency, str):
-            return (await self._by_code(currency, "currency")).index
-        return index_of(currency, "currency", Currency)
-
     async def _by_code(self, code: str, field: str) -> Currency:
         if not isinstance(code, str) or not code.strip():
             raise ValidationError(f"{field} must be a three-letter code such as USD", field=field)
@@ -123,3 +117,10 @@ class Currencies:
                 if currency.code and (code := currency.code.strip().upper()):
                     by_code.setdefault(code, []).append(currency)
             self._known.by_code, self._known.fetched = by_code, began
+
+
+async def index_of_currency(currencies: Currencies, currency: Currency | int | str) -> int:
+    """The index of a currency given as the record, its index or its code, which the service's own list resolves."""
+    if isinstance(currency, str):
+        return (await currencies._by_code(currency, "currency")).index
+    return index_of(currency, "currency", Currency)

@@ -74,15 +74,18 @@ def look_for(
     """How to look for the write. `ConfigurationError` where the baseline is made of something else."""
     match write:
         case SubmitOffer():
-            return _Submitted(readers.bids, write, _of(Bid, baseline)).look
+            return _Submitted(readers.bids, write, _baseline(Bid, baseline)).look
         case Publish():
-            return _Published(readers.offers, write, _indexes(baseline)).look
+            return _Published(readers.offers, write, _indexes(_baseline(Listing, baseline))).look
         case Respond():
+            # An offer's state is read off the offer, whatever stood before: a wrong baseline is refused all the same.
+            _baseline(Listing, baseline)
             return _Responded(readers.offers, write).look
         case CreateRoute():
-            return _Created(readers.routes, write, _indexes(_of(Route, baseline))).look
+            return _Created(readers.routes, write, _indexes(_baseline(Route, baseline))).look
         case UpdateRoute():
-            before = next((route for route in _of(Route, baseline) or () if route.index == write.route.index), None)
+            routes = _baseline(Route, baseline) or ()
+            before = next((route for route in routes if route.index == write.route.index), None)
             return _Updated(readers.routes, write.route, before or write.before).look
 
 
@@ -269,14 +272,21 @@ class _Updated:
         return StillUnknown((route,)) if old.agrees else Conflict(route)
 
 
-def _of(kind: type[T], baseline: Sequence[object] | None) -> list[T] | None:
+def _baseline(kind: type[T], baseline: Sequence[object] | None) -> list[T] | None:
+    """The baseline, once it is known to hold what the write's listing shows: another kind's indexes mean nothing."""
     if baseline is None:
         return None
-    wrong = next((record for record in baseline if not isinstance(record, kind)), None)
-    if wrong is not None:
+    # What can be read only once would be empty at the second look.
+    if not isinstance(baseline, Sequence):
+        raise ConfigurationError(
+            f"the baseline of this write is a sequence of {kind.__name__}s, not a {type(baseline).__name__}"
+        )
+    records = [record for record in baseline if isinstance(record, kind)]
+    if len(records) < len(baseline):
+        wrong = next(record for record in baseline if not isinstance(record, kind))
         raise ConfigurationError(f"the baseline of this write is made of {kind.__name__}s, not {type(wrong).__name__}s")
-    return [record for record in baseline if isinstance(record, kind)]
+    return records
 
 
-def _indexes(baseline: Sequence[object] | None) -> frozenset[int]:
-    return frozenset(index for record in baseline or () if isinstance(index := getattr(record, "index", None), int))
+def _indexes(baseline: Iterable[Listing | Route] | None) -> frozenset[int]:
+    return frozenset(record.index for record in baseline or ())

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Offers", "SeenOffers"]
 
+_LIST = Listed("offers.list", "GET", "quote/offer")
 _MOST_SEEN = 4096
 
 
@@ -56,7 +57,7 @@ class Offers:
             ValidationError: An argument cannot be right.
         """
         return self._service.listing(
-            Listed("offers.list", "GET", "quote/offer"),
+            _LIST,
             wire.OFFERS,
             self._identify,
             page_size=page_size,
@@ -72,9 +73,7 @@ class Offers:
             NotFoundError: The service lists no such request.
             DecodeError: It cannot be read.
         """
-        return await self._service.lookup(
-            Listed("offers.list", "GET", "quote/offer"), index, wire.OFFERS, self._identify
-        )
+        return await self._service.lookup(_LIST, index, wire.OFFERS, self._identify)
 
     def search(
         self,
@@ -112,6 +111,7 @@ class Offers:
         shipper's.
 
         Raises:
+            ValidationError: `offer` has no identifier, or it is no positive integer; nothing was sent.
             OutcomeUnknownError: It may or may not have been accepted; `reconcile()` finds out.
             BadRequestError: The service found it wrong.
         """
@@ -123,6 +123,7 @@ class Offers:
         What the offer then looks like, the document does not say.
 
         Raises:
+            ValidationError: `offer` has no identifier, or it is no positive integer; nothing was sent.
             OutcomeUnknownError: It may or may not have been declined; `reconcile()` finds out.
             BadRequestError: The service found it wrong.
         """

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Requests"]
 
+_FIVE_DAYS = wire.list_parameters(seconds=validation.window())
+_OPEN = Listed("requests.open", "GET", "quote/request", _FIVE_DAYS)
+_SEARCH = Listed("requests.search", "POST", "quote/getrequests", _FIVE_DAYS)
 _index = attrgetter("index")
 
 
@@ -48,7 +51,7 @@ class Requests:
         """
         parameters = wire.list_parameters(seconds=validation.window(since))
         return self._service.listing(
-            Listed("requests.open", "GET", "quote/request", parameters),
+            _OPEN._replace(parameters=parameters),
             wire.REQUESTS,
             _index,
             page_size=page_size,
@@ -64,8 +67,7 @@ class Requests:
             NotFoundError: The service lists no such request.
             DecodeError: It cannot be read.
         """
-        listed = Listed("requests.open", "GET", "quote/request", wire.list_parameters(seconds=validation.window()))
-        return await self._service.lookup(listed, index, wire.REQUESTS, _index)
+        return await self._service.lookup(_OPEN, index, wire.REQUESTS, _index)
 
     def search(
         self,
@@ -92,7 +94,7 @@ class Requests:
         word = validation.one_of(type, SearchType, "type")
         parameters = wire.list_parameters(type=word, seconds=validation.window(since))
         return self._service.listing(
-            Listed("requests.search", "POST", "quote/getrequests", parameters),
+            _SEARCH._replace(parameters=parameters),
             wire.REQUESTS,
             _index,
             page_size=page_size,
@@ -108,10 +110,7 @@ class Requests:
             NotFoundError: The service lists no such request.
             DecodeError: It cannot be read.
         """
-        listed = Listed(
-            "requests.search", "POST", "quote/getrequests", wire.list_parameters(seconds=validation.window())
-        )
-        return await self._service.lookup(listed, index, wire.REQUESTS, _index)
+        return await self._service.lookup(_SEARCH, index, wire.REQUESTS, _index)
 
     async def publish(self, draft: RateRequestDraft) -> RateRequest:
         """Publish a rate request (service document, 4.3).
@@ -119,6 +118,7 @@ class Requests:
         The service may return its dimensions in another order and another date: only the volume agrees.
 
         Raises:
+            ValidationError: `draft` is no `RateRequestDraft`; nothing was sent.
             OutcomeUnknownError: It may or may not have been published; `reconcile()` finds out.
             BadRequestError: The service found it wrong.
         """

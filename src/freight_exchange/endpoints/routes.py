@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from datetime import datetime
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from freight_exchange import wire
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Routes", "SeenRoutes"]
 
-_index = attrgetter("index")
+_LIST = Listed("routes.list", "GET", "route")
 _MOST_SEEN = 1024
 
 
@@ -112,7 +111,7 @@ class Routes:
             cfs_until=cfs_until,
         )
         return self._service.listing(
-            Listed("routes.list", "GET", "route", filters),
+            _LIST._replace(parameters=filters),
             wire.ROUTES,
             self._identify,
             page_size=page_size,
@@ -128,7 +127,7 @@ class Routes:
             NotFoundError: There is none.
             DecodeError: It cannot be read.
         """
-        return await self._service.lookup(Listed("routes.list", "GET", "route"), index, wire.ROUTES, self._identify)
+        return await self._service.lookup(_LIST, index, wire.ROUTES, self._identify)
 
     async def create(self, draft: RouteDraft) -> Route | None:
         """Create a route (service document, 4.5).

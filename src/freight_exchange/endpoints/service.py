@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import anyio
 import attrs
 
 from freight_exchange import wire
+from freight_exchange.endpoints.told import Told
 from freight_exchange.errors import DecodeError, NotFoundError, ValidationError
 from freight_exchange.hooks import BrokenRecord
 from freight_exchange.models import validation
+from freight_exchange.models._base import NOTHING
 from freight_exchange.paging import DEFAULT_PAGE_SIZE, PageSizes, Paginator
 from freight_exchange.transport.message import Kind
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
     from freight_exchange.models.writes import Write
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters
+    from freight_exchange.paging import FetchPage
     from freight_exchange.transport.caller import Limits
     from freight_exchange.transport.connection import Connection
     from freight_exchange.transport.message import Response
@@ -43,8 +46,7 @@ _ADDRESS = frozenset(
 """The words by which a 404's message says that there are no records, or that there is nothing at the address."""
 
 
-@attrs.frozen(kw_only=True)
-class Conventions:
+class Conventions(NamedTuple):
     """What the service's document leaves open, decided once for a client."""
 
     get_parameters: GetParameters
@@ -53,8 +55,7 @@ class Conventions:
     carrier_field: CarrierField
 
 
-@attrs.frozen
-class Listed:
+class Listed(NamedTuple):
     """How a listing is asked for.
 
     Attributes:
@@ -67,23 +68,25 @@ class Listed:
     operation: str
     method: str
     path: str
-    parameters: Mapping[str, Any] = attrs.field(factory=dict)
+    parameters: Mapping[str, Any] = NOTHING
     paged: bool = True
 
 
-@attrs.define(eq=False)
 class _Sent:
     """What became of a call, for errors about its records: those are raised when the call itself has ended well."""
 
-    began: float = attrs.field(factory=anyio.current_time)
-    attempts: int = 0
-    status: int | None = None
+    __slots__ = ("attempts", "began", "status")
+
+    def __init__(self) -> None:
+        self.began = anyio.current_time()
+        self.attempts = 0
+        self.status: int | None = None
 
     def elapsed(self) -> float:
         return anyio.current_time() - self.began
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Service:
     """One view's access to the service.
 
@@ -123,7 +126,17 @@ class Service:
                 return decode(None)
             return decode(wire.parse(response.content, response.header("content-type")))
 
-        return await self._send(Kind.WRITE, method, path, read, content=wire.dump(body), write=write, started=started)
+        return await self.connection.engine.caller.call(
+            Kind.WRITE,
+            method,
+            path,
+            read,
+            self.limits,
+            content=wire.dump(body),
+            write=write,
+            exchange=self.reconciler,
+            started=started,
+        )
 
     async def raw(
         self,
@@ -142,7 +155,17 @@ class Service:
                 return None
             return wire.parse(response.content, response.header("content-type"))
 
-        return await self._send(kind, method, path, read, content=content, params=params, write=write)
+        return await self.connection.engine.caller.call(
+            kind,
+            method,
+            path,
+            read,
+            self.limits,
+            content=content,
+            params=params,
+            write=write,
+            exchange=self.reconciler,
+        )
 
     def listing(
         self,
@@ -158,22 +181,19 @@ class Service:
         rows_wanted = validation.page_size(DEFAULT_PAGE_SIZE if page_size is None else page_size)
         pages_wanted = validation.identifier(window, "window")
 
-        async def fetch(number: int, rows: int) -> wire.Rows[T]:
-            paging = wire.list_parameters(offset=number, rows=rows) if listed.paged else {}
-            try:
-                page, sent = await self._rows(listed, paging, kind)
-            except NotFoundError as error:
-                # Not for a login's, which says nothing about the listing.
-                if number == 0 and error.path == listed.path:
-                    if _says_no_records(error):
-                        return wire.Rows(())
-                    error.args = (f"{error.message}; base_url may be wrong",)
-                raise
-            await self._report((*page.broken, *page.flaws), listed, sent)
-            return page
+        def reading() -> FetchPage[T]:
+            told = Told()
+
+            async def fetch(number: int, rows: int) -> wire.Rows[T]:
+                page, sent = await self._page(listed, number, rows, kind)
+                if page.broken or page.flaws:
+                    await self._report((*page.broken, *page.flaws), listed, sent, told)
+                return page
+
+            return fetch
 
         return Paginator(
-            fetch,
+            reading,
             operation=listed.operation,
             sizes=self.sizes,
             jobs=lambda: self.connection.engine.jobs,
@@ -185,6 +205,25 @@ class Service:
             path=listed.path,
         )
 
+    async def page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]) -> wire.Rows[T]:
+        """One page of a listing. What could not be read of it is the caller's to tell."""
+        page, sent = await self._page(listed, number, rows, kind)
+        for error in page.broken:
+            self._describe(error, listed, sent)
+        return page
+
+    async def _page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]) -> tuple[wire.Rows[T], _Sent]:
+        paging = wire.list_parameters(offset=number, rows=rows) if listed.paged else {}
+        try:
+            return await self._rows(listed, paging, kind)
+        except NotFoundError as error:
+            # Not for a login's, which says nothing about the listing.
+            if number == 0 and error.path == listed.path:
+                if _says_no_records(error):
+                    return wire.Rows(()), _Sent()
+                error.args = (f"{error.message}; base_url may be wrong",)
+            raise
+
     async def lookup(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T:
         """The one record with this index; `NotFoundError` if there is none."""
         wanted = validation.identifier(index, "index")
@@ -195,10 +234,11 @@ class Service:
                 await self._report(flaws, listed, sent)
                 return record
         # A service that ignores `index` lists others as well, and a broken one of those says nothing about this one.
-        for broken in found.broken:
-            if wire.index_of_raw(broken.raw) in (wanted, None):
-                self._describe(broken, listed, sent)
-                raise broken
+        for index_said in (wanted, None):
+            for broken in found.broken:
+                if wire.index_of_raw(broken.raw) == index_said:
+                    self._describe(broken, listed, sent)
+                    raise broken
         error = NotFoundError(
             f"no record has the index {wanted}",
             method=listed.method,
@@ -221,15 +261,20 @@ class Service:
             sent.status, sent.attempts = response.status, response.attempt
             return wire.rows(wire.parse(response.content, response.header("content-type")), kind)
 
-        rows = await self._send(Kind.READ, listed.method, listed.path, read, content=content, params=params)
+        rows = await self.connection.engine.caller.call(
+            Kind.READ, listed.method, listed.path, read, self.limits, content=content, params=params
+        )
         return rows, sent
 
-    async def _report(self, errors: tuple[DecodeError, ...], listed: Listed, sent: _Sent) -> None:
-        """Tell of what could not be read of a reply; a strict view raises the first of it."""
+    async def _report(
+        self, errors: tuple[DecodeError, ...], listed: Listed, sent: _Sent, told: Told | None = None
+    ) -> None:
+        """Tell of what could not be read of a reply, and was not told before; a strict view raises the first of it."""
         for error in errors:
             self._describe(error, listed, sent)
             if self.strict:
                 raise error
+        for error in errors if told is None else told.news(errors):
             _logger.warning("a part of a reply was left out: %s", error)
             if self.hooks:
                 await self.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
@@ -248,31 +293,6 @@ class Service:
         if self.conventions.get_parameters == "query":
             return None, tuple((name, str(value)) for name, value in parameters.items())
         return wire.dump(parameters), ()
-
-    async def _send(
-        self,
-        kind: Kind,
-        method: str,
-        path: str,
-        read: Callable[[Response], T],
-        *,
-        content: bytes | None,
-        params: tuple[tuple[str, str], ...] = (),
-        write: Write | None = None,
-        started: float | None = None,
-    ) -> T:
-        return await self.connection.engine.caller.call(
-            kind,
-            method,
-            path,
-            read,
-            self.limits,
-            content=content,
-            params=params,
-            write=write,
-            exchange=self.reconciler,
-            started=started,
-        )
 
 
 def _is_blank(content: bytes) -> bool:

@@ -2,31 +2,119 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import attrs
+
+from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from freight_exchange.models import RateRequest
 
-__all__ = ["RequestEvent"]
+__all__ = ["Event", "Gap", "RequestEvent", "SchemaChanged", "Unreadable", "acknowledgeable"]
+
+
+class _HandedOut:
+    """An event can be acknowledged by itself; it is a value all the same: it compares, prints and pickles as one."""
+
+    __slots__ = ("__weakref__", "_acknowledge")
+
+    _acknowledge: Callable[[], Awaitable[None]]
+
+    async def ack(self) -> None:
+        """Acknowledge this event, durably: it is not handed out again. Doing so twice is no error.
+
+        Raises:
+            ConfigurationError: The event does not come from a feed of this process that is still open.
+            StoreError: The store cannot note it.
+        """
+        acknowledge = getattr(self, "_acknowledge", None)
+        if acknowledge is None:
+            raise ConfigurationError("only an event that a feed of this process has handed out can be acknowledged")
+        await acknowledge()
+
+
+def acknowledgeable(event: Event, acknowledge: Callable[[], Awaitable[None]]) -> Event:
+    """The event, tied to the feed that hands it out."""
+    object.__setattr__(event, "_acknowledge", acknowledge)
+    return event
 
 
 @attrs.frozen(kw_only=True)
-class RequestEvent:
-    """A rate request appeared, or changed.
+class RequestEvent(_HandedOut):
+    """A rate request appeared, changed, or is gone.
 
     Attributes:
-        kind: `new` or `updated`.
-        request: The request as it is now.
-        previous: As it was seen before, or `None` for a new one.
-        changed: The names of the fields that differ.
-        observed_between: When it happened at the earliest and latest, in UTC: the last complete look before, and this.
+        kind: `new`, `updated` or `withdrawn`.
+        request: The request as it is now; for a withdrawn one, as it was last seen.
+        previous: As it was seen before; `None` for a new one, and for one last seen so long ago that only its digest
+            is kept.
+        changed: The names of the fields that differ, fields that this package does not know by the service's names.
+        observed_between: When it happened at the earliest, or `None` where nobody watched before, and when it was
+            seen; UTC, by the clock of this machine.
     """
 
-    kind: Literal["new", "updated"]
+    kind: Literal["new", "updated", "withdrawn"]
     request: RateRequest
-    previous: RateRequest | None
-    changed: tuple[str, ...]
+    previous: RateRequest | None = None
+    changed: tuple[str, ...] = ()
     observed_between: tuple[datetime | None, datetime]
+
+
+@attrs.frozen(kw_only=True)
+class Gap(_HandedOut):
+    """Nobody watched for longer than the service looks back: what was updated in between and not again is not known.
+
+    Attributes:
+        since: From when on updates may have been missed, UTC; by this machine's clock.
+        until: Until when. What was updated later is listed, and handed out.
+    """
+
+    kind: ClassVar[Literal["gap"]] = "gap"
+
+    since: datetime
+    until: datetime
+
+
+@attrs.frozen(kw_only=True)
+class SchemaChanged(_HandedOut):
+    """The service began to send other fields for many requests at once, which were not updated by anyone.
+
+    Attributes:
+        added: The fields that are new; those that this package does not know by the service's names.
+        removed: The fields that are sent no longer.
+        requests: The indexes of the requests by which it was noticed; a request that changes in nothing else is not
+            handed out for it, now or later.
+        observed: When it was noticed, UTC.
+    """
+
+    kind: ClassVar[Literal["schema_changed"]] = "schema_changed"
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    requests: tuple[int, ...]
+    observed: datetime
+
+
+@attrs.frozen(kw_only=True)
+class Unreadable(_HandedOut):
+    """A request that is listed, and cannot be read; once for each thing that it says.
+
+    Attributes:
+        index: The request's identifier, or `None` where that cannot be read either.
+        raw: The record as it came, in JSON's own types; fractions as text, digit by digit.
+        error: What is wrong with it, and where in the reply.
+        observed: When it was seen, UTC.
+    """
+
+    kind: ClassVar[Literal["unreadable"]] = "unreadable"
+
+    index: int | None
+    raw: object
+    error: str
+    observed: datetime
+
+
+Event = RequestEvent | Gap | SchemaChanged | Unreadable

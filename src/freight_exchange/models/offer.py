@@ -25,7 +25,7 @@ class Offer(Record):
         status: Pending, selected, or a word that the document does not list.
         terms: Terms and conditions.
         rates: The itemised fees by name, in `currency`; a discount is negative. `None` where the reply has
-            none.
+            none. A fee without an amount is left out, and stays readable in `extra`.
         extra: Fields of the reply that this package does not know.
     """
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import attrs
 
 from freight_exchange.models import validation
-from freight_exchange.models._base import EXACT
+from freight_exchange.models._base import EXACT, Frozen
 from freight_exchange.models.enums import Packaging, RequestStatus, RequestType, UnknownWord
 from freight_exchange.models.shipment import Shipment
 
@@ -42,8 +42,8 @@ class RateRequest(Shipment):
     status: RequestStatus | UnknownWord | None = None
 
 
-@attrs.frozen(kw_only=True, init=False)
-class RateRequestDraft:
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+class RateRequestDraft(Frozen):
     """A rate request to publish (service document, 4.3).
 
     Args:

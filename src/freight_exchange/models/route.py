@@ -8,7 +8,7 @@ from datetime import datetime
 import attrs
 
 from freight_exchange.models import validation
-from freight_exchange.models._base import NOTHING, Record, frozen
+from freight_exchange.models._base import NOTHING, Frozen, Record, frozen
 from freight_exchange.models.carrier import Carrier
 
 __all__ = ["Route", "RouteDraft"]
@@ -47,8 +47,8 @@ class Route(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, init=False)
-class RouteDraft:
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+class RouteDraft(Frozen):
     """A route to create (service document, 4.5).
 
     Args:

@@ -14,7 +14,7 @@ from freight_exchange.models.enums import Packaging, RequestType, UnknownWord
 __all__ = ["Shipment"]
 
 
-@attrs.frozen(kw_only=True, repr=False, eq=False)
+@attrs.frozen(kw_only=True, init=False, repr=False, eq=False)
 class Shipment(Record):
     """The freight of a rate request; `RateRequest`, `Listing` and `Bid` are the records that carry it."""
 

@@ -25,7 +25,7 @@ class User(Record):
         last_login: When it last logged in, in the service's own time, which the document does not name.
         image_url: The address of the avatar.
         company: The person's company.
-        extra: Fields of the reply that this package does not know.
+        extra: Fields of the reply that this package does not know, and what cannot be read of the others.
     """
 
     first_name: str | None = None

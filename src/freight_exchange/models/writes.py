@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import attrs
 
-from freight_exchange.models._base import frozen_rates
+from freight_exchange.models._base import Frozen, frozen_rates
 from freight_exchange.models.bid import Bid
 from freight_exchange.models.listing import Listing
 from freight_exchange.models.request import RateRequest, RateRequestDraft
@@ -32,15 +32,15 @@ __all__ = [
 ]
 
 
-@attrs.frozen
-class Publish:
+@attrs.frozen(eq=False, repr=False)
+class Publish(Frozen):
     """Publish a rate request (service document, 4.3)."""
 
     draft: RateRequestDraft
 
 
-@attrs.frozen
-class SubmitOffer:
+@attrs.frozen(eq=False, repr=False)
+class SubmitOffer(Frozen):
     """Submit an offer (service document, 4.10): its total, and the indexes of request and currency."""
 
     request: int
@@ -50,8 +50,8 @@ class SubmitOffer:
     terms: str | None = None
 
 
-@attrs.frozen
-class Respond:
+@attrs.frozen(eq=False, repr=False)
+class Respond(Frozen):
     """Approve or decline an offer by its identifier (service document, 4.8).
 
     `request` is the index of the request that it is on, where the client has read it: once an offer is selected the
@@ -63,15 +63,15 @@ class Respond:
     request: int | None = None
 
 
-@attrs.frozen
-class CreateRoute:
+@attrs.frozen(eq=False, repr=False)
+class CreateRoute(Frozen):
     """Create a route (service document, 4.5)."""
 
     draft: RouteDraft
 
 
-@attrs.frozen
-class UpdateRoute:
+@attrs.frozen(eq=False, repr=False)
+class UpdateRoute(Frozen):
     """Put an entire route in place of the one with its index (service document, 4.5).
 
     `before` is the route as it was read, where the caller kept it: without it an update that did not happen
@@ -82,8 +82,8 @@ class UpdateRoute:
     before: Route | None = None
 
 
-@attrs.frozen
-class RawWrite:
+@attrs.frozen(eq=False, repr=False)
+class RawWrite(Frozen):
     """A write of `exchange.request(...)`, of which nothing more is known."""
 
     method: str
@@ -93,27 +93,27 @@ class RawWrite:
 Write = Publish | SubmitOffer | Respond | CreateRoute | UpdateRoute | RawWrite
 
 
-@attrs.frozen
-class Applied:
+@attrs.frozen(eq=False, repr=False)
+class Applied(Frozen):
     """The write happened: `record` shows it."""
 
     record: RateRequest | Listing | Bid | Route
 
 
-@attrs.frozen
-class NotApplied:
+@attrs.frozen(eq=False, repr=False)
+class NotApplied(Frozen):
     """The write did not happen: complete, agreeing readings over the settle time lack it."""
 
 
-@attrs.frozen
-class Conflict:
+@attrs.frozen(eq=False, repr=False)
+class Conflict(Frozen):
     """Something else stands in the write's place, and `record` shows it: it did not happen, or was undone since."""
 
     record: RateRequest | Listing | Bid | Route
 
 
-@attrs.frozen
-class StillUnknown:
+@attrs.frozen(eq=False, repr=False)
+class StillUnknown(Frozen):
     """Nothing was proven; `candidates` are the records that come nearest."""
 
     candidates: tuple[RateRequest | Listing | Bid | Route, ...] = ()

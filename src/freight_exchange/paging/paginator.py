@@ -9,8 +9,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import anyio
-
 from freight_exchange.errors import (
     APIStatusError,
     ConfigurationError,
@@ -26,7 +24,7 @@ from freight_exchange.transport.tasks import EndedError
 if TYPE_CHECKING:
     from freight_exchange.transport.tasks import Job, Jobs
 
-__all__ = ["Pages", "Paginator"]
+__all__ = ["FetchPage", "Pages", "Paginator"]
 
 T = TypeVar("T")
 
@@ -40,6 +38,9 @@ _OFFSET_LOST = (
 FetchPage = Callable[[int, int], Awaitable[Rows[T]]]
 """Fetches the page with this number in this size."""
 
+Reading = Callable[[], FetchPage[T]]
+"""Begins a reading of the listing: what fetches its pages."""
+
 
 class Paginator(Generic[T]):
     """A listing: `async for record in listing`, `async for page in listing.pages()`, `await listing` (its first page).
@@ -50,13 +51,14 @@ class Paginator(Generic[T]):
     the list moves.
 
     Raises:
-        FeedProtocolError: With `sweep=True`, the listing changed during every one of many passes; of a strict client,
-            also when the service ignores which page it is asked for.
+        FeedProtocolError: With `sweep=True`, the listing changed during every one of many passes. Of a strict client,
+            with `sweep=True` or without, the service ignores which page it is asked for; a reading that begins at a
+            later page, or whose pages hold one row, cannot tell that from a service that repeats its last page.
     """
 
     def __init__(
         self,
-        fetch: FetchPage[T],
+        reading: Reading[T],
         *,
         operation: str,
         sizes: PageSizes,
@@ -68,13 +70,15 @@ class Paginator(Generic[T]):
         strict: bool = False,
         path: str | None = None,
     ) -> None:
-        self._fetch = fetch
+        self._reading = reading
         self._operation = operation
         self._sizes = sizes
         self._jobs = jobs
         self._identity = identity
         self._page_size = page_size
         self._window = window
+        if not isinstance(sweep, bool):
+            raise ValidationError(f"sweep must be True or False, not {sweep!r}", field="sweep")
         self._sweep = sweep
         self._strict = strict
         self._path = path
@@ -100,7 +104,7 @@ class Paginator(Generic[T]):
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
         walk = self._walk(start=start, sweep=self._sweep)
-        flights = _Flights(self._fetch, self._jobs, self._window)
+        flights = _Flights(self._reading(), self._jobs, self._window)
         return Pages(self._operation, self._sizes, walk, flights, strict=self._strict, path=self._path)
 
     async def collect(self) -> list[T]:
@@ -119,11 +123,20 @@ class Paginator(Generic[T]):
 
     async def _first_page(self) -> Page[T]:
         walk = self._walk(start=0, sweep=False)
-        asked = walk.size
-        return Page(walk.take(await self._fetch(0, asked)), 0, asked)
+        records = walk.take(await self._reading()(0, walk.size))
+        # The size by now: `pages` resumes in that of a server which cut the page.
+        return Page(records, 0, walk.size)
 
     def _walk(self, *, start: int, sweep: bool) -> Walk[T]:
-        return Walk(self._operation, self._sizes, self._page_size, self._identity, start=start, sweep=sweep)
+        return Walk(
+            self._operation,
+            self._sizes,
+            self._page_size,
+            self._identity,
+            start=start,
+            sweep=sweep,
+            strict=self._strict,
+        )
 
 
 class Pages(AsyncIterator[Page[T]]):
@@ -149,17 +162,25 @@ class Pages(AsyncIterator[Page[T]]):
         self._walk = walk
         self._flights = flights
         self._closed = False
-        # Two tasks that pull at once would both take in the same page, which is how a listing ends.
-        self._one_pull = anyio.ResourceGuard("awaiting the next page")
+        self._pulling = False
 
     def __aiter__(self) -> Pages[T]:
         return self
 
     async def __anext__(self) -> Page[T]:
-        with self._one_pull:
+        if self._pulling:
+            # Both would take in the same page, which is how a listing ends.
+            raise ConfigurationError(
+                "another task is waiting for the next page of this listing: give each task a pages() of its own, or"
+                " have one task pull for all"
+            )
+        self._pulling = True
+        try:
             while not (self._closed or self._walk.ended):
                 if page := await self._next():
                     return page
+        finally:
+            self._pulling = False
         raise StopAsyncIteration
 
     async def aclose(self) -> None:

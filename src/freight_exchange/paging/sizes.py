@@ -27,6 +27,10 @@ class PageSizes:
     def saw(self, operation: str, rows: int) -> None:
         self._longest[operation] = max(rows, self.longest(operation))
 
+    def clamp(self, operation: str) -> int | None:
+        """The most rows in a page that the server gives, where that is known."""
+        return self._clamp.get(operation)
+
     def clamped(self, operation: str, rows: int) -> None:
         """A page was cut to `rows`, and another as long followed."""
         self._clamp[operation] = rows

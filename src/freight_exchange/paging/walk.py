@@ -42,7 +42,7 @@ class Walk(Generic[T]):
     """One walk through a listing: `number` and `size` say which page it waits for.
 
     Once it has `ended`: `repeated` says that it did so because the second page was the first over again, which may be
-    how this server ends a listing; `offset_ignored`, which only a sweep finds out, that it is not.
+    how this server ends a listing; `offset_ignored`, which only a sweep or a strict walk finds out, that it is not.
 
     Args:
         operation: The name under which page sizes are known.
@@ -51,6 +51,7 @@ class Walk(Generic[T]):
         identity: What makes a record the same record in two pages; `None` where two records may be alike.
         start: The first page's number.
         sweep: Whether to go on until nothing can have been missed.
+        strict: Whether to find out, at the price of a request, why the second page is the first over again.
     """
 
     # Of this climb, and of the descent that follows it:
@@ -77,6 +78,7 @@ class Walk(Generic[T]):
         *,
         start: int = 0,
         sweep: bool = False,
+        strict: bool = False,
     ) -> None:
         self._operation = operation
         self._sizes = sizes
@@ -84,6 +86,7 @@ class Walk(Generic[T]):
         self._identity = identity
         self._start = start
         self._sweep = sweep
+        self._strict = strict
         self._known: set[Hashable] = set()
         self._rounds = 0
         self._rounds_without_news = 0
@@ -97,6 +100,11 @@ class Walk(Generic[T]):
     def restless(self) -> bool:
         """Whether the listing has changed so often that what it holds cannot be told."""
         return self._rounds > MOST_ROUNDS
+
+    @property
+    def descending(self) -> bool:
+        """Whether it is on the way back from the listing's end."""
+        return self._descending
 
     def numbers(self) -> Iterable[int]:
         """The numbers of the next pages, as far as they can be told before the next one is there."""
@@ -200,7 +208,8 @@ class Walk(Generic[T]):
             return
         self.number -= self._again
         self.repeated = self.number == self._start + 1
-        if self._sweep and self.repeated and self._start == 0 and self._first is not None:
+        curious = self._sweep or self._strict
+        if curious and self.repeated and self._start == 0 and self._first is not None:
             # The one page there is, over again: the end repeated, or an offset that is ignored. Asked for one row,
             # the second page begins with another row than the first, unless the offset counts for nothing.
             self._trial, self.size = self.size, 1

@@ -18,7 +18,7 @@ import anyio
 import attrs
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -112,7 +112,12 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         query = request.url.query
-        call = call_of(request.method, scope["path"], query, scope["headers"], await request.body())
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            # Whoever is killed while he asks is gone, which is his right.
+            return
+        call = call_of(request.method, scope["path"], query, scope["headers"], body)
         reply = NOT_FOUND if call is None else self.exchange.handle(call, self.clock())
         await anyio.sleep(reply.delay)
         await _deliver(reply, receive, send)

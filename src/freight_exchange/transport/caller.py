@@ -13,6 +13,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from freight_exchange.errors import (
     APIStatusError,
+    ConfigurationError,
     DeadlineExceededError,
     DecodeError,
     FreightExchangeError,
@@ -43,7 +44,7 @@ T_co = TypeVar("T_co", covariant=True)
 _logger = logging.getLogger("freight_exchange.transport")
 
 
-_CLAIMS = (TransportError, DecodeError, APIStatusError, DeadlineExceededError)
+_CLAIMS = (TransportError, DecodeError, APIStatusError, DeadlineExceededError, ConfigurationError)
 """The errors that say of a call that nothing took effect."""
 
 
@@ -173,6 +174,9 @@ class _Course:
         doubt: OutcomeUnknownError | None = None
         try:
             response = await self._caller.send(request)
+            if response.attempt != request.progress.sends:
+                # A middleware's own, which need not have sent anything, or one that it kept from another call.
+                response = attrs.evolve(response, attempt=request.progress.sends)
             wait = retry_after(response.header("retry-after"), wall=clock.wall_time())
             judge = login_error if request.kind is Kind.LOGIN else error_of
             error: FreightExchangeError | None = judge(response, self._caller.redactor, retry_after=wait)
@@ -227,7 +231,7 @@ class _Course:
                     Retry(
                         method=self._request.method,
                         path=self._request.path,
-                        number=self._attempts,
+                        number=self._request.progress.sends,
                         delay=decision.delay,
                         error=error,
                     )
@@ -265,7 +269,7 @@ class _Course:
             self._caller.redactor.clean(error)
         else:
             error.path = self._request.path
-        error.attempts = self._attempts
+        error.attempts = self._request.progress.sends
         error.elapsed = anyio.current_time() - self._started
         if response is not None:
             error.status = response.status

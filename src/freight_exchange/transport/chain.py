@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import Kind, Response
 
 if TYPE_CHECKING:
-    from freight_exchange.transport.message import Middleware, Next, Request, Response
+    from freight_exchange.transport.message import Middleware, Next, Request
 
 __all__ = ["chain", "guarded"]
 
@@ -41,8 +41,18 @@ def guarded(layer: Middleware) -> Middleware:
             return await call_next(changed if changed is request else changed.in_place_of(request))
 
         try:
-            return await layer(request, send)
+            answer: object = layer(request, send)
+            response = await answer if isinstance(answer, Awaitable) else answer
         finally:
             spent = True
+        if not isinstance(response, Response):
+            raise ConfigurationError(
+                f"the middleware {_name(layer)} must be async and return a Response, not {type(response).__name__}"
+            )
+        return response
 
     return guard
+
+
+def _name(layer: Middleware) -> str:
+    return str(getattr(layer, "__qualname__", type(layer).__qualname__))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 import attrs
@@ -32,25 +32,24 @@ LogIn = Callable[[Caller, str, "Secret"], Awaitable["Grant"]]
 """Logs in through a caller that attaches no token."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Settings:
     """What a connection is made from."""
 
     base_url: str
-    credentials: Credentials = attrs.field(repr=False)
-    log_in: LogIn = attrs.field(repr=False)
-    redactor: Redactor = attrs.field(repr=False)
+    credentials: Credentials
+    log_in: LogIn
+    redactor: Redactor
     hooks: Hooks
     retry_tokens: int
     max_connections: int
     middleware: tuple[Middleware, ...]
-    proxy: str | None = attrs.field(repr=False)
+    proxy: str | None
     verify: bool | ssl.SSLContext
     http_client: Any
 
 
-@attrs.frozen(eq=False)
-class Engine:
+class Engine(NamedTuple):
     """The parts of an open connection that a call needs."""
 
     jobs: Jobs
@@ -123,7 +122,7 @@ class Connection:
             send = http.through(settings.http_client)
             network = http.Network(settings.base_url, send, send, http.library_of(settings.http_client))
             write_places = None
-        limiter = Limiter(jobs, settings.hooks, reads=settings.max_connections, writes=write_places)
+        limiter = Limiter(jobs, settings.hooks, settings.redactor, reads=settings.max_connections, writes=write_places)
         limited = chain([limiter], network)
         added = [guarded(layer) for layer in settings.middleware]
         budget = RetryBudget(settings.retry_tokens)

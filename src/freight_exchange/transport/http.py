@@ -15,10 +15,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import attrs
 import httpx
 
 from freight_exchange.errors import ConfigurationError, DecodeError, FreightExchangeError, TransportError
+from freight_exchange.transport.handshake import Backend, Handshake, Tunnel
 from freight_exchange.transport.inflate import Body
 from freight_exchange.transport.message import AbandonedError, Kind, Response
 
@@ -87,7 +87,17 @@ def own_transports(
 
     def pool(connections: int, kept: int) -> httpx.AsyncHTTPTransport:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=kept)
-        return httpx.AsyncHTTPTransport(verify=context, proxy=via, trust_env=False, limits=limits)
+        transport = httpx.AsyncHTTPTransport(verify=context, proxy=via, trust_env=False, limits=limits)
+        # The transport passes neither through, though its pool is made for both.
+        inner: Any = transport._pool
+        inner._network_backend = Backend(inner._network_backend)
+        if via is not None:
+            # With the transport it has been imported; before, it would cost every program's start.
+            from httpcore import ConnectionNotAvailable
+
+            create = inner.create_connection
+            inner.create_connection = lambda origin: Tunnel(create(origin), ConnectionNotAvailable)
+        return transport
 
     return pool(max_connections, max_connections), pool(WRITE_CONNECTIONS, 0)
 
@@ -106,7 +116,6 @@ def _proxy(url: str | None) -> httpx.Proxy | None:
     raise ConfigurationError("proxy must be the URL of a proxy, such as http://proxy.example:3128")
 
 
-@attrs.define(eq=False)
 class Network:
     """Sends a request through the library and reads the reply whole.
 
@@ -114,50 +123,51 @@ class Network:
     else that comes out of it is a bug and stays one.
     """
 
-    base_url: str
-    reads: Send = attrs.field(repr=False)
-    writes: Send = attrs.field(repr=False)
-    library: Any = attrs.field(default=httpx, repr=False)
-    _urls: dict[str, Any] = attrs.field(factory=dict, init=False, repr=False)
-    _base: Any = attrs.field(init=False, repr=False)
-    _failures: tuple[type[Exception], ...] = attrs.field(init=False, repr=False)
-    _content: Callable[[bytes], Any] = attrs.field(init=False, repr=False)
-
-    def __attrs_post_init__(self) -> None:
+    def __init__(self, base_url: str, reads: Send, writes: Send, library: Any = None) -> None:
+        """`library` is that of a caller's client; without one, the connections are the SDK's own."""
+        self._own = library is None
+        library = library or httpx
         try:
-            self._base = self.library.URL(self.base_url)
-        except self.library.InvalidURL as error:
+            self._base = library.URL(base_url)
+        except library.InvalidURL as error:
             raise ConfigurationError(f"base_url is no URL: {error}") from None
-        self._content = _content_of(self.library)
-        self._failures = (self.library.HTTPError, self.library.InvalidURL, OSError)
+        self._base_url = base_url
+        # Whether no handshake can leave a connection open: the SDK's own are closed where they are made.
+        self._closes = self._own or self._base.scheme != "https"
+        self._reads = reads
+        self._writes = writes
+        self._library = library
+        self._failures: tuple[type[Exception], ...] = (library.HTTPError, library.InvalidURL, OSError)
+        self._content = _content_of(library)
+        self._urls: dict[str, Any] = {}
 
     async def __call__(self, request: Request) -> Response:
-        send = self.writes if request.kind is Kind.WRITE else self.reads
+        send = self._writes if request.kind is Kind.WRITE else self._reads
         native = self._native(request)
         failure: FreightExchangeError
+        number = request.progress.hand_over()
         try:
-            request.progress.hand_over()
             reply = await send(native)
             try:
-                response = await _read(reply, request.attempt)
-            except BaseException:
+                response = await _read(reply, number)
+            except BaseException as error:
+                if isinstance(error, FreightExchangeError):
+                    error.status = reply.status_code
                 await reply.stream.aclose()
                 raise
-            # The reply is whole: what goes wrong in letting go of its connection is nobody's loss.
-            with suppress(*self._failures), anyio.move_on_after(_LETTING_GO):
-                await reply.stream.aclose()
+            await self._let_go(reply)
         except AbandonedError:
             failure = TransportError("given up before the request was sent", unsent=True)
         except (DecodeError, TransportError) as error:
             # Its frames hold pieces of the reply, and a login's reply holds the token.
             failure = error.with_traceback(None)
-        except self.library.HTTPStatusError as error:
+        except self._library.HTTPStatusError as error:
             # An event hook of the caller's client that raises for a status: it is a reply all the same.
             return Response(
                 status=error.response.status_code,
                 content=b"",
                 headers=error.response.headers.raw,
-                attempt=request.attempt,
+                attempt=number,
             )
         except self._failures as error:
             if isinstance(error, OSError) and error.filename is not None:
@@ -170,7 +180,18 @@ class Network:
             return response
         # Raised here, out of the handlers: the library's exception carries the request's body and headers, and must
         # not travel along as context.
+        failure.attempts = number
         raise failure
+
+    async def _let_go(self, reply: Any) -> None:
+        """Give back the connection of a reply that is whole: what goes wrong there is nobody's loss."""
+        with suppress(*self._failures):
+            if self._own:
+                # Its pool shields this from every cancellation and waits for nobody: a bound would bind nothing.
+                await reply.stream.aclose()
+            else:
+                with anyio.move_on_after(_LETTING_GO):
+                    await reply.stream.aclose()
 
     def _native(self, request: Request) -> Any:
         timeouts = request.timeouts
@@ -184,15 +205,20 @@ class Network:
                 "pool": None,
             }
         }
+        handshake = None if self._closes else Handshake()
         if request.kind is not Kind.READ:
             # Proof of what was sent; where repeating is harmless anyhow, it would be pure cost.
             progress = request.progress
 
-            async def trace(event: str, _: object) -> None:
+            async def trace(event: str, info: object) -> None:
+                if handshake is not None:
+                    await handshake.trace(event, info)
                 progress.trace(event)
 
             extensions["trace"] = trace
-        return self.library.Request(
+        elif handshake is not None:
+            extensions["trace"] = handshake.trace
+        return self._library.Request(
             request.method,
             self._url(request),
             headers=self._headers(request),
@@ -203,9 +229,9 @@ class Network:
     def _url(self, request: Request) -> Any:
         url = self._urls.get(request.path)
         if url is None:
-            url = self.library.URL(f"{self.base_url}/{request.path}")
+            url = self._library.URL(f"{self._base_url}/{request.path}")
             if (url.scheme, url.netloc) != (self._base.scheme, self._base.netloc):
-                raise ConfigurationError(f"the path {request.path!r} leads away from {self.base_url}")
+                raise ConfigurationError(f"the path {request.path!r} leads away from {self._base_url}")
             if len(self._urls) < _MOST_URLS:
                 self._urls[request.path] = url
         return url.copy_merge_params(request.params) if request.params else url
@@ -232,13 +258,13 @@ class Network:
         return headers
 
     def _translate(self, error: Exception, request: Request) -> TransportError:
-        library = self.library
+        library = self._library
+        # By the trace alone: that a transport raises before it sends is its own affair, and silence proves nothing.
+        unsent, permanent = request.progress.surely_unsent, False
         if _certificate_invalid(error, said=isinstance(error, library.ConnectError)):
-            return TransportError(
-                "the server's certificate is not valid for this host", unsent=not request.progress.began, permanent=True
-            )
-        unconnected = isinstance(error, library.ConnectError | library.ConnectTimeout)
-        unsent, permanent = unconnected and request.progress.surely_unsent, False
+            return TransportError("the server's certificate is not valid for this host", unsent=unsent, permanent=True)
+        if not isinstance(error, library.ConnectError | library.ConnectTimeout):
+            unsent = False
         if isinstance(error, library.ConnectTimeout):
             what = f"no connection within {request.timeouts.connect:g} s"
         elif isinstance(error, library.ConnectError):
@@ -249,11 +275,8 @@ class Network:
             what = f"the server took nothing of the request for {request.timeouts.write:g} s"
         elif isinstance(error, library.PoolTimeout):
             what = "the http_client had no free connection"
-        elif isinstance(error, library.UnsupportedProtocol | library.InvalidURL):
-            # Found out before there is a connection to send on.
-            what, unsent, permanent = "the request cannot be sent", not request.progress.began, True
-        elif isinstance(error, library.LocalProtocolError):
-            what, permanent = "the request cannot be sent", True
+        elif isinstance(error, library.UnsupportedProtocol | library.InvalidURL | library.LocalProtocolError):
+            what, permanent = "the HTTP library refused the request", True
         elif isinstance(error, library.ProxyError):
             what = "the proxy did not connect"
         else:

@@ -13,39 +13,64 @@ LARGEST = LARGEST_BODY
 """Bytes: a longer body, once decoded, is refused."""
 
 _GZIP = 16 + zlib.MAX_WBITS
+_MAGIC = b"\x1f\x8b"
+_STEP = 65_536
+"""Bytes inflated at a time: each member's end copies what follows it, and of a body in one piece that is a lot."""
 
 
 class Body:
-    """Collects a reply's raw chunks: as they are, or through one layer of gzip, never more than `LARGEST` bytes."""
+    """Collects a reply's raw chunks: as they are, or through one layer of gzip, never more than `LARGEST` bytes.
 
-    __slots__ = ("_body", "_gzip", "_received")
+    A gzip stream may have several members (RFC 1952, 2.2), which are read as one. Whatever else follows a member is
+    padding, and is not read.
+    """
+
+    __slots__ = ("_between", "_body", "_gzip", "_padded", "_received")
 
     def __init__(self, encoding: str) -> None:
         """`encoding` is the reply's `Content-Encoding`, empty without one."""
         layers = [layer for part in encoding.split(",") if (layer := part.strip().lower()) not in ("", "identity")]
         if layers not in ([], ["gzip"], ["x-gzip"]):
-            raise DecodeError(f"the reply is encoded as {', '.join(layers)[:80]}; only one layer of gzip is read")
+            raise DecodeError(f"the reply is encoded as {', '.join(layers)[:80]!r}; only one layer of gzip is read")
         self._gzip = zlib.decompressobj(_GZIP) if layers else None
         # One buffer and no list of chunks: dripped byte by byte, each chunk would cost forty times its size.
         self._body = bytearray()
         self._received = False
+        # After a member: the beginning, one byte at most, of what may be another, and whether it was none.
+        self._between = b""
+        self._padded = False
 
     def feed(self, chunk: bytes) -> None:
         if self._gzip is None:
             self._keep(chunk)
             return
-        if self._gzip.eof:
-            # The decompressor keeps all that follows its stream: endless bytes after a short one would fill memory.
-            return
         self._received = self._received or bool(chunk)
         try:
-            # One byte more than is left room for: it is what tells a bomb from a body that just fits.
-            self._keep(self._gzip.decompress(chunk, LARGEST + 1 - len(self._body)))
+            for start in range(0, len(chunk), _STEP):
+                self._inflate(chunk[start : start + _STEP])
         except zlib.error:
             failure = DecodeError("the reply says that it is gzip, and is not")
         else:
             return
         raise failure
+
+    def _inflate(self, data: bytes) -> None:
+        while self._gzip is not None and not self._padded:
+            if self._gzip.eof:
+                # The decompressor keeps all that follows its member: endless bytes after a short one would fill memory.
+                data = (self._between + data).lstrip(b"\0")
+                self._between = data if data == _MAGIC[:1] else b""
+                if not data or self._between:
+                    return
+                if not data.startswith(_MAGIC):
+                    self._padded = True
+                    return
+                self._gzip = zlib.decompressobj(_GZIP)
+            # One byte more than is left room for: it is what tells a bomb from a body that just fits.
+            self._keep(self._gzip.decompress(data, LARGEST + 1 - len(self._body)))
+            if not self._gzip.eof:
+                return
+            data = self._gzip.unused_data
 
     def _keep(self, data: bytes) -> None:
         if len(self._body) + len(data) > LARGEST:
@@ -55,6 +80,6 @@ class Body:
 
     def finish(self) -> bytes:
         """The whole body."""
-        if self._gzip is not None and self._received and not self._gzip.eof:
+        if self._gzip is not None and self._received and (self._between or not self._gzip.eof):
             raise TransportError("the reply ended in the middle of its gzip stream")
         return bytes(self._body)

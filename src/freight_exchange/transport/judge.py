@@ -15,6 +15,7 @@ from freight_exchange.errors import (
     RateLimitedError,
     ServerError,
 )
+from freight_exchange.transport.retry_after import spoken
 
 if TYPE_CHECKING:
     from freight_exchange.transport.message import Response
@@ -66,7 +67,7 @@ def _error(
     if refused:
         return AuthenticationError(f"the service does not accept the token{words}", status=status, body=body)
     if status == 429:
-        until = "" if retry_after is None else f", and to wait {retry_after:g} s"
+        until = "" if retry_after is None else f", and to wait {spoken(retry_after)}"
         return RateLimitedError(
             f"the service asks for fewer calls{until}{words}", retry_after=retry_after, status=status, body=body
         )
@@ -78,6 +79,11 @@ def _error(
         return ServerError(f"the service failed{words}", status=status, body=body)
     if 300 <= status < 400:
         return APIStatusError("the service redirects, which is never followed", status=status, body=body)
+    if status == 408:
+        # No refusal: of a write it is not known what became of it.
+        return APIStatusError(f"the service gave up waiting for the request{words}", status=status, body=body)
+    if status < 200:
+        return APIStatusError(f"the service gave no final answer{words}", status=status, body=body)
     return APIStatusError(f"the service refused the call{words}", status=status, body=body)
 
 

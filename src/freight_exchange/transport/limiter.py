@@ -9,12 +9,14 @@ import anyio
 
 from freight_exchange.errors import ConfigurationError, FreightExchangeError, TransportError
 from freight_exchange.hooks import Attempt
+from freight_exchange.transport import wire_log
 from freight_exchange.transport.message import Kind
 from freight_exchange.transport.tasks import EndedError
 
 if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
     from freight_exchange.transport.message import Next, Request, Response
+    from freight_exchange.transport.redaction import Redactor
     from freight_exchange.transport.tasks import Jobs
 
 __all__ = ["Limiter"]
@@ -32,10 +34,12 @@ class Limiter:
     waits inside the pool, and the caller leaves at once while the job ends in its own time.
     """
 
-    def __init__(self, jobs: Jobs, hooks: Hooks, *, reads: int, writes: int | None) -> None:
+    def __init__(self, jobs: Jobs, hooks: Hooks, redactor: Redactor, *, reads: int, writes: int | None) -> None:
         """`writes` is `None` where both kinds share one pool."""
+        wire_log.watch()
         self._jobs = jobs
         self._hooks = hooks
+        self._redactor = redactor
         self._reads = anyio.Semaphore(reads, fast_acquire=True)
         self._writes = self._reads if writes is None else anyio.Semaphore(writes, fast_acquire=True)
 
@@ -66,25 +70,34 @@ class Limiter:
 
     async def _send(self, request: Request, call_next: Next, place: _Place) -> Response:
         started = anyio.current_time()
+        wire_log.begin(request, self._redactor)
         try:
-            response = await call_next(request)
+            try:
+                response = await call_next(request)
+            finally:
+                wire_log.end()
         except FreightExchangeError as error:
             place.free()
-            await self._tell(request, started, None, error)
+            await self._tell(request, started, error.attempts, error.status, error)
             raise
         except anyio.get_cancelled_exc_class():
             place.free()
             if request.kind is Kind.WRITE and request.progress.may_have_begun:
                 # Cut off by its deadline or by closing: what is known of it must not be lost with it.
                 with anyio.move_on_after(_LAST_WORDS, shield=True):
-                    await self._tell(request, started, None, None)
+                    await self._tell(request, started, request.progress.sends, None, None)
             raise
         place.free()
-        await self._tell(request, started, response.status, None)
+        await self._tell(request, started, response.attempt, response.status, None)
         return response
 
     async def _tell(
-        self, request: Request, started: float, status: int | None, error: FreightExchangeError | None
+        self,
+        request: Request,
+        started: float,
+        number: int,
+        status: int | None,
+        error: FreightExchangeError | None,
     ) -> None:
         abandoned = request.progress.abandoned
         if not (self._hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
@@ -92,7 +105,7 @@ class Limiter:
         attempt = Attempt(
             method=request.method,
             path=request.path,
-            number=request.attempt,
+            number=number,
             status=status,
             elapsed=anyio.current_time() - started,
             error=error,

@@ -39,9 +39,11 @@ class Progress:
     was handed the request.
     """
 
-    __slots__ = ("_abandoned", "_connecting", "_handed", "_sending", "_unconnected")
+    __slots__ = ("_abandoned", "_connecting", "_handed", "_sending", "_unconnected", "sends")
 
     def __init__(self) -> None:
+        self.sends = 0
+        """How many times the network was handed the request, over all attempts of its call."""
         self._abandoned = False
         self.reset()
 
@@ -49,8 +51,11 @@ class Progress:
         """Nothing of the attempt counts any more: none was made yet, or its reply proves that it did nothing."""
         self._handed = self._connecting = self._sending = self._unconnected = False
 
-    def hand_over(self) -> None:
+    def hand_over(self) -> int:
+        """The network is handed the request; which time this is, from 1."""
         self._handed = True
+        self.sends += 1
+        return self.sends
 
     def trace(self, event: str) -> None:
         """Take in one event of the transport's trace."""
@@ -150,7 +155,7 @@ class Response:
         status: The HTTP status.
         content: The body's bytes; not shown by `repr`, since a login's reply is one too.
         headers: Raw name and value pairs, as received.
-        attempt: Which attempt of its call it answers, from 1.
+        attempt: How many times its call had been handed to the network by then.
     """
 
     status: int

@@ -7,7 +7,6 @@ whoever leaves meanwhile does not stop it.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal
 
@@ -16,12 +15,12 @@ import anyio
 from freight_exchange.errors import (
     DeadlineExceededError,
     FreightExchangeError,
-    LoginRejectedError,
     TransportError,
     twin,
 )
 from freight_exchange.hooks import Login
 from freight_exchange.transport import clock
+from freight_exchange.transport.holdback import Holdback
 from freight_exchange.transport.judge import unauthorized
 from freight_exchange.transport.session import Grant, Session
 from freight_exchange.transport.tasks import EndedError
@@ -38,11 +37,8 @@ _logger = logging.getLogger("freight_exchange.auth")
 
 Reason = Literal["first", "clock", "refused"]
 Credentials = Callable[[], Awaitable[tuple[str, "Secret"]]]
-"""Gives the email and the password to log in with now."""
+"""Gives the email and the password to log in with now. Asked before each login; after a rejection see `Holdback`."""
 LoginCall = Callable[[str, "Secret"], Awaitable[Grant]]
-
-_BETWEEN_EARLY_RENEWALS = 5.0
-"""Seconds after an early renewal failed in which no other is tried while the old token still serves."""
 
 
 class Renewal:
@@ -60,8 +56,7 @@ class Renewal:
         self._session: Session | None = None
         self._generation = 0
         self._job: Job[Session] | None = None
-        self._rejected: tuple[tuple[str, Secret], LoginRejectedError] | None = None
-        self._not_before = 0.0
+        self._holdback = Holdback()
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
         session = await self.session()
@@ -86,13 +81,13 @@ class Renewal:
         if session.ageing():
             if session.expired():
                 return await self._renewed("clock")
-            if self._job is None and anyio.current_time() >= self._not_before:
+            if self._job is None and self._holdback.early_renewal_may_begin():
                 self._start("clock")
         return session
 
     def reset(self) -> None:
         """Forget that the credentials were rejected: the next call may log in with them again."""
-        self._rejected = None
+        self._holdback.forget_rejection()
 
     def _replace(self, refused: Session) -> None:
         """Renew for the calls to come: the one that was refused ends in doubt, and they must not for ever."""
@@ -129,15 +124,14 @@ class Renewal:
         return job
 
     async def _renew(self, reason: Reason) -> Session:
-        self._not_before = math.inf
+        self._holdback.renewal_begins()
         try:
+            self._holdback.check()
             credentials = await self._ask()
-            if self._rejected is not None and self._rejected[0] == credentials:
-                raise twin(self._rejected[1])
+            self._holdback.check_credentials(credentials)
             session = await self._log_in(reason, credentials)
         finally:
-            renewed = self._session is not None and not self._session.ageing()
-            self._not_before = 0.0 if renewed else anyio.current_time() + _BETWEEN_EARLY_RENEWALS
+            self._holdback.renewal_ended(well=self._session is not None and not self._session.ageing())
             self._job = None
         return session
 
@@ -150,6 +144,8 @@ class Renewal:
                 # Of a call that the provider made, and settled there: nothing of it is to be tried again here.
                 error.settled = True
                 raise
+            finally:
+                self._holdback.asked()
         raise DeadlineExceededError(f"no credentials were given within {self._patience:g} s")
 
     async def _log_in(self, reason: Reason, credentials: tuple[str, Secret]) -> Session:
@@ -157,12 +153,11 @@ class Renewal:
         try:
             grant = await self._login(*credentials)
         except FreightExchangeError as error:
-            if isinstance(error, LoginRejectedError):
-                self._rejected = (credentials, error)
+            self._holdback.failed(credentials, error)
             _logger.warning("login failed (%s): %s", reason, error)
             await self._tell(0, reason, started, error)
             raise
-        self._rejected = None
+        self._holdback.succeeded()
         self._generation += 1
         session = Session.begin(self._generation, grant, obtained=started, after_refusal=reason == "refused")
         self._session = session

@@ -1,14 +1,15 @@
-"""The one reader of `Retry-After`."""
+"""The one reader of `Retry-After`, and how its seconds are told to people."""
 
 from __future__ import annotations
 
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-__all__ = ["retry_after"]
+__all__ = ["retry_after", "spoken"]
 
 # No service means to be left alone for longer than anyone could wait; a longer number is a mistake to be cut short.
 _LONGEST = 10.0**9
+_DAY = 86_400
 
 
 def retry_after(value: str | None, *, wall: float) -> float | None:
@@ -31,3 +32,10 @@ def retry_after(value: str | None, *, wall: float) -> float | None:
         return min(max(0.0, moment.timestamp() - wall), _LONGEST)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
+
+
+def spoken(seconds: float) -> str:
+    """The seconds as a sentence says them, in plain digits."""
+    if seconds > _DAY:
+        return "more than a day"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"

@@ -7,6 +7,7 @@ not be. So such work runs in a task of the loop itself, known to the client, whi
 from __future__ import annotations
 
 import contextvars
+import itertools
 import logging
 import sys
 from collections.abc import Awaitable, Callable
@@ -22,6 +23,11 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange.transport")
 
+_numbers = itertools.count(1)
+
+# A number and not the job: a kept connection carries the context that it was opened in, and would keep the reply too.
+_within: contextvars.ContextVar[int] = contextvars.ContextVar("job", default=0)
+
 
 class EndedError(Exception):
     """The job was ended before it had a result."""
@@ -30,7 +36,19 @@ class EndedError(Exception):
 class Job(Generic[T]):
     """One piece of work in a task of its own."""
 
-    __slots__ = ("_awaited", "_done", "_error", "_finished", "_forget", "_scope", "_traceback", "_value", "_work")
+    __slots__ = (
+        "_awaited",
+        "_done",
+        "_error",
+        "_finished",
+        "_forget",
+        "_heard",
+        "_scope",
+        "_traceback",
+        "_value",
+        "_work",
+        "number",
+    )
 
     def __init__(self, work: Callable[[], Awaitable[T]], forget: Callable[[Job[T]], None]) -> None:
         self._work = work
@@ -38,23 +56,31 @@ class Job(Generic[T]):
         self._scope = anyio.CancelScope()
         self._finished = anyio.Event()
         self._awaited = 0
+        self._heard = False
         self._done = False
+        self.number = next(_numbers)
         self._value: T | None = None
         self._error: Exception | None = None
 
     async def run(self) -> None:
+        _within.set(self.number)
         try:
             with self._scope:
                 self._value = await self._work()
                 self._done = True
-        except Exception as error:
-            # Carried to whoever waits, not judged here.
+        except Exception as error:  # noqa: BLE001 - carried to whoever waits, not judged here
             self._error = error
             self._traceback = error.__traceback__
-            if not self._awaited and not isinstance(error, FreightExchangeError):
-                _logger.exception("an error that nobody waits for")
+            self._log_unheard()
         finally:
             self.conclude()
+
+    def _log_unheard(self) -> None:
+        """A bug is told to somebody: to whoever waits, or, if nobody does any more, to the log."""
+        if self._error is None or self._awaited or self._heard or isinstance(self._error, FreightExchangeError):
+            return
+        self._heard = True
+        _logger.error("an error that nobody waits for", exc_info=self._error)
 
     def conclude(self) -> None:
         """Let go of whoever waits. A task that is cancelled before its first step never comes to say so itself."""
@@ -81,11 +107,17 @@ class Job(Generic[T]):
     async def wait(self) -> T:
         """The result, or the error that ended the work; `EndedError` if it was cancelled. Leaving is free."""
         self._awaited += 1
+        arrived = False
         try:
             await self._finished.wait()
+            arrived = True
         finally:
             self._awaited -= 1
+            if not arrived:
+                # Cancelled, perhaps in the very tick in which the error came, and it was counted on to raise that.
+                self._log_unheard()
         if self._error is not None:
+            self._heard = True
             # Each waiter adds its own frames, and not all of them to one traceback.
             raise self._error.with_traceback(self._traceback)
         if not self._done:
@@ -166,11 +198,16 @@ class Jobs:
         return job
 
     def start_last(self, work: Callable[[], Awaitable[None]]) -> Job[None]:
-        """End every job, wait until all have ended, and do the last piece of work; nothing starts any more."""
+        """End every job, wait until all have ended, and do the last piece of work; nothing starts any more.
+
+        Called within a job, by a hook say, it leaves that one alone: its own caller could not wait for its end, and
+        its reply is there.
+        """
         self._closed = True
+        caller = _within.get()
 
         async def finish() -> None:
-            running = list(self._running)
+            running = [job for job in self._running if job.number != caller]
             for job in running:
                 job.end()
             for job in running:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-
-import attrs
+from typing import NamedTuple
 
 from freight_exchange.errors import (
     APIStatusError,
@@ -78,8 +77,7 @@ MATRIX: dict[Cause, dict[Kind, Rule]] = {
 _THROTTLED = frozenset({Cause.THROTTLED, Cause.THROTTLED_BLINDLY, Cause.THROTTLED_LONG})
 
 
-@attrs.frozen
-class Again:
+class Again(NamedTuple):
     """Try again after `delay` seconds, for `cost` tokens of the retry budget; `once` if this cause allows one only."""
 
     delay: float
@@ -87,12 +85,10 @@ class Again:
     once: bool
 
 
-@attrs.frozen
 class GiveUp:
     """Raise the error: nothing took effect."""
 
 
-@attrs.frozen
 class Unknown:
     """The write may have taken effect."""
 

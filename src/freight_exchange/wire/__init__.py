@@ -31,6 +31,7 @@ from freight_exchange.wire.encoding import (
     route_filters,
 )
 from freight_exchange.wire.json import dump, parse
+from freight_exchange.wire.keeping import keep, recall
 from freight_exchange.wire.login import Login, login, rejection, sentence, sentence_of_text, unauthorized
 
 __all__ = [
@@ -51,11 +52,13 @@ __all__ = [
     "credentials",
     "dump",
     "index_of_raw",
+    "keep",
     "list_parameters",
     "login",
     "offer",
     "one",
     "parse",
+    "recall",
     "rejection",
     "request_draft",
     "response",

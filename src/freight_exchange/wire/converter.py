@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import textwrap
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import attrs
 from cattrs import Converter
@@ -33,8 +33,7 @@ _MOST_SHAPES: Final = 128
 _MOST_KEYS: Final = 64
 
 
-@attrs.frozen
-class Field:
+class Field(NamedTuple):
     """A field of a record: how it is read, and under which keys, the most usual first."""
 
     name: str
@@ -52,6 +51,7 @@ class Shape:
         finish: Sets what is not a scalar or hangs together, on the record while it can still be changed. What it can
             leave out of the record it adds to the flaws, or raises where nobody wants to know of them.
         also: The keys that `finish` reads, which therefore are not unknown.
+        forgiving: Whether a field that cannot be read is `None`, with the original in `extra`, and breaks nothing.
     """
 
     def __init__(
@@ -60,10 +60,13 @@ class Shape:
         fields: tuple[Field, ...],
         finish: Callable[[Any, Raw, Flaws | None], None] | None = None,
         also: tuple[str, ...] = (),
+        *,
+        forgiving: bool = False,
     ) -> None:
         self._model = model
         self._fields = fields
         self._finish = finish
+        self._forgiving = forgiving
         self._known = frozenset(also).union(*(field.keys for field in fields))
         self._unset = tuple(
             field.name
@@ -117,7 +120,13 @@ class Shape:
         extra = {key: raw[key] for key in sorted(raw.keys() - self._known)}
         for field in self._fields:
             key = next((key for key in field.keys if raw.get(key) is not None), field.keys[0])
-            setattr(draft, field.name, _read(field, key, raw.get(key), extra))
+            try:
+                read = _read(field, key, raw.get(key), extra)
+            except Unreadable:
+                if not self._forgiving:
+                    raise
+                extra[key], read = raw[key], None
+            setattr(draft, field.name, read)
         for name in self._unset:
             setattr(draft, name, self._defaults[name])
         draft.extra = frozen(extra)

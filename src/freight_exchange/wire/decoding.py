@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Generic, TypeVar, cast
-
-import attrs
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from freight_exchange.errors import DecodeError
 from freight_exchange.models import Bid, Carrier, Currency, Listing, RateRequest, Route
@@ -24,6 +22,7 @@ __all__ = [
     "Rows",
     "bid",
     "index_of_raw",
+    "is_secret",
     "one",
     "rows",
     "written_route",
@@ -32,17 +31,15 @@ __all__ = [
 T = TypeVar("T")
 
 
-@attrs.frozen
-class Kind(Generic[T]):
+class Kind(NamedTuple, Generic[T]):
     """A kind of record and the collection that replies carry it in."""
 
     collection: str
     model: type[T]
-    shape: Shape = attrs.field(repr=False)
+    shape: Shape
 
 
-@attrs.frozen
-class Rows(Generic[T]):
+class Rows(NamedTuple, Generic[T]):
     """The records of a reply, and an error for each that could not be read.
 
     An error's `path` is where in the reply (`raterequests.3.weight`), its `raw` the record as it came.
@@ -121,7 +118,8 @@ def written_route(data: object) -> Route | None:
         return None
     if not isinstance(data, dict):
         raise DecodeError(f"{kind_of(data)} where a route or nothing is due", raw=without_secrets(data))
-    if any(key.casefold() in names.FAILURES for key in data):
+    # An envelope has the key in success as well: `"error": false`.
+    if any(said and key.casefold() in names.FAILURES for key, said in data.items()):
         raise DecodeError("an error where a route or nothing is due", raw=without_secrets(data))
     held = data.get(names.ROUTES) or data.get(names.ROUTE) or data
     try:
@@ -192,12 +190,13 @@ def _error(fault: Unreadable, raw: object) -> DecodeError:
 def without_secrets(raw: object) -> object:
     """The value without what must not be kept: a login's reply may stand where another is due."""
     if isinstance(raw, dict):
-        return {key: without_secrets(value) for key, value in raw.items() if not _is_secret(key)}
+        return {key: without_secrets(value) for key, value in raw.items() if not is_secret(key)}
     if isinstance(raw, list):
         return [without_secrets(value) for value in raw]
     return raw
 
 
-def _is_secret(key: str) -> bool:
+def is_secret(key: str) -> bool:
+    """Whether what stands under this key is not for anyone to see."""
     folded = key.casefold()
-    return "token" in folded or "password" in folded
+    return any(word in folded for word in names.SECRETS)

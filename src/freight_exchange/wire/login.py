@@ -13,7 +13,7 @@ from freight_exchange.errors import DecodeError
 from freight_exchange.models import User
 from freight_exchange.wire import names, records
 from freight_exchange.wire.decoding import without_secrets
-from freight_exchange.wire.readers import Unreadable, number
+from freight_exchange.wire.readers import number
 
 __all__ = ["Login", "login", "rejection", "sentence", "sentence_of_text", "unauthorized"]
 
@@ -25,7 +25,7 @@ _NOT_FIELDS: Final = names.ASIDES | {key.casefold() for key in names.SENTENCES}
 _HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Login:
     """What a login brings.
 
@@ -37,7 +37,7 @@ class Login:
     """
 
     user: User
-    token: str = attrs.field(repr=False)
+    token: str
     lifetime: float | None = None
     expires_at: float | None = None
 
@@ -99,10 +99,7 @@ def _login(data: object) -> Login | tuple[str, str]:
     if not token.isascii() or not token.isprintable() or " " in token:
         return f"{names.USER}.{names.TOKEN}", "no token that a header can carry"
     lifetime = _lifetime(user) if any(user.get(key) is not None for key in names.LIFETIME) else _lifetime(data)
-    try:
-        account = cast("User", records.USER.read(without_secrets(user)))
-    except Unreadable as fault:
-        return fault.under(names.USER).path, fault.reason
+    account = cast("User", records.USER.read(without_secrets(user)))
     if lifetime is not None and lifetime > _EARLIEST_EPOCH:
         return Login(user=account, token=token, expires_at=lifetime)
     return Login(user=account, token=token, lifetime=lifetime)

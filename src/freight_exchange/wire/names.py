@@ -111,6 +111,9 @@ LOGIN_PASSWORD: Final = "password"  # the key's name, not a password
 # Keys of a body that speaks of a failure, whatever its status says.
 FAILURES: Final = frozenset({"error", "errors", "unauthorized"})
 
+# What the key of a secret has in it: `refresh_token` and `new_password` are secrets as well.
+SECRETS: Final = ("token", "password", "authorization")
+
 # Parameters of listings (service document, 4).
 INDEX_PARAMETER: Final = "index"
 OFFSET: Final = "offset"

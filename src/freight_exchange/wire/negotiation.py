@@ -15,15 +15,15 @@ from freight_exchange.wire.readers import Unreadable, place
 __all__: list[str] = []
 
 # An absent object may come as an empty list, or as what else is empty in the backend's language.
-_NOTHING: Final[tuple[object, ...]] = (None, {}, [], "", False)
+NOTHING_THERE: Final[tuple[object, ...]] = (None, {}, [], "", False)
 _CONTACTS: Final = (names.CONTACT, names.COMPANY)
 NEGOTIATED: Final = (names.OFFER, *_CONTACTS)
 _OF_AN_OFFER: Final = (*names.OFFER_AMOUNT, *names.OFFER_ID)
 
 
-def nested(model: type[Record], raw: object, key: str) -> Any:
+def _nested(model: type[Record], raw: object, key: str) -> Any:
     """The record under a key, or `None` where there is nothing."""
-    if raw in _NOTHING:
+    if raw in NOTHING_THERE:
         return None
     try:
         return CONVERTER.structure(raw, model)
@@ -34,18 +34,20 @@ def nested(model: type[Record], raw: object, key: str) -> Any:
 class Negotiation:
     """What `offer` holds: the offers by their keys, and `rest`, what is none or cannot be read.
 
-    `used` is the key of the entry that the record itself is about: the only one, else the selected one.
+    `used` is the key of the entry that the record itself is about: the only one, else the selected one. `unread` is
+    what the record itself says of contacts and cannot be read.
     """
 
-    __slots__ = ("_entries", "_flaws", "offers", "rest", "selected", "used")
+    __slots__ = ("_entries", "_flaws", "offers", "rest", "selected", "unread", "used")
 
     def __init__(self, raw: object, flaws: Flaws | None) -> None:
         self._flaws = flaws
         self._entries, self.rest = _entries(raw)
         self.offers: dict[str, Offer] = {}
+        self.unread: dict[str, object] = {}
         for key, entry in self._entries.items():
             try:
-                self.offers[key] = nested(Offer, entry, _path(key))
+                self.offers[key] = _nested(Offer, entry, _path(key))
             except Unreadable as fault:
                 self._leave_out(fault)
                 self.rest[key] = entry
@@ -58,25 +60,27 @@ class Negotiation:
 
         Where it stands again in another of these places it is not extra there, as nothing is lost with it.
         """
-        found, taken = nested(model, own, key), own
+        found, taken = self._contact(model, own, key), own
+        if found is None and own not in NOTHING_THERE:
+            self.unread[key] = own
         if key in self.rest:
             if found is None:
-                found, taken = self._contact(model, key, self.rest, names.OFFER), self.rest[key]
+                found, taken = self._contact(model, self.rest[key], f"{names.OFFER}.{key}"), self.rest[key]
             if found is not None and self.rest[key] == taken:
                 del self.rest[key]
         entry = None if self.used is None else self._entries[self.used]
         if self.used is not None and isinstance(entry, dict) and key in entry:
             if found is None:
-                found, taken = self._contact(model, key, entry, _path(self.used)), entry[key]
+                found, taken = self._contact(model, entry[key], f"{_path(self.used)}.{key}"), entry[key]
             offer = self.offers.get(self.used)
             if found is not None and offer is not None and entry[key] == taken:
                 unread = {name: value for name, value in offer.extra.items() if name != key}
                 self.offers[self.used] = attrs.evolve(offer, extra=unread)
         return found
 
-    def _contact(self, model: type[Record], key: str, holder: Raw, path: str) -> Any:
+    def _contact(self, model: type[Record], raw: object, path: str) -> Any:
         try:
-            return nested(model, holder[key], f"{path}.{key}")
+            return _nested(model, raw, path)
         except Unreadable as fault:
             self._leave_out(fault)
             return None
@@ -95,16 +99,18 @@ def negotiate(record: Any, raw: Raw, flaws: Flaws | None) -> Negotiation:
     record.company = found.take(Company, names.COMPANY, raw.get(names.COMPANY))
     if found.rest:
         alone = found.rest.keys() == {""}
-        record.extra = frozen({**record.extra, names.OFFER: found.rest[""] if alone else found.rest})
+        found.unread[names.OFFER] = found.rest[""] if alone else found.rest
+    if found.unread:
+        record.extra = frozen({**record.extra, **found.unread})
     return found
 
 
 def _entries(raw: object) -> tuple[dict[str, object], dict[str, object]]:
     """The offer entries in `offer` by their keys, and what stands beside them. One alone has the key ""."""
-    if raw in _NOTHING:
+    if raw in NOTHING_THERE:
         return {}, {}
     if isinstance(raw, list):
-        return {str(place): entry for place, entry in enumerate(raw) if entry not in _NOTHING}, {}
+        return {str(place): entry for place, entry in enumerate(raw) if entry not in NOTHING_THERE}, {}
     if not isinstance(raw, dict) or any(key in raw for key in _OF_AN_OFFER):
         return {"": raw}, {}
     entries: dict[str, object] = {}
@@ -113,9 +119,9 @@ def _entries(raw: object) -> tuple[dict[str, object], dict[str, object]]:
         entry = raw[key]
         # A count of the entries, say: no offer, and no reason to lose one.
         stray = place(key) < 0 and entry is not None and not isinstance(entry, (dict, list))
-        if stray or (key in _CONTACTS and entry not in _NOTHING):
+        if stray or (key in _CONTACTS and entry not in NOTHING_THERE):
             beside[key] = entry
-        elif entry not in _NOTHING:
+        elif entry not in NOTHING_THERE:
             entries[key] = entry
     return entries, beside
 

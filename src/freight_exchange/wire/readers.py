@@ -7,13 +7,12 @@ whatever is not plain. `read` is the tolerant function that runs then, and says 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
-import attrs
-
+from freight_exchange.models._base import NOTHING
 from freight_exchange.models.enums import UnknownWord, Word
 from freight_exchange.wire.json import EXACT, LARGEST_EXPONENT
 
@@ -45,8 +44,7 @@ class Unreadable(Exception):
         return Unreadable(f"{step}.{self.path}" if self.path else step, self.reason)
 
 
-@attrs.frozen
-class Reader:
+class Reader(NamedTuple):
     """How one kind of scalar is read.
 
     Attributes:
@@ -58,7 +56,7 @@ class Reader:
 
     quick: str
     read: Callable[[object], object]
-    names: dict[str, object] = attrs.field(factory=dict)
+    names: Mapping[str, object] = NOTHING
 
 
 def text(value: object) -> str | None:
@@ -117,6 +115,8 @@ def flag(value: object) -> bool | None:
     """A truth value, from 0 and 1, their text, or a word in any case; empty text says nothing."""
     if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, (int, Decimal)) and value in (0, 1):
+        return value == 1
     word = (text(value) or "").strip().casefold()
     if not word:
         return None
@@ -211,7 +211,7 @@ INTEGER: Final = Reader(
     integer,
     {"plain_integer": _plain_integer},
 )
-QUANTITY: Final = attrs.evolve(INTEGER, read=quantity)
+QUANTITY: Final = INTEGER._replace(read=quantity)
 FLAG: Final = Reader("v = flags[v]", flag, {"flags": {0: False, 1: True, None: None}})
 MOMENT: Final = Reader(
     "if v is not None:\n"

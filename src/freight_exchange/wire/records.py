@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any, Final
 
 from freight_exchange.models import (
@@ -25,7 +26,7 @@ from freight_exchange.models._base import FrozenMapping, frozen
 from freight_exchange.models.validation import known_zone
 from freight_exchange.wire import names
 from freight_exchange.wire.converter import Field, Flaws, Raw, Shape, register
-from freight_exchange.wire.negotiation import NEGOTIATED, negotiate, nested
+from freight_exchange.wire.negotiation import NEGOTIATED, NOTHING_THERE, negotiate
 from freight_exchange.wire.readers import (
     FLAG,
     INTEGER,
@@ -41,7 +42,7 @@ from freight_exchange.wire.readers import (
 
 __all__: list[str] = []
 
-_SHIPMENT: Final = (
+SHIPMENT: Final = (
     Field("index", INTEGER, names.INDEX, required=True),
     Field("ref_id", TEXT, names.REF_ID),
     Field("commodity", TEXT, names.COMMODITY),
@@ -64,7 +65,13 @@ _SHIPMENT: Final = (
 
 
 def _finish_user(user: Any, raw: Raw, _: Flaws | None) -> None:
-    user.company = nested(Company, raw.get(names.USER_COMPANY), names.USER_COMPANY)
+    company = raw.get(names.USER_COMPANY)
+    if company in NOTHING_THERE:
+        return
+    if isinstance(company, dict):
+        user.company = _OWN_COMPANY.read(company)
+    else:
+        user.extra = frozen({**user.extra, names.USER_COMPANY: company})
 
 
 def _finish_offer(offer: Any, raw: Raw, _: Flaws | None) -> None:
@@ -72,14 +79,19 @@ def _finish_offer(offer: Any, raw: Raw, _: Flaws | None) -> None:
     if rates is None:
         offer.rates = None
     elif isinstance(rates, dict):
-        offer.rates = FrozenMapping({name: _rate(name, fee) for name, fee in rates.items() if fee is not None})
+        fees = {name: _rate(name, fee) for name, fee in rates.items()}
+        offer.rates = FrozenMapping({name: fee for name, fee in fees.items() if fee is not None})
+        if len(offer.rates) < len(fees):
+            # A fee without an amount is none to add up, and its name all the same something that was said.
+            unsaid = {name: rates[name] for name, fee in fees.items() if fee is None}
+            offer.extra = frozen({**offer.extra, names.RATES: unsaid})
     elif rates == []:
         offer.rates = FrozenMapping()
     else:
         raise Unreadable(names.RATES, f"{kind(rates)} where a map of fees is due")
 
 
-def _rate(name: str, fee: object) -> object:
+def _rate(name: str, fee: object) -> Decimal | None:
     try:
         return number(fee)
     except ValueError as error:
@@ -116,24 +128,21 @@ def _finish_route(route: Any, raw: Raw, _: Flaws | None) -> None:
 
 
 CONTACT: Final = register(Contact, Shape(Contact, (Field("name", TEXT, names.NAME), Field("email", TEXT, names.EMAIL))))
-COMPANY: Final = register(
-    Company,
-    Shape(
-        Company,
-        (
-            Field("index", INTEGER, names.INDEX),
-            Field("name", TEXT, names.NAME),
-            Field("address1", TEXT, names.ADDRESS1),
-            Field("city", TEXT, names.CITY),
-            Field("state", TEXT, names.STATE),
-            Field("postal", TEXT, names.POSTAL),
-            Field("country", TEXT, names.COUNTRY),
-            Field("phone", TEXT, names.PHONE),
-            Field("fax", TEXT, names.FAX),
-            Field("oti_license", TEXT, names.OTI_LICENSE),
-        ),
-    ),
+_COMPANY: Final = (
+    Field("index", INTEGER, names.INDEX),
+    Field("name", TEXT, names.NAME),
+    Field("address1", TEXT, names.ADDRESS1),
+    Field("city", TEXT, names.CITY),
+    Field("state", TEXT, names.STATE),
+    Field("postal", TEXT, names.POSTAL),
+    Field("country", TEXT, names.COUNTRY),
+    Field("phone", TEXT, names.PHONE),
+    Field("fax", TEXT, names.FAX),
+    Field("oti_license", TEXT, names.OTI_LICENSE),
 )
+COMPANY: Final = register(Company, Shape(Company, _COMPANY))
+# An account with an odd company could never log in, though its token is good.
+_OWN_COMPANY: Final = Shape(Company, _COMPANY, forgiving=True)
 USER: Final = register(
     User,
     Shape(
@@ -150,6 +159,7 @@ USER: Final = register(
         ),
         _finish_user,
         (names.USER_COMPANY, *names.LIFETIME),
+        forgiving=True,
     ),
 )
 OFFER: Final = register(
@@ -168,13 +178,13 @@ OFFER: Final = register(
     ),
 )
 REQUEST: Final = register(
-    RateRequest, Shape(RateRequest, (*_SHIPMENT, Field("status", word(RequestStatus), names.STATUS)))
+    RateRequest, Shape(RateRequest, (*SHIPMENT, Field("status", word(RequestStatus), names.STATUS)))
 )
 LISTING: Final = register(
     Listing,
     Shape(
         Listing,
-        (*_SHIPMENT, Field("status", word(RequestStatus), names.STATUS)),
+        (*SHIPMENT, Field("status", word(RequestStatus), names.STATUS)),
         _finish_listing,
         NEGOTIATED,
     ),
@@ -184,7 +194,7 @@ BID: Final = register(
     Shape(
         Bid,
         (
-            *_SHIPMENT,
+            *SHIPMENT,
             Field("status", word(BidStatus), names.STATUS),
             Field("amount", NUMBER, names.PRICE),
             Field("currency", INTEGER, names.CURRENCY),

@@ -14,11 +14,13 @@ from tests.unit.endpoints.reconcile_desk import PATHS, PRICE, Desk
 from freight_exchange import (
     Applied,
     Bid,
+    Carrier,
     ConfigurationError,
     Listing,
     LoginRejectedError,
     NotApplied,
     OutcomeUnknownError,
+    RateRequest,
     Route,
     StillUnknown,
     ValidationError,
@@ -156,13 +158,56 @@ async def test_a_settle_time_that_is_none(settle: Any) -> None:
     assert caught.value.field == "settle"
 
 
-@pytest.mark.parametrize("kind", ["submit", "create", "update"])
-async def test_a_baseline_of_other_records(kind: str) -> None:
+RIGHT = {"submit": "Bid", "create": "Route", "update": "Route"}
+
+
+@KINDS
+@pytest.mark.parametrize("applied", [True, False])
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        ([RateRequest(index=7)], "RateRequest"),
+        ([Carrier(index=7)], "Carrier"),
+        ([7], "int"),
+        ("7", "str"),
+        ([None], "NoneType"),
+        (5, "int"),
+        ({7}, "set"),
+        (iter([]), "list_iterator"),
+    ],
+    ids=repr,
+)
+async def test_a_baseline_of_anything_else(kind: str, applied: bool, wrong: Any, name: str) -> None:
     desk = Desk(kind)
     async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=applied)
+        before = len(desk.sandbox.truth.calls)
+        with pytest.raises(ConfigurationError, match=rf"baseline .* {RIGHT.get(kind, 'Listing')}s, not (a )?{name}"):
+            await error.reconcile(baseline=wrong)
+    assert len(desk.sandbox.truth.calls) == before
+
+
+@KINDS
+async def test_a_baseline_of_the_right_and_of_others(kind: str) -> None:
+    desk = Desk(kind)
+    right: dict[str, Any] = {"Bid": Bid(index=7), "Route": Route(index=7), "Listing": Listing(index=7)}
+    wanted = RIGHT.get(kind, "Listing")
+    async with desk.client() as exchange:
         error = await desk.doubt(exchange, applied=True)
-        with pytest.raises(ConfigurationError, match="baseline"):
-            await error.reconcile(baseline=await exchange.requests.search().collect())
+        for name, record in right.items():
+            if name != wanted:
+                with pytest.raises(ConfigurationError, match=f"{wanted}s, not {name}s"):
+                    await error.reconcile(baseline=[right[wanted], record])
+        assert isinstance(await error.reconcile(baseline=(right[wanted],)), Applied)
+
+
+async def test_a_listing_that_was_never_read_is_no_baseline() -> None:
+    desk = Desk("publish")
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        unread: Any = exchange.offers.list()
+        with pytest.raises(ConfigurationError, match="sequence of Listings, not a Paginator"):
+            await error.reconcile(baseline=unread)
 
 
 async def test_a_settle_time_of_nothing_takes_two_readings() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from datetime import datetime, timedelta
 from importlib import metadata
@@ -20,6 +21,7 @@ from freight_exchange import (
     FreightExchangeError,
     LoginRejectedError,
     NotFoundError,
+    OutcomeUnknownError,
     RateLimitedError,
     Request,
     Response,
@@ -147,6 +149,15 @@ class TestLookups:
         assert caught.value.path.startswith("raterequests.2")
         assert carried(caught.value) == ("quote/getrequests", 200, 1)
 
+    @pytest.mark.parametrize("unknown", [{"weight": {}}, {"index": "FX8"}, 5, None], ids=str)
+    async def test_the_wanted_record_goes_before_one_that_may_be_it(self, unknown: object) -> None:
+        desk = Desk(says({"raterequests": [unknown, {"index": 9}, BROKEN, unknown]}))
+        async with desk.client() as exchange:
+            with pytest.raises(DecodeError) as caught:
+                await exchange.requests.get(8)
+        assert caught.value.path == "raterequests.2.weight"
+        assert caught.value.raw == BROKEN
+
     async def test_a_broken_record_of_another_index_is_no_answer(self) -> None:
         desk = Desk(says({"raterequests": [BROKEN | {"index": 10}, BROKEN | {"index": "11"}]}))
         async with desk.client(strict=True) as exchange:
@@ -184,6 +195,105 @@ class TestFlaws:
             assert (await exchange.offers.get(8)).index == 8
             with pytest.raises(DecodeError):
                 await exchange.offers.get(7)
+
+
+class TestOncePerReading:
+    """What could not be read is told once, however often its page comes."""
+
+    ROWS: tuple[object, ...] = (
+        {"index": 1},
+        BROKEN,
+        None,
+        None,
+        {"index": 2, "loadingPOC": "Bob", "offer": {"0": {"offerId": "31", "offerAmount": "much"}}},
+    )
+    PATHS = ["1.weight", "2", "3", "4.offer.0.offerAmount", "4.loadingPOC"]
+
+    @staticmethod
+    def page(*rows: object) -> httpx.Response:
+        return says({"offers": [*rows]})
+
+    def warnings(self, caplog: pytest.LogCaptureFixture) -> list[str]:
+        return [record.message for record in caplog.records if "left out" in record.message]
+
+    @pytest.mark.parametrize("sweep", [False, True])
+    @pytest.mark.parametrize("window", [1, 3])
+    async def test_a_last_page_over_again(self, sweep: bool, window: int, caplog: pytest.LogCaptureFixture) -> None:
+        desk = Desk(self.page(*self.ROWS))
+        async with desk.client() as exchange:
+            listing = exchange.offers.list(page_size=5, sweep=sweep, window=window)
+            assert [row.index for row in await listing.collect()] == [1, 2]
+            assert len(desk.asked) >= 2
+            assert desk.broken == [f"offers.{path}" for path in self.PATHS]
+            assert len(self.warnings(caplog)) == len(self.PATHS)
+            # Another reading of the same listing tells of what it meets.
+            await listing
+            assert len(desk.broken) == len(self.warnings(caplog)) == 2 * len(self.PATHS)
+
+    async def test_rows_that_come_in_another_place_or_more_often(self) -> None:
+        desk = Desk(
+            self.page({"index": 1}, BROKEN, None), self.page(BROKEN, None, None), self.page({"index": 3}, BROKEN)
+        )
+        async with desk.client() as exchange:
+            await exchange.offers.list(page_size=3).collect()
+        assert desk.broken == ["offers.1.weight", "offers.2", "offers.2"]
+
+    async def test_a_strict_reading_fails_at_the_same_row_again(self) -> None:
+        desk = Desk(self.page(*self.ROWS))
+        async with desk.client(strict=True) as exchange:
+            pages = exchange.offers.list(page_size=5).pages()
+            for _ in range(2):
+                with pytest.raises(DecodeError, match="weight"):
+                    await anext(pages)
+            await pages.aclose()
+
+
+class TestWrittenRoutes:
+    @pytest.mark.parametrize("envelope", [{"error": False}, {"error": None}, {"errors": []}], ids=str)
+    async def test_a_success_that_says_what_is_wrong_with_it(self, envelope: dict[str, object]) -> None:
+        desk = Desk(says({**envelope, "routes": {"0": {"index": 9}}}))
+        async with desk.client() as exchange:
+            written = await exchange.routes.create(ROUTE)
+        assert written is not None
+        assert written.index == 9
+
+    async def test_an_error_in_a_success_is_doubt(self) -> None:
+        async with Desk(says({"error": True, "routes": {"0": {"index": 9}}})).client() as exchange:
+            with pytest.raises(OutcomeUnknownError):
+                await exchange.routes.create(ROUTE)
+
+
+async def test_an_account_whose_fields_cannot_be_read_logs_in_and_shows_no_token() -> None:
+    odd = {"company": "t0ken", "email": ["t0ken"], "imageUrl": {"password": "correct horse", "url": "x?t=t0ken"}}
+    async with Desk(says({}), login=says({"user": {**USER["user"], **odd}})).client() as exchange:
+        user = await exchange.login()
+    assert (user.first_name, user.company, user.email) == ("Ada", None, None)
+    assert user.extra.keys() == odd.keys()
+    assert "t0ken" not in repr(user)
+    assert "correct horse" not in repr(user)
+
+
+@pytest.mark.parametrize("resource", ["requests", "offers", "bids", "routes", "carriers", "currencies"])
+async def test_every_public_method_is_documented_with_what_it_raises(resource: str) -> None:
+    methods = {
+        "requests": {"open", "get_open", "search", "get", "publish"},
+        "offers": {"list", "get", "search", "approve", "decline"},
+        "bids": {"list", "submit"},
+        "routes": {"list", "get", "create", "update"},
+        "carriers": {"list", "get"},
+        "currencies": {"list", "get", "by_code"},
+    }[resource]
+    async with Desk(says({})).client() as exchange:
+        holder = type(getattr(exchange, resource))
+    assert {name for name in vars(holder) if not name.startswith("_")} == methods
+    for name in methods:
+        method = getattr(holder, name)
+        said = method.__doc__
+        assert "service document, 4." in said
+        if len(inspect.signature(method).parameters) > 1:
+            assert "ValidationError:" in said, name
+        if name in {"publish", "approve", "decline", "submit", "create", "update"}:
+            assert "OutcomeUnknownError:" in said, name
 
 
 class TestEmptyReplies:

@@ -16,7 +16,8 @@ from freight_exchange import (
     NotFoundError,
     RequestEvent,
 )
-from freight_exchange.feed.cover import WIDEST, is_covered, window_for
+from freight_exchange.feed.cover import WIDEST
+from freight_exchange.feed.feed import Feed
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -24,9 +25,15 @@ pytestmark = pytest.mark.virtual_time
 MINUTE = timedelta(minutes=1)
 
 
+async def pulled(feed: Feed) -> RequestEvent:
+    event = await anext(feed)
+    assert isinstance(event, RequestEvent)
+    return event
+
+
 async def take(exchange: FreightExchange, count: int, *, backfill: bool = False) -> list[RequestEvent]:
     async with exchange.watch(interval=MINUTE, start="backfill" if backfill else "now") as feed:
-        return [await anext(feed) for _ in range(count)]
+        return [await pulled(feed) for _ in range(count)]
 
 
 async def test_what_is_there_at_the_start_is_handed_out_only_on_request() -> None:
@@ -36,7 +43,7 @@ async def test_what_is_there_at_the_start_is_handed_out_only_on_request() -> Non
         assert [event.request.index for event in await take(exchange, 1, backfill=True)] == [first]
         async with exchange.watch(interval=MINUTE) as feed:
             second = sandbox.publish()
-            event = await anext(feed)
+            event = await pulled(feed)
     assert (event.kind, event.request.index, event.previous, event.changed) == ("new", second, None, ())
     earliest, latest = event.observed_between
     assert earliest is not None
@@ -48,7 +55,7 @@ async def test_a_change_says_what_changed() -> None:
     index = sandbox.publish()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
         sandbox.exchange.update(index, sandbox.now(), Cargo(destination="Oakland"))
-        event = await anext(feed)
+        event = await pulled(feed)
     assert event.kind == "updated"
     assert "destination" in event.changed
     assert event.previous is not None
@@ -61,7 +68,7 @@ async def test_trouble_that_passes_is_lived_through_at_the_start_and_later() -> 
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
         sandbox.strike(*FAULTS["unavailable"](path="quote/getrequests", times=7))
         index = sandbox.publish()
-        assert (await anext(feed)).request.index == index
+        assert (await pulled(feed)).request.index == index
 
 
 @pytest.mark.parametrize(("status", "error"), [(404, NotFoundError), (400, BadRequestError)])
@@ -86,14 +93,14 @@ async def test_a_rejected_login_ends_it_at_any_time() -> None:
         sandbox.exchange.expire_tokens()
         sandbox.strike(*FAULTS["login_message_200"](times=None))
         with pytest.raises(LoginRejectedError):
-            await anext(feed)
+            await pulled(feed)
 
 
 async def test_it_polls_no_more_than_its_interval() -> None:
     sandbox = Sandbox(Profile(order="oldest"))
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
         with anyio.move_on_after(20 * 60):
-            await anext(feed)
+            await pulled(feed)
     polls = sandbox.truth.calls_to("POST", "quote/getrequests")
     assert 19 <= len(polls) <= 24
 
@@ -104,7 +111,7 @@ async def test_a_server_that_ignores_the_offset_is_watched_as_far_as_it_shows(ca
         sandbox.publish()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
         index = sandbox.publish()
-        assert (await anext(feed)).request.index == index
+        assert (await pulled(feed)).request.index == index
     assert caplog.text.count("offset") == 1
 
 
@@ -118,16 +125,16 @@ async def test_each_window_reaches_back_over_the_allowance_and_over_failed_looks
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
         assert windows(sandbox) == [WIDEST]
         with anyio.move_on_after(150):
-            await anext(feed)
+            await pulled(feed)
         calm = windows(sandbox)[1:]
         assert calm
         assert all(60 < window <= 66 + 60 + 6 for window in calm)
         sandbox.strike(*FAULTS["unavailable"](path="quote/getrequests", times=60))
         with anyio.move_on_after(600):
-            await anext(feed)
+            await pulled(feed)
         failed = windows(sandbox)[1 + len(calm) :]
-    assert max(failed) > 180
-    assert windows(sandbox)[-1] <= 66 + 60 + 6
+    assert any(180 < window < 1800 for window in failed)
+    assert min(failed[-5:]) <= 66 + 60 + 6
 
 
 async def test_an_update_that_shows_late_is_not_missed() -> None:
@@ -135,19 +142,19 @@ async def test_an_update_that_shows_late_is_not_missed() -> None:
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
         index = sandbox.publish()
         with anyio.fail_after(150):
-            assert (await anext(feed)).request.index == index
+            assert (await pulled(feed)).request.index == index
 
 
 async def test_a_slow_service_is_covered_all_the_same_and_not_pressed() -> None:
     sandbox = Sandbox(Profile(latency=20.0))
     sandbox.publish()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE, start="backfill") as feed:
-        await anext(feed)
+        await pulled(feed)
         with anyio.move_on_after(30 * 60):
-            await anext(feed)
+            await pulled(feed)
         index = sandbox.publish()
-        assert (await anext(feed)).request.index == index
-    assert max(windows(sandbox)[10:]) < 400
+        assert (await pulled(feed)).request.index == index
+    assert max(window for window in windows(sandbox) if window < 1800) < 400
     assert len(windows(sandbox)) < 110
 
 
@@ -157,7 +164,7 @@ async def test_a_start_in_the_past_hands_out_what_was_updated_since() -> None:
     await anyio.sleep(7200)
     recent = sandbox.publish()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE, start=timedelta(hours=1)) as feed:
-        assert (await anext(feed)).request.index == recent
+        assert (await pulled(feed)).request.index == recent
 
 
 async def test_retry_after_is_honoured() -> None:
@@ -167,7 +174,7 @@ async def test_retry_after_is_honoured() -> None:
         sandbox.strike(*FAULTS["throttled_seconds"](path="quote/getrequests", times=3, seconds=500))
         index = sandbox.publish()
         started = anyio.current_time()
-        assert (await anext(feed)).request.index == index
+        assert (await pulled(feed)).request.index == index
         assert anyio.current_time() - started >= 20
         assert len(windows(sandbox)) - view < 12
 
@@ -178,21 +185,25 @@ async def test_a_pull_that_is_cancelled_loses_nothing() -> None:
         index = sandbox.publish()
         while True:
             with anyio.move_on_after(7):
-                event = await anext(feed)
+                event = await pulled(feed)
                 break
     assert event.request.index == index
 
 
-@pytest.mark.parametrize("wrong", [{"interval": timedelta(0)}, {"allowance": 5}, {"start": "later"}, {"store": "x.db"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"interval": timedelta(0)},
+        {"allowance": 5},
+        {"start": "later"},
+        {"store": 7},
+        {"name": ""},
+        {"start": timedelta(days=6)},
+        {"standby": 1},
+        {"where": "Oslo"},
+        {"allowance": timedelta(days=6)},
+    ],
+)
 async def test_wrong_arguments_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError):
         Sandbox().client().watch(**wrong)  # type: ignore[arg-type]  # what is wrong is the point
-
-
-def test_windows_overlap_by_the_allowance_and_slide_with_the_look() -> None:
-    assert window_for(None, 60) == WIDEST
-    assert window_for(30, 60) == 95
-    assert window_for(10**7, 60) == WIDEST
-    assert is_covered(95, 34.9, 60)
-    assert not is_covered(95, 35.1, 60)
-    assert is_covered(WIDEST, 10**7, 60)

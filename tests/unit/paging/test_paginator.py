@@ -11,7 +11,13 @@ import attrs
 import pytest
 from tests.unit.paging.shelf import ENDS, End, Rows, Shelf
 
-from freight_exchange.errors import FeedProtocolError, NotFoundError, TransportError, ValidationError
+from freight_exchange.errors import (
+    ConfigurationError,
+    FeedProtocolError,
+    NotFoundError,
+    TransportError,
+    ValidationError,
+)
 from freight_exchange.paging import Page, PageSizes, Paginator
 from freight_exchange.transport.tasks import Jobs
 
@@ -50,7 +56,7 @@ class Server:
         self, *, window: int = 1, sweep: bool = False, page_size: int | None = 10, strict: bool = False
     ) -> Paginator[int]:
         return Paginator(
-            self.fetch,
+            lambda: self.fetch,
             operation="operation",
             sizes=self.sizes,
             jobs=lambda: self.jobs,
@@ -340,7 +346,7 @@ async def test_two_tasks_cannot_pull_at_once(serve: MakeServer) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(anext, pages)
         await anyio.wait_all_tasks_blocked()
-        with pytest.raises(anyio.BusyResourceError):
+        with pytest.raises(ConfigurationError, match="another task is waiting for the next page"):
             await anext(pages)
         server.gates[0].set()
 
@@ -374,16 +380,60 @@ def test_pages_that_outlive_their_loop_are_collected_in_peace(backend: str) -> N
     gc.collect()
 
 
-async def test_an_ignored_offset_is_told_once_and_fails_a_strict_sweep(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_ignored_offset_is_told_once_and_fails_a_strict_reading(caplog: pytest.LogCaptureFixture) -> None:
     server = Server(Shelf([*range(25)], offset_ignored=True))
     assert await server.listing().collect() == [*range(10)]
     assert await server.listing().collect() == [*range(10)]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "get_parameters" in caplog.text
     assert await server.listing(sweep=True).collect() == [*range(10)]
-    with pytest.raises(FeedProtocolError, match="first one"):
-        await server.listing(sweep=True, strict=True).collect()
+    for sweep in (False, True):
+        for window in (1, 3):
+            with pytest.raises(FeedProtocolError, match="first one"):
+                await server.listing(sweep=sweep, strict=True, window=window).collect()
 
 
-async def test_an_awaited_page_says_what_was_asked_for() -> None:
-    assert (await Server(Shelf([1, 2, 3])).listing(page_size=7)).page_size == 7
+@pytest.mark.parametrize("length", [1, 10, 20, 25])
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("window", [1, 3])
+async def test_an_end_that_repeats_fails_no_strict_reading(
+    serve: MakeServer, length: int, end: End, window: int
+) -> None:
+    server = serve(length)
+    server.shelf.end = end
+    assert await server.listing(strict=True, window=window).collect() == [*range(length)]
+
+
+async def test_a_strict_reading_asks_why_only_where_it_must(serve: MakeServer) -> None:
+    lenient, strict = serve(10), serve(10)
+    lenient.shelf.end = strict.shelf.end = "last page"
+    await lenient.listing().collect()
+    await strict.listing(strict=True).collect()
+    assert lenient.shelf.asked == [(0, 10), (1, 10)]
+    assert strict.shelf.asked == [(0, 10), (1, 10), (1, 1)]
+
+
+@pytest.mark.parametrize("length", [0, 3, 7, 50])
+@pytest.mark.parametrize("clamp", [None, 7])
+@pytest.mark.parametrize("known", [False, True])
+async def test_an_awaited_page_is_the_first_of_the_pages(
+    serve: MakeServer, length: int, clamp: int | None, known: bool
+) -> None:
+    awaited, read = serve(length), serve(length)
+    for server in (awaited, read):
+        server.shelf.clamp = clamp
+        if known:
+            await server.listing(page_size=20).collect()
+    page = await awaited.listing(page_size=20)
+    assert page == await anext(read.listing(page_size=20).pages(), page)
+
+
+@pytest.mark.parametrize("clamp", [None, 7])
+async def test_a_reader_resumes_after_an_awaited_page(serve: MakeServer, clamp: int | None) -> None:
+    first, second = serve(50), serve(50)
+    first.shelf.clamp = second.shelf.clamp = clamp
+    second.shelf.stride = "asked"
+    page = await first.listing(page_size=20)
+    assert page.page_size == (clamp or 20)
+    rest = [r async for p in second.listing(page_size=page.page_size).pages(start=page.number + 1) for r in p]
+    assert [*page, *rest] == [*range(50)]

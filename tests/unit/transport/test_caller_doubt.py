@@ -19,6 +19,7 @@ from tests.unit.transport.bench import (
 
 from freight_exchange.errors import (
     AuthenticationError,
+    ConfigurationError,
     DeadlineExceededError,
     FreightExchangeError,
     OutcomeUnknownError,
@@ -46,6 +47,23 @@ class TestWrites:
         assert error.may_have_taken_effect
         assert error.write == RawWrite("POST", "quote/bid")
         assert error._exchange is exchange
+        assert len(bench.requests) == 1
+
+    async def test_a_timeout_of_the_service_is_no_refusal(self) -> None:
+        error = await Bench(replies(408)).failure(WRITE)
+        assert error.message == ("the service gave up waiting for the request; whether it was carried out is not known")
+
+    async def test_a_middlewares_mistake_after_the_send_is_doubt_and_says_what(self) -> None:
+        mistake = ConfigurationError("the middleware tidy must return a Response")
+        error = await Bench(fails(mistake)).failure(WRITE)
+        assert isinstance(error, OutcomeUnknownError)
+        assert "the middleware tidy must return" in error.message
+
+    @pytest.mark.parametrize("kind", [READ, LOGIN])
+    async def test_and_elsewhere_it_is_what_it_is(self, kind: Kind) -> None:
+        bench = Bench(fails(ConfigurationError("the middleware tidy must return a Response")))
+        with pytest.raises(ConfigurationError, match="tidy"):
+            await bench.call(kind)
         assert len(bench.requests) == 1
 
     async def test_a_throttled_write_is_sent_once_more(self) -> None:

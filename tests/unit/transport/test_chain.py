@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
+import httpx
 import pytest
 
 from freight_exchange.errors import ConfigurationError, TransportError
@@ -75,6 +79,41 @@ async def test_other_kinds_pass_as_often_as_they_like(kind: Kind) -> None:
     sender = Sender()
     await chain([guarded(twice)], sender)(request(kind))
     assert len(sender.sent) == 2
+
+
+async def forgetful(request: Request, call_next: Next) -> Any:
+    await call_next(request)
+
+
+async def native(request: Request, call_next: Next) -> Any:
+    return httpx.Response(200)
+
+
+def synchronous(request: Request, call_next: Next) -> Any:
+    return Response(status=200, content=b"{}").content
+
+
+class Stateful:
+    async def __call__(self, request: Request, call_next: Next) -> Any:
+        return b"{}"
+
+
+@pytest.mark.parametrize(
+    ("layer", "name", "given"),
+    [
+        (forgetful, "forgetful", "NoneType"),
+        (native, "native", "Response"),
+        (synchronous, "synchronous", "bytes"),
+        (Stateful(), "Stateful", "bytes"),
+        (partial(forgetful), "partial", "NoneType"),
+    ],
+)
+@pytest.mark.parametrize("kind", list(Kind))
+async def test_what_is_no_response_is_told_with_the_name_of_the_middleware(
+    kind: Kind, layer: Any, name: str, given: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=rf"the middleware {name} must .* not .*{given}$"):
+        await chain([guarded(layer)], Sender())(request(kind))
 
 
 async def test_each_write_has_its_own_send() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import ssl
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import ModuleType
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import httpx
 import httpx2
 import pytest
@@ -20,6 +22,7 @@ from freight_exchange.transport.message import AbandonedError, Kind, Request, Re
 from freight_exchange.transport.redaction import Secret
 
 BASE = "https://host.example/api"
+LOOPBACK = "http://127.0.0.1/api"
 CANARY = "c4nary-t0ken"
 LIBRARIES = [httpx, httpx2]
 
@@ -112,9 +115,31 @@ class TestRequests:
 
     async def test_timeouts_reach_the_library_and_only_reads_are_not_traced(self, library: ModuleType) -> None:
         for kind in Kind:
-            native = await sent(library, request(kind, timeouts=Timeouts(connect=1, read=2, write=3)))
+            native = await sent(library, request(kind, timeouts=Timeouts(connect=1, read=2, write=3)), LOOPBACK)
             assert native.extensions["timeout"] == {"connect": 1, "read": 2, "write": 3, "pool": None}
             assert ("trace" in native.extensions) is (kind is not Kind.READ)
+
+    @pytest.mark.parametrize("kind", Kind)
+    @pytest.mark.parametrize("failed", [True, False])
+    async def test_a_callers_connection_is_closed_if_its_handshake_fails(
+        self, library: ModuleType, kind: Kind, failed: bool
+    ) -> None:
+        """The library does not, where it was cancelled. Of reads the trace is for this alone, and only over TLS."""
+        trace = (await sent(library, request(kind))).extensions["trace"]
+        streams = [Closable(), Closable(OSError("broken"))]
+        for stream in streams:
+            await trace("connection.connect_tcp.complete", {"return_value": stream})
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await trace(f"proxy.start_tls.{'failed' if failed else 'complete'}", {"return_value": Closable()})
+        assert [stream.closed for stream in streams] == [failed, failed]
+        await trace("connection.start_tls.failed", {})
+
+    @pytest.mark.parametrize("info", [{}, {"return_value": None}, None])
+    async def test_a_trace_that_names_no_connection_is_no_failure(self, library: ModuleType, info: object) -> None:
+        trace = (await sent(library, request())).extensions["trace"]
+        for event in ("connection.connect_tcp.complete", "connection.start_tls.started", "connection.start_tls.failed"):
+            await trace(event, info)
 
     async def test_reads_and_writes_have_their_own_ways(self) -> None:
         ways: list[str] = []
@@ -156,12 +181,55 @@ class Pieces:
         self.stream = Stream()
 
 
+class Closable:
+    """A connection that can be closed, and knows whether it was."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.closed = False
+        self._failure = failure
+
+    async def aclose(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        self.closed = True
+        if self._failure is not None:
+            raise self._failure
+
+
+async def given_back(close: Callable[[], Awaitable[None]], *, own: bool) -> Response:
+    """A reply over a connection that is given back so: one of the SDK's own, or of a caller's client."""
+
+    class Stream(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b"{}"
+
+        async def aclose(self) -> None:
+            await close()
+
+    async def send(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=Stream())
+
+    return await http.Network(BASE, send, send, None if own else httpx)(request())
+
+
 class TestReplies:
     async def test_it_is_read_whole_and_closed(self, library: ModuleType) -> None:
         body = Pieces(library, b'{"a"', b": 1}")
         response = await received(library, 418, headers={"Retry-After": "7"}, stream=body.stream)
         assert (response.status, response.content, response.header("retry-after")) == (418, b'{"a": 1}', "7")
         assert body.closed
+
+    @pytest.mark.parametrize("own", [True, False], ids=["own", "caller's"])
+    async def test_a_connection_that_fails_to_be_given_back_takes_no_reply_along(self, own: bool) -> None:
+        async def failing() -> None:
+            raise httpx.ReadError("reset")
+
+        assert (await given_back(failing, own=own)).content == b"{}"
+
+    async def test_a_callers_connection_that_is_never_given_back_is_not_waited_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(http, "_LETTING_GO", 0)
+        assert (await given_back(anyio.sleep_forever, own=False)).content == b"{}"
 
     async def test_gzip_is_undone(self, library: ModuleType) -> None:
         body = Pieces(library, gzip.compress(b"{}"))
@@ -178,6 +246,38 @@ class TestReplies:
         with pytest.raises(DecodeError, match="encoded as"):
             await received(library, 200, headers=headers, stream=body.stream)
         assert body.closed
+
+    @pytest.mark.parametrize(
+        ("status", "encoding", "body"),
+        [
+            (418, "br", b"{}"),
+            (200, "gzip", b"{}"),
+            (503, "gzip", gzip.compress(b"\0" * 10_000_001)),
+            (200, "gzip", gzip.compress(b"{}" * 100)[:-9]),
+        ],
+        ids=["refused", "false", "bomb", "half"],
+    )
+    async def test_a_body_that_cannot_be_unpacked_came_with_a_status(
+        self, library: ModuleType, status: int, encoding: str, body: bytes
+    ) -> None:
+        stream = Pieces(library, body).stream
+        with pytest.raises((DecodeError, TransportError)) as caught:
+            await received(library, status, headers={"Content-Encoding": encoding}, stream=stream)
+        assert (caught.value.status, caught.value.attempts) == (status, 1)
+
+    async def test_replies_and_failures_say_which_sending_it_was(self, library: ModuleType) -> None:
+        answers = [httpx.Response(200), httpx.Response(200), None]
+
+        def handler(_: Any) -> Any:
+            if answers.pop(0) is None:
+                raise library.ReadError("reset")
+            return library.Response(200)
+
+        send, once = network(library, handler), request(Kind.WRITE)
+        assert [(await send(once)).attempt for _ in range(2)] == [1, 2]
+        with pytest.raises(TransportError) as caught:
+            await send(once)
+        assert (caught.value.attempts, once.progress.sends) == (3, 3)
 
     async def test_redirects_are_replies(self, library: ModuleType) -> None:
         response = await received(library, 307, headers={"Location": "https://evil.example/"})
@@ -205,9 +305,9 @@ ERRORS = [
     ("CloseError", "broke", False),
     ("ProxyError", "proxy", False),
     ("RemoteProtocolError", "broke", False),
-    ("LocalProtocolError", "cannot be sent", True),
-    ("UnsupportedProtocol", "cannot be sent", True),
-    ("InvalidURL", "cannot be sent", True),
+    ("LocalProtocolError", "the HTTP library refused the request", True),
+    ("UnsupportedProtocol", "the HTTP library refused the request", True),
+    ("InvalidURL", "the HTTP library refused the request", True),
     ("DecodingError", "broke", False),
     ("TooManyRedirects", "broke", False),
     ("NetworkError", "broke", False),
@@ -243,10 +343,8 @@ class TestFailures:
         assert name in error.message
         assert error.permanent is permanent
         # That nothing was sent is for the trace and the error to say together: a transport may have turned to another
-        # way after a connection failed.
-        unconnected = name in ("ConnectError", "ConnectTimeout") and trace == "proof"
-        certain = name in ("UnsupportedProtocol", "InvalidURL") and trace != "sent"
-        assert error.unsent is (unconnected or certain)
+        # way after a connection failed, and one that does not trace may have sent before it raised.
+        assert error.unsent is (name in ("ConnectError", "ConnectTimeout") and trace == "proof")
 
     @pytest.mark.parametrize("name", ["ConnectError", "ConnectTimeout", "ReadError"])
     async def test_reads_are_not_traced_and_prove_nothing(self, library: ModuleType, name: str) -> None:
@@ -262,9 +360,10 @@ class TestFailures:
         error = library.ConnectError("" if own else "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed")
         error.__cause__ = middle = OSError("in between")
         middle.__context__ = own
-        found = await failure(library, error)
-        assert (found.permanent, found.unsent) == (True, True)
-        assert "certificate" in found.message
+        for trace in TRACES:
+            found = await failure(library, error, trace=trace)
+            assert (found.permanent, found.unsent) == (True, trace == "proof")
+            assert "certificate" in found.message
 
     async def test_words_of_the_server_are_no_certificate(self, library: ModuleType) -> None:
         error = await failure(library, library.RemoteProtocolError("illegal status line: CERTIFICATE_VERIFY_FAILED"))

@@ -150,6 +150,56 @@ def test_bytes_after_the_stream_are_not_kept() -> None:
     assert body.finish() == TEXT
 
 
+@pytest.mark.parametrize("size", [1, 7, 100, 1_000_000])
+@pytest.mark.parametrize("between", [b"", b"\0" * 30], ids=["adjoining", "padded"])
+def test_all_members_are_read(size: int, between: bytes) -> None:
+    members = between.join(gzip.compress(part) for part in (TEXT, b"", b"x", TEXT * 3))
+    assert inflated("gzip", members + between, size) == TEXT + b"x" + TEXT * 3
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000_000])
+@pytest.mark.parametrize("cut", [1, 2, 10, 11, 30, -9, -1])
+def test_a_second_member_cut_anywhere_is_a_broken_connection(cut: int, size: int) -> None:
+    with pytest.raises(TransportError):
+        inflated("gzip", gzip.compress(TEXT) + gzip.compress(TEXT)[:cut], size)
+
+
+@pytest.mark.parametrize("size", [1, 1_000_000])
+def test_a_second_member_that_is_broken_is_refused(size: int) -> None:
+    broken = bytearray(gzip.compress(TEXT))
+    broken[-5] ^= 1
+    for second in (bytes(broken), b"\x1f\x8b" + b"x" * 30):
+        with pytest.raises(DecodeError):
+            inflated("gzip", gzip.compress(TEXT) + second, size)
+
+
+@pytest.mark.parametrize("size", [1, 100, 1_000_000])
+@pytest.mark.parametrize("rest", [b"\n", b"\x1fx", b"<!-- served by 4 -->", b"\0\0\0"])
+def test_what_follows_and_is_no_member_is_padding(rest: bytes, size: int) -> None:
+    assert inflated("gzip", gzip.compress(TEXT) + rest, size) == TEXT
+
+
+def test_the_limit_holds_for_all_members_together() -> None:
+    half = gzip.compress(bytes(LARGEST // 2), 9)
+    assert len(inflated("gzip", half * 2, 65_536)) == LARGEST
+    for size in (500, 65_536, 100_000_000):
+        with memory_below(3 * LARGEST), pytest.raises(DecodeError, match="larger than"):
+            inflated("gzip", half * 2 + gzip.compress(b"x"), size)
+        with memory_below(3 * LARGEST), pytest.raises(DecodeError, match="larger than"):
+            inflated("gzip", half * 100, size)
+
+
+def test_a_body_of_empty_members_in_one_piece_costs_its_size() -> None:
+    empty = gzip.compress(b"")
+    with memory_below(1_000_000):
+        assert inflated("gzip", empty * 20_000, 100_000_000) == b""
+
+
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=5), st.integers(1, 300))
+def test_members_in_any_pieces(parts: list[bytes], size: int) -> None:
+    assert inflated("gzip", b"".join(map(gzip.compress, parts)), size) == b"".join(parts)
+
+
 @given(st.binary(max_size=2000), st.integers(1, 300), st.booleans())
 def test_round_trip(data: bytes, size: int, packed: bool) -> None:
     assert inflated("gzip" if packed else "", gzip.compress(data) if packed else data, size) == data

@@ -123,6 +123,28 @@ class TestWhatErrorsCarry:
         assert isinstance(error, RateLimitedError)
         assert error.retry_after == 7.0
 
+    def test_a_wait_without_end_is_told_in_words(self) -> None:
+        error = error_of(reply(429), Redactor(), retry_after=1e9)
+        assert str(error) == "the service asks for fewer calls, and to wait more than a day"
+
+    @pytest.mark.parametrize("status", [102, 408])
+    def test_what_refuses_nothing_does_not_say_so(self, status: int) -> None:
+        error = judged(reply(status, {"message": "said why"}))
+        assert "refused" not in str(error)
+        assert "said why" in str(error)
+
+    @pytest.mark.parametrize("key", ["refresh_token", "apiToken", "new-password", "proxy_authorization"])
+    def test_secrets_that_nobody_has_told_of_are_masked_by_their_key(self, key: str) -> None:
+        for body in (
+            {key: CANARY},
+            {"a": [{key: [CANARY]}]},
+            f"<p>{key}={CANARY}</p>".encode(),
+            f"{{'{key}': '{CANARY}'".encode(),
+        ):
+            error = judged(reply(500, body))
+            assert error is not None
+            assert CANARY[:5] not in f"{error} {error!r} {error.body!r}"
+
     @pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 429, 500])
     @pytest.mark.parametrize("padding", [0, 250, 290, 1990, 3990])
     def test_no_secret_whole_or_half(self, status: int, padding: int) -> None:

@@ -14,6 +14,7 @@ from freight_exchange.hooks import Attempt, Event, Hooks
 from freight_exchange.options import Timeouts
 from freight_exchange.transport.limiter import Limiter
 from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
+from freight_exchange.transport.redaction import Redactor
 from freight_exchange.transport.tasks import Jobs
 
 pytestmark = pytest.mark.virtual_time
@@ -37,7 +38,7 @@ class Sender:
         self.most = max(self.most, self.under_way)
         try:
             self.order.append(request.path)
-            request.progress.hand_over()
+            number = request.progress.hand_over()
             request.progress.trace("connection.connect_tcp.started")
             await anyio.sleep(1)
             request.progress.trace("connection.connect_tcp.complete")
@@ -46,14 +47,14 @@ class Sender:
         finally:
             self.under_way -= 1
         self.answered += 1
-        return Response(status=200, content=b"{}")
+        return Response(status=200, content=b"{}", attempt=number)
 
 
 class Bench:
     def __init__(self, reads: int = 3, writes: int | None = 2) -> None:
         self.events: list[Event] = []
         self.jobs = Jobs()
-        self.limiter = Limiter(self.jobs, Hooks((self.events.append,)), reads=reads, writes=writes)
+        self.limiter = Limiter(self.jobs, Hooks((self.events.append,)), Redactor(), reads=reads, writes=writes)
         self.sender = Sender()
 
     async def call(self, request: Request) -> Response:
@@ -192,8 +193,10 @@ async def test_closing_ends_what_is_under_way_and_says_whether_it_began(after: f
 class TestRecords:
     async def test_each_attempt_is_told(self) -> None:
         bench = Bench()
-        await bench.call(request(WRITE, attempt=2))
-        [attempt] = bench.events
+        repeated = request(WRITE)
+        await bench.call(repeated)
+        await bench.call(repeated)
+        _, attempt = bench.events
         assert isinstance(attempt, Attempt)
         assert (attempt.method, attempt.path, attempt.number) == ("POST", "quote/bid", 2)
         assert (attempt.status, attempt.error, attempt.abandoned) == (200, None, False)
@@ -219,7 +222,7 @@ class TestRecords:
             raise KeyError("hook")
 
         sender = Sender()
-        limiter = Limiter(Jobs(), Hooks((hook,)), reads=1, writes=None)
+        limiter = Limiter(Jobs(), Hooks((hook,)), Redactor(), reads=1, writes=None)
         for _ in range(3):
             with pytest.raises(KeyError):
                 await limiter(request(), sender)

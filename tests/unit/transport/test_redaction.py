@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import pickle
+import re
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freight_exchange.errors import DecodeError
 from freight_exchange.transport.redaction import MASK, Redactor, Secret
 
 CANARY = "c4nary-pa55"
@@ -65,6 +69,12 @@ class TestText:
         ):
             assert redactor.text(f"<{spelled}> and <{spelled}>") == f"<{MASK}> and <{MASK}>"
 
+    @pytest.mark.parametrize("secret", ["a/b c", "pässwörd?", "x+y&z=(1)!", "p%q"])
+    def test_every_spelling_of_urls_is_masked(self, secret: str) -> None:
+        for spelled in (quote(secret), quote(secret, safe=""), quote_plus(secret), quote(secret, safe="!'()*")):
+            for form in (spelled, re.sub("%..", lambda found: found.group().lower(), spelled)):
+                assert knowing(secret).text(f"?x={form}.") == f"?x={MASK}."
+
     def test_a_secret_within_another_leaves_no_part_of_it(self) -> None:
         redactor = knowing("pass")
         redactor.learn_token(Secret("head.pass.tail"))
@@ -92,6 +102,38 @@ class TestText:
         assert CANARY not in knowing().text(text)
         assert MASK in knowing().text(text)
 
+    @pytest.mark.parametrize("secret", [CANARY, 'quo"te/slash', "pässwörd-ö", "longer than a few letters", "\xff" * 12])
+    @pytest.mark.parametrize("before", ["", "a", "ab", "me@co.example:", "m@co.example:", "we@co.example:"])
+    @pytest.mark.parametrize("behind", ["", "x", "xy", '"}'])
+    @pytest.mark.parametrize("charset", ["utf-8", "latin-1"])
+    def test_base64_is_masked_wherever_the_secret_stands_in_it(
+        self, secret: str, before: str, behind: str, charset: str
+    ) -> None:
+        encoded = base64.b64encode(f"{before}{secret}{behind}".encode(charset)).decode()
+        for spelled in (
+            encoded,
+            encoded.rstrip("="),
+            encoded.replace("/", "\\/"),
+            encoded.replace("+", "-").replace("/", "_"),
+        ):
+            assert knowing(secret).text(f"<{spelled}> and <{spelled}>") == f"<{MASK}> and <{MASK}>"
+
+    def test_base64_of_anything_else_is_not(self) -> None:
+        text = base64.b64encode(b"a commodity of no interest").decode()
+        assert knowing(CANARY, "\x01", "\x01\x02\x03", "").text(text) == text
+
+    def test_a_basic_header_is_masked_unknown(self) -> None:
+        text = 'Authorization: Basic bWU6c2VjcmV0, {"authorization": "Basic bWU6c2VjcmV0"} basic information'
+        shown = knowing().text(text)
+        assert "bWU6c2VjcmV0" not in shown
+        assert "basic information" in shown
+
+    @pytest.mark.parametrize("secret", [CANARY, "pässwörd", "密码", "back\\slash", "tab\tand'quote"])
+    def test_the_repr_of_bytes_is_masked(self, secret: str) -> None:
+        for charset in ("utf-8", "latin-1"):
+            shown = knowing(secret).text(repr([(b"x", secret.encode(charset, "replace"))]))
+            assert shown.replace("'", '"') == f'[(b"x", b"{MASK}")]'
+
     def test_long_texts_are_cut_after_masking(self) -> None:
         # Cut first, the secret at the cut would lose its end and be recognised no more.
         text = knowing(CANARY).text("x" * 1995 + CANARY + "y" * 5000)
@@ -109,6 +151,68 @@ class TestText:
 
     def test_its_repr_shows_none(self) -> None:
         assert CANARY not in repr(knowing(CANARY))
+
+
+class TestClean:
+    """What a decoder's error quotes of its reply is masked; what this package says itself is no secret."""
+
+    @pytest.mark.parametrize("secret", ["t", "we", "e", "request", "a number", "weight", "0", "'", "."])
+    def test_short_secrets_leave_names_and_words_alone(self, secret: str) -> None:
+        error = DecodeError("a list where a number is due", path="raterequests.0.weight", raw={"weight": {}})
+        knowing(secret).clean(error)
+        assert str(error) == "a list where a number is due at raterequests.0.weight"
+        assert error.raw == {"weight": {}}
+
+    def test_names_are_names_in_quotation_marks_as_well(self) -> None:
+        error = DecodeError("an object without 'raterequests' where 'raterequests' is due")
+        knowing("t", "quest").clean(error)
+        assert error.message == "an object without 'raterequests' where 'raterequests' is due"
+
+    @pytest.mark.parametrize(
+        "secret", ["t", CANARY, 'p"q\\é', "it's", "it's\x01", 'it\'s "so"', "tab\there", "\x01\u2028"]
+    )
+    def test_what_is_quoted_is_masked(self, secret: str) -> None:
+        error = DecodeError(
+            f"{secret!r} where a number is due", path=f"raterequests.{secret}.weight", raw={secret: secret}
+        )
+        knowing(secret).clean(error)
+        mark = error.message[0]
+        assert error.message == f"{mark}{MASK}{mark} where a number is due"
+        assert error.path == f"raterequests.{MASK}.weight"
+        assert error.raw == {MASK: MASK}
+
+    @pytest.mark.parametrize("shown", range(3, 12))
+    @pytest.mark.parametrize("behind", ["", "it's "])
+    def test_a_secret_that_a_quotation_cuts_leaves_no_half(self, shown: int, behind: str) -> None:
+        quoted = repr(f"{behind}{CANARY[:shown]}...")
+        error = DecodeError(f"{quoted} where a number is due")
+        knowing(CANARY).clean(error)
+        assert CANARY[:3] not in error.message
+        assert f"{behind}{MASK}" in error.message
+
+    def test_a_path_may_hold_a_token_with_points_between_its_steps(self) -> None:
+        token = "head.weight.tail"
+        for path in (f"raterequests.{token}.weight", token, f"offers.3.{token}", f"bids.x{token}x.0.price"):
+            error = DecodeError("", path=path)
+            knowing(token).clean(error)
+            assert error.path == path.replace(token, MASK)
+
+    def test_a_long_number_is_no_place_in_a_list(self) -> None:
+        error = DecodeError("", path="raterequests.12345678.weight")
+        knowing("12345678").clean(error)
+        assert error.path == f"raterequests.{MASK}.weight"
+
+    def test_a_long_secret_is_masked_wherever_it_stands(self) -> None:
+        error = DecodeError(f"a middleware says {CANARY}-{CANARY}", path=f"$.{CANARY}-{CANARY}")
+        knowing(f"{CANARY}-{CANARY}").clean(error)
+        assert str(error) == f"a middleware says {MASK} at $.{MASK}"
+
+    @given(st.text(min_size=1, max_size=8).filter(lambda secret: "*" not in secret), st.text(max_size=20))
+    def test_no_quotation_carries_it_through(self, secret: str, around: str) -> None:
+        error = DecodeError(f"{around + secret + around!r} where a number is due")
+        knowing(secret).clean(error)
+        quoted = error.message.removesuffix(" where a number is due").replace(MASK, "\n")
+        assert repr(secret)[1:-1] not in quoted[1:-1]
 
 
 class TestExcerpt:
@@ -153,6 +257,20 @@ class TestValue:
     def test_what_stands_under_a_secret_key_is_masked_unknown(self, key: str) -> None:
         assert knowing().value({"user": {key: "unknown"}}) == {"user": {key: MASK}}
         assert knowing().value({key: {"inside": "unknown"}}) == {key: MASK}
+
+    @pytest.mark.parametrize("key", ["refresh_token", "apiToken", "oldPassword", "Proxy-Authorization"])
+    def test_whatever_is_called_a_token_or_a_password_is_one(self, key: str) -> None:
+        assert knowing().value({key: "unknown"}) == {key: MASK}
+        for text in (f'"{key}": "unknown"', f"{key}=unknown", f"'{key}': 'unknown'", f'{{\\"{key}\\":\\"unknown\\"}}'):
+            assert "unknown" not in knowing().text(text)
+            assert MASK in knowing().text(text)
+
+    def test_names_of_the_wire_stay_readable_beside_a_short_secret(self) -> None:
+        body = {"raterequests": {"0": {"weight": "we", "awe": 1}}, "message": "no"}
+        assert knowing("we").value(body) == {
+            "raterequests": {"0": {"weight": MASK, f"a{MASK}": 1}},
+            "message": "no",
+        }
 
     def test_deep_nests_and_long_lists_are_cut(self) -> None:
         deep: object = CANARY

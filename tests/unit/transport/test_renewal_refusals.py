@@ -10,6 +10,7 @@ from freight_exchange.errors import (
     DeadlineExceededError,
     FreightExchangeError,
     LoginRejectedError,
+    RateLimitedError,
     ServerError,
     TransportError,
 )
@@ -161,6 +162,131 @@ class TestLatch:
         with pytest.raises(LoginRejectedError):
             await exchange.call()
         assert exchange.logins == 2
+
+    async def test_a_secret_manager_is_not_asked_by_every_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        exchange = Exchange()
+        exchange.failure = LoginRejectedError("wrong", status=200)
+        asked = count_questions(exchange, monkeypatch)
+        for _ in range(1000):
+            with pytest.raises(LoginRejectedError):
+                await exchange.call()
+        assert len(asked) == 1 + 10
+        await anyio.sleep(5)
+        for _ in range(1000):
+            with pytest.raises(LoginRejectedError):
+                await exchange.call()
+        assert len(asked) == 1 + 10 + 1
+        assert exchange.logins == 1
+
+    @pytest.mark.parametrize(("calls", "pause"), [(0, 0), (9, 0), (100, 5)])
+    async def test_a_rotated_secret_is_found(self, calls: int, pause: float) -> None:
+        exchange = Exchange()
+        exchange.failure = LoginRejectedError("wrong", status=200)
+        for _ in range(1 + calls):
+            with pytest.raises(LoginRejectedError):
+                await exchange.call()
+        exchange.account, exchange.failure = ("me@co.example", Secret("new")), None
+        await anyio.sleep(pause)
+        assert await exchange.call() == 200
+
+    async def test_a_new_secret_that_meets_an_outage_is_not_told_of_the_old_one(self) -> None:
+        exchange = Exchange()
+        exchange.failure = LoginRejectedError("wrong", status=200)
+        for _ in range(100):
+            with pytest.raises(LoginRejectedError):
+                await exchange.call()
+        exchange.account, exchange.failure = ("me@co.example", Secret("new")), TransportError("down")
+        await anyio.sleep(5)
+        for _ in range(10):
+            with pytest.raises(TransportError):
+                await exchange.call()
+
+    async def test_a_secret_manager_that_hangs_holds_up_ten_calls_and_not_all(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        exchange = Exchange()
+        exchange.failure = LoginRejectedError("wrong", status=200)
+        with pytest.raises(LoginRejectedError):
+            await exchange.call()
+        monkeypatch.setattr(exchange.renewal, "_credentials", anyio.sleep_forever)
+        for _ in range(10):
+            with pytest.raises(DeadlineExceededError):
+                await exchange.call()
+        began = anyio.current_time()
+        for _ in range(1000):
+            with pytest.raises(LoginRejectedError):
+                await exchange.call()
+        assert anyio.current_time() == pytest.approx(began)
+
+
+class TestThrottledLogin:
+    async def test_a_retry_after_holds_back_every_later_login(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        exchange = Exchange()
+        exchange.failure = RateLimitedError("slow down", status=429, retry_after=90)
+        asked = count_questions(exchange, monkeypatch)
+        with pytest.raises(RateLimitedError, match="slow down"):
+            await exchange.call()
+        await anyio.sleep(30)
+        outcomes = await crowd(exchange.call)
+        assert {type(outcome) for outcome in outcomes} == {RateLimitedError}
+        assert {round(outcome.retry_after) for outcome in outcomes} == {60}
+        assert {outcome.status for outcome in outcomes} == {429}
+        assert all(outcome.settled for outcome in outcomes)
+        assert (exchange.logins, len(asked)) == (1, 1)
+        exchange.failure = None
+        await anyio.sleep(60)
+        assert await exchange.call() == 200
+        assert exchange.logins == 2
+
+    async def test_without_one_nothing_is_held_back(self) -> None:
+        exchange = Exchange()
+        exchange.failure = RateLimitedError("slow down", status=429)
+        with pytest.raises(RateLimitedError):
+            await exchange.call()
+        exchange.failure = None
+        assert await exchange.call() == 200
+
+    async def test_one_of_years_holds_back_for_an_hour(self) -> None:
+        exchange = Exchange()
+        exchange.failure = RateLimitedError("slow down", status=429, retry_after=1e9)
+        with pytest.raises(RateLimitedError):
+            await exchange.call()
+        exchange.failure = None
+        await anyio.sleep(HOUR)
+        assert await exchange.call() == 200
+
+    async def test_an_early_renewal_waits_as_well_and_the_old_token_serves(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.failure = RateLimitedError("slow down", status=429, retry_after=100)
+        await anyio.sleep(HOUR - 200)
+        for _ in range(50):
+            assert await exchange.call() == 200
+            await anyio.sleep(1)
+        assert exchange.logins == 2
+
+    async def test_a_login_that_succeeds_ends_it(self) -> None:
+        exchange = Exchange(lifetime=10)
+        exchange.failure = RateLimitedError("slow down", status=429, retry_after=20)
+        with pytest.raises(RateLimitedError):
+            await exchange.call()
+        exchange.failure = None
+        await anyio.sleep(20)
+        for _ in range(3):
+            assert await exchange.call() == 200
+            await anyio.sleep(10)
+
+
+def count_questions(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One entry for each time that the credentials are asked for."""
+    asked: list[None] = []
+
+    async def give() -> tuple[str, Secret]:
+        asked.append(None)
+        return exchange.account
+
+    monkeypatch.setattr(exchange.renewal, "_credentials", give)
+    return asked
 
 
 class TestCredentials:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from freight_exchange.transport.retry_after import retry_after
+from freight_exchange.transport.retry_after import retry_after, spoken
 
 WALL = 784_111_777.0
 """Sun, 06 Nov 1994 08:49:37 GMT."""
@@ -107,3 +107,21 @@ def test_a_date_is_as_far_away_as_it_is(moment: int, wall: float) -> None:
     expected = min(max(0.0, moment - wall), 1e9)
     assert retry_after(formatdate(moment, usegmt=True), wall=wall) == pytest.approx(expected)
     assert retry_after(time.asctime(time.gmtime(moment)), wall=wall) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.0, "0 s"),
+        (0.5, "0.5 s"),
+        (7.0, "7 s"),
+        (9.96, "10 s"),
+        (59.6, "60 s"),
+        (3600.0, "3600 s"),
+        (86_400.0, "86400 s"),
+        (86_401.0, "more than a day"),
+        (1e9, "more than a day"),
+    ],
+)
+def test_seconds_are_told_in_plain_digits(seconds: float, said: str) -> None:
+    assert spoken(seconds) == said

@@ -70,6 +70,70 @@ async def test_a_bug_whose_waiter_has_left_is_logged(caplog: pytest.LogCaptureFi
     assert len(caplog.records) == 1
 
 
+async def test_a_bug_in_the_tick_in_which_its_waiter_is_cancelled_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The waiter still counts as one when the bug comes, and leaves without it."""
+    scope = anyio.CancelScope()
+
+    async def cancel_and_fail() -> NoReturn:
+        await anyio.sleep(1)
+        scope.cancel()
+        raise KeyError("bug")
+
+    job = Jobs().start(cancel_and_fail)
+    with scope:
+        await job.wait()
+    assert scope.cancelled_caught
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [KeyError]
+
+
+async def test_a_bug_that_another_waiter_hears_of_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    leaver, heard = anyio.CancelScope(), list[BaseException]()
+
+    async def cancel_and_fail() -> NoReturn:
+        await anyio.sleep(1)
+        leaver.cancel()
+        raise KeyError("bug")
+
+    job = Jobs().start(cancel_and_fail)
+
+    async def stay() -> None:
+        with pytest.raises(KeyError) as caught:
+            await job.wait()
+        heard.append(caught.value)
+
+    async def leave() -> None:
+        with leaver:
+            await job.wait()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(leave)
+        tasks.start_soon(stay)
+    assert leaver.cancelled_caught
+    assert len(heard) == 1
+    assert not caplog.records
+
+
+async def test_the_job_that_closes_is_not_waited_for_and_all_others_are() -> None:
+    jobs, steps = Jobs(), list[str]()
+    started = anyio.current_time()
+
+    async def last() -> None:
+        steps.append("last")
+
+    async def close() -> str:
+        await anyio.sleep(1)
+        await jobs.start_last(last).wait()
+        await anyio.sleep(1)
+        steps.append("goes on")
+        return "result"
+
+    other = jobs.start(anyio.sleep_forever)
+    assert await jobs.start(close).wait() == "result"
+    assert steps == ["last", "goes on"]
+    assert other.finished
+    assert anyio.current_time() == pytest.approx(started + 2)
+
+
 async def test_the_packages_own_error_is_not_news(caplog: pytest.LogCaptureFixture) -> None:
     async def fail() -> NoReturn:
         raise TransportError("reset")

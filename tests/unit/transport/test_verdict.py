@@ -22,7 +22,8 @@ from freight_exchange.errors import (
 from freight_exchange.options import RetryPolicy
 from freight_exchange.transport.budget import RetryBudget
 from freight_exchange.transport.message import Kind
-from freight_exchange.transport.verdict import Again, GiveUp, Unknown, verdict
+from freight_exchange.transport.verdict import MATRIX as RULES
+from freight_exchange.transport.verdict import Again, Cause, GiveUp, Unknown, verdict
 
 READ, LOGIN, WRITE = Kind.READ, Kind.LOGIN, Kind.WRITE
 
@@ -104,6 +105,30 @@ def decide(
     )
 
 
+TABLE = {
+    Cause.UNSENT: "RETRY RETRY RETRY",
+    Cause.PERMANENT: "RAISE RAISE RAISE",
+    Cause.INTERRUPTED: "RETRY ONCE UNKNOWN",
+    Cause.REFUSED: "RAISE RAISE RAISE",
+    Cause.TIMED_OUT: "RETRY ONCE UNKNOWN",
+    Cause.THROTTLED: "RETRY ONCE ONCE",
+    Cause.THROTTLED_BLINDLY: "RETRY RAISE RAISE",
+    Cause.THROTTLED_LONG: "RAISE RAISE RAISE",
+    Cause.UNAVAILABLE: "RETRY ONCE UNKNOWN",
+    Cause.BROKEN: "RETRY ONCE UNKNOWN",
+    Cause.REDIRECTED: "RAISE RAISE UNKNOWN",
+    Cause.MALFORMED: "ONCE RAISE UNKNOWN",
+}
+
+
+@pytest.mark.parametrize("cause", list(Cause), ids=lambda cause: cause.name)
+def test_the_table_is_as_it_is_written(cause: Cause) -> None:
+    """Also where the verdict has a second reason for the same: the table alone must say it."""
+    assert {kind: rule.name for kind, rule in RULES[cause].items()} == dict(
+        zip((READ, LOGIN, WRITE), TABLE[cause].split(), strict=True)
+    )
+
+
 @pytest.mark.parametrize(("row", "kind", "said"), CELLS)
 def test_each_cell_of_the_matrix(row: Row, kind: Kind, said: str) -> None:
     decision = decide(row.error, kind, retry_after=row.retry_after)
@@ -142,13 +167,13 @@ def test_attempts_are_all_attempts(attempt: int) -> None:
 @pytest.mark.parametrize("retry_after", [None, 1.0, 500.0])
 def test_refusals_prove_nothing_where_they_are_not_trusted(error: APIStatusError, retry_after: float | None) -> None:
     distrust = RetryPolicy(trust_refusals=False)
-    assert decide(error, WRITE, policy=distrust, retry_after=retry_after) == Unknown()
-    assert decide(error, READ, policy=distrust, retry_after=retry_after) != Unknown()
-    assert decide(error, WRITE, retry_after=retry_after) != Unknown()
+    assert isinstance(decide(error, WRITE, policy=distrust, retry_after=retry_after), Unknown)
+    assert not isinstance(decide(error, READ, policy=distrust, retry_after=retry_after), Unknown)
+    assert not isinstance(decide(error, WRITE, retry_after=retry_after), Unknown)
 
 
 def test_distrust_does_not_reach_what_was_found_wrong() -> None:
-    assert decide(status(400, BadRequestError), WRITE, policy=RetryPolicy(trust_refusals=False)) == GiveUp()
+    assert isinstance(decide(status(400, BadRequestError), WRITE, policy=RetryPolicy(trust_refusals=False)), GiveUp)
 
 
 class TestWaits:
@@ -197,12 +222,12 @@ class TestWaits:
         ],
     )
     def test_what_ends_after_the_deadline_is_not_begun(self, error: FreightExchangeError, asked: float) -> None:
-        assert decide(error, READ, retry_after=asked, patience=10.0, chance=0.0) == GiveUp()
+        assert isinstance(decide(error, READ, retry_after=asked, patience=10.0, chance=0.0), GiveUp)
         if asked <= 120:
             assert isinstance(decide(error, READ, retry_after=asked, patience=10.1, chance=0.0), Again)
 
     def test_a_back_off_beyond_the_deadline_is_not_begun(self) -> None:
-        assert decide(TransportError(), READ, patience=0.05, chance=1.0) == GiveUp()
+        assert isinstance(decide(TransportError(), READ, patience=0.05, chance=1.0), GiveUp)
         assert isinstance(decide(TransportError(), READ, patience=0.06, chance=1.0), Again)
 
     def test_retry_after_of_another_status_is_no_wait(self) -> None:

@@ -166,6 +166,14 @@ def deep(levels: int) -> object:
     return value
 
 
+def test_what_is_sent_nests_as_deep_as_what_is_read() -> None:
+    assert parse(dump(deep(64))) == deep(64)
+    with pytest.raises(ValidationError):
+        dump(deep(65))
+    with pytest.raises(DecodeError):
+        parse(b"[" * 65 + b"]" * 65)
+
+
 @pytest.mark.parametrize(
     "value",
     [

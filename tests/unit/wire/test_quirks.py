@@ -175,10 +175,33 @@ class Test01Collections:
         assert listing.offers[0].rates_total is None
 
     def test_rates(self) -> None:
-        rates = {"Ocean": "1700", "Chassis": Decimal("140.50"), "None": None}
+        rates = {"Ocean": "1700", "Chassis": Decimal("140.50")}
         listing = wire.one({"offers": [{**LISTING, "offer": {"0": {**ENTRY, "rates": rates}}}]}, wire.OFFERS)
         assert listing.offers[0].rates == {"Ocean": Decimal(1700), "Chassis": Decimal("140.50")}
         assert listing.offers[0].difference == 0
+        assert listing.offers[0].extra == {}
+
+    @pytest.mark.parametrize("unsaid", [None, "", "  "])
+    def test_a_fee_that_says_nothing_is_left_out_and_stays_readable(self, unsaid: object) -> None:
+        rates = {"Ocean": "1840.50", "Chassis": unsaid}
+        listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": {"0": {**ENTRY, "rates": rates, "rank": 1}}})
+        offer = listing.offers[0]
+        assert flaws == []
+        assert (offer.rates, offer.rates_total, offer.difference) == ({"Ocean": ENTRY["offerAmount"]}, offer.amount, 0)
+        assert offer.extra == {"rank": 1, "rates": {"Chassis": unsaid}}
+        alone = wire.bid({"bid": {**LISTING, "offer": {**ENTRY, "rates": {"Chassis": unsaid}}}}).offer
+        assert alone is not None
+        assert (alone.rates, alone.rates_total, alone.difference) == ({}, None, None)
+        assert alone.extra == {"rates": {"Chassis": unsaid}}
+
+    @given(st.dictionaries(st.text(max_size=3), st.none() | st.sampled_from(["", " ", "1.5", "x"]) | st.integers()))
+    def test_the_fees_of_any_rates_can_be_added_up(self, rates: dict[str, object]) -> None:
+        listing = wire.one({"offers": [{**LISTING, "offer": {"0": {**ENTRY, "rates": rates}}}]}, wire.OFFERS)
+        for offer in listing.offers:
+            assert offer.rates is not None
+            assert (offer.rates_total is None) is (offer.difference is None) is (not offer.rates)
+            unsaid: Any = offer.extra.get("rates", {})
+            assert {*offer.rates, *unsaid} == {*rates}
 
     @pytest.mark.parametrize(
         ("rates", "path"),
@@ -263,8 +286,6 @@ class Test02Offers:
     def test_a_broken_record_is_counted_once(self) -> None:
         raw = {**LISTING, "weight": "heavy", "offer": {"0": {**ENTRY, "offerAmount": "much"}}}
         assert broken(wire.OFFERS, raw).path == "offers.3.weight"
-        later = {**LISTING, "loadingPOC": "Ada", "offer": {"0": {**ENTRY, "offerAmount": "much"}}}
-        assert broken(wire.OFFERS, later).path == "offers.3.loadingPOC"
 
     @pytest.mark.parametrize("stray", [1, 0, "1", "", True, Decimal("1.5")])
     def test_a_scalar_beside_the_entries_is_kept(self, stray: object) -> None:
@@ -408,9 +429,35 @@ class Test05Contacts:
         assert bid.contact is None
         assert bid.company is None
 
-    def test_broken(self) -> None:
-        assert broken(wire.BIDS, {**LISTING, "loadingPOC": "Ada"}).path == "bids.3.loadingPOC"
-        assert broken(wire.BIDS, {**LISTING, "loadingPOC": {"name": []}}).path == "bids.3.loadingPOC.name"
+    @pytest.mark.parametrize("kind", WITH_OFFERS)
+    @pytest.mark.parametrize(
+        ("key", "unread", "path"),
+        [
+            ("loadingPOC", "Bob", "loadingPOC"),
+            ("loadingPOC", {"name": ()}, "loadingPOC.name"),
+            ("loadingCompany", "Co", "loadingCompany"),
+            ("loadingCompany", {"index": "abc", "name": "Co"}, "loadingCompany.index"),
+        ],
+    )
+    def test_unreadable_on_the_record(self, kind: wire.Kind[Any], key: str, unread: Any, path: str) -> None:
+        raw = json.loads(json.dumps({key: unread}))
+        record, flaws = flawed(kind, {**LISTING, **raw, "new": 1})
+        assert flaws == [f"{kind.collection}.3.{path}"]
+        assert (record.contact, record.company, record.extra) == (None, None, {key: unread, "new": 1})
+
+    def test_unreadable_on_the_record_and_readable_in_its_offer(self) -> None:
+        raw = {**LISTING, "loadingPOC": "Bob", "offer": {**ENTRY, **CONTACTS}}
+        for kind in WITH_OFFERS:
+            record, flaws = flawed(kind, raw)
+            assert flaws == [f"{kind.collection}.3.loadingPOC"]
+            assert (record.contact, record.company) == (self.CONTACT, self.COMPANY)
+            assert record.extra == {"loadingPOC": "Bob"}
+
+    def test_unreadable_beside_an_unreadable_offer(self) -> None:
+        raw = {**LISTING, "loadingPOC": "Bob", "offer": {"0": {**ENTRY, "offerAmount": "much"}}}
+        listing, flaws = flawed(wire.OFFERS, raw)
+        assert flaws == ["offers.3.offer.0.offerAmount", "offers.3.loadingPOC"]
+        assert listing.extra == {"loadingPOC": "Bob", "offer": raw["offer"]}
 
 
 class Test06Scalars:
@@ -733,12 +780,34 @@ class TestRoutes:
         assert route is not None
         assert route.index == 9
 
-    @pytest.mark.parametrize("data", [None, {}, [], {"message": "ok"}, {"routes": {}}, {"index": "x"}])
+    @pytest.mark.parametrize(
+        "data", [None, {}, [], {"message": "ok"}, {"routes": {}}, {"index": "x"}, {"error": False}, {"Errors": []}]
+    )
     def test_a_reply_to_a_write_that_shows_none(self, data: object) -> None:
         assert wire.written_route(data) is None
 
+    @pytest.mark.parametrize("key", ["error", "errors", "Error", "ERRORS"])
+    @pytest.mark.parametrize("nothing", [False, None, [], {}, "", 0])
+    def test_an_envelope_of_success(self, key: str, nothing: object) -> None:
+        route = wire.written_route({key: nothing, "routes": {"0": self.RAW}})
+        assert route is not None
+        assert route.index == 9
+
     @pytest.mark.parametrize(
-        "data", ["ok", 1, [1, 2], [{**RAW}], {"error": "x"}, {"Errors": []}, {"Unauthorized": "x"}]
+        "data",
+        [
+            "ok",
+            1,
+            [1, 2],
+            [{**RAW}],
+            {"error": "x"},
+            {"Errors": ["x"]},
+            {"error": True, "routes": {"0": RAW}},
+            {"error": 1},
+            {"errors": {"vessel": "x"}},
+            {"error": None, "errors": ["x"]},
+            {"Unauthorized": "x"},
+        ],
     )
     def test_a_reply_to_a_write_that_is_no_answer(self, data: object) -> None:
         with pytest.raises(DecodeError):

@@ -1,0 +1,34 @@
+"""What a feed asks of the service: the requests updated in a window, page by page (service document, 4.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from freight_exchange import wire
+from freight_exchange.endpoints.requests import Requests
+from freight_exchange.endpoints.service import Listed
+from freight_exchange.models import SearchType
+
+if TYPE_CHECKING:
+    from freight_exchange.endpoints.service import Service
+    from freight_exchange.models import RateRequest
+
+__all__ = ["UpdatedRequests"]
+
+
+class UpdatedRequests:
+    """The requests that were updated lately, of all types: one that leaves a filter has not vanished."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._requests = Requests(service)
+
+    async def page(self, number: int, rows: int, window: int) -> wire.Rows[RateRequest]:
+        """One page of those updated in the last `window` seconds; what cannot be read is among its `broken`."""
+        parameters = wire.list_parameters(type=SearchType.ALL, seconds=window)
+        listed = Listed("feed", "POST", "quote/getrequests", parameters)
+        return await self._service.page(listed, number, rows, wire.REQUESTS)
+
+    async def get(self, index: int) -> RateRequest:
+        """The request with this index."""
+        return await self._requests.get(index)

@@ -1,0 +1,264 @@
+"""What a page of a scan means, given what was known: new, updated, the service's own change of shape, or nothing. Pure.
+
+A request is compared with its last state, not with all that it ever was: one that changes and changes back has changed
+twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Context, Decimal
+from operator import attrgetter
+from typing import Final
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.errors import DecodeError
+from freight_exchange.feed.events import Event, RequestEvent, SchemaChanged, Unreadable
+from freight_exchange.feed.payload import pack
+from freight_exchange.models import RateRequest
+from freight_exchange.models.enums import UnknownWord
+from freight_exchange.store.protocol import NewEvent, Seen
+
+__all__ = ["Meaning", "Schema", "Sight", "classify", "digest", "gone"]
+
+_FEW: Final = 3
+_NEARLY_ALL: Final = 0.8
+# The ambient context would round a long number, and two that differ in their last digits would be one.
+_EXACT: Final = Context(prec=1000)
+_FIELDS: Final = tuple(field.name for field in attrs.fields(RateRequest) if field.name != "extra")
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
+
+_values = attrgetter(*_FIELDS, "extra")
+
+
+@attrs.frozen(kw_only=True)
+class Schema:
+    """The service's last change of shape: which fields, and when it was noticed, on the feed's clock."""
+
+    fields: frozenset[str] = frozenset()
+    at: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class Sight:
+    """How a page came to be seen. Times are on the feed's clock.
+
+    Attributes:
+        scan: The scan's number.
+        sent: When the page was asked for.
+        window: Seconds that it looked back from then.
+        silent: Whether what is seen for the first time is the baseline, and no event.
+        priming: Whether what was only baseline until now is handed out.
+        covered: Up to when updates would have been seen before, if they would; what is seen now for the first time was
+            updated later.
+        between: When what is seen now happened: after the cover, if there was one, and before the reply.
+        schema: The last change of shape that is known.
+    """
+
+    scan: int
+    sent: float
+    window: int
+    silent: bool
+    priming: bool
+    covered: float | None
+    between: tuple[datetime | None, datetime]
+    schema: Schema
+
+
+@attrs.frozen
+class Meaning:
+    """What a page means.
+
+    Attributes:
+        seen: What is known now of the requests on it.
+        events: What is to be handed out.
+        news: The indexes of requests that are new or changed.
+        schema: The last change of shape that is known now.
+    """
+
+    seen: Sequence[Seen]
+    events: Sequence[NewEvent]
+    news: frozenset[int]
+    schema: Schema
+
+
+def digest(request: RateRequest) -> bytes:
+    """Eight bytes that are the same for the same state, however its numbers and words are written."""
+    fields = [value if value.__class__ in _PLAIN else _canonical(value) for value in _values(request)]
+    # Written by `repr`, which tells apart what is not equal, as fast as it can be.
+    return hashlib.blake2b(repr(fields).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def classify(
+    records: Iterable[RateRequest], broken: Iterable[DecodeError], known: Mapping[int, Seen], sight: Sight
+) -> Meaning:
+    """What a page means: its records, what on it could not be read, and what was known of both before."""
+    # A listing that repeats a request within a page shows its last state last.
+    now = {record.index: record for record in records}
+    digests = {index: digest(record) for index, record in now.items()}
+    changed = {
+        index: wire.recall(before.record)
+        for index, before in known.items()
+        if index in digests and before.digest != digests[index] and before.record is not None and before.digest
+    }
+    schema, event = _change_of_shape(now, changed, known, sight)
+    seen: list[Seen] = []
+    events: list[tuple[str, int | None, Event]] = []
+    if event is not None:
+        fields = ",".join((*event.added, "", *event.removed))
+        of_fields = hashlib.blake2b(fields.encode(), digest_size=8).hexdigest()
+        events.append((f"schema:{sight.scan}:{of_fields}", None, event))
+    news: set[int] = set()
+    for index, record in now.items():
+        before = known.get(index)
+        happened = _happened(record, digests[index], before, changed.get(index), schema, sight)
+        version = 0 if before is None else before.version
+        if happened is not None:
+            version += 1
+            news.add(index)
+            events.append((f"{index}:{version}", index, happened))
+        seen.append(_sighted(record, digests[index], version, before, sight))
+    for error in broken:
+        raw, index_of_it = error.raw, wire.index_of_raw(error.raw)
+        before = None if index_of_it is None else known.get(index_of_it)
+        if before is not None and index_of_it not in now:
+            seen.append(attrs.evolve(before, last=sight.sent, scan=sight.scan, missing=0))
+        unreadable = Unreadable(index=index_of_it, raw=raw, error=str(error), observed=sight.between[1])
+        events.append((f"unreadable:{_digest_of_raw(raw)}", index_of_it, unreadable))
+    return Meaning(
+        seen,
+        [NewEvent(key=key, index=about, kind=event.kind, payload=pack(event)) for key, about, event in events],
+        frozenset(news),
+        schema,
+    )
+
+
+def gone(before: Seen, between: tuple[datetime | None, datetime], at: float) -> tuple[Seen, NewEvent | None]:
+    """What is known of a request after it was found to be withdrawn, and the event, unless nothing is left to tell."""
+    after = attrs.evolve(before, digest=b"", version=before.version + 1, last=at, missing=0)
+    if before.record is None or not before.digest:
+        return after, None
+    request = wire.recall(before.record)
+    event = RequestEvent(kind="withdrawn", request=request, previous=request, observed_between=between)
+    return after, NewEvent(
+        key=f"{before.index}:{after.version}", index=before.index, kind=event.kind, payload=pack(event)
+    )
+
+
+def _happened(
+    record: RateRequest,
+    digest: bytes,
+    before: Seen | None,
+    previous: RateRequest | None,
+    schema: Schema,
+    sight: Sight,
+) -> RequestEvent | None:
+    """The event that this sight of a request makes, if any."""
+    if before is None or (sight.priming and before.version == 0):
+        return None if sight.silent else RequestEvent(kind="new", request=record, observed_between=sight.between)
+    if before.digest == digest:
+        return None
+    changed = () if previous is None else _differences(previous, record)
+    unseen_since = before.last < schema.at or schema.at == sight.sent
+    if previous is not None and unseen_since and _only_shape(previous, record, changed, schema.fields):
+        return None
+    return RequestEvent(
+        kind="updated", request=record, previous=previous, changed=changed, observed_between=sight.between
+    )
+
+
+def _sighted(record: RateRequest, digest: bytes, version: int, before: Seen | None, sight: Sight) -> Seen:
+    proven = sight.sent - sight.window
+    if sight.covered is not None and (before is None or before.digest != digest):
+        proven = max(proven, sight.covered)
+    same = before is not None and before.digest == digest and before.record is not None
+    return Seen(
+        index=record.index,
+        digest=digest,
+        record=before.record if before is not None and same else wire.keep(record),
+        version=version,
+        first=sight.sent if before is None else before.first,
+        last=sight.sent,
+        scan=sight.scan,
+        updated_after=proven if before is None else max(proven, before.updated_after),
+    )
+
+
+def _change_of_shape(
+    now: Mapping[int, RateRequest], changed: Mapping[int, RateRequest], known: Mapping[int, Seen], sight: Sight
+) -> tuple[Schema, SchemaChanged | None]:
+    """Whether the service itself changed: nearly all known requests of the page gained or lost the same field."""
+    explained = {
+        index
+        for index, previous in changed.items()
+        if known[index].last < sight.schema.at
+        and _only_shape(previous, now[index], _differences(previous, now[index]), sight.schema.fields)
+    }
+    changed = {index: previous for index, previous in changed.items() if index not in explained}
+    if len(changed) < _FEW:
+        return sight.schema, None
+    befores = {index: _present(previous) for index, previous in changed.items()}
+    afters = {index: _present(now[index]) for index in changed}
+    added = Counter(name for index in changed for name in afters[index] - befores[index])
+    removed = Counter(name for index in changed for name in befores[index] - afters[index])
+    common = sum(index in known and index not in explained for index in now)
+    if not any(count >= max(_FEW, _NEARLY_ALL * common) for count in (*added.values(), *removed.values())):
+        return sight.schema, None
+    without = Counter(name for index in changed for name in added if name not in befores[index])
+    having = Counter(name for index in changed for name in removed if name in befores[index])
+    came = tuple(sorted(name for name, count in added.items() if count >= _NEARLY_ALL * without[name]))
+    went = tuple(sorted(name for name, count in removed.items() if count >= _NEARLY_ALL * having[name]))
+    schema = Schema(fields=frozenset((*came, *went)), at=sight.sent)
+    affected = tuple(sorted(index for index in changed if (afters[index] ^ befores[index]) & schema.fields))
+    return schema, SchemaChanged(added=came, removed=went, requests=affected, observed=sight.between[1])
+
+
+def _only_shape(previous: RateRequest, record: RateRequest, changed: Iterable[str], fields: frozenset[str]) -> bool:
+    """Whether a request differs in nothing but the presence of these fields."""
+    turned = _present(previous) ^ _present(record)
+    return bool(fields) and all(name in fields and name in turned for name in changed)
+
+
+def _present(request: RateRequest) -> frozenset[str]:
+    return frozenset((*(name for name in _FIELDS if getattr(request, name) is not None), *request.extra))
+
+
+def _differences(previous: RateRequest, request: RateRequest) -> tuple[str, ...]:
+    fields = (name for name in _FIELDS if getattr(previous, name) != getattr(request, name))
+    unknown = sorted(
+        key
+        for key in previous.extra.keys() | request.extra.keys()
+        if previous.extra.get(key, ...) != request.extra.get(key, ...)
+    )
+    return (*fields, *unknown)
+
+
+def _canonical(value: object) -> object:
+    """The value in a form that is the same for equal values."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Decimal | int):
+        number = Decimal(value)
+        return str(number.normalize(_EXACT) if number.is_finite() else number)
+    if isinstance(value, UnknownWord):
+        return str(value).casefold()
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {key: _canonical(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    raise TypeError(f"no field of a request holds a {type(value).__name__}")
+
+
+def _digest_of_raw(raw: object) -> str:
+    text = json.dumps(raw, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

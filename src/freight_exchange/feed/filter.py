@@ -1,0 +1,242 @@
+"""Which rate requests are wanted."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import date, datetime, time
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+
+import attrs
+
+from freight_exchange.errors import ValidationError
+from freight_exchange.models import validation
+from freight_exchange.models.enums import RequestType, Word
+
+if TYPE_CHECKING:
+    from freight_exchange.models import RateRequest
+    from freight_exchange.models.validation import Number
+
+__all__ = ["RequestFilter", "Texts", "Types", "Where"]
+
+Texts: TypeAlias = str | AbstractSet[str] | Sequence[str]
+"""One text, or a set or sequence of them, any of which will do."""
+
+Types: TypeAlias = RequestType | str | AbstractSet[RequestType | str] | Sequence[RequestType | str]
+"""One way to travel, as a member or its word in any case, or a set or sequence of them, any of which will do."""
+
+Where: TypeAlias = "Callable[[RateRequest], bool]"
+"""A test of the caller's own."""
+
+
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+class RequestFilter:
+    """Which rate requests are wanted: those that pass every field given. `RequestFilter()` wants them all.
+
+    What a record does not say never excludes it: a request without an Incoterm passes `incoterm="FOB"`, and blank text
+    says nothing. Text is compared whatever its case, runs of white space counting as one space and those around it not
+    at all. The fields are the rate request's (service document, Rate request).
+
+    Two filters that want the same are equal, however it was written: `origin="hong kong"` and `origin=["Hong Kong"]`.
+
+    Args:
+        origin, destination: A port or city as requests spell it, or several, any of which will do.
+        type: A `RequestType` or its word, or several. A word that the document does not list is compared as text: the
+            service may learn new ones.
+        incoterm: Three letters in any case, or several.
+        commodity: What is to be moved, its name in full, or several.
+        hazardous: `True` for dangerous goods alone, `False` for all others.
+        max_volume: The most cubic metres of all packaging units together (`RateRequest.volume`).
+        max_weight: The most kilograms, against `RateRequest.weight` as the record says it: whether that is per unit or
+            in all, the service leaves open.
+        need_by: The latest arrival asked for, inclusive, as naive as `need_date` is. A `date` includes the whole day.
+        where: A test of your own, a plain function of the request. It is asked last, and what it raises is not caught.
+
+    Each is kept as an attribute as it was given, collections as tuples, those of a set sorted.
+
+    Raises:
+        ValidationError: A value cannot be right, or a collection is empty, which would exclude everything; `field`
+            names it.
+    """
+
+    origin: str | tuple[str, ...] | None
+    destination: str | tuple[str, ...] | None
+    type: RequestType | str | tuple[RequestType | str, ...] | None
+    incoterm: str | tuple[str, ...] | None
+    commodity: str | tuple[str, ...] | None
+    hazardous: bool | None
+    max_volume: Number | None
+    max_weight: Number | None
+    need_by: datetime | date | None
+    where: Where | None
+    _wanted: tuple[tuple[str, object], ...] = attrs.field(init=False)
+
+    def __init__(
+        self,
+        *,
+        origin: Texts | None = None,
+        destination: Texts | None = None,
+        type: Types | None = None,
+        incoterm: Texts | None = None,
+        commodity: Texts | None = None,
+        hazardous: bool | None = None,
+        max_volume: Number | None = None,
+        max_weight: Number | None = None,
+        need_by: datetime | date | None = None,
+        where: Where | None = None,
+    ) -> None:
+        # What matching compares with, worked out once: a feed asks for every record of every page.
+        wanted = {
+            "origin": _any_of(origin, "origin", validation.text),
+            "destination": _any_of(destination, "destination", validation.text),
+            "type": _any_of(type, "type", _type_word),
+            "incoterm": _any_of(incoterm, "incoterm", validation.incoterm),
+            "commodity": _any_of(commodity, "commodity", validation.text),
+            "hazardous": None if hazardous is None else validation.flag(hazardous, "hazardous"),
+            "max_volume": None if max_volume is None else validation.amount(max_volume, "max_volume"),
+            "max_weight": None if max_weight is None else validation.amount(max_weight, "max_weight"),
+            "need_by": None if need_by is None else _last_moment(need_by),
+        }
+        validation.fill(
+            self,
+            {
+                "origin": _kept(origin),
+                "destination": _kept(destination),
+                "type": _kept(type),
+                "incoterm": _kept(incoterm),
+                "commodity": _kept(commodity),
+                "hazardous": wanted["hazardous"],
+                "max_volume": max_volume,
+                "max_weight": max_weight,
+                "need_by": need_by,
+                "where": None if where is None else _plain_function(where),
+                "_wanted": tuple((field, value) for field, value in wanted.items() if value is not None),
+            },
+        )
+
+    def matches(self, request: RateRequest) -> bool:
+        """Whether the request is wanted."""
+        return self.excluded_by(request) is None
+
+    def excluded_by(self, request: RateRequest) -> str | None:
+        """The name of the first field, in the order above, that excludes the request; `None` if it is wanted.
+
+        Raises:
+            ValidationError: `where` turned out to be async.
+        """
+        for field, wanted in self._wanted:
+            read, passes = _RULES[field]
+            said = read(request)
+            if said is not None and not passes(said, wanted):
+                return field
+        if self.where is not None and not _verdict(self.where(request)):
+            return "where"
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RequestFilter):
+            return NotImplemented
+        return self._wanted == other._wanted and self.where == other.where
+
+    def __hash__(self) -> int:
+        # `where` may be an object that compares but does not hash.
+        return hash(self._wanted)
+
+    def __repr__(self) -> str:
+        given = {field: getattr(self, field) for field in (*_RULES, "where")}
+        shown = ", ".join(f"{field}={value!r}" for field, value in given.items() if value is not None)
+        return f"RequestFilter({shown})"
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _is_among(said: str, wanted: AbstractSet[str]) -> bool:
+    folded = _folded(said)
+    return not folded or folded in wanted
+
+
+_RULES: Final[dict[str, tuple[Callable[[RateRequest], Any], Callable[[Any, Any], bool]]]] = {
+    "origin": (operator.attrgetter("origin"), _is_among),
+    "destination": (operator.attrgetter("destination"), _is_among),
+    "type": (operator.attrgetter("type"), _is_among),
+    "incoterm": (operator.attrgetter("incoterm"), _is_among),
+    "commodity": (operator.attrgetter("commodity"), _is_among),
+    "hazardous": (operator.attrgetter("hazardous"), operator.eq),
+    "max_volume": (operator.attrgetter("volume"), operator.le),
+    "max_weight": (operator.attrgetter("weight"), operator.le),
+    "need_by": (operator.attrgetter("need_date"), operator.le),
+}
+"""What each field reads of a request, and the test of what the request says against what is wanted."""
+
+
+def _any_of(given: object, field: str, check: Callable[[object, str], str]) -> frozenset[str] | None:
+    if given is None:
+        return None
+    choices = given if _is_collection(given) else (given,)
+    if not choices:
+        raise ValidationError(f"{field} must not be empty: no request would ever pass", field=field)
+    return frozenset(_folded(check(choice, field)) for choice in choices)
+
+
+def _is_collection(given: object) -> TypeGuard[AbstractSet[object] | Sequence[object]]:
+    # Text is a sequence of its characters, and bytes one of numbers.
+    return isinstance(given, (AbstractSet, Sequence)) and not isinstance(given, (str, bytes, bytearray))
+
+
+def _kept(given: object) -> object:
+    """Out of reach of whoever holds the collection; a set sorted, so that its repr is the same in every process."""
+    if isinstance(given, AbstractSet):
+        return tuple(sorted(given))
+    return tuple(given) if _is_collection(given) else given
+
+
+def _type_word(value: object, field: str) -> str:
+    if isinstance(value, Word) and not isinstance(value, RequestType):
+        # It would be compared as text, and exclude everything.
+        raise ValidationError(f"{field} must be a RequestType or its word, not {value!r}", field=field)
+    return validation.text(value, field)
+
+
+def _last_moment(need_by: object) -> datetime:
+    if isinstance(need_by, datetime):
+        if need_by.tzinfo is not None:
+            raise ValidationError(
+                "need_by is compared with need_date, which has no zone: give the wall time, without tzinfo",
+                field="need_by",
+            )
+        return need_by
+    if isinstance(need_by, date):
+        return datetime.combine(need_by, time.max)
+    raise ValidationError(f"need_by must be a datetime or a date, not a {type(need_by).__name__}", field="need_by")
+
+
+def _plain_function(where: object) -> object:
+    if not callable(where):
+        raise ValidationError(
+            f"where must be a function of the request, not a {type(where).__name__}",
+            field="where",
+        )
+    for function in (where, type(where).__call__):
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise _async_where()
+    return where
+
+
+def _verdict(answer: object) -> bool:
+    if answer is True or answer is False:
+        return answer
+    # A lambda around an async function hides it until now; taken for its truth, its coroutine would pass everything.
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise _async_where()
+    if inspect.isawaitable(answer) or inspect.isasyncgen(answer):
+        raise _async_where()
+    return bool(answer)
+
+
+def _async_where() -> ValidationError:
+    return ValidationError("where must be a plain function, not an async one: nothing awaits its answer", field="where")

@@ -1,0 +1,269 @@
+"""What a feed knows and proves, written down: every page with its events, and the advance of the cover, in one commit.
+
+The arithmetic is in `cover`, `classify` and `ladder`; here it meets the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.feed import ladder
+from freight_exchange.feed.classify import Sight, classify, gone
+from freight_exchange.feed.cover import LONGEST_ALLOWANCE, WIDEST, Cover, is_covered
+from freight_exchange.feed.events import Gap
+from freight_exchange.feed.payload import pack
+from freight_exchange.feed.scanner import OPERATION, Scanner
+from freight_exchange.feed.state import State
+from freight_exchange.paging import PageSizes
+from freight_exchange.store.protocol import Absence, Commit, FeedStore, Found, NewEvent, Seen
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.clock import Reading
+    from freight_exchange.models import RateRequest
+    from freight_exchange.wire import Rows
+
+__all__ = ["Journal", "Look", "Run", "Start", "wall"]
+
+Start = Literal["now", "backfill"] | timedelta
+"""What the first scan hands out: nothing, all that is listed, or what was updated within this time."""
+
+Run = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a call of the store: in a worker thread, or in the loop itself."""
+
+_MARGIN_OF_A_GAP: Final = 600.0
+_REMEMBERED: Final = WIDEST + 86_400.0
+_NEVER: Final = -1e18
+
+
+@attrs.define(eq=False)
+class Look:
+    """One scan under way, and what it has brought so far.
+
+    Attributes:
+        number: One more than the last one's.
+        rung: How deep it looks.
+        window: Seconds that it looks back.
+        silent: Whether what it sees for the first time is the baseline.
+        before: The cover when it began.
+        began: When its first page was sent.
+        started: The same by the loop's clock, of its first try.
+        scanner: Where in the listing it is.
+        events: How many events it made.
+        news: The requests that were new or changed.
+        indexes: The requests that it saw.
+        missing: What it should have seen and did not.
+        unwritten: The last page, when it was sent and when it was there, until it is written down.
+    """
+
+    number: int
+    rung: ladder.Rung
+    window: int
+    silent: bool
+    before: Cover
+    began: Reading
+    started: float
+    scanner: Scanner
+    events: int = 0
+    news: set[int] = attrs.field(factory=set)
+    indexes: set[int] = attrs.field(factory=set)
+    missing: Sequence[Seen] = ()
+    unwritten: tuple[Rows[RateRequest] | None, Reading, Reading] | None = None
+
+
+class Journal:
+    """Writes down what scans bring.
+
+    Args:
+        store: Where.
+        run: How its calls are run.
+        start: What the first scan hands out.
+        allowance: Seconds that the service may take to show an update, as the user knows it.
+        now: What the clocks say.
+
+    Attributes:
+        state: What was last committed.
+        sizes: What is known of the service's page sizes; scanners learn from it and add to it.
+        suspects: What the last deep scan found, and the cover before it, until a narrow scan has judged it.
+    """
+
+    def __init__(self, store: FeedStore, run: Run, *, start: Start, allowance: float, now: Reading) -> None:
+        self._store = store
+        self._run = run
+        self._start: Start = start
+        self._allowance = allowance
+        kept = State(cover=Cover(0.0, now), allowance=allowance) if store.state is None else State.load(store.state)
+        self.state = attrs.evolve(kept, allowance=max(kept.allowance, allowance))
+        self.sizes = PageSizes()
+        if kept.longest:
+            self.sizes.saw(OPERATION, kept.longest)
+        if kept.clamp is not None:
+            self.sizes.clamped(OPERATION, kept.clamp)
+        self.suspects: tuple[frozenset[int], Cover] | None = None
+
+    async def page(self, look: Look, page: Rows[RateRequest] | None, sent: Reading, received: Reading) -> bool:
+        """Write down what a page brought and, after the last one, what the scan proves; whether it covers all.
+
+        Args:
+            look: The scan.
+            page: The page, or `None` where an error ended the listing.
+            sent, received: When it was asked for, and when it was there.
+        """
+        state, complete = self.state, look.scanner.ended
+        came = state.cover.time_at(received)
+        covered = complete and self._covers(look, received)
+        sight = self._sight(look.number, sent, received, look.window, silent=look.silent)
+        records = () if page is None else page.records
+        broken = () if page is None else page.broken
+        about = {record.index for record in records}
+        about.update(index for error in broken if (index := wire.index_of_raw(error.raw)) is not None)
+        sizes = look.scanner.sizes if complete else self.sizes
+        after = attrs.evolve(state, scan=look.number, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))
+        gap, after = self._gap(after, came, received)
+        look.indexes |= about
+
+        def decide(found: Found) -> Commit:
+            nonlocal after
+            meaning = classify(records, broken, found.seen, sight)
+            look.news |= meaning.news
+            look.missing = [
+                attrs.evolve(row, missing=row.missing + 1) for row in found.absent if row.index not in about
+            ]
+            after = attrs.evolve(after, schema=meaning.schema)
+            if covered:
+                after = self._advanced(after, look)
+            return Commit(
+                seen=(*meaning.seen, *look.missing),
+                events=(*gap, *meaning.events),
+                state=after.dump(),
+                at=came,
+            )
+
+        absence = None
+        if complete and state.primed and not look.scanner.offset_ignored:
+            # A second more than the window: the service may count in whole ones.
+            absence = Absence(scan=look.number, updated_after=came - look.window + 1.0)
+
+        def write() -> None:
+            look.events += self._store.commit(decide, indexes=tuple(about), absence=absence)
+            # In one breath with the commit: whoever is cancelled while he waits for it finds both done.
+            self.state = after
+            self.sizes = sizes
+
+        await self._run(write)
+        return covered
+
+    async def withdrawn(self, row: Seen, received: Reading) -> None:
+        """Write down that a request is gone."""
+        time = self.state.cover.time_at(received)
+        between = (_at(row.last, time, received), wall(received))
+
+        def decide(found: Found) -> Commit:
+            after, event = gone(found.seen.get(row.index, row), between, time)
+            return Commit(seen=(after,), events=() if event is None else (event,), at=time)
+
+        await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
+
+    async def found(self, record: RateRequest, received: Reading) -> None:
+        """Write down a request that scans lack and a look-up has found."""
+        sight = self._sight(self.state.scan, received, received, WIDEST, silent=False)
+
+        def decide(found: Found) -> Commit:
+            meaning = classify((record,), (), found.seen, sight)
+            # It is there and yet not listed: its absence proves nothing until it is listed again.
+            seen = [attrs.evolve(seen, updated_after=_NEVER) for seen in meaning.seen]
+            return Commit(seen=seen, events=meaning.events, at=sight.sent)
+
+        await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))
+
+    async def untold(self, row: Seen) -> None:
+        """Write down that the service does not say what became of a request: its absence proves nothing."""
+        unproven = attrs.evolve(row, updated_after=_NEVER, missing=0)
+        await self._run(lambda: self._store.commit(lambda _: Commit(seen=(unproven,))))
+
+    async def prune(self, time: float) -> None:
+        """Let go of what the service lists no longer: a tombstone of it stays."""
+        await self._run(lambda: self._store.prune(before=time - _REMEMBERED))
+
+    def judged(self, look: Look) -> None:
+        """Take note, after a complete scan, of what the next narrow one can tell of this one's finds."""
+        self.suspects = None if look.rung is ladder.NARROW or not look.news else (frozenset(look.news), look.before)
+
+    def _sight(self, scan: int, sent: Reading, received: Reading, window: int, *, silent: bool) -> Sight:
+        state = self.state
+        return Sight(
+            scan=scan,
+            sent=state.cover.time_at(sent),
+            window=window,
+            silent=silent,
+            priming=not state.primed,
+            covered=state.cover.time - state.allowance if state.primed else None,
+            between=(
+                wall(state.cover.reading) - timedelta(seconds=state.allowance) if state.primed else None,
+                wall(received),
+            ),
+            schema=state.schema,
+        )
+
+    def _covers(self, look: Look, received: Reading) -> bool:
+        if not self.state.primed or look.window >= WIDEST:
+            # There is no more to ask for: what lies before it is a gap, and is told.
+            return True
+        return is_covered(look.window, self.state.cover.most(received), self.state.allowance)
+
+    def _advanced(self, state: State, look: Look) -> State:
+        """The state after a scan that leaves nothing open."""
+        time = state.cover.time_at(look.began)
+        late, allowance = self._lateness(state, look)
+        partial = not state.primed and isinstance(self._start, timedelta)
+        return attrs.evolve(
+            state,
+            # The second scan of such a start sees a part of the window only, and narrow scans may have overtaken a deep
+            # one.
+            cover=state.cover if (partial and not look.silent) or time < state.cover.time else Cover(time, look.began),
+            primed=state.primed or not (partial and look.silent),
+            rungs={**state.rungs, **dict.fromkeys(ladder.reached(look.window), time)},
+            late=late,
+            allowance=allowance,
+            gap_until=None,
+        )
+
+    def _lateness(self, state: State, look: Look) -> tuple[int, float]:
+        """What deep scans found late in all, and how long the service is given from now on.
+
+        What a deep scan found showed up later than allowed for, if the next narrow scan, in a window that reaches back
+        to the cover before both, does not list it.
+        """
+        if look.rung is ladder.DEEPEST:
+            return state.late, max(self._allowance, state.allowance / 2)
+        if look.rung is not ladder.NARROW or self.suspects is None:
+            return state.late, state.allowance
+        late = len(self.suspects[0] - look.indexes)
+        longer = max(state.allowance, min(LONGEST_ALLOWANCE, 2 * state.allowance))
+        return state.late + late, longer if late else state.allowance
+
+    def _gap(self, state: State, now: float, reading: Reading) -> tuple[tuple[NewEvent, ...], State]:
+        """What nobody watched and the service lists no longer."""
+        since = state.cover.time - state.allowance if state.gap_until is None else state.gap_until
+        lost = now - WIDEST
+        if not state.primed or lost <= since:
+            return (), state
+        # A little more than is lost now: the window slides on while the scan lasts.
+        until = lost + _MARGIN_OF_A_GAP
+        gap = Gap(since=_at(since, now, reading), until=_at(until, now, reading))
+        event = NewEvent(key=f"gap:{since}", index=None, kind=gap.kind, payload=pack(gap))
+        return (event,), attrs.evolve(state, gap_until=until)
+
+
+def wall(reading: Reading) -> datetime:
+    """The time of day at that reading, UTC."""
+    return datetime.fromtimestamp(reading.wall, UTC)
+
+
+def _at(time: float, now: float, reading: Reading) -> datetime:
+    """The time of day at an earlier time on the feed's clock, which says `now` at the reading."""
+    return datetime.fromtimestamp(reading.wall - (now - time), UTC)

@@ -1,0 +1,48 @@
+"""When to look how far back: every scan a narrow window, and at times a deep one, for what showed up late. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from freight_exchange.feed.cover import WIDEST
+
+__all__ = ["DEEP", "DEEPEST", "DISTRUSTFUL", "NARROW", "Rung", "due", "reached"]
+
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
+
+
+@attrs.frozen
+class Rung:
+    """One depth of scanning.
+
+    Attributes:
+        name: As hooks and the status call it.
+        window: Seconds that it looks back at least.
+        every: Seconds from one to the next.
+    """
+
+    name: str
+    window: int
+    every: float
+
+
+NARROW: Final = Rung("narrow", 0, 0.0)
+DEEPEST: Final = Rung("five days", WIDEST, _DAY)
+DEEP: Final = (DEEPEST, Rung("six hours", 6 * 3600, _HOUR), Rung("half an hour", 30 * 60, 5 * _MINUTE))
+"""The deep scans, the deepest first. Each takes the place of a narrow one."""
+
+DISTRUSTFUL: Final = DEEP[:2]
+"""The deep scans that find out anew how many rows a page holds; they are few enough to ask for a page more."""
+
+
+def due(last: Mapping[str, float], now: float) -> Rung:
+    """The deepest rung whose turn has come, by when each was last completed, on the feed's clock."""
+    return next((rung for rung in DEEP if now - last.get(rung.name, -rung.every) >= rung.every), NARROW)
+
+
+def reached(window: int) -> tuple[str, ...]:
+    """The rungs that a complete scan with this window has done: its own, and all that are less deep."""
+    return tuple(rung.name for rung in DEEP if rung.window <= window)

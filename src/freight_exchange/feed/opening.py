@@ -1,0 +1,116 @@
+"""How a feed is made of what the user asks for: every argument is checked before anything is sent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.feed.clock import Clock, SystemClock
+from freight_exchange.feed.cover import WIDEST
+from freight_exchange.feed.feed import Feed
+from freight_exchange.feed.filter import RequestFilter
+from freight_exchange.feed.journal import Start
+from freight_exchange.store import MemoryStore
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.watcher import Source
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.store import Store
+
+__all__ = ["Arguments", "feed"]
+
+_LONGEST_ALLOWANCE = timedelta(days=1)
+_LONGEST_START = timedelta(seconds=WIDEST)
+
+
+@attrs.frozen(kw_only=True)
+class Arguments:
+    """What `exchange.watch()` was given."""
+
+    store: Store | str | os.PathLike[str] | None
+    start: Start
+    interval: timedelta
+    allowance: timedelta
+    where: RequestFilter | None
+    name: str
+    standby: bool
+
+
+def feed(
+    source: Source,
+    arguments: Arguments,
+    *,
+    account: Callable[[], Awaitable[str]],
+    hooks: Hooks,
+    clock: Clock | None,
+    base_url: str,
+    patience: float,
+) -> Feed:
+    """The feed, not entered yet.
+
+    Raises:
+        ConfigurationError: An argument cannot be right; the message names it.
+    """
+    start, where, name = arguments.start, arguments.where, arguments.name
+    if isinstance(start, timedelta):
+        if not timedelta(0) <= start <= _LONGEST_START:
+            raise ConfigurationError(
+                f"start must be from zero to five days, which is all that the service lists, not {start}"
+            )
+    elif start not in ("now", "backfill"):
+        raise ConfigurationError(f"start must be 'now', 'backfill' or a timedelta, not {start!r}")
+    if where is not None and not isinstance(where, RequestFilter):
+        raise ConfigurationError(f"where must be RequestFilter(...), not {type(where).__name__}")
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"name must be a text that is not empty, not {name!r}")
+    if not isinstance(arguments.standby, bool):
+        raise ConfigurationError(f"standby must be True or False, not {arguments.standby!r}")
+    interval = _positive(arguments.interval, "interval")
+    allowance = _positive(arguments.allowance, "allowance")
+    if allowance > _LONGEST_ALLOWANCE:
+        raise ConfigurationError(
+            f"allowance must be at most {_LONGEST_ALLOWANCE}: every scan looks back further by it, not {allowance}"
+        )
+    store, made_here = _store(arguments.store)
+    return Feed(
+        source,
+        store,
+        account,
+        hooks,
+        SystemClock() if clock is None else clock,
+        base_url=base_url,
+        name=name,
+        start=start,
+        interval=interval,
+        allowance=allowance,
+        where=where,
+        standby=arguments.standby,
+        patience=patience,
+        closes_store=made_here,
+    )
+
+
+def _store(given: Any) -> tuple[Store, bool]:
+    """The store, and whether it is the feed's own to close."""
+    if given is None:
+        return MemoryStore(), True
+    if isinstance(given, str | os.PathLike):
+        from freight_exchange.store.sqlite import SQLiteStore
+
+        return SQLiteStore(given), True
+    if not all(hasattr(given, name) for name in ("open", "close", "inline")):
+        raise ConfigurationError(
+            f"store must be a path, a store of freight_exchange.store, or None, not {type(given).__name__}"
+        )
+    return given, False
+
+
+def _positive(value: timedelta, name: str) -> timedelta:
+    if not isinstance(value, timedelta) or value <= timedelta(0):
+        raise ConfigurationError(f"{name} must be a timedelta of more than 0, not {value!r}")
+    return value

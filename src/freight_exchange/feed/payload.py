@@ -1,0 +1,84 @@
+"""Events as bytes to keep, and back. Pure."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from freight_exchange import wire
+from freight_exchange.feed.events import Event, Gap, RequestEvent, SchemaChanged, Unreadable
+
+__all__ = ["pack", "unpack"]
+
+
+def pack(event: Event) -> bytes:
+    """The event, to be kept in a store."""
+    said: dict[str, object]
+    match event:
+        case RequestEvent():
+            said = {
+                "request": wire.keep(event.request).decode(),
+                "previous": None if event.previous is None else wire.keep(event.previous).decode(),
+                "changed": event.changed,
+                "between": [_stamp(moment) for moment in event.observed_between],
+            }
+        case Gap():
+            said = {"since": _stamp(event.since), "until": _stamp(event.until)}
+        case SchemaChanged():
+            said = {
+                "added": event.added,
+                "removed": event.removed,
+                "requests": event.requests,
+                "observed": _stamp(event.observed),
+            }
+        case Unreadable():
+            said = {
+                "index": event.index,
+                "raw": event.raw,
+                "error": event.error,
+                "observed": _stamp(event.observed),
+            }
+    # Only a raw record holds what JSON does not: its fractions, which are kept as text.
+    return json.dumps(said, separators=(",", ":"), default=str).encode()
+
+
+def unpack(kind: str, payload: bytes) -> Event:
+    """The event that was kept."""
+    said: dict[str, Any] = json.loads(payload)
+    match kind:
+        case "new" | "updated" | "withdrawn":
+            earliest, latest = said["between"]
+            return RequestEvent(
+                kind=kind,
+                request=wire.recall(said["request"].encode()),
+                previous=None if said["previous"] is None else wire.recall(said["previous"].encode()),
+                changed=tuple(said["changed"]),
+                observed_between=(None if earliest is None else _moment(earliest), _moment(latest)),
+            )
+        case "gap":
+            return Gap(since=_moment(said["since"]), until=_moment(said["until"]))
+        case "schema_changed":
+            return SchemaChanged(
+                added=tuple(said["added"]),
+                removed=tuple(said["removed"]),
+                requests=tuple(said["requests"]),
+                observed=_moment(said["observed"]),
+            )
+        case "unreadable":
+            return Unreadable(
+                index=said["index"],
+                raw=said["raw"],
+                error=said["error"],
+                observed=_moment(said["observed"]),
+            )
+        case _:
+            raise ValueError(f"no event is of the kind {kind!r}")
+
+
+def _stamp(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()
+
+
+def _moment(stamp: float) -> datetime:
+    return datetime.fromtimestamp(stamp, UTC)

@@ -1,0 +1,151 @@
+"""One scan of a window: which page to ask for next, and when all of it was seen. Pure.
+
+One page is the only snapshot that the service gives. A listing of several is walked up and down until nothing that was
+there all the time can have been missed (`paging.walk`). What a watcher needs beyond that is here: an error in place of
+a page ends the listing only if a second walk meets it as well, a page that fails for a passing reason is asked for
+again, and a service that refuses large pages is asked for smaller ones.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Final, Literal
+
+from freight_exchange.errors import (
+    APIStatusError,
+    AuthenticationError,
+    DeadlineExceededError,
+    DecodeError,
+    FeedProtocolError,
+    FreightExchangeError,
+    RateLimitedError,
+    ServerError,
+    TransportError,
+)
+from freight_exchange.models import RateRequest
+from freight_exchange.paging import PageSizes
+from freight_exchange.paging.walk import Walk
+from freight_exchange.wire import Rows
+
+__all__ = ["OPERATION", "PAGE_SIZE", "Scanner", "may_pass"]
+
+OPERATION: Final = "feed"
+PAGE_SIZE: Final = 1000
+"""Rows asked for in a page: the more a page holds, the more often it is the whole window."""
+
+_MODEST_PAGE: Final = 100
+_ATTEMPTS: Final = 3
+_WALKS: Final = 4
+
+_index = attrgetter("index")
+
+
+class Scanner:
+    """One scan: `number` and `size` say which page it waits for, until it has `ended`.
+
+    Attributes:
+        sizes: What is known of the service's page sizes; the scan adds to it.
+        number: The page to ask for.
+        attempts: How often it was asked for and failed.
+        pages: How many pages have come.
+        rows: How many rows were on them.
+        ended: Whether nothing that was listed all the time can have been missed.
+        offset_ignored: Whether the service gives its first page, whichever is asked for: only that one was seen.
+    """
+
+    def __init__(self, sizes: PageSizes, page_size: int = PAGE_SIZE) -> None:
+        self.sizes = sizes
+        self._page_size = page_size
+        self._walks = 0
+        self._agreed: int | None = None
+        self._modest = False
+        self._end: int | None = None
+        self.attempts = 0
+        self.pages = 0
+        self.rows = 0
+        self.ended = False
+        self.offset_ignored = False
+        self._start_walk()
+
+    @property
+    def number(self) -> int:
+        return self._walk.number
+
+    @property
+    def size(self) -> int:
+        return self._walk.size
+
+    def take(self, page: Rows[RateRequest]) -> None:
+        """Take in the page that was asked for.
+
+        Raises:
+            FeedProtocolError: The listing changed during every one of many passes: what it holds cannot be told.
+        """
+        self.attempts = 0
+        self.pages += 1
+        self.rows += len(page.records) + len(page.broken)
+        if self._modest:
+            self._modest = False
+            self.sizes.clamped(OPERATION, _MODEST_PAGE)
+        if not self._walk.descending:
+            self._end = None
+        self._walk.take(page)
+        if self._walk.restless:
+            raise FeedProtocolError("the listing changed during every one of many passes: what it holds cannot be told")
+        self._conclude()
+
+    def fail(self, error: FreightExchangeError) -> Literal["again", "on", "lost"]:
+        """What an error in place of the page means: ask again after a pause, go on with another page, or give up."""
+        if self._refused_size(error):
+            self._page_size = _MODEST_PAGE
+            self._modest = True
+            self._start_walk()
+            return "on"
+        number, climbing = self._walk.number, not self._walk.descending
+        if self._walk.beyond(error):
+            self.attempts = 0
+            self._end = number if climbing else self._end
+            self._conclude()
+            return "on"
+        self.attempts += 1
+        return "again" if may_pass(error) and self.attempts < _ATTEMPTS else "lost"
+
+    def _start_walk(self) -> None:
+        self._walks += 1
+        self._end = None
+        self._walk: Walk[RateRequest] = Walk(OPERATION, self.sizes, self._page_size, _index, sweep=True)
+
+    def _conclude(self) -> None:
+        if not self._walk.ended:
+            return
+        self.offset_ignored = self._walk.offset_ignored
+        if self._end is None or self._end == self._agreed:
+            self.ended = True
+        elif self._walks < _WALKS:
+            # An error where the listing may go on: a second walk has to meet it in the same place.
+            self._agreed = self._end
+            self._start_walk()
+        else:
+            raise FeedProtocolError("every walk through the listing ended by an error, each in another place")
+
+    def _refused_size(self, error: FreightExchangeError) -> bool:
+        return (
+            self._walk.number == 0
+            and self.pages == 0
+            and self._walk.size > _MODEST_PAGE
+            and isinstance(error, APIStatusError)
+            and error.status in (400, 413, 422)
+        )
+
+
+def may_pass(error: FreightExchangeError) -> bool:
+    """Whether the trouble may be gone when the page is asked for again."""
+    match error:
+        case AuthenticationError():
+            return False
+        case TransportError():
+            return not error.permanent
+        case APIStatusError():
+            return isinstance(error, ServerError | RateLimitedError)
+        case _:
+            return isinstance(error, DeadlineExceededError | DecodeError | FeedProtocolError)

@@ -1,0 +1,60 @@
+"""What a feed knows beside the requests themselves, as text to keep, and back. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from freight_exchange.feed.classify import Schema
+from freight_exchange.feed.clock import Reading
+from freight_exchange.feed.cover import Cover
+
+__all__ = ["State"]
+
+
+@attrs.frozen(kw_only=True)
+class State:
+    """The state of a feed, committed together with what led to it.
+
+    Attributes:
+        cover: The moment before which everything is covered; while the feed is not `primed`, merely that at which it
+            began.
+        primed: Whether the first complete scan is done: from then on the feed knows what is new.
+        allowance: Seconds that the service is given to show an update.
+        scan: The number of the last scan.
+        rungs: When each rung of the ladder was last completed, on the feed's clock.
+        longest: The most rows that one page ever held.
+        clamp: The most rows in a page that the service gives, where that is known.
+        late: How many requests were found by deep scans that narrow ones should have found.
+        gap_until: Up to when a gap was told that scans have not closed yet, on the feed's clock.
+        schema: The service's last change of shape.
+    """
+
+    cover: Cover
+    primed: bool = False
+    allowance: float
+    scan: int = 0
+    rungs: Mapping[str, float] = attrs.field(factory=dict)
+    longest: int = 0
+    clamp: int | None = None
+    late: int = 0
+    gap_until: float | None = None
+    schema: Schema = attrs.field(factory=Schema)
+
+    def dump(self) -> str:
+        said = attrs.asdict(self, recurse=True)
+        said["schema"]["fields"] = sorted(self.schema.fields)
+        return json.dumps(said, separators=(",", ":"))
+
+    @classmethod
+    def load(cls, text: str) -> State:
+        said: dict[str, Any] = json.loads(text)
+        cover, schema = said.pop("cover"), said.pop("schema")
+        return cls(
+            **said,
+            cover=Cover(cover["time"], Reading(**cover["reading"])),
+            schema=Schema(fields=frozenset(schema["fields"]), at=schema["at"]),
+        )

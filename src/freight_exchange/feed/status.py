@@ -1,0 +1,140 @@
+"""What a feed says of itself when it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from freight_exchange import wire
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.events import Gap
+    from freight_exchange.feed.filter import RequestFilter
+    from freight_exchange.feed.state import State
+    from freight_exchange.feed.watcher import Phase
+    from freight_exchange.store.protocol import Seen, StoredEvent
+
+__all__ = ["Explanation", "FeedStatus", "explain"]
+
+
+@attrs.frozen(kw_only=True)
+class FeedStatus:
+    """How a feed is.
+
+    Attributes:
+        state: `priming`, until the first complete scan; `live`; `catching-up`, after a restart or when a scan took
+            longer than its window allowed for; `backing-off`, while scans fail; `draining`; `stopped`.
+        cover_age: How long ago the moment was before which nothing can have been missed, but for what the service
+            shows later than `allowance`; `None` while priming. A feed is alive while this is young.
+        last_success: When the last complete scan began, UTC.
+        window: How far back the last scan looked.
+        pages: Its pages.
+        clamp: The most rows in a page that the service gives, where that is known.
+        allowance: How long the service is given to show an update; it grows when updates are found late.
+        late: Requests that showed up later than allowed for, and were found by deep scans.
+        unacknowledged: Events that wait to be handed out or acknowledged.
+        gaps: The gaps that were not acknowledged.
+    """
+
+    state: Phase
+    cover_age: timedelta | None
+    last_success: datetime | None
+    window: timedelta
+    pages: int
+    clamp: int | None
+    allowance: timedelta
+    late: int
+    unacknowledged: int
+    gaps: tuple[Gap, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Explanation:
+    """Why a request was, or was not yet, handed out; `str()` gives the sentence.
+
+    Attributes:
+        index: The request's identifier.
+        verdict: `unseen`: no scan has seen it. `unreadable`: it is listed and cannot be read. `baseline`: it was there
+            when the feed began, and has not changed. `excluded`: the filter leaves it out. `waiting`: its event is to
+            be pulled. `handed-out`: its event was acknowledged.
+        sentence: The same in words.
+        first_seen, last_seen: When scans saw it, UTC; `None` where none did.
+        events: The kinds of its events that the store still has, oldest first.
+    """
+
+    index: int
+    verdict: Literal["unseen", "unreadable", "baseline", "excluded", "waiting", "handed-out"]
+    sentence: str
+    first_seen: datetime | None
+    last_seen: datetime | None
+    events: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def explain(
+    index: int,
+    seen: Seen | None,
+    events: Sequence[StoredEvent],
+    *,
+    state: State,
+    time: float,
+    wall: float,
+    where: RequestFilter | None,
+) -> Explanation:
+    """Why a request was, or was not yet, handed out.
+
+    Args:
+        index: The request's identifier.
+        seen: What the store knows of it.
+        events: Its events in the store.
+        state: The feed's state.
+        time, wall: The same moment on the feed's clock and in seconds since the epoch.
+        where: The feed's filter.
+    """
+
+    def at(moment: float) -> datetime:
+        return datetime.fromtimestamp(wall - (time - moment), UTC)
+
+    def said(
+        verdict: Literal["unseen", "unreadable", "baseline", "excluded", "waiting", "handed-out"], why: str
+    ) -> Explanation:
+        return Explanation(
+            index=index,
+            verdict=verdict,
+            sentence=f"request {index} {why}",
+            first_seen=None if seen is None else at(seen.first),
+            # A tombstone keeps when it was first seen, and not when it was last.
+            last_seen=None if seen is None or seen.scan == 0 else at(seen.last),
+            events=tuple(event.kind for event in events),
+        )
+
+    waiting = next((event for event in events if not event.acknowledged and event.kind != "unreadable"), None)
+    if seen is None:
+        if any(event.kind == "unreadable" for event in events):
+            return said("unreadable", "is listed and cannot be read: an Unreadable event says what is wrong with it")
+        covered = f"all that was updated before {at(state.cover.time):%Y-%m-%d %H:%M:%S} UTC is covered"
+        return said(
+            "unseen",
+            f"was in no scan: {covered if state.primed else 'the first scan is not complete'},"
+            f" and the service is given {state.allowance:g} s more to show an update",
+        )
+    record = None if seen.record is None else wire.recall(seen.record)
+    excluded = None if where is None or record is None else where.excluded_by(record)
+    if excluded is not None:
+        return said("excluded", f"is left out by the filter: {excluded}")
+    if waiting is not None:
+        return said("waiting", f"is {waiting.kind}, and its event waits to be pulled or acknowledged")
+    if seen.version == 0:
+        return said(
+            "baseline", "was listed when the feed began, which was to hand out later ones only, and has not changed"
+        )
+    done = [event.kind for event in events if event.acknowledged]
+    if record is None and where is not None:
+        return said("handed-out", "was handed out, or left out by the filter, longer ago than requests are kept")
+    last = f"the last event was {done[-1]!r}" if done else "longer ago than events are kept"
+    return said("handed-out", f"was handed out and acknowledged: {last}")

@@ -1,0 +1,133 @@
+"""One process at a time for one file: a lock of the operating system's, which the kernel releases however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import socket
+import sys
+import weakref
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from freight_exchange.errors import HeldError
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = ["FileLock", "Holder"]
+
+_LONGEST_NOTE: Final = 4096
+_FAR_AWAY: Final = 1 << 30
+"""Windows lets nobody read a locked byte: far behind the note about the holder it is in nobody's way."""
+
+_HELD: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+
+
+@attrs.frozen(kw_only=True)
+class Holder:
+    """Who holds a lease, and since when."""
+
+    host: str
+    pid: int
+    since: str
+
+    @classmethod
+    def here(cls) -> Self:
+        """This process."""
+        return cls(host=socket.gethostname(), pid=os.getpid(), since=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+
+    @classmethod
+    def read(cls, note: str | None) -> Self | None:
+        """The holder that a note names, or `None` where it names none."""
+        try:
+            said = json.loads(note or "")
+            return cls(host=str(said["host"]), pid=int(said["pid"]), since=str(said["since"]))
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def note(self) -> str:
+        """What `read` reads."""
+        return json.dumps(attrs.asdict(self))
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+
+class FileLock:
+    """Held from being made until it is closed, or until the process is gone."""
+
+    def __init__(self, path: Path, holder: Holder) -> None:
+        """Take it.
+
+        Raises:
+            HeldError: Another holds it.
+            OSError: It cannot be made here.
+        """
+        self._file = _taken(path)
+        _of_this_process.add(self)
+        note = holder.note().encode()
+        # Who holds it is only said: without room for the note the lock is as good.
+        with contextlib.suppress(OSError):
+            os.lseek(self._file, 0, os.SEEK_SET)
+            os.ftruncate(self._file, os.write(self._file, note))
+
+    def close(self) -> None:
+        """Give it back. The file stays: who removed it could remove one that another has just locked."""
+        if self._file >= 0:
+            file, self._file = self._file, -1
+            with contextlib.suppress(OSError):
+                os.close(file)
+
+
+def _taken(path: Path) -> int:
+    while True:
+        # Not inherited by programs that this one starts: they would hold it on when this one is gone.
+        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        try:
+            _lock(file, path)
+            # Somebody may have removed the file in between: a lock on it keeps nobody out.
+            if os.path.samestat(os.fstat(file), path.stat()):
+                return file
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
+
+
+def _lock(file: int, path: Path) -> None:
+    try:
+        if sys.platform == "win32":
+            os.lseek(file, _FAR_AWAY, os.SEEK_SET)
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _HELD:
+            raise
+        os.lseek(file, 0, os.SEEK_SET)
+        holder = Holder.read(os.read(file, _LONGEST_NOTE).decode(errors="replace"))
+        who = str(holder) if holder is not None else "another process"
+        raise HeldError(f"the store {path.with_suffix('')} is held by {who}: stop that one first", holder=who) from None
+
+
+_of_this_process: Final[weakref.WeakSet[FileLock]] = weakref.WeakSet()
+
+
+def _forget() -> None:
+    """A fork shares its parent's locks, and would hold them on when the parent is gone."""
+    for lock in list(_of_this_process):
+        lock.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

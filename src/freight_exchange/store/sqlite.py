@@ -1,0 +1,179 @@
+"""A feed's state in a file: it holds what it said after `kill -9`, a full disk and a loss of power.
+
+Needs nothing but the standard library's `sqlite3`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from freight_exchange.errors import ConfigurationError, HeldError, StoreError
+from freight_exchange.store.lock import FileLock, Holder
+from freight_exchange.store.schema import prepare
+from freight_exchange.store.sqlite_feed import SQLiteFeed, transaction
+from freight_exchange.store.trouble import telling, usable
+
+if TYPE_CHECKING:
+    from freight_exchange.store.protocol import Binding
+
+__all__ = ["SQLiteStore"]
+
+_MEMORY: Final = ":memory:"
+_BUSY_TIMEOUT: Final = 5.0
+
+
+class SQLiteStore:
+    """Keeps the state of feeds in one SQLite file, which one process at a time may hold; a lock file lies beside it.
+
+    Nothing is touched before the first `open`. From then until its last feed is released the file is held; a holder
+    that died on this host holds nothing. The file belongs on a disk of this machine: over a network, locks and
+    shared memory are not to be relied on.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, inline: bool = False) -> None:
+        """
+        Args:
+            path: The file, made if there is none; `:memory:` keeps the state in memory, for tests.
+            inline: Call it in the loop itself instead of in a worker thread, for tests under virtual time.
+
+        Raises:
+            ConfigurationError: That is no path.
+        """
+        self.inline = inline
+        given = os.fsdecode(path)
+        if not given or "\0" in given:
+            raise ConfigurationError(f"a store needs the path of a file, not {given!r}")
+        # Absolute, and by its real name: a change of directory or a link must not make it another file.
+        self.path: Final = given if given == _MEMORY else os.path.realpath(given)
+        self._access = threading.Lock()
+        self._held: dict[str, SQLiteFeed] = {}
+        self._connection: sqlite3.Connection | None = None
+        self._dispose: Callable[[], object] | None = None
+        self._process = 0
+        self._closed = False
+
+    def open(self, binding: Binding, *, lease: float) -> SQLiteFeed:
+        with self._access:
+            if self._closed:
+                raise StoreError(f"the store {self.path} is closed: make another object for it")
+            if binding.feed in self._held:
+                raise HeldError(f"the feed {binding.feed!r} is open already in this process", holder="this process")
+            with telling(self.path):
+                connection = self._connection or self._connect()
+                try:
+                    feed = self._leased(connection, binding, lease)
+                except BaseException:
+                    self._let_go()
+                    raise
+            self._held[binding.feed] = feed
+            return feed
+
+    def close(self) -> None:
+        with self._access:
+            for feed in list(self._held.values()):
+                self._give_back(feed)
+            self._closed = True
+            self._let_go()
+
+    def _connect(self) -> sqlite3.Connection:
+        holder, lock = Holder.here(), None
+        with contextlib.ExitStack() as undo:
+            if self.path != _MEMORY:
+                file = Path(self.path)
+                usable(file)
+                lock = FileLock(file.with_name(f"{file.name}.lock"), holder)
+                undo.callback(lock.close)
+            connection = sqlite3.connect(
+                self.path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
+            )
+            undo.callback(_closed_quietly, connection)
+            prepare(connection, self.path)
+            # Who forgets to close the store leaves no lock behind.
+            dispose = weakref.finalize(self, undo.pop_all().close)
+            dispose.atexit = False
+        self._connection, self._dispose, self._process = connection, dispose, holder.pid
+        return connection
+
+    def _let_go(self) -> None:
+        """Close the file, unless a feed of it is held. What is in memory only is closed with the store."""
+        if self._held or (self.path == _MEMORY and not self._closed) or self._dispose is None:
+            return
+        self._dispose()
+        self._connection = self._dispose = None
+
+    def _leased(self, connection: sqlite3.Connection, binding: Binding, lease: float) -> SQLiteFeed:
+        holder = Holder.here()
+        with transaction(connection, self.path):
+            connection.execute(
+                "INSERT INTO feed (name, base_url, account, epoch, lease_until) VALUES (?, ?, ?, 0, 0)"
+                " ON CONFLICT (name) DO NOTHING",
+                (binding.feed, binding.base_url, binding.account),
+            )
+            number, base_url, account, state, epoch, noted, until = connection.execute(
+                "SELECT id, base_url, account, state, epoch, holder, lease_until FROM feed WHERE name = ?",
+                (binding.feed,),
+            ).fetchone()
+            if (base_url, account) != (binding.base_url, binding.account):
+                raise StoreError(
+                    f"the feed {binding.feed!r} in the store {self.path} belongs to {account} at {base_url}, not to "
+                    f"{binding.account} at {binding.base_url}: give another file, or name the feed otherwise"
+                )
+            self._refuse_if_held_elsewhere(binding, Holder.read(noted), until, holder)
+            connection.execute(
+                "UPDATE feed SET epoch = ?, holder = ?, lease_until = ? WHERE id = ?",
+                (epoch + 1, holder.note(), time.time() + lease, number),
+            )
+            (waiting,) = connection.execute(
+                "SELECT count(*) FROM event WHERE feed = ? AND acknowledged = 0", (number,)
+            ).fetchone()
+        return SQLiteFeed(self, number, binding.feed, epoch + 1, lease, state, waiting)
+
+    def _refuse_if_held_elsewhere(self, binding: Binding, holder: Holder | None, until: float, us: Holder) -> None:
+        # On this host the file lock has decided already: whoever is noted is gone.
+        left = until - time.time()
+        if holder is None or holder.host == us.host or left <= 0:
+            return
+        raise HeldError(
+            f"the feed {binding.feed!r} in the store {self.path} is held by {holder}, for {left:.0f} s more unless it "
+            "goes on: stop that one, or wait",
+            holder=str(holder),
+        )
+
+    def _give_back(self, feed: SQLiteFeed) -> None:
+        if self._held.get(feed.name) is not feed:
+            return
+        del self._held[feed.name]
+        if self._connection is None or self._process != os.getpid():
+            return
+        with contextlib.suppress(StoreError), telling(self.path), transaction(self._connection, self.path):
+            self._connection.execute(
+                "UPDATE feed SET holder = NULL, lease_until = 0 WHERE id = ? AND epoch = ?", (feed.number, feed.epoch)
+            )
+
+    @contextlib.contextmanager
+    def using(self, feed: SQLiteFeed) -> Iterator[sqlite3.Connection]:
+        """The connection for one of its feeds, for one thread at a time."""
+        with self._access:
+            if self._connection is None or self._held.get(feed.name) is not feed:
+                raise StoreError(f"the feed {feed.name!r} was released, or its store {self.path} closed")
+            if self._process != os.getpid():
+                raise StoreError(f"the store {self.path} was opened by process {self._process}: a fork cannot use it")
+            yield self._connection
+
+    def release(self, feed: SQLiteFeed) -> None:
+        with self._access:
+            self._give_back(feed)
+            self._let_go()
+
+
+def _closed_quietly(connection: sqlite3.Connection) -> None:
+    with contextlib.suppress(sqlite3.Error):
+        connection.close()

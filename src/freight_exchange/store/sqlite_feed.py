@@ -1,0 +1,195 @@
+"""The state of one feed in SQLite: each method is one transaction, under the lease of one epoch."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from freight_exchange.errors import StoreError
+from freight_exchange.store import rows, work_rows
+from freight_exchange.store.lock import Holder
+from freight_exchange.store.protocol import Commit, Found
+from freight_exchange.store.trouble import telling
+
+if TYPE_CHECKING:
+    from freight_exchange.store.protocol import Absence, NewEvent, Seen, StoredEvent
+    from freight_exchange.store.sqlite import SQLiteStore
+    from freight_exchange.store.work import Delivery, DeliveryState, Effect
+
+__all__ = ["SQLiteFeed", "transaction"]
+
+
+class SQLiteFeed:
+    """The state of one feed, under the lease of one epoch."""
+
+    def __init__(
+        self, store: SQLiteStore, number: int, name: str, epoch: int, lease: float, state: str | None, waiting: int
+    ) -> None:
+        self.state = state
+        self.unacknowledged = waiting
+        self.number = number
+        self.name = name
+        self.epoch = epoch
+        self._store = store
+        self._lease = lease
+
+    def commit(
+        self, decide: Callable[[Found], Commit], *, indexes: Sequence[int] = (), absence: Absence | None = None
+    ) -> int:
+        with self._writing() as connection:
+            with telling(self._store.path):
+                found = Found(
+                    rows.known(connection, self.number, indexes),
+                    () if absence is None else rows.absent(connection, self.number, absence),
+                )
+            commit = decide(found)
+            with telling(self._store.path):
+                added = rows.write(connection, self.number, commit)
+                if commit.state is not None:
+                    connection.execute("UPDATE feed SET state = ? WHERE id = ?", (commit.state, self.number))
+        self.unacknowledged += added
+        return added
+
+    def pending(self, *, after: int = 0, limit: int = 100) -> Sequence[StoredEvent]:
+        with self._reading() as connection:
+            return rows.pending(connection, self.number, after, limit)
+
+    def of_kind(self, kind: str) -> Sequence[StoredEvent]:
+        with self._reading() as connection:
+            return rows.of_kind(connection, self.number, kind)
+
+    def acknowledge(self, ids: Sequence[int], *, at: float) -> None:
+        with self._writing() as connection, telling(self._store.path):
+            done = rows.acknowledge(connection, self.number, ids, at)
+        self.unacknowledged -= done
+
+    def history(self, index: int) -> tuple[Seen | None, Sequence[StoredEvent]]:
+        with self._reading() as connection:
+            known = rows.known(connection, self.number, (index,))
+            return known.get(index), rows.about(connection, self.number, index)
+
+    def prune(self, *, before: float) -> None:
+        with self._reading() as connection:
+            if not rows.is_due(connection, self.number, before):
+                return
+        with self._writing() as connection, telling(self._store.path):
+            rows.prune(connection, self.number, before)
+
+    def deliver(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
+        with self._writing() as connection, telling(self._store.path):
+            done = work_rows.deliver(connection, self.number, handlers, at)
+        self.unacknowledged -= done
+
+    def claim(self, *, now: float, limit: int) -> Sequence[Delivery]:
+        due = self.next_due()
+        # A write waits for the disk, even one that finds nothing.
+        if limit <= 0 or due is None or due > now:
+            return []
+        with self._writing() as connection, telling(self._store.path):
+            return work_rows.claim(connection, self.number, now, limit)
+
+    def settle(
+        self,
+        event: int,
+        handler: str,
+        *,
+        state: Literal["ready", "done", "dead"],
+        not_before: float = 0,
+        error: str | None = None,
+        forgive: bool = False,
+        at: float,
+    ) -> None:
+        with self._writing() as connection, telling(self._store.path):
+            work_rows.settle(
+                connection,
+                self.number,
+                event,
+                handler,
+                state=state,
+                not_before=not_before,
+                error=error,
+                forgive=forgive,
+                at=at,
+            )
+
+    def reclaim(self) -> int:
+        with self._writing() as connection, telling(self._store.path):
+            return work_rows.reclaim(connection, self.number)
+
+    def next_due(self) -> float | None:
+        with self._reading() as connection:
+            return work_rows.next_due(connection, self.number)
+
+    def deliveries(self, *, state: DeliveryState, limit: int = 1000) -> Sequence[Delivery]:
+        with self._reading() as connection:
+            return work_rows.deliveries(connection, self.number, state, limit)
+
+    def replay(self, event: int, handler: str, *, at: float) -> bool:
+        with self._writing() as connection, telling(self._store.path):
+            return work_rows.replay(connection, self.number, event, handler, at)
+
+    def add_event(self, event: NewEvent, *, at: float) -> bool:
+        return self.commit(lambda found: Commit(events=(event,), at=at)) == 1
+
+    def effect(self, key: str) -> Effect | None:
+        with self._reading() as connection:
+            return work_rows.effect(connection, self.number, key)
+
+    def put_effect(self, effect: Effect, *, was: str | None) -> bool:
+        with self._writing() as connection, telling(self._store.path):
+            return work_rows.put_effect(connection, self.number, effect, was)
+
+    def effects(self, *states: str) -> Sequence[Effect]:
+        with self._reading() as connection:
+            return work_rows.effects(connection, self.number, states)
+
+    def release(self) -> None:
+        self._store.release(self)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._store.using(self) as connection, telling(self._store.path):
+            yield connection
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._store.using(self) as connection, transaction(connection, self._store.path):
+            with telling(self._store.path):
+                self._fence(connection)
+            yield connection
+
+    def _fence(self, connection: sqlite3.Connection) -> None:
+        """Go on only under the newest lease, and prolong it: in the same transaction as what is written under it."""
+        until = time.time() + self._lease
+        renewed = connection.execute(
+            "UPDATE feed SET lease_until = ? WHERE id = ? AND epoch = ?", (until, self.number, self.epoch)
+        )
+        if renewed.rowcount != 1:
+            row = connection.execute("SELECT holder FROM feed WHERE id = ?", (self.number,)).fetchone()
+            holder = Holder.read(row[0]) if row is not None else None
+            raise StoreError(
+                f"the feed {self.name!r} in the store {self._store.path} was taken over by {holder or 'another'}: "
+                "this one writes nothing more"
+            )
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection, path: str) -> Iterator[None]:
+    """All that is written within, or nothing."""
+    with telling(path):
+        if connection.in_transaction:
+            # The disk refused the last one's end too.
+            connection.execute("ROLLBACK")
+        connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        with telling(path):
+            connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        raise

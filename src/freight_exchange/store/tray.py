@@ -1,0 +1,145 @@
+"""The deliveries of a store in memory, found by what is asked for without a look at those that are done."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+
+import attrs
+
+from freight_exchange.store.work import DeliveryState
+
+__all__ = ["Slip", "Tray"]
+
+Key = tuple[int, str]
+"""The event's number and the handler's identifier."""
+
+
+@attrs.define(kw_only=True)
+class Slip:
+    """A delivery, without what its event says."""
+
+    event: int
+    handler: str
+    index: int | None
+    attempts: int = 0
+    state: DeliveryState = "ready"
+    not_before: float = 0.0
+    error: str | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.event, self.handler
+
+
+class Tray:
+    """The deliveries of one feed."""
+
+    def __init__(self) -> None:
+        self._slips: dict[Key, Slip] = {}
+        self._of: dict[int, list[Slip]] = {}
+        self._in: dict[DeliveryState, dict[Key, None]] = {"claimed": {}, "done": {}, "dead": {}}
+        self._ready: list[Key] = []
+        self._due: list[tuple[float, Key]] = []
+        self._queues: dict[tuple[str, int], list[int]] = {}
+
+    def add(self, event: int, index: int | None, handlers: Iterable[str]) -> None:
+        for handler in dict.fromkeys(handlers):
+            slip = self._slips[event, handler] = Slip(event=event, handler=handler, index=index)
+            self._of.setdefault(event, []).append(slip)
+            self._enter(slip)
+
+    def drop(self, event: int) -> None:
+        """Forget the deliveries of an event, all of which are done."""
+        for slip in self._of.pop(event, ()):
+            self._leave(slip)
+            del self._slips[slip.key]
+
+    def is_owed(self, event: int) -> bool:
+        """Whether any delivery of it is not done."""
+        return any(slip.state != "done" for slip in self._of.get(event, ()))
+
+    def claim(self, now: float, limit: int) -> list[Slip]:
+        requests = self._claimed_requests()
+        chosen: list[Slip] = []
+        for key in self._ready:
+            if len(chosen) >= limit:
+                break
+            slip = self._slips[key]
+            if slip.not_before > now or not self._is_free(slip, requests):
+                continue
+            if slip.index is not None:
+                requests.add(slip.index)
+            chosen.append(slip)
+        for slip in chosen:
+            slip.attempts += 1
+            self._move(slip, "claimed")
+        return chosen
+
+    def next_due(self) -> float | None:
+        requests = self._claimed_requests()
+        return next((due for due, key in self._due if self._is_free(self._slips[key], requests)), None)
+
+    def settle(self, key: Key, state: DeliveryState, *, not_before: float, error: str | None, forgive: bool) -> bool:
+        slip = self._slips.get(key)
+        if slip is None or slip.state != "claimed":
+            return False
+        slip.error = slip.error if forgive and error is None else error
+        slip.attempts -= forgive
+        self._move(slip, state, not_before)
+        return True
+
+    def reclaim(self) -> int:
+        left = list(self._in["claimed"])
+        for key in left:
+            self._move(self._slips[key], "ready")
+        return len(left)
+
+    def replay(self, key: Key) -> bool:
+        slip = self._slips.get(key)
+        if slip is None or slip.state != "dead":
+            return False
+        slip.attempts = 0
+        self._move(slip, "ready", 0.0)
+        return True
+
+    def of_state(self, state: DeliveryState, limit: int) -> list[Slip]:
+        keys = self._ready if state == "ready" else sorted(self._in[state])
+        return [self._slips[key] for key in keys[: max(0, limit)]]
+
+    def _claimed_requests(self) -> set[int]:
+        indexes = (self._slips[key].index for key in self._in["claimed"])
+        return {index for index in indexes if index is not None}
+
+    def _is_free(self, slip: Slip, claimed: set[int]) -> bool:
+        """Neither behind a claimed one of its request, nor behind an earlier one of its handler's."""
+        if slip.index is None:
+            return True
+        return slip.index not in claimed and self._queues[slip.handler, slip.index][0] == slip.event
+
+    def _move(self, slip: Slip, state: DeliveryState, not_before: float | None = None) -> None:
+        self._leave(slip)
+        slip.state = state
+        slip.not_before = slip.not_before if not_before is None else not_before
+        self._enter(slip)
+
+    def _enter(self, slip: Slip) -> None:
+        if slip.state != "ready":
+            self._in[slip.state][slip.key] = None
+            return
+        insort(self._ready, slip.key)
+        insort(self._due, (slip.not_before, slip.key))
+        if slip.index is not None:
+            insort(self._queues.setdefault((slip.handler, slip.index), []), slip.event)
+
+    def _leave(self, slip: Slip) -> None:
+        if slip.state != "ready":
+            del self._in[slip.state][slip.key]
+            return
+        del self._ready[bisect_left(self._ready, slip.key)]
+        del self._due[bisect_left(self._due, (slip.not_before, slip.key))]
+        if slip.index is not None:
+            queue = self._queues[slip.handler, slip.index]
+            queue.remove(slip.event)
+            if not queue:
+                del self._queues[slip.handler, slip.index]

@@ -1,0 +1,112 @@
+"""What SQLite and the operating system say, as sentences that tell an operator what to do."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from freight_exchange.errors import StoreError
+from freight_exchange.store.schema import damaged
+
+__all__ = ["telling", "usable"]
+
+_FULL: Final = "has no room left: make room on its disk; what was being written is not in it, all else is"
+_FORBIDDEN: Final = "cannot be written to: give this user the right to write the file and its directory"
+_FAILING: Final = "could not be read or written, its disk is full or failing: look at the disk, then start again"
+_BUSY: Final = "is locked by another program that has it open: close that one"
+_NO_DATABASE: Final = "is no database: give another path, or move the file away"
+
+_MAGIC: Final = b"SQLite format 3\0"
+
+_BY_CODE: Final = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_READONLY: _FORBIDDEN,
+    sqlite3.SQLITE_PERM: _FORBIDDEN,
+    sqlite3.SQLITE_AUTH: _FORBIDDEN,
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: give this user the right to write the file and its directory",
+    sqlite3.SQLITE_IOERR: _FAILING,
+    sqlite3.SQLITE_BUSY: _BUSY,
+    sqlite3.SQLITE_LOCKED: _BUSY,
+    sqlite3.SQLITE_NOTADB: _NO_DATABASE,
+}
+
+_BY_ERRNO: Final = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _FORBIDDEN,
+    errno.EIO: _FAILING,
+}
+
+
+@contextmanager
+def telling(path: str) -> Iterator[None]:
+    """Turn what goes wrong with the store at this path into a `StoreError`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _told(error, path) from error
+    except OSError as error:
+        advice = _BY_ERRNO.get(error.errno or 0, "cannot be opened")
+        raise StoreError(f"the store {path} {advice} ({error.strerror or error})") from error
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise StoreError(f"the store {path} cannot keep a value that it was given: {error}") from error
+
+
+def _told(error: sqlite3.Error, path: str) -> StoreError:
+    # Without a code it is the module's own: a text that is none any more, for one.
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = None if code is None else code & 0xFF
+    if primary in _BY_CODE:
+        return StoreError(f"the store {path} {_BY_CODE[primary]} ({error})")
+    if primary in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG) or isinstance(error, sqlite3.InterfaceError):
+        return StoreError(f"the store {path} cannot keep a value that it was given: {error}")
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR) or isinstance(error, sqlite3.OperationalError):
+        return damaged(path, str(error))
+    return StoreError(f"the store {path} failed: {error}")
+
+
+def usable(path: Path) -> None:
+    """Refuse a path at which no store can be, before anything is made there.
+
+    Raises:
+        StoreError: Why it cannot.
+        OSError: It cannot be looked at.
+    """
+    if path.is_dir():
+        raise StoreError(f"the store {path} is a directory: give the path of a file in it")
+    if not path.parent.is_dir():
+        raise StoreError(f"the store {path} cannot be made: there is no directory {path.parent}, make it first")
+    size, log, journal = _size(path), path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal")
+    if _size(log) and not size:
+        # Opening it would make a new database, and drop the log with the last that was committed.
+        raise StoreError(
+            f"the store {path} is gone or empty, but its log {log} is not: put the file back, or move both"
+        )
+    # Where a log or journal is left, the file may be whole only together with it: SQLite finds out.
+    if size and not _size(log) and not _size(journal):
+        _look_at(path, size)
+
+
+def _look_at(path: Path, size: int) -> None:
+    """Tell what SQLite forgives: it takes one byte for an empty file, and fills up a page that is cut short."""
+    with path.open("rb") as file:
+        head = file.read(len(_MAGIC) + 2)
+    if not head.startswith(_MAGIC):
+        raise StoreError(f"the store {path} {_NO_DATABASE}")
+    page_size = int.from_bytes(head[len(_MAGIC) :], "big")
+    # It has no room for 65536, and says 1.
+    if size % (65536 if page_size <= 1 else page_size):
+        raise damaged(str(path), f"cut off at {size} bytes")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,200 @@
+"""The rows of deliveries and effects, read and written inside a transaction that the caller began."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any, Final, get_args
+
+from freight_exchange.store import rows
+from freight_exchange.store.work import Delivery, DeliveryState, Effect
+
+__all__ = [
+    "claim", "deliver", "deliveries", "effect", "effects", "next_due", "put_effect", "reclaim", "replay", "settle"
+]  # fmt: skip
+
+_BY: Final = {state: f"INDEXED BY delivery_{state}" for state in ("ready", "claimed", "dead")}
+"""The indexes are named: a planner that knows no figures would read through what was done long ago."""
+
+_ACKNOWLEDGE: Final = """
+    UPDATE event SET acknowledged = 1, owed = 1, at = max(at, ?) WHERE id = ? AND feed = ? AND acknowledged = 0
+"""
+_DELIVER: Final = """
+    INSERT INTO delivery (feed, event, handler, "index", state, attempts, not_before)
+    SELECT feed, id, ?, "index", 'ready', 0, 0 FROM event WHERE id = ?
+    ON CONFLICT (feed, event, handler) DO NOTHING
+"""
+_DELIVERY: Final = """
+    SELECT delivery.event, delivery.handler, delivery."index", event.kind, event.payload, delivery.attempts,
+        delivery.state, delivery.not_before, delivery.error
+    FROM delivery {indexed} CROSS JOIN event ON event.id = delivery.event
+    WHERE delivery.feed = ? AND {condition}
+"""
+_ONE: Final = _DELIVERY.format(indexed="", condition="delivery.event = ? AND delivery.handler = ?")
+_IN_STATE: Final = {
+    state: _DELIVERY.format(indexed=_BY.get(state, ""), condition=f"delivery.state = '{state}'")
+    + "ORDER BY delivery.event, delivery.handler LIMIT ?"
+    for state in get_args(DeliveryState)
+}
+
+# Neither behind a claimed one of its request, nor behind an earlier one of its handler's.
+_FREE: Final = """
+    NOT EXISTS (
+        SELECT 1 FROM delivery AS claimed INDEXED BY delivery_claimed
+        WHERE claimed.feed = delivery.feed AND claimed."index" = delivery."index" AND claimed.state = 'claimed'
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM delivery AS earlier INDEXED BY delivery_queue
+        WHERE earlier.feed = delivery.feed AND earlier."index" = delivery."index"
+            AND earlier.handler = delivery.handler AND earlier.event < delivery.event AND earlier.state = 'ready'
+    )
+"""
+_CLAIMABLE: Final = f"""
+    SELECT event, handler, "index" FROM delivery INDEXED BY delivery_ready
+    WHERE feed = ? AND state = 'ready' AND not_before <= ? AND {_FREE}
+    ORDER BY event, handler
+"""
+_NEXT: Final = f"""
+    SELECT not_before FROM delivery INDEXED BY delivery_due
+    WHERE feed = ? AND state = 'ready' AND {_FREE}
+    ORDER BY not_before LIMIT 1
+"""
+_CLAIM: Final = """
+    UPDATE delivery SET state = 'claimed', attempts = attempts + 1 WHERE feed = ? AND event = ? AND handler = ?
+"""
+_RECLAIM: Final = """
+    UPDATE delivery INDEXED BY delivery_claimed SET state = 'ready' WHERE feed = ? AND state = 'claimed'
+"""
+_SETTLE: Final = """
+    UPDATE delivery SET state = ?, not_before = ?, error = ? WHERE feed = ? AND event = ? AND handler = ?
+        AND state = 'claimed'
+"""
+_FORGIVE: Final = """
+    UPDATE delivery SET state = ?, not_before = ?, error = coalesce(?, error), attempts = attempts - 1
+    WHERE feed = ? AND event = ? AND handler = ? AND state = 'claimed'
+"""
+_REPLAY: Final = """
+    UPDATE delivery SET state = 'ready', not_before = 0, attempts = 0 WHERE feed = ? AND event = ? AND handler = ?
+        AND state = 'dead'
+"""
+_TOUCH: Final = "UPDATE event SET at = max(at, ?) WHERE id = ?"
+_FINISH: Final = """
+    UPDATE event SET payload = x'', owed = 0 WHERE id = ?
+        AND NOT EXISTS (SELECT 1 FROM delivery WHERE feed = ? AND event = ? AND state <> 'done')
+"""
+
+_EFFECTS: Final = "SELECT key, state, payload, at FROM effect WHERE feed = ?"
+_KEYED: Final = f"{_EFFECTS} AND key = ?"
+_STATED: Final = "SELECT key, state, payload, at FROM effect INDEXED BY effect_state WHERE feed = ? AND state = ?"
+_BEGIN: Final = """
+    INSERT INTO effect (feed, key, state, payload, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (feed, key) DO NOTHING
+"""
+_ADVANCE: Final = "UPDATE effect SET state = ?, payload = ?, at = ? WHERE feed = ? AND key = ? AND state = ?"
+
+
+def deliver(connection: sqlite3.Connection, feed: int, handlers: Mapping[int, Sequence[str]], at: float) -> int:
+    """How many events were not acknowledged before."""
+    done = rows.acknowledge(connection, feed, [event for event, names in handlers.items() if not names], at)
+    for event, names in handlers.items():
+        if names and connection.execute(_ACKNOWLEDGE, (at, event, feed)).rowcount:
+            connection.executemany(_DELIVER, [(name, event) for name in names])
+            done += 1
+    return done
+
+
+def claim(connection: sqlite3.Connection, feed: int, now: float, limit: int) -> list[Delivery]:
+    chosen: list[tuple[int, int, str]] = []
+    requests: set[int] = set()
+    with closing(connection.execute(_CLAIMABLE, (feed, now))) as claimable:
+        for event, handler, index in claimable:
+            if len(chosen) >= limit:
+                break
+            if index in requests:
+                continue
+            if index is not None:
+                requests.add(index)
+            chosen.append((feed, event, handler))
+    connection.executemany(_CLAIM, chosen)
+    return [_delivery(connection.execute(_ONE, one).fetchone()) for one in chosen]
+
+
+def settle(
+    connection: sqlite3.Connection,
+    feed: int,
+    event: int,
+    handler: str,
+    *,
+    state: DeliveryState,
+    not_before: float,
+    error: str | None,
+    forgive: bool,
+    at: float,
+) -> None:
+    change = (state, not_before, error, feed, event, handler)
+    if not connection.execute(_FORGIVE if forgive else _SETTLE, change).rowcount:
+        return
+    connection.execute(_TOUCH, (at, event))
+    if state == "done":
+        connection.execute(_FINISH, (event, feed, event))
+
+
+def reclaim(connection: sqlite3.Connection, feed: int) -> int:
+    return connection.execute(_RECLAIM, (feed,)).rowcount
+
+
+def next_due(connection: sqlite3.Connection, feed: int) -> float | None:
+    row = connection.execute(_NEXT, (feed,)).fetchone()
+    return None if row is None else row[0]
+
+
+def deliveries(connection: sqlite3.Connection, feed: int, state: DeliveryState, limit: int) -> list[Delivery]:
+    return [_delivery(row) for row in connection.execute(_IN_STATE[state], (feed, max(0, limit)))]
+
+
+def replay(connection: sqlite3.Connection, feed: int, event: int, handler: str, at: float) -> bool:
+    if not connection.execute(_REPLAY, (feed, event, handler)).rowcount:
+        return False
+    connection.execute(_TOUCH, (at, event))
+    return True
+
+
+def effect(connection: sqlite3.Connection, feed: int, key: str) -> Effect | None:
+    row = connection.execute(_KEYED, (feed, key)).fetchone()
+    return None if row is None else _effect(row)
+
+
+def put_effect(connection: sqlite3.Connection, feed: int, effect: Effect, was: str | None) -> bool:
+    if was is None:
+        begun = (feed, effect.key, effect.state, effect.payload, effect.at)
+        return connection.execute(_BEGIN, begun).rowcount == 1
+    advanced = (effect.state, effect.payload, effect.at, feed, effect.key, was)
+    return connection.execute(_ADVANCE, advanced).rowcount == 1
+
+
+def effects(connection: sqlite3.Connection, feed: int, states: Sequence[str]) -> list[Effect]:
+    if not states:
+        found = [_effect(row) for row in connection.execute(_EFFECTS, (feed,))]
+    else:
+        found = [_effect(row) for state in set(states) for row in connection.execute(_STATED, (feed, state))]
+    return sorted(found, key=lambda effect: (effect.at, effect.key))
+
+
+def _delivery(row: tuple[Any, ...]) -> Delivery:
+    event, handler, index, kind, payload, attempts, state, not_before, error = row
+    return Delivery(
+        event=event,
+        handler=handler,
+        index=index,
+        kind=kind,
+        payload=payload,
+        attempts=attempts,
+        state=state,
+        not_before=not_before,
+        error=error,
+    )
+
+
+def _effect(row: tuple[Any, ...]) -> Effect:
+    key, state, payload, at = row
+    return Effect(key=key, state=state, payload=payload, at=at)

@@ -1,0 +1,63 @@
+"""The short forms of `tools/watcher_long.py`: what a watcher costs when nothing happens, and among many requests."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from tools.watcher_costs import Month, idle, month, start
+
+Backend = Literal["asyncio", "trio"]
+both = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+
+
+@both
+def test_an_idle_poll_is_exactly_one_request(backend: Backend) -> None:
+    done = idle(8, math.inf, backend)
+    assert done.calls == done.scans.total()
+    # A deep scan takes the place of a narrow one: there is one of the scans every thirty seconds, give or take.
+    assert done.scans.total() == pytest.approx(8 * 120, rel=0.02)
+    assert done.scans["half an hour"] == pytest.approx(8 * 12, abs=16)
+    assert done.scans["six hours"] in (7, 8)
+
+
+@both
+def test_deep_scans_cost_a_tenth_at_the_most(backend: Backend) -> None:
+    done = idle(8, 60.0, backend)
+    assert 0 <= done.extra <= 0.1
+    assert done.scans.total() == pytest.approx(8 * 120, rel=0.02)
+
+
+@both
+def test_many_open_requests_come_whole_at_a_first_start_after_four_days_and_after_six(
+    backend: Backend, tmp_path: Path
+) -> None:
+    first, after_four, after_six = (start(tmp_path / "many.db", day, 1000, backend) for day in (6.0, 10.0, 16.0))
+    assert first.events == {"new": 1000}
+    assert after_four.events == {"new": 800}
+    assert after_six.events == {"gap": 1, "new": 1000}
+    assert all(done.whole for done in (first, after_four, after_six))
+    assert after_four.first == first.last + 1
+    # Between them lies what nobody watched, and the gap says so.
+    assert after_six.first > after_four.last + 1
+
+
+@both
+def test_what_is_old_becomes_a_tombstone_and_its_event_goes(backend: Backend, tmp_path: Path) -> None:
+    done = month(14, 3600.0, tmp_path / "month.db", timedelta(minutes=30), backend)
+    assert done.events == 14 * 24 - 1
+    assert done.tombstones >= 2 * 24
+    assert done.live + done.tombstones == done.events
+    assert done.kept_events < done.events
+
+
+def test_a_slope_is_that_of_the_line_and_its_error_that_of_the_noise() -> None:
+    done = Month(resident=(), file=(), events=0, live=0, tombstones=0, kept_events=0, seconds=0.0)
+    slope, error = done.slope([9, 5, 7, 9, 11], 2)
+    assert slope == pytest.approx(2.0)
+    assert error == pytest.approx(0.0)
+    slope, error = done.slope([0, 4, 0, 4, 0, 4], 1)
+    assert abs(slope) < 3 * error

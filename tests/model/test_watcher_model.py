@@ -1,0 +1,91 @@
+"""Schedules of trouble in virtual time: the watcher misses nothing, repeats nothing, and claims nothing in vain."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import multiprocessing
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.model.watcher import Tally, draw, run
+
+_RUNS = 200
+_FOLDER = Path(__file__).parent / "watcher"
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """A watcher in trouble logs; a hundred thousand of them fill a disk."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def _judge(tally: Tally) -> None:
+    print(tally.report())  # noqa: T201  # the figures, for whoever runs this with -s
+    assert not tally.failed, tally.report()
+    # The same schedules lose requests to a loop that is less careful, or none of this says anything.
+    assert tally.naive_share >= 0.2, tally.report()
+
+
+def test_nothing_is_missed_repeated_or_claimed_in_vain() -> None:
+    _judge(Tally.of(range(_RUNS)))
+
+
+def _tally(seeds: range) -> Tally:
+    logging.disable(logging.CRITICAL)
+    return Tally.of(seeds)
+
+
+@pytest.mark.long
+def test_a_hundred_thousand_schedules() -> None:
+    chunks = [range(start, start + 250) for start in range(0, 100_000, 250)]
+    total = Tally()
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+        for tally in pool.imap_unordered(_tally, chunks):
+            total.add(tally)
+    _judge(total)
+
+
+def test_a_run_is_made_again_by_its_seed() -> None:
+    for seed in range(7, 15):
+        first, second = run(draw(seed)), run(draw(seed))
+        assert first.plan == second.plan
+        assert first.history.deliveries == second.history.deliveries
+        assert first.history.notes == second.history.notes
+        assert first.happened == second.happened
+
+
+def test_both_backends_and_both_stores_are_drawn() -> None:
+    plans = [draw(seed) for seed in range(_RUNS)]
+    assert {(plan.backend, plan.sqlite) for plan in plans} == {
+        (backend, sqlite) for backend in ("asyncio", "trio") for sqlite in (False, True)
+    }
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """All that a file of the model imports, and what those of the model's files import that it does."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            yield name
+            inner = _FOLDER / f"{name.removeprefix('tests.model.watcher.').partition('.')[0]}.py"
+            if name.startswith("tests.model.watcher.") and inner.exists():
+                yield from _imported(inner)
+
+
+def test_the_judge_knows_nothing_of_how_a_feed_works() -> None:
+    names = set(_imported(_FOLDER / "checker.py"))
+    assert "tests.model.watcher.history.History" in names
+    foreign = {name for name in names if name.startswith("freight_exchange")}
+    assert all(name.startswith("freight_exchange.sandbox") for name in foreign), foreign
+    everything = set(_imported(_FOLDER / "program.py"))
+    # The same look at a file that does know: it can find something.
+    assert any(name.startswith("freight_exchange.feed") for name in everything)

@@ -1,0 +1,11 @@
+"""The watcher's model: random schedules of trouble in virtual time, a judge, and naive loops beside it."""
+
+from __future__ import annotations
+
+from tests.model.watcher.checker import Flaw
+from tests.model.watcher.naive import NAIVE
+from tests.model.watcher.run import Ran, naive_run, run
+from tests.model.watcher.schedule import Op, Plan, draw, settling
+from tests.model.watcher.tally import Tally
+
+__all__ = ["NAIVE", "Flaw", "Op", "Plan", "Ran", "Tally", "draw", "naive_run", "run", "settling"]

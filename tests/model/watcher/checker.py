@@ -1,0 +1,273 @@
+"""The judge of a run: what was missed, repeated, told in the wrong order or claimed without proof.
+
+It knows the service's own record and what the consumer was handed, and nothing of how a feed works.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+from tests.model.watcher.history import Delivery, Gap, History, Note, State, state_of
+
+__all__ = ["FIVE_DAYS", "Flaw", "judge"]
+
+FIVE_DAYS = 432_000.0
+"""Seconds for which the service lists an update (service document, 8)."""
+
+_MARGIN = 700.0
+
+
+@attrs.frozen
+class Flaw:
+    """One thing that is wrong: `missed`, `duplicate`, `order`, `withdrawn`, `untold`, `lost`, `cover`, `gap` or
+    `schema`, and what it is about."""
+
+    kind: str
+    what: str
+
+
+@attrs.define
+class _Span:
+    """A state of a request, and since when it showed; `said` is `None` while it was withdrawn."""
+
+    said: State | None
+    since: float
+    updates: list[float]
+
+    @property
+    def readable(self) -> bool:
+        return self.said is not None and not self.said[4].startswith("a lot")
+
+
+def judge(history: History) -> list[Flaw]:
+    """All that is wrong with a run."""
+    court = _Court(history)
+    return [*court.deliveries(), *court.covers(), *court.gaps()]
+
+
+class _Court:
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._spans: dict[int, list[_Span]] = defaultdict(list)
+        for change in history.truth.changes:
+            spans = self._spans[change.request]
+            said = None if change.state.state == "withdrawn" else state_of(change.state)
+            if spans and spans[-1].said == said:
+                spans[-1].updates.append(change.time)
+            else:
+                spans.append(_Span(said, history.shown_at(change.time), [change.time]))
+        self._baseline: dict[int, set[State]] = defaultdict(set)
+        for index, state in history.baseline:
+            self._baseline[index].add(state)
+
+    # What was handed out
+
+    def deliveries(self) -> Iterator[Flaw]:
+        kept: set[int] = set()
+        for (kind, index, said), again in _by_key(self._history.deliveries).items():
+            once = list(_distinct(again))
+            yield from (_lost(delivery) for delivery in once if not delivery.acked and self._came_no_more(delivery))
+            if kind == "schema_changed":
+                yield Flaw("schema", f"a change of shape was told that never was: {said}")
+            elif kind in ("gap", "unreadable") or index is None:
+                yield from (_duplicate(delivery) for delivery in once[1:])
+            else:
+                kept.update(map(id, once))
+        told: dict[int, list[Delivery]] = defaultdict(list)
+        for delivery in self._history.deliveries:
+            if delivery.index is not None and id(delivery) in kept:
+                told[delivery.index].append(delivery)
+        for index in self._spans:
+            own = told.pop(index, [])
+            yield from self._sequence(index, own)
+            yield from self._last_word(index, own)
+        yield from (Flaw("order", f"request {index} is told of and never was") for index in told)
+
+    def _came_no_more(self, delivery: Delivery) -> bool:
+        """Whether it should have come again: it was not acknowledged, and the consumer has begun anew since."""
+        return any(later.turn > delivery.turn for later in reversed(self._history.deliveries))
+
+    def _sequence(self, index: int, told: Sequence[Delivery]) -> Iterator[Flaw]:
+        """Each delivery is of a later state than the one before."""
+        spans, place, before = self._spans[index], -1, None
+        news = 0
+        for delivery in told:
+            news += delivery.kind == "new"
+            found = _after(spans, place, delivery.kind, delivery.said, delivery.time)
+            if found is not None:
+                place = found
+            elif delivery.kind == "withdrawn":
+                yield Flaw("withdrawn", f"request {index} was told withdrawn at {delivery.time:.3f}, and was there")
+            elif before is not None and before.said == delivery.said:
+                yield _duplicate(delivery)
+            else:
+                yield Flaw("order", f"request {index} went back to {delivery.said} at {delivery.time:.3f}")
+            before = delivery
+        if news > 1:
+            yield Flaw("duplicate", f"request {index} was new {news} times")
+
+    def _last_word(self, index: int, told: Sequence[Delivery]) -> Iterator[Flaw]:
+        """The last that was told is how it is."""
+        final = self._spans[index][-1]
+        last = told[-1] if told else None
+        if final.said is None:
+            if self._history.told and last is not None and last.kind != "withdrawn" and not self._baseline[index]:
+                yield Flaw("untold", f"request {index} was withdrawn at {final.updates[0]:.3f}: nobody was told")
+            return
+        if last is not None and last.kind != "withdrawn" and last.said == final.said:
+            return
+        unreadable = {
+            delivery.said
+            for delivery in self._history.deliveries
+            if delivery.kind == "unreadable" and delivery.index == index
+        }
+        if final.said in unreadable or self._excused(index, final, alone=last is None, unreadable=bool(unreadable)):
+            return
+        yield Flaw(
+            "missed", f"request {index}: {final.said}, since {final.since:.3f}; the last that was told is {last}"
+        )
+
+    def _excused(self, index: int, span: _Span, *, alone: bool, unreadable: bool, by: float = float("inf")) -> bool:
+        """Whether a state need not have been told by then; `alone` says that nothing else of the request was."""
+        history = self._history
+        updates = [update for update in span.updates if history.shown_at(update) <= by]
+        if index in history.holes:
+            return True
+        if unreadable and any(when >= span.since for when in history.lies.get(index, ())):
+            return True
+        if history.primed is None:
+            return False
+        if alone and self._is_baseline(index, span.said):
+            return True
+        return all(self._beyond_reach(update) for update in updates)
+
+    def _is_baseline(self, index: int, said: State | None) -> bool:
+        """Whether that was known from the beginning, and not to be told: the same again later is no news either."""
+        history = self._history
+        if history.primed is None or history.start == "backfill" or said not in self._baseline[index]:
+            return False
+        if history.start == "now":
+            return True
+        updates = (update for span in self._spans[index] if span.said == said for update in span.updates)
+        since = history.primed - history.start
+        return all(update < since for update in updates if history.shown_at(update) <= history.primed)
+
+    def _beyond_reach(self, update: float) -> bool:
+        assert self._history.primed is not None
+        if update <= self._history.primed - FIVE_DAYS:
+            return True
+        return any(gap.since <= update <= gap.until for gap in self._history.gaps)
+
+    # What was claimed
+
+    def covers(self) -> Iterator[Flaw]:
+        """When the cover advances, all that showed before is written down."""
+        shown = sorted(
+            ((span.since, index, place) for index, spans in self._spans.items() for place, span in enumerate(spans))
+        )
+        written = _Written(self._spans)
+        done = 0
+        for note in self._history.notes:
+            if note.kind != "cover":
+                written.note(note)
+                continue
+            due: dict[int, int] = {}
+            # What shows in the very moment may do so between that scan's pages.
+            while done < len(shown) and shown[done][0] < note.until:
+                _, index, place = shown[done]
+                due[index] = place
+                done += 1
+            for index, place in due.items():
+                if not self._is_written(index, place, note, written):
+                    span = self._spans[index][place]
+                    yield Flaw(
+                        "cover",
+                        f"at {note.time:.3f} all before {note.until:.3f} was claimed, and request {index}, which"
+                        f" showed {span.said} since {span.since:.3f}, was not written down",
+                    )
+
+    def _is_written(self, index: int, place: int, note: Note, written: _Written) -> bool:
+        spans = self._spans[index]
+        span = spans[place]
+        reached = written.reached.get(index, -1)
+        if (
+            span.said is None
+            or reached >= place
+            or any(later.said is None for later in spans[place + 1 :] if later.since <= note.time)
+        ):
+            return True
+        later = [other.said for other in spans[place:] if other.since <= note.time]
+        if reached >= 0 and spans[reached].said in later:
+            return True
+        if any(said in written.unreadable[index] for said in later):
+            return True
+        alone = reached < 0
+        if alone and any(self._is_baseline(index, said) for said in later):
+            return True
+        return self._excused(index, span, alone=alone, unreadable=bool(written.unreadable[index]), by=note.until)
+
+    def gaps(self) -> Iterator[Flaw]:
+        for gap in self._history.gaps:
+            if self._history.steady and not _is_due(gap):
+                yield Flaw("gap", f"{gap} was told, and was no gap")
+
+
+class _Written:
+    """What is written down up to a moment: how far each request has come."""
+
+    def __init__(self, spans: dict[int, list[_Span]]) -> None:
+        self._spans = spans
+        self.reached: dict[int, int] = {}
+        self.unreadable: dict[int, set[State | None]] = defaultdict(set)
+
+    def note(self, note: Note) -> None:
+        if note.index is None:
+            return
+        if note.kind == "unreadable":
+            self.unreadable[note.index].add(note.said)
+            return
+        place = self.reached.get(note.index, -1)
+        # The latest state that it can be of: which one it was is for those to judge who look at the order.
+        while True:
+            found = _after(self._spans.get(note.index, ()), place, note.kind, note.said, note.time)
+            if found is None:
+                break
+            place = self.reached[note.index] = found
+
+
+def _after(spans: Sequence[_Span], place: int, kind: str, said: State | None, time: float) -> int | None:
+    """The next state, after the one in this place, that a delivery can be of."""
+    wanted = None if kind == "withdrawn" else said
+    for later in range(place + 1, len(spans)):
+        if spans[later].said == wanted and spans[later].since <= time:
+            return later
+    return None
+
+
+def _by_key(deliveries: Iterable[Delivery]) -> dict[tuple[str, int | None, State | None], list[Delivery]]:
+    found: dict[tuple[str, int | None, State | None], list[Delivery]] = defaultdict(list)
+    for delivery in deliveries:
+        found[delivery.kind, delivery.index, delivery.said].append(delivery)
+    return found
+
+
+def _distinct(again: Sequence[Delivery]) -> Iterator[Delivery]:
+    """The deliveries of one event's kind, without those that came again because they were not acknowledged."""
+    for place, delivery in enumerate(again):
+        following = again[place + 1] if place + 1 < len(again) else None
+        if delivery.acked or following is None or following.turn <= delivery.turn:
+            yield delivery
+
+
+def _lost(delivery: Delivery) -> Flaw:
+    return Flaw("lost", f"{delivery} was not acknowledged, and never came again")
+
+
+def _duplicate(delivery: Delivery) -> Flaw:
+    return Flaw("duplicate", f"{delivery} came before, and nothing had changed")
+
+
+def _is_due(gap: Gap) -> bool:
+    return gap.time - gap.since > FIVE_DAYS - 1.0 and gap.until <= gap.time - FIVE_DAYS + _MARGIN

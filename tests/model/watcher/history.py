@@ -1,0 +1,129 @@
+"""What a run leaves behind for its judge: plain values, in the order of time. Times are the server's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+if TYPE_CHECKING:
+    from freight_exchange.sandbox import Truth
+    from freight_exchange.sandbox.state import Request
+
+__all__ = ["UNREADABLE", "Delivery", "Gap", "History", "Note", "State", "of_wire", "plain", "state_of", "weight"]
+
+State = tuple[str, ...]
+"""What a request says, in plain words: commodity, origin, destination, quantity, weight, incoterm, hazardous."""
+
+UNREADABLE = 900_000_000
+"""Kilograms from which on the service writes a weight so that nobody can read it."""
+
+
+@attrs.define(kw_only=True)
+class Delivery:
+    """An event that the consumer was handed.
+
+    Attributes:
+        turn: Counts the times that it began to read anew; what it had not acknowledged then comes again.
+        said: What the request said; `None` where the event is not about one.
+        acked: Whether the acknowledgement was written down.
+    """
+
+    time: float
+    turn: int
+    kind: str
+    index: int | None
+    said: State | None
+    acked: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Note:
+    """An event that was written down, to be handed out; or, if its kind is `cover`, that all before `until` was."""
+
+    time: float
+    kind: str
+    index: int | None = None
+    said: State | None = None
+    until: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class Gap:
+    """A time of which was told that nobody watched."""
+
+    time: float
+    since: float
+    until: float
+
+
+@attrs.define(kw_only=True)
+class History:
+    """A run as it was.
+
+    Attributes:
+        truth: The service's own record.
+        shown_at: When a change that was made at a time showed.
+        start: What was to be handed out of that which was there at first; a number is seconds.
+        primed: When the feed was entered for the first time, or `None`.
+        baseline: What the service had told until then: request and state.
+        deliveries: What was handed out, in order.
+        notes: What was written down, in order.
+        gaps: What was told of times without a watcher.
+        lies: When a sound record was shown so that nobody can read it, by request.
+        holes: Requests that listings left out for a while.
+        steady: Whether a clock that nobody sets went on through restarts: a needless gap is an error then.
+        told: Whether every withdrawal must have been told.
+    """
+
+    truth: Truth
+    shown_at: Callable[[float], float]
+    start: Literal["now", "backfill"] | float
+    primed: float | None = None
+    baseline: set[tuple[int, State]] = attrs.field(factory=set)
+    deliveries: list[Delivery] = attrs.field(factory=list)
+    notes: list[Note] = attrs.field(factory=list)
+    gaps: list[Gap] = attrs.field(factory=list)
+    lies: dict[int, list[float]] = attrs.field(factory=dict)
+    holes: set[int] = attrs.field(factory=set)
+    steady: bool = True
+    told: bool = False
+
+
+def state_of(request: Request) -> State:
+    """What the exchange's own record says."""
+    cargo = request.cargo
+    return (
+        cargo.commodityname,
+        cargo.origin,
+        cargo.destination,
+        plain(cargo.quantity),
+        weight(cargo.weight),
+        cargo.incoterm,
+        plain(cargo.hazardous),
+    )
+
+
+def of_wire(record: Mapping[str, object]) -> State:
+    """What a record of a reply says."""
+    names = ("commodityname", "origin", "destination", "qty", "weight", "incoterm", "hazardous")
+    return tuple(plain(record.get(name)) for name in names)
+
+
+def plain(value: object) -> str:
+    """A value in one spelling, however it was written."""
+    if isinstance(value, bool):
+        return str(int(value))
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return str(value)
+    return f"{number.normalize():f}" if number.is_finite() else str(value)
+
+
+def weight(value: object) -> str:
+    """A weight as the service writes it."""
+    number = plain(value)
+    return f"a lot {number}" if number.isdigit() and int(number) >= UNREADABLE else number

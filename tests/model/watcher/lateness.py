@@ -1,0 +1,33 @@
+"""When the service shows a change: some time after it was made, and never less today than it showed yesterday."""
+
+from __future__ import annotations
+
+__all__ = ["Lateness"]
+
+
+class Lateness:
+    """The delay between a change and its showing, as it varies over a run. Times are the server's.
+
+    Where the delay grows, what is shown stands still until it has: a server does not take back what it has shown.
+    """
+
+    def __init__(self, late: float) -> None:
+        self._turns: list[tuple[float, float, float]] = [(float("-inf"), late, float("-inf"))]
+
+    def turn(self, now: float, late: float) -> None:
+        """From now on, changes show so much later."""
+        self._turns.append((now, late, self.shown(now)))
+
+    def shown(self, now: float) -> float:
+        """Up to which time of change everything is shown now."""
+        _, late, before = self._turns[-1]
+        return max(before, now - late)
+
+    def at(self, changed: float) -> float:
+        """When a change that was made then was shown, or will be."""
+        for place, (since, late, before) in enumerate(self._turns):
+            until = self._turns[place + 1][0] if place + 1 < len(self._turns) else float("inf")
+            when = max(since, changed) if changed <= before else max(since, changed + late)
+            if when < until:
+                return when
+        raise AssertionError("the last turn has no end")

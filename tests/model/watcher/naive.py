@@ -1,0 +1,128 @@
+"""The loops that people write: they poll the same client under the same plans, and lose requests.
+
+None of them is ever killed, and none has its clock set: what they lose, they lose by themselves.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from tests.model.watcher.history import State, of_wire, state_of
+
+from freight_exchange import FreightExchangeError
+
+if TYPE_CHECKING:
+    from tests.model.watcher.world import World
+
+    from freight_exchange import FreightExchange
+
+__all__ = ["NAIVE", "Naive", "naive_loop"]
+
+_PAGE = 100
+_WIDEST = 432_000
+_REMEMBERED = 1000
+
+
+class Naive:
+    """What the loops share: rows are known by what they say, and what is not known is handed out.
+
+    Attributes:
+        down_until: Until when the program is not running, by the loop's clock; it forgets nothing meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.down_until = 0.0
+        self._began = 0.0
+        self._seen: OrderedDict[tuple[int, State], None] = OrderedDict()
+        self._told: dict[int, State] = {}
+
+    def begin(self, now: float) -> None:
+        self._began = now
+
+    async def poll(self, exchange: FreightExchange, now: float) -> None:
+        raise NotImplementedError
+
+    async def _rows(self, exchange: FreightExchange, window: float, page: int) -> Sequence[Mapping[str, Any]]:
+        body = {
+            "type": "all",
+            "secondsSinceUpdate": min(_WIDEST, max(1, int(window) + 1)),
+            "offset": page,
+            "rowsperpage": _PAGE,
+        }
+        reply = await exchange.request("POST", "quote/getrequests", body=body, repeatable=True)
+        records = reply["raterequests"]
+        rows = list(records.values()) if isinstance(records, dict) else records
+        for row in rows:
+            self._hand_out(row)
+        return rows
+
+    def _hand_out(self, row: Mapping[str, Any]) -> None:
+        index, said = int(row["index"]), of_wire(row)
+        if (index, said) in self._seen:
+            self._seen.move_to_end((index, said))
+            return
+        self._seen[index, said] = None
+        if len(self._seen) > _REMEMBERED:
+            self._seen.popitem(last=False)
+        self._told[index] = said
+
+    def missed(self, world: World) -> int:
+        """How many requests it knows otherwise than they are. What was there before it began is not counted."""
+        final = {change.request: change for change in world.history.truth.changes}
+        return sum(
+            change.time > self._began
+            and change.state.state != "withdrawn"
+            and index not in world.history.holes
+            and self._told.get(index) != state_of(change.state)
+            for index, change in final.items()
+        )
+
+
+class Newest(Naive):
+    """The newest hundred of the last hour."""
+
+    async def poll(self, exchange: FreightExchange, now: float) -> None:
+        await self._rows(exchange, 3600.0, 0)
+
+
+class SinceLast(Naive):
+    """What was updated since the last poll, page by page, until one is short."""
+
+    overlap = 0.0
+
+    def begin(self, now: float) -> None:
+        super().begin(now)
+        self._last = now
+
+    async def poll(self, exchange: FreightExchange, now: float) -> None:
+        window, self._last = now - self._last + self.overlap, now
+        page = 0
+        while len(await self._rows(exchange, window, page)) >= _PAGE:
+            page += 1
+
+
+class SinceLastAndMore(SinceLast):
+    """The same, and a minute more."""
+
+    overlap = 60.0
+
+
+NAIVE: Mapping[str, type[Naive]] = {
+    "newest 100 of the last hour": Newest,
+    "window since the last poll": SinceLast,
+    "and 60 s overlap": SinceLastAndMore,
+}
+
+
+async def naive_loop(loop: Naive, world: World, exchange: FreightExchange) -> None:
+    loop.begin(world.clocks.now())
+    while True:
+        try:
+            await loop.poll(exchange, world.clocks.now())
+        except (FreightExchangeError, TypeError, KeyError, ValueError):
+            world.count("a poll failed")
+        down = loop.down_until - world.clocks.loop()
+        await anyio.sleep(max(world.plan.interval, down))

@@ -1,0 +1,126 @@
+"""One run: a plan, a service, a program that watches it, and the judge's word on both."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+from unittest import mock
+
+import anyio
+import attrs
+from tests.model.watcher.checker import Flaw, judge
+from tests.model.watcher.clocks import Clocks
+from tests.model.watcher.history import History
+from tests.model.watcher.naive import NAIVE, Naive, naive_loop
+from tests.model.watcher.program import Program
+from tests.model.watcher.schedule import Plan
+from tests.model.watcher.world import World
+
+from freight_exchange._virtual_time import virtual_time_options
+
+__all__ = ["Ran", "naive_run", "run"]
+
+_TO_THE_PROGRAM = frozenset({"stop", "cancel", "disk", "slow", "break", "batches"})
+
+
+@attrs.frozen(kw_only=True)
+class Ran:
+    """A run that was made.
+
+    Attributes:
+        flaws: What is wrong with it.
+        happened: What happened, and how often.
+        calls: How many requests were sent to the service.
+    """
+
+    plan: Plan
+    history: History
+    flaws: Sequence[Flaw]
+    happened: Mapping[str, int]
+    calls: int
+
+
+def run(plan: Plan, *, lowered: bool = False) -> Ran:
+    """Make a run, and judge it."""
+    ran = _in_virtual_time(plan, _watched, plan, lowered)
+    assert isinstance(ran, Ran)
+    return ran
+
+
+def naive_run(plan: Plan, name: str) -> int:
+    """How many final states the naive loop of that name misses under the same plan."""
+    missed = _in_virtual_time(plan, _naively_watched, plan, name)
+    assert isinstance(missed, int)
+    return missed
+
+
+def _in_virtual_time(plan: Plan, work: Any, *given: object) -> object:
+    random.seed(plan.seed)
+    drawn = random.Random(plan.seed)
+
+    def pace() -> random.Random:
+        return random.Random(drawn.random())
+
+    with ExitStack() as patched:
+        patched.enter_context(mock.patch("freight_exchange.feed.feed.Random", pace))
+        if plan.backend == "trio":
+            from trio._core import _run
+
+            # Which of two tasks goes first is drawn by trio for each run anew: a seed is to make the same run again.
+            patched.enter_context(mock.patch.object(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True))
+            _run._r.seed(plan.seed)
+        return anyio.run(work, *given, backend=plan.backend, backend_options=virtual_time_options(plan.backend))
+
+
+async def _watched(plan: Plan, lowered: bool) -> Ran:
+    world = World(plan, Clocks(plan.boot), lowered=lowered)
+    async with world.client() as exchange:
+        program = Program(world, exchange)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(program.run)
+            await _play(world, program)
+            program.end()
+        program.store.close()
+    for name, _, _ in world.exchange.faults.fired:
+        world.count(f"fault {name}")
+    for moment in program.store.deaths:
+        world.count(f"died {moment}")
+    happened = {name: world.happened[name] for name in sorted(world.happened)}
+    return Ran(
+        plan=plan,
+        history=world.history,
+        flaws=judge(world.history),
+        happened=happened,
+        calls=len(world.history.truth.calls),
+    )
+
+
+async def _naively_watched(plan: Plan, name: str) -> int:
+    world = World(plan, Clocks(plan.boot))
+    async with world.client() as exchange:
+        loop = NAIVE[name]()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(naive_loop, loop, world, exchange)
+            await _play(world, loop)
+            tasks.cancel_scope.cancel()
+    return loop.missed(world)
+
+
+async def _play(world: World, program: Program | Naive) -> None:
+    """Let everything happen at its time, and then nothing for a while."""
+    clocks, plan = world.clocks, world.plan
+    for op in sorted(plan.ops, key=lambda op: op.at):
+        await anyio.sleep(max(0.0, op.at - clocks.loop()))
+        if op.what not in _TO_THE_PROGRAM:
+            world.happen(op)
+        elif isinstance(program, Program):
+            program.happen(op)
+        elif op.what == "stop":
+            program.down_until = op.at + op.amount
+    await anyio.sleep(max(0.0, plan.quiet - clocks.loop()))
+    world.calm()
+    if isinstance(program, Program):
+        program.calm()
+    await anyio.sleep(plan.end - clocks.loop())

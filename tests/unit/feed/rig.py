@@ -1,0 +1,197 @@
+"""What the tests of the feed share: a small service that lists what was updated lately, and a watcher of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import anyio
+import attrs
+
+from freight_exchange.errors import FreightExchangeError, NotFoundError
+from freight_exchange.feed.clock import Reading
+from freight_exchange.feed.events import Event, RequestEvent
+from freight_exchange.feed.journal import Journal, Start
+from freight_exchange.feed.pacer import Pacer
+from freight_exchange.feed.payload import unpack
+from freight_exchange.feed.watcher import Watcher
+from freight_exchange.hooks import Event as HookEvent
+from freight_exchange.hooks import Hooks
+from freight_exchange.models import RateRequest
+from freight_exchange.store import MemoryStore, Store
+from freight_exchange.store.protocol import Binding, Seen
+from freight_exchange.wire import Rows
+
+BINDING = Binding("https://host/api", "me@co.example", "requests")
+HOUR, DAY = 3600.0, 86_400.0
+
+
+@attrs.define
+class HandClock:
+    """Every clock follows the loop's; a test may set the wall clock, or let the machine sleep."""
+
+    run: str = "run"
+    boot_id: str = "boot"
+    asleep: float = 0.0
+    wall: float = 1.7e9
+
+    def read(self) -> Reading:
+        now = anyio.current_time()
+        return Reading(
+            run=self.run,
+            loop=now,
+            boot_id=self.boot_id,
+            boot=now + self.asleep,
+            wall=self.wall + now + self.asleep,
+        )
+
+
+@attrs.define
+class Listed:
+    """A request on the service's books."""
+
+    record: RateRequest
+    updated: float
+    shown: float
+
+
+@attrs.define
+class Service:
+    """Lists the requests of a window, newest first, and answers with a fault where one is due.
+
+    Attributes:
+        clamp: The most rows in a page.
+        latency: Seconds that a page takes.
+        late: Seconds until a change shows.
+        broken: Rows that cannot be read, in every page 0.
+        faults: What the next pages are answered with; `None` is a good page.
+        on_page: Called when a page was answered, with its number.
+        pages: The pages asked for: number, rows, window.
+        lookups: The indexes looked up.
+    """
+
+    clamp: int = 10_000
+    latency: float = 0.0
+    late: float = 0.0
+    asleep: float = 0.0
+    broken: tuple[Any, ...] = ()
+    faults: list[FreightExchangeError | None] = attrs.field(factory=list)
+    lookup_faults: list[FreightExchangeError | None] = attrs.field(factory=list)
+    on_page: Callable[[int], None] = lambda number: None
+    pages: list[tuple[int, int, int]] = attrs.field(factory=list)
+    lookups: list[int] = attrs.field(factory=list)
+    books: dict[int, Listed] = attrs.field(factory=dict)
+
+    def now(self) -> float:
+        return anyio.current_time() + self.asleep
+
+    def publish(self, *indexes: int, age: float = 0.0, **fields: Any) -> None:
+        """Put requests on the books, or others in their places."""
+        for index in indexes:
+            record = RateRequest(index=index, **({"origin": "Oslo"} | fields))
+            self.books[index] = Listed(record, self.now() - age, self.now() - age + self.late)
+
+    def touch(self, index: int) -> None:
+        self.books[index].updated = self.books[index].shown = self.now()
+
+    def withdraw(self, *indexes: int) -> None:
+        for index in indexes:
+            del self.books[index]
+
+    @property
+    def windows(self) -> list[int]:
+        """The windows of the scans, as their first pages said them."""
+        return [window for number, _, window in self.pages if number == 0]
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        self.pages.append((number, rows, window))
+        fault = self.faults.pop(0) if self.faults else None
+        await anyio.sleep(self.latency)
+        if fault is not None:
+            raise fault
+        now, size = self.now(), min(rows, self.clamp)
+        listed = [row for row in self.books.values() if row.updated >= now - window and row.shown <= now]
+        listed.sort(key=lambda row: (row.updated, row.record.index), reverse=True)
+        found = tuple(row.record for row in listed[number * size : (number + 1) * size])
+        self.on_page(number)
+        return Rows(found, self.broken if number == 0 else ())
+
+    async def get(self, index: int) -> RateRequest:
+        self.lookups.append(index)
+        fault = self.lookup_faults.pop(0) if self.lookup_faults else None
+        await anyio.sleep(self.latency)
+        if fault is not None:
+            raise fault
+        if index not in self.books:
+            raise NotFoundError("no such request", status=404)
+        return self.books[index].record
+
+
+class Rig:
+    """A watcher of a service, on a store; `again()` is the next run on the same store."""
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        store: Store | None = None,
+        clock: HandClock | None = None,
+        start: Start = "now",
+        interval: float = 30.0,
+        allowance: float = 60.0,
+    ) -> None:
+        self.service = service
+        self.store: Store = MemoryStore() if store is None else store
+        self.clock = HandClock() if clock is None else clock
+        self.told: list[HookEvent] = []
+        self._options: dict[str, Any] = {"start": start, "interval": interval, "allowance": allowance}
+        self.held = self.store.open(BINDING, lease=60.0)
+        self.journal = Journal(self.held, self._run, start=start, allowance=allowance, now=self.clock.read())
+        self.watcher = Watcher(
+            service,
+            self.journal,
+            Hooks((self.told.append,)),
+            self.clock,
+            Pacer(interval, Random(7)),
+            name="requests",
+            start=start,
+        )
+
+    @staticmethod
+    async def _run(work: Callable[[], Any]) -> Any:
+        return work()
+
+    def again(self, *, run: str = "next run") -> Rig:
+        self.held.release()
+        return Rig(self.service, store=self.store, clock=attrs.evolve(self.clock, run=run), **self._options)
+
+    async def looks(self, count: int = 1) -> None:
+        for _ in range(count):
+            await self.watcher.look()
+
+    async def goes_on_for(self, seconds: float) -> None:
+        """Scan until so much time has passed, and no scan is cut short."""
+        until = anyio.current_time() + seconds
+        while anyio.current_time() < until:
+            await self.watcher.look()
+
+    async def fails_until_well(self) -> None:
+        """Scan until the faults are used up and a scan went well."""
+        while self.service.faults or self.watcher.phase == "backing-off":
+            await self.watcher.look()
+
+    @property
+    def events(self) -> list[Event]:
+        """All that waits to be handed out."""
+        return [unpack(stored.kind, stored.payload) for stored in self.held.pending(limit=10_000)]
+
+    @property
+    def tale(self) -> list[tuple[str, int]]:
+        """The kinds and indexes of the events about requests."""
+        return [(event.kind, event.request.index) for event in self.events if isinstance(event, RequestEvent)]
+
+    def seen(self, index: int) -> Seen:
+        seen, _ = self.held.history(index)
+        assert seen is not None
+        return seen

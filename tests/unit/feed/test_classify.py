@@ -1,0 +1,239 @@
+"""Rule 7, what a page means: new, updated, unreadable, the service's own change of shape, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+import pytest
+
+from freight_exchange import wire
+from freight_exchange.errors import DecodeError
+from freight_exchange.feed.classify import Meaning, Schema, Sight, classify, digest, gone
+from freight_exchange.feed.events import RequestEvent, SchemaChanged, Unreadable
+from freight_exchange.feed.payload import unpack
+from freight_exchange.models import RateRequest
+from freight_exchange.store.protocol import Seen
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SIGHT = Sight(
+    scan=5,
+    sent=1000.0,
+    window=95,
+    silent=False,
+    priming=False,
+    covered=900.0,
+    between=(NOON, NOON),
+    schema=Schema(),
+)
+
+
+def request(index: int = 1, **fields: Any) -> RateRequest:
+    return RateRequest(index=index, **({"origin": "Oslo"} | fields))
+
+
+def look(
+    records: Iterable[RateRequest],
+    known: Mapping[int, Seen] | None = None,
+    *,
+    broken: Iterable[DecodeError] = (),
+    **changes: Any,
+) -> tuple[Meaning, dict[int, Seen]]:
+    """What the page means, and what is known afterwards."""
+    meaning = classify(records, broken, known or {}, attrs.evolve(SIGHT, **changes))
+    return meaning, {**(known or {}), **{row.index: row for row in meaning.seen}}
+
+
+def told(meaning: Meaning) -> list[Any]:
+    return [unpack(event.kind, event.payload) for event in meaning.events]
+
+
+def test_new_is_what_was_never_seen() -> None:
+    meaning, known = look([request()])
+    (event,) = told(meaning)
+    assert isinstance(event, RequestEvent)
+    assert (event.kind, event.request, event.previous) == ("new", request(), None)
+    assert meaning.news == {1}
+    again, _ = look([request()], known, scan=6)
+    assert not again.events
+    assert not again.news
+
+
+def test_updated_says_what_differs() -> None:
+    _, known = look([request(notes="a")])
+    meaning, _ = look([request(notes="b", extra={"lane": 4})], known)
+    (event,) = told(meaning)
+    assert (event.kind, event.previous, event.changed) == ("updated", request(notes="a"), ("notes", "lane"))
+
+
+def test_rule_7_there_and_back_again_are_two_updates() -> None:
+    """A set of all hashes ever seen would tell the first only."""
+    known: dict[int, Seen] = {}
+    keys = []
+    for notes in "aba":
+        meaning, known = look([request(notes=notes)], known)
+        keys += [event.key for event in meaning.events]
+        assert told(meaning)[0].request.notes == notes
+    assert len(set(keys)) == 3
+
+
+def test_a_silent_sight_is_the_baseline_and_a_later_change_of_it_an_update() -> None:
+    silent, known = look([request()], silent=True, priming=True, covered=None)
+    assert not silent.events
+    assert known[1].version == 0
+    meaning, _ = look([request(notes="b")], known)
+    assert [event.kind for event in told(meaning)] == ["updated"]
+
+
+def test_rule_9_what_a_first_scan_saw_is_new_to_one_that_hands_out() -> None:
+    _, known = look([request()], silent=True, priming=True)
+    meaning, known = look([request()], known, priming=True)
+    assert [event.kind for event in told(meaning)] == ["new"]
+    again, _ = look([request()], known, priming=True)
+    assert not again.events
+
+
+def test_within_a_page_the_last_state_counts() -> None:
+    meaning, known = look([request(notes="a"), request(notes="b")])
+    assert [event.request.notes for event in told(meaning)] == ["b"]
+    assert not look([request(notes="b")], known)[0].events
+
+
+def test_what_is_known_of_a_request_after_it_was_seen() -> None:
+    _, known = look([request()], covered=None)
+    assert known[1] == Seen(
+        index=1, digest=digest(request()), record=wire.keep(request()), version=1, first=1000.0, last=1000.0, scan=5,
+        updated_after=905.0,
+    )  # fmt: skip
+    _, known = look([request()], known, sent=1030.0, scan=6, window=1800)
+    assert (known[1].first, known[1].last, known[1].scan, known[1].updated_after) == (1000.0, 1030.0, 6, 905.0)
+    _, known = look([request()], known, sent=1060.0, scan=7, window=20)
+    assert known[1].updated_after == 1040.0
+
+
+def test_to_be_listed_again_clears_what_was_missing() -> None:
+    _, known = look([request()])
+    _, known = look([request()], {1: attrs.evolve(known[1], missing=1)})
+    assert known[1].missing == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (b'{"index":1,"weight":12.5}', b'{"index":"1","weight":"12.500"}'),
+        (b'{"index":1,"requesttype":"Shipping"}', b'{"index":1,"requesttype":"SHIPPING"}'),
+        (b'{"index":1,"status":"Frozen"}', b'{"index":1,"status":"FROZEN"}'),
+        (b'{"index":1,"x":{"a":1.0,"b":[2]}}', b'{"index":1,"x":{"b":[2.00],"a":1}}'),
+        (b'{"index":1,"notes":null}', b'{"index":1}'),
+        (b'{"index":1,"hazardous":1}', b'{"index":1,"hazardous":"yes"}'),
+    ],
+)
+def test_the_same_said_otherwise_is_the_same(one: bytes, other: bytes) -> None:
+    assert digest(wire.recall(one)) == digest(wire.recall(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (b'{"index":1,"notes":"a"}', b'{"index":1,"notes":"A"}'),
+        (b'{"index":1,"notes":"a"}', b'{"index":1,"origin":"a"}'),
+        (b'{"index":1,"x":null}', b'{"index":1}'),
+        (b'{"index":1,"x":true}', b'{"index":1,"x":1}'),
+        (b'{"index":1,"x":[1,2]}', b'{"index":1,"x":[2,1]}'),
+        (b'{"index":1,"weight":1.0000000000000000000000000000000000001}', b'{"index":1,"weight":1}'),
+        (b'{"index":1,"needdate":"2025-03-01 00:00:00"}', b'{"index":1,"needdate":"2025-03-01 00:00:01"}'),
+    ],
+)
+def test_what_differs_differs(one: bytes, other: bytes) -> None:
+    assert digest(wire.recall(one)) != digest(wire.recall(other))
+
+
+def broken(raw: Any) -> DecodeError:
+    return DecodeError("text where a number is due", path="raterequests.0.weight", raw=raw)
+
+
+def test_rule_7_what_cannot_be_read_is_an_event_once_for_each_thing_it_says() -> None:
+    meaning, _ = look([], broken=[broken({"index": 4, "weight": "x"}), broken({"weight": "y"})])
+    first, second = told(meaning)
+    assert isinstance(first, Unreadable)
+    assert (first.index, first.raw, second.index) == (4, {"index": 4, "weight": "x"}, None)
+    assert "raterequests.0.weight" in first.error
+    keys = [event.key for event in meaning.events]
+    same, _ = look([], broken=[broken({"weight": "x", "index": 4})], scan=9, sent=5000.0)
+    other, _ = look([], broken=[broken({"weight": "z", "index": 4})])
+    assert [event.key for event in same.events] == keys[:1]
+    assert other.events[0].key not in keys
+
+
+def test_what_cannot_be_read_was_listed_all_the_same() -> None:
+    """Or it would be missing, and told as withdrawn."""
+    _, known = look([request()])
+    meaning, after = look([], {1: attrs.evolve(known[1], missing=1)}, broken=[broken({"index": 1})], scan=8, sent=2000)
+    assert (after[1].scan, after[1].last, after[1].missing, after[1].digest) == (8, 2000, 0, known[1].digest)
+    assert not meaning.news
+
+
+def shape(count: int, **fields: Any) -> list[RateRequest]:
+    return [request(index, **fields) for index in range(count)]
+
+
+@pytest.mark.parametrize(("before", "after"), [({}, {"incoterm": "FOB"}), ({"incoterm": "FOB"}, {})])
+def test_rule_7_a_field_that_comes_or_goes_everywhere_is_one_event(before: Any, after: Any) -> None:
+    _, known = look(shape(10, **before))
+    meaning, known = look(shape(10, **after), known, sent=2000.0)
+    (event,) = told(meaning)
+    assert isinstance(event, SchemaChanged)
+    assert event.added + event.removed == ("incoterm",)
+    assert event.requests == tuple(range(10))
+    assert meaning.schema == Schema(fields=frozenset({"incoterm"}), at=2000.0)
+    assert not look(shape(10, **after), known)[0].events
+
+
+def test_a_field_of_few_or_of_two_requests_is_no_change_of_shape() -> None:
+    _, known = look(shape(10))
+    meaning, _ = look([*shape(5, incoterm="FOB"), *shape(10)[5:]], known)
+    assert [event.kind for event in told(meaning)] == ["updated"] * 5
+    meaning, _ = look(shape(2, incoterm="FOB"), known)
+    assert [event.kind for event in told(meaning)] == ["updated"] * 2
+
+
+def test_a_change_of_shape_hides_no_update() -> None:
+    _, known = look(shape(10))
+    now = [*shape(9, incoterm="FOB"), request(9, incoterm="FOB", notes="moved")]
+    meaning, _ = look(now, known, sent=2000.0)
+    assert [(event.kind, getattr(event, "changed", None)) for event in told(meaning)][1:] == [
+        ("updated", ("notes", "incoterm"))
+    ]
+
+
+def test_what_was_seen_before_the_shape_changed_is_excused_later_once() -> None:
+    _, known = look(shape(12))
+    meaning, known = look(shape(10, incoterm="FOB"), known, sent=2000.0)
+    late, known = look([request(11, incoterm="FOB")], known, sent=2500.0, schema=meaning.schema)
+    assert not late.events
+    back, _ = look([request(11)], known, sent=2600.0, schema=meaning.schema)
+    assert [event.kind for event in told(back)] == ["updated"]
+
+
+def test_a_withdrawn_request_is_told_as_it_was_last_and_only_once() -> None:
+    _, known = look([request()])
+    after, event = gone(known[1], (NOON, NOON), 3000.0)
+    assert event is not None
+    back = unpack(event.kind, event.payload)
+    assert isinstance(back, RequestEvent)
+    assert (back.kind, back.request, event.key) == ("withdrawn", request(), "1:2")
+    assert (after.record, after.digest, after.version) == (known[1].record, b"", 2)
+    again, _ = look([request()], {1: after})
+    assert [(event.kind, event.key) for event in again.events] == [("updated", "1:3")]
+    assert gone(after, (NOON, NOON), 4000.0)[1] is None
+
+
+def test_rule_8_a_tombstone_tells_the_same_from_the_changed() -> None:
+    _, known = look([request()])
+    tomb = {1: attrs.evolve(known[1], record=None, last=0.0, scan=0, updated_after=0.0)}
+    assert not look([request()], tomb)[0].events
+    (event,) = told(look([request(notes="b")], tomb)[0])
+    assert (event.kind, event.previous) == ("updated", None)
+    assert look([request()], tomb)[1][1].record == wire.keep(request())

@@ -1,0 +1,67 @@
+"""Rule 1, cover: how long ago something was is never told too short, whichever clock stands still or jumps."""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freight_exchange.feed.clock import Reading, SystemClock, least, most
+
+THEN = Reading(run="a", loop=100.0, boot_id="x", boot=1000.0, wall=1.7e9)
+
+
+def later(loop: float, boot: float, wall: float, *, run: str = "a", boot_id: str = "x") -> Reading:
+    return Reading(run=run, loop=100.0 + loop, boot_id=boot_id, boot=1000.0 + boot, wall=1.7e9 + wall)
+
+
+@pytest.mark.parametrize(
+    ("now", "longest", "shortest"),
+    [
+        pytest.param(later(30, 30, 30), 30, 30, id="all agree"),
+        pytest.param(later(30, 500, 500), 500, 500, id="asleep: the loop's clock stood still"),
+        pytest.param(later(30, 30, 9000), 9000, 30, id="the wall was set forward"),
+        pytest.param(later(30, 30, -9000), 30, 30, id="the wall was set back"),
+        pytest.param(later(-90, 60, 61, run="b"), 61, 60, id="another process on the same boot"),
+        pytest.param(later(-90, -900, 7200, run="b", boot_id="y"), 7200, 7200, id="after a restart of the machine"),
+        pytest.param(later(-90, -900, -5, run="b", boot_id="y"), math.inf, math.inf, id="no clock can tell"),
+        pytest.param(later(5, 5, 40, boot_id=""), 40, 40, id="no boot clock: the wall may know of a sleep"),
+        pytest.param(later(9, 9, 50, run="b", boot_id=""), 50, 50, id="no boot clock, another process"),
+    ],
+)
+def test_how_long_ago(now: Reading, longest: float, shortest: float) -> None:
+    then = attrs.evolve(THEN, boot_id="") if not now.boot_id else THEN
+    assert most(then, now) == longest
+    assert least(then, now) == shortest
+
+
+def test_two_machines_that_name_no_boot_are_not_one() -> None:
+    """Empty boot ids are no proof of the same boot."""
+    then = attrs.evolve(THEN, boot_id="")
+    assert most(then, later(0, 10**6, 20, run="b", boot_id="")) == 20
+
+
+seconds = st.floats(-1e6, 1e6)
+
+
+@given(seconds, seconds, seconds, st.sampled_from("ab"), st.sampled_from(["x", "y", ""]))
+def test_the_most_is_never_less_than_the_least_nor_than_any_clock_that_counts(
+    loop: float, boot: float, wall: float, run: str, boot_id: str
+) -> None:
+    now = later(loop, boot, wall, run=run, boot_id=boot_id)
+    assert most(THEN, now) >= least(THEN, now) >= 0
+    assert most(THEN, now) >= now.wall - THEN.wall
+    if run == "a":
+        assert most(THEN, now) >= max(now.loop - THEN.loop, now.boot - THEN.boot)
+
+
+async def test_the_machine_s_clocks_go_forward_and_each_has_a_run_of_its_own() -> None:
+    clock = SystemClock()
+    first, second = clock.read(), clock.read()
+    assert first.run == second.run != SystemClock().read().run
+    assert first.loop <= second.loop
+    assert first.boot <= second.boot
+    assert 0 <= most(first, second) < 60

@@ -1,0 +1,76 @@
+"""Rule 1, cover: the window reaches back over the cover's age, the allowance and the scan; afterwards it is checked."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freight_exchange.feed.clock import Reading
+from freight_exchange.feed.cover import SCAN_TIME, WIDEST, Cover, ScanTimes, is_covered, window_for
+
+
+def reading(at: float, *, boot_id: str = "x", wall: float | None = None) -> Reading:
+    return Reading(
+        run="a" if boot_id == "x" else "b", loop=at, boot_id=boot_id, boot=at, wall=at if wall is None else wall
+    )
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "window"), [(0, 65), (30, 95), (30.01, 96), (WIDEST - 65.5, WIDEST), (1e9, WIDEST), (math.inf, WIDEST)]
+)
+def test_the_window_is_rounded_up_and_no_wider_than_the_service_allows(elapsed: float, window: int) -> None:
+    assert window_for(elapsed, 60, 5) == window
+
+
+def test_no_window_is_empty() -> None:
+    assert window_for(0, 0, 0) == 1
+
+
+def test_a_window_that_slid_past_the_cover_does_not_cover() -> None:
+    assert is_covered(95, 35, 60)
+    assert not is_covered(95, 35.001, 60)
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1800), st.floats(0, 3600), st.floats(0, 3600))
+def test_a_scan_within_its_time_is_covered_whatever_its_window(
+    elapsed: float, allowance: float, expected: float, took: float
+) -> None:
+    window = window_for(elapsed, allowance, expected)
+    if window < WIDEST and took <= expected * 0.999:
+        assert is_covered(window, elapsed + took, allowance)
+    assert window == WIDEST or window >= elapsed + allowance + expected
+
+
+def test_the_time_of_a_scan_is_what_all_but_one_in_a_hundred_stay_within() -> None:
+    times = ScanTimes()
+    assert times.expected() == SCAN_TIME
+    for _ in range(99):
+        times.took(8.0)
+    times.took(50.0)
+    assert times.expected() == 8.0
+    times.took(60.0)
+    assert times.expected() == 50.0
+
+
+def test_quick_scans_leave_room_all_the_same_and_slow_ones_are_forgotten() -> None:
+    times = ScanTimes()
+    times.took(900.0)
+    assert times.expected() == 900.0
+    for _ in range(200):
+        times.took(0.1)
+    assert times.expected() == SCAN_TIME
+
+
+def test_the_feeds_own_clock_goes_on_by_what_nobody_can_set() -> None:
+    cover = Cover(1000.0, reading(100.0))
+    assert cover.time_at(reading(130.0, wall=9999.0)) == 1030.0
+    assert cover.most(reading(130.0, wall=9999.0)) == 9899.0
+    assert cover.least(reading(130.0, wall=9999.0)) == 30.0
+
+
+def test_where_no_clock_tells_the_longest_silence_is_counted() -> None:
+    cover = Cover(1000.0, reading(100.0))
+    assert cover.time_at(reading(5.0, boot_id="y", wall=99.0)) == 1000.0 + WIDEST

@@ -1,0 +1,174 @@
+"""What is written down: a page, its events and the cover in one commit; what is known is there again afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.unit.feed.rig import HOUR, Rig, Service
+
+from freight_exchange.errors import ServerError, StoreError
+from freight_exchange.feed.classify import Schema
+from freight_exchange.feed.clock import Reading
+from freight_exchange.feed.cover import Cover
+from freight_exchange.feed.state import State
+from freight_exchange.store import Store
+from freight_exchange.store.protocol import Commit
+
+pytestmark = pytest.mark.virtual_time
+
+DOWN = ServerError("down", status=503)
+READING = Reading(run="r", loop=1.5, boot_id="b", boot=2.5, wall=1.7e9 + 0.125)
+
+
+def test_a_state_comes_back_as_it_was() -> None:
+    state = State(
+        cover=Cover(12.25, READING),
+        primed=True,
+        allowance=120.0,
+        scan=77,
+        rungs={"five days": 1.0, "half an hour": 9.5},
+        longest=40,
+        clamp=40,
+        late=3,
+        gap_until=4.5,
+        schema=Schema(fields=frozenset({"b", "a"}), at=7.0),
+    )
+    assert State.load(state.dump()) == state
+
+
+def test_a_state_that_knows_nothing_yet_comes_back_too() -> None:
+    state = State(cover=Cover(0.0, READING), allowance=60.0)
+    assert State.load(state.dump()) == state
+
+
+async def live(service: Service, store: Store, **options: Any) -> Rig:
+    rig = Rig(service, store=store, **options)
+    await rig.watcher.prime()
+    await rig.looks()
+    return rig
+
+
+async def test_the_next_run_knows_what_this_one_knew(store: Store) -> None:
+    service = Service(clamp=4)
+    rig = await live(service, store)
+    service.publish(*range(9))
+    await rig.looks()
+    before = rig.journal.state
+    assert before.scan
+    assert before.clamp == 4
+    rig = rig.again()
+    assert rig.journal.state == before
+
+
+async def test_what_cannot_be_written_changes_nothing_and_is_found_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(1)
+    before = rig.journal.state
+    commit: Callable[..., int] = rig.held.commit
+
+    def full(decide: Callable[[Any], Commit], **options: Any) -> int:
+        def decide_and_fail(found: Any) -> Commit:
+            decide(found)
+            raise StoreError("the disk is full")
+
+        return commit(decide_and_fail, **options)
+
+    monkeypatch.setattr(rig.held, "commit", full)
+    with pytest.raises(StoreError):
+        await rig.looks()
+    assert rig.journal.state is before
+    monkeypatch.undo()
+    assert not rig.events
+    await rig.looks()
+    assert rig.tale == [("new", 1)]
+
+
+async def test_the_cover_and_its_events_are_one_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two commits a crash would lose the events, or tell them twice."""
+    service = Service()
+    rig = await live(service, store)
+    # Else a first row would be probed for being the most that a page ever held.
+    rig.journal.sizes.saw("feed", 50)
+    cover = rig.journal.state.cover
+    service.publish(1)
+    commits = list[Commit]()
+    commit: Callable[..., int] = rig.held.commit
+
+    def noting(decide: Callable[[Any], Commit], **options: Any) -> int:
+        def noted(found: Any) -> Commit:
+            commits.append(decide(found))
+            return commits[-1]
+
+        return commit(noted, **options)
+
+    monkeypatch.setattr(rig.held, "commit", noting)
+    await rig.looks()
+    (last,) = [written for written in commits if written.events]
+    assert last.state is not None
+    assert State.load(last.state).cover.time > cover.time
+    assert [row.index for row in last.seen] == [1]
+
+
+async def test_a_late_find_widens_the_allowance_up_to_half_an_hour(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    for number in range(12):
+        service.late = 2.5 * rig.journal.state.allowance + 300
+        service.publish(number)
+        await rig.goes_on_for(2 * HOUR)
+    assert rig.journal.state.allowance == 1800.0
+    assert rig.journal.state.late >= 5
+    assert len(rig.tale) == 12
+
+
+@pytest.mark.parametrize("allowance", [1000.0, 3600.0])
+async def test_a_late_find_never_shortens_the_allowance(store: Store, allowance: float) -> None:
+    service = Service(late=2 * allowance + 500)
+    rig = await live(service, store, allowance=allowance)
+    service.publish(1)
+    await rig.goes_on_for(4 * HOUR)
+    assert rig.tale == [("new", 1)]
+    assert rig.journal.state.late == 1
+    assert rig.journal.state.allowance == max(1800.0, allowance)
+
+
+async def test_what_the_narrow_scan_lists_too_was_not_late(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    for number in range(60):
+        service.publish(number)
+        await rig.looks()
+    assert rig.journal.state.late == 0
+    assert rig.journal.state.allowance == 60.0
+
+
+async def test_the_allowance_shrinks_again_from_day_to_day_but_not_below_what_was_asked_for(store: Store) -> None:
+    service = Service(late=400.0)
+    rig = await live(service, store, interval=150.0)
+    service.publish(1)
+    await rig.goes_on_for(2 * HOUR)
+    assert rig.journal.state.allowance == 120.0
+    await rig.goes_on_for(50 * HOUR)
+    assert rig.journal.state.allowance == 60.0
+
+
+async def test_the_longer_of_the_allowances_known_and_asked_for_counts(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    rig.held.release()
+    assert Rig(service, store=store, allowance=300.0).journal.state.allowance == 300.0
+
+
+async def test_a_row_missed_by_a_scan_that_failed_is_not_held_against_it(store: Store) -> None:
+    service = Service(clamp=2)
+    rig = await live(service, store)
+    service.publish(1, 2, 3)
+    await rig.looks()
+    service.faults[:] = [None, DOWN, DOWN, DOWN]
+    await rig.looks()
+    assert [rig.seen(index).missing for index in (1, 2, 3)] == [0, 0, 0]

@@ -1,0 +1,89 @@
+"""Rule 11, pace: a steady interval with a tenth of jitter, a random first phase, full jitter after failures."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freight_exchange.feed.pacer import LONGEST_PAUSE, Pacer
+
+seeds = st.integers(0, 2**32)
+
+
+@given(seeds)
+def test_the_next_scan_is_an_interval_after_the_last_began_give_or_take_a_tenth(seed: int) -> None:
+    pacer = Pacer(30.0, Random(seed))
+    pacer.succeeded(1000.0)
+    assert 1027 <= pacer.due <= 1033
+
+
+def test_jitter_is_drawn_anew_each_time_and_so_is_the_first_phase() -> None:
+    pacer = Pacer(30.0, Random(1))
+    dues = set()
+    for _ in range(20):
+        pacer.due = 0.0
+        pacer.succeeded(0.0)
+        dues.add(pacer.due)
+    assert len(dues) == 20
+    phases = []
+    for seed in range(200):
+        pacer = Pacer(30.0, Random(seed))
+        pacer.begin(500.0)
+        phases.append(pacer.due - 500)
+    assert 0 <= min(phases) < 3
+    assert 27 < max(phases) <= 30
+
+
+def test_a_scan_of_many_pages_does_not_move_the_ticks_that_others_took_meanwhile() -> None:
+    pacer = Pacer(30.0, Random(1))
+    pacer.took_turn(100.0)
+    due = pacer.due
+    pacer.succeeded(100.0)
+    assert 127 <= pacer.due == due <= 133
+
+
+def test_missed_ticks_are_skipped() -> None:
+    """The next is counted from the last that was made, not from a timetable: after a long silence one comes at once."""
+    pacer = Pacer(30.0, Random(1))
+    pacer.succeeded(0.0)
+    pacer.succeeded(1000.0)
+    assert pacer.due > 1000
+
+
+@given(seeds, st.integers(0, 10_000))
+def test_pauses_have_full_jitter_under_a_bound_that_doubles(seed: int, failures: int) -> None:
+    pause = Pacer(30.0, Random(seed)).pause(failures)
+    assert 0 <= pause <= min(LONGEST_PAUSE, 2.0 ** min(failures, 10))
+
+
+def test_failures_in_a_row_wait_longer_until_one_succeeds() -> None:
+    def average(failures: int) -> float:
+        return sum(Pacer(30.0, Random(seed)).pause(failures) for seed in range(300)) / 300
+
+    assert average(0) < average(1) < average(2) < average(4)
+    assert 8 < average(9) < 12
+    pacer = Pacer(30.0, Random(1))
+    pacer.failed(0.0)
+    pacer.failed(0.0)
+    assert pacer.failures == 2
+    pacer.succeeded(0.0)
+    assert pacer.failures == 0
+
+
+@pytest.mark.parametrize(("asked", "least"), [(7.0, 7.0), (1e12, 20.0), (0.0, 0.0)])
+def test_retry_after_is_honoured_up_to_twenty_seconds(asked: float, least: float) -> None:
+    for seed in range(50):
+        assert least <= Pacer(30.0, Random(seed)).pause(0, asked) <= 20.0
+
+
+def test_after_falling_short_the_wider_scan_follows_soon_and_is_no_failure() -> None:
+    pacer = Pacer(30.0, Random(1))
+    pacer.failed(0.0)
+    pacer.fell_short(100.0)
+    assert (pacer.due, pacer.failures) == (101.0, 0)
+    hasty = Pacer(0.2, Random(1))
+    hasty.fell_short(100.0)
+    assert hasty.due == 100.2

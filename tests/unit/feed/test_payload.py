@@ -1,0 +1,62 @@
+"""Events as bytes and back: whatever is handed out after a restart is what was found before it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freight_exchange import wire
+from freight_exchange.feed.events import Event, Gap, RequestEvent, SchemaChanged, Unreadable
+from freight_exchange.feed.payload import pack, unpack
+from freight_exchange.models import RateRequest
+
+NOW = datetime(2026, 3, 1, 12, 30, 45, 123457, tzinfo=UTC)
+REQUEST = wire.recall(b'{"index":7,"weight":12.50,"status":"Frozen","needdate":"soon","tags":[{"a":1.0}]}')
+moments = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        RequestEvent(kind="new", request=REQUEST, observed_between=(None, NOW)),
+        RequestEvent(
+            kind="updated",
+            request=REQUEST,
+            previous=RateRequest(index=7, notes="Ünïcode \N{DELIVERY TRUCK}\n"),
+            changed=("notes", "tags"),
+            observed_between=(NOW, NOW),
+        ),
+        RequestEvent(kind="withdrawn", request=REQUEST, previous=REQUEST, observed_between=(NOW, NOW)),
+        Gap(since=NOW, until=NOW),
+        SchemaChanged(added=("a",), removed=(), requests=(1, 2), observed=NOW),
+        Unreadable(index=None, raw=None, error="missing", observed=NOW),
+        Unreadable(index=3, raw={"weight": "abc", "l": [1, None, True]}, error="what: where", observed=NOW),
+    ],
+    ids=lambda event: event.kind,
+)
+def test_an_event_comes_back_as_it_was(event: Event) -> None:
+    back = unpack(event.kind, pack(event))
+    assert back == event
+    assert type(back) is type(event)
+
+
+@given(moments, moments)
+def test_moments_are_kept_to_the_microsecond(since: datetime, until: datetime) -> None:
+    gap = Gap(since=since, until=until)
+    assert unpack("gap", pack(gap)) == gap
+
+
+def test_the_fractions_of_a_raw_record_are_kept_digit_by_digit() -> None:
+    event = Unreadable(index=1, raw={"weight": Decimal("12.50")}, error="e", observed=NOW)
+    back = unpack("unreadable", pack(event))
+    assert isinstance(back, Unreadable)
+    assert back.raw == {"weight": "12.50"}
+
+
+def test_a_kind_that_no_version_wrote_is_refused() -> None:
+    with pytest.raises(ValueError, match="melted"):
+        unpack("melted", b"{}")

@@ -1,0 +1,222 @@
+"""Rules 2, 3 and 4, one scan: which page comes next, what an error in its place means, when all was seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from freight_exchange.errors import (
+    BadRequestError,
+    DeadlineExceededError,
+    DecodeError,
+    FeedProtocolError,
+    FreightExchangeError,
+    LoginRejectedError,
+    NotFoundError,
+    RateLimitedError,
+    ServerError,
+    TransportError,
+)
+from freight_exchange.feed.scanner import OPERATION, PAGE_SIZE, Scanner, may_pass
+from freight_exchange.models import RateRequest
+from freight_exchange.paging import PageSizes
+from freight_exchange.wire import Rows
+
+GONE = NotFoundError("no such page", status=404)
+DOWN = ServerError("down", status=503)
+REFUSED = BadRequestError("no", status=400)
+
+
+def rows(*indexes: int, broken: int = 0) -> Rows[RateRequest]:
+    unreadable = tuple(DecodeError("bad", raw={"row": number}) for number in range(broken))
+    return Rows(tuple(RateRequest(index=index) for index in indexes), unreadable)
+
+
+def shelf(scanner: Scanner, listing: list[int], clamp: int = 10_000) -> Rows[RateRequest]:
+    size = min(scanner.size, clamp)
+    return rows(*listing[scanner.number * size : (scanner.number + 1) * size])
+
+
+def known(clamp: int) -> PageSizes:
+    sizes = PageSizes()
+    sizes.clamped(OPERATION, clamp)
+    return sizes
+
+
+def test_an_empty_window_is_one_page() -> None:
+    scanner = Scanner(PageSizes())
+    assert (scanner.number, scanner.size) == (0, PAGE_SIZE)
+    scanner.take(rows())
+    assert scanner.ended
+    assert (scanner.pages, scanner.rows) == (1, 0)
+
+
+def test_rule_11_a_page_shorter_than_the_longest_proven_whole_is_the_end() -> None:
+    sizes = PageSizes()
+    sizes.saw(OPERATION, 8)
+    scanner = Scanner(sizes)
+    scanner.take(rows(1, 2, 3, broken=2))
+    assert scanner.ended
+    assert scanner.rows == 5
+
+
+def test_rule_11_a_page_as_long_as_the_longest_is_probed_in_its_own_size() -> None:
+    """Rule 2: it may be the service's clamp."""
+    sizes = PageSizes()
+    sizes.saw(OPERATION, 3)
+    scanner = Scanner(sizes)
+    scanner.take(rows(1, 2, 3))
+    assert not scanner.ended
+    assert (scanner.number, scanner.size) == (1, 3)
+
+
+def test_rule_2_the_clamp_is_learned_and_asked_for_by_the_next_scan() -> None:
+    sizes = PageSizes()
+    scanner = Scanner(sizes)
+    while not scanner.ended:
+        scanner.take(shelf(scanner, [*range(23)], clamp=10))
+    assert sizes.clamp(OPERATION) == 10
+    assert Scanner(sizes).size == 10
+
+
+def test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen() -> None:
+    """The sweep goes back: a single pass loses row 3, which moves to page 0 as row 0 is removed."""
+    scanner, listing, seen = Scanner(known(3)), [*range(8)], set[int]()
+    while not scanner.ended:
+        page = shelf(scanner, listing)
+        seen |= {record.index for record in page.records}
+        scanner.take(page)
+        if scanner.pages == 1:
+            listing.remove(0)
+    assert seen == {*range(8)}
+
+
+def test_rule_2_sweeps_alternate_until_one_adds_nothing() -> None:
+    scanner, asked = Scanner(known(2)), list[int]()
+    while not scanner.ended:
+        asked.append(scanner.number)
+        scanner.take(shelf(scanner, [1, 2, 3, 4, 5]))
+    assert asked == [0, 1, 2, 1, 0]
+
+
+def test_rule_2_a_listing_that_never_stands_still_is_no_complete_scan() -> None:
+    scanner, fresh = Scanner(known(2)), iter(range(10**6))
+    with pytest.raises(FeedProtocolError, match="changed"):  # noqa: PT012 - which page raises is not promised
+        while not scanner.ended:
+            wanted = 1 if scanner.number == 2 else 2
+            scanner.take(rows(*(next(fresh) for _ in range(wanted))))
+    assert not scanner.ended
+
+
+def test_rule_3_an_error_past_page_0_ends_a_scan_only_if_a_second_walk_agrees() -> None:
+    scanner, asked = Scanner(known(2)), list[int]()
+    while not scanner.ended:
+        asked.append(scanner.number)
+        if scanner.number == 2:
+            assert scanner.fail(GONE) == "on"
+        else:
+            scanner.take(rows(2 * scanner.number, 2 * scanner.number + 1))
+    assert asked == [0, 1, 2, 1, 0] * 2
+
+
+def test_rule_3_an_error_that_only_one_walk_meets_cuts_nothing_off() -> None:
+    scanner, struck, seen = Scanner(known(2)), False, set[int]()
+    while not scanner.ended:
+        if scanner.number == 1 and not struck:
+            struck = True
+            assert scanner.fail(REFUSED) == "on"
+            continue
+        page = shelf(scanner, [*range(7)])
+        seen |= {record.index for record in page.records}
+        scanner.take(page)
+    assert seen == {*range(7)}
+
+
+def test_rule_3_errors_in_another_place_each_time_are_no_end() -> None:
+    scanner, end = Scanner(known(2)), 1
+    with pytest.raises(FeedProtocolError, match="another place"):  # noqa: PT012 - which page raises is not promised
+        for _ in range(500):
+            if scanner.number == end and scanner.fail(GONE) == "on":
+                end += 1
+            else:
+                scanner.take(rows(2 * scanner.number, 2 * scanner.number + 1))
+    assert not scanner.ended
+
+
+def test_rule_3_an_ignored_offset_ends_the_scan_and_is_known() -> None:
+    scanner = Scanner(known(3))
+    while not scanner.ended:
+        scanner.take(rows(*[7, 8, 9][: scanner.size]))
+    assert scanner.offset_ignored
+    assert scanner.pages < 8
+
+
+def test_rule_3_a_last_page_that_repeats_is_an_end_and_no_ignored_offset() -> None:
+    scanner = Scanner(known(3))
+    while not scanner.ended:
+        scanner.take(rows(*([1, 2, 3], [4, 5])[min(scanner.number, 1)]))
+    assert not scanner.offset_ignored
+
+
+@pytest.mark.parametrize("error", [GONE, REFUSED])
+def test_rule_3_page_0_is_never_beyond_the_end(error: FreightExchangeError) -> None:
+    assert Scanner(known(50)).fail(error) == "lost"
+
+
+def test_rule_4_a_page_is_asked_for_three_times_and_then_the_scan_is_lost() -> None:
+    scanner = Scanner(known(2))
+    scanner.take(rows(1, 2))
+    assert [scanner.fail(DOWN) for _ in range(3)] == ["again", "again", "lost"]
+    assert scanner.number == 1
+
+
+def test_rule_4_each_page_has_its_own_three() -> None:
+    scanner = Scanner(known(2))
+    assert [scanner.fail(DOWN), scanner.fail(DOWN)] == ["again", "again"]
+    scanner.take(rows(1, 2))
+    assert [scanner.fail(DOWN), scanner.fail(DOWN), scanner.fail(DOWN)] == ["again", "again", "lost"]
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_on(status: int) -> None:
+    sizes = PageSizes()
+    scanner = Scanner(sizes)
+    assert scanner.fail(BadRequestError("too many", status=status)) == "on"
+    assert (scanner.number, scanner.size) == (0, 100)
+    assert sizes.clamp(OPERATION) is None
+    while not scanner.ended:
+        scanner.take(shelf(scanner, [1, 2, 3]))
+    assert Scanner(sizes).size == 100
+
+
+def test_a_smaller_page_that_is_refused_too_is_the_window_s_fault() -> None:
+    scanner = Scanner(PageSizes())
+    scanner.fail(REFUSED)
+    assert scanner.fail(REFUSED) == "lost"
+
+
+def test_a_clamp_below_the_smaller_page_is_learned_all_the_same() -> None:
+    sizes = PageSizes()
+    scanner = Scanner(sizes)
+    scanner.fail(REFUSED)
+    while not scanner.ended:
+        scanner.take(shelf(scanner, [*range(95)], clamp=40))
+    assert sizes.clamp(OPERATION) == 40
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (DOWN, True),
+        (RateLimitedError("slowly", status=429), True),
+        (TransportError("reset"), True),
+        (DeadlineExceededError("late"), True),
+        (DecodeError("no collection"), True),
+        (FeedProtocolError("restless"), True),
+        (TransportError("certificate", permanent=True), False),
+        (REFUSED, False),
+        (GONE, False),
+        (LoginRejectedError("no", status=401), False),
+    ],
+)
+def test_which_trouble_may_pass(error: FreightExchangeError, passes: bool) -> None:
+    assert may_pass(error) is passes

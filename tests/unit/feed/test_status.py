@@ -1,0 +1,203 @@
+"""What a feed says of itself: the state it is in, and why a request was, or was not yet, handed out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+
+from freight_exchange import ConfigurationError, LoginRejectedError, RequestEvent, RequestFilter
+from freight_exchange.feed.clock import Reading
+from freight_exchange.feed.cover import Cover
+from freight_exchange.feed.state import State
+from freight_exchange.feed.status import explain
+from freight_exchange.store import MemoryStore
+from freight_exchange.store.protocol import Seen, StoredEvent
+from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
+
+POLL = "quote/getrequests"
+MINUTE = timedelta(minutes=1)
+READING = Reading(run="r", loop=0.0, boot_id="b", boot=0.0, wall=0.0)
+STATE = State(cover=Cover(900.0, READING), primed=True, allowance=60.0)
+ROW = Seen(
+    index=4, digest=b"d", record=b'{"index":4,"origin":"Oslo"}', version=1, first=100.0, last=800.0, scan=3,
+    updated_after=0.0,
+)  # fmt: skip
+
+
+def event(kind: str, *, acknowledged: bool = False, number: int = 1) -> StoredEvent:
+    return StoredEvent(id=number, index=4, kind=kind, payload=b"", acknowledged=acknowledged)
+
+
+def verdict(seen: Seen | None, *events: StoredEvent, state: State = STATE, **options: Any) -> str:
+    said = explain(4, seen, events, state=state, time=1000.0, wall=1.7e9, where=None, **options)
+    assert str(said) == said.sentence
+    assert said.sentence.startswith("request 4 ")
+    assert said.events == tuple(event.kind for event in events)
+    return said.verdict
+
+
+def test_each_verdict() -> None:
+    assert verdict(None) == "unseen"
+    assert verdict(None, state=attrs.evolve(STATE, primed=False)) == "unseen"
+    assert verdict(None, event("unreadable")) == "unreadable"
+    assert verdict(attrs.evolve(ROW, version=0)) == "baseline"
+    assert verdict(ROW, event("new")) == "waiting"
+    assert verdict(ROW, event("new", acknowledged=True), event("updated", number=2)) == "waiting"
+    assert verdict(ROW, event("new", acknowledged=True)) == "handed-out"
+    assert verdict(ROW) == "handed-out"
+
+
+def test_what_the_filter_leaves_out_says_by_what() -> None:
+    said = explain(4, ROW, [], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Bergen"))
+    assert said.verdict == "excluded"
+    assert "origin" in said.sentence
+
+
+def test_when_it_was_seen_by_the_clock_on_the_wall() -> None:
+    said = explain(4, ROW, [], state=STATE, time=1000.0, wall=1.7e9, where=None)
+    assert said.first_seen == datetime.fromtimestamp(1.7e9 - 900, UTC)
+    assert said.last_seen == datetime.fromtimestamp(1.7e9 - 200, UTC)
+
+
+def test_a_tombstone_does_not_know_when_it_was_last_seen() -> None:
+    tomb = attrs.evolve(ROW, record=None, last=0.0, scan=0)
+    said = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=None)
+    assert said.last_seen is None
+    assert said.first_seen == datetime.fromtimestamp(1.7e9 - 900, UTC)
+
+
+@pytest.mark.virtual_time
+async def test_a_feed_that_was_not_entered_has_no_status() -> None:
+    feed = Sandbox().client().watch()
+    with pytest.raises(ConfigurationError, match="entered"):
+        feed.status()
+    with pytest.raises(ConfigurationError):
+        await feed.explain(1)
+
+
+@pytest.mark.virtual_time
+async def test_priming_until_the_first_scan_is_complete() -> None:
+    sandbox = Sandbox(Profile(latency=5.0))
+    async with sandbox.client() as exchange:
+        feed = exchange.watch(interval=MINUTE)
+        async with anyio.create_task_group() as group:
+
+            async def enter() -> None:
+                async with feed:
+                    await anyio.sleep(1)
+
+            group.start_soon(enter)
+            await anyio.sleep(3)
+            assert (status := feed.status()).state == "priming"
+            assert (status.cover_age, status.last_success) == (None, None)
+    assert feed.status().state == "stopped"
+
+
+@pytest.mark.virtual_time
+async def test_live_then_backing_off_then_live_again() -> None:
+    sandbox = Sandbox()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        live = feed.status()
+        assert (live.state, live.pages, live.window, live.gaps) == ("live", 1, timedelta(days=5), ())
+        assert live.cover_age is not None
+        assert live.cover_age < MINUTE
+        sandbox.strike(*FAULTS["unavailable"](path=POLL, times=None))
+        with anyio.move_on_after(600):
+            await anext(feed)
+        off = feed.status()
+        assert off.state == "backing-off"
+        assert off.cover_age is not None
+        assert off.cover_age > timedelta(seconds=500)
+        assert off.last_success == live.last_success
+        sandbox.exchange.faults.clear()
+        sandbox.publish()
+        await anext(feed)
+        assert feed.status().state == "live"
+        assert feed.status().unacknowledged == 1
+    assert feed.status().state == "stopped"
+
+
+@pytest.mark.virtual_time
+async def test_catching_up_after_a_restart_and_the_gap_of_six_days() -> None:
+    sandbox, store = Sandbox(), MemoryStore()
+    async with sandbox.client() as exchange:
+        async with exchange.watch(store=store, interval=MINUTE):
+            pass
+        await anyio.sleep(6 * 86_400)
+        async with exchange.watch(store=store, interval=MINUTE) as feed:
+            assert (status := feed.status()).state == "catching-up"
+            assert status.cover_age is not None
+            assert status.cover_age >= timedelta(days=6)
+            gap = await anext(feed)
+            assert gap.kind == "gap"
+            assert feed.status().gaps == (gap,)
+            await gap.ack()
+            assert feed.status().gaps == ()
+            assert feed.status().state == "live"
+
+
+@pytest.mark.virtual_time
+async def test_stopped_by_a_rejected_login() -> None:
+    sandbox = Sandbox()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        sandbox.exchange.expire_tokens()
+        sandbox.strike(*FAULTS["login_message_200"](times=None))
+        with pytest.raises(LoginRejectedError):
+            await anext(feed)
+        assert feed.status().state == "stopped"
+
+
+@pytest.mark.virtual_time
+async def test_the_clamp_it_learned() -> None:
+    sandbox = Sandbox(Profile(rows_clamp=10))
+    for _ in range(25):
+        sandbox.publish()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        assert feed.status().clamp == 10
+        assert feed.status().pages > 3
+
+
+@pytest.mark.virtual_time
+async def test_a_request_from_unseen_to_handed_out_to_withdrawn() -> None:
+    sandbox = Sandbox()
+    base = sandbox.publish()
+    async with sandbox.client() as exchange:
+        async with exchange.watch(interval=MINUTE) as feed:
+            assert (await feed.explain(base)).verdict == "baseline"
+            index = sandbox.publish()
+            assert (await feed.explain(index)).verdict == "unseen"
+            event = await anext(feed)
+            assert (await feed.explain(index)).verdict == "waiting"
+            await event.ack()
+            assert (await feed.explain(index)).verdict == "handed-out"
+            sandbox.exchange.withdraw(index, sandbox.now())
+            gone = await anext(feed)
+            assert isinstance(gone, RequestEvent)
+            assert gone.kind == "withdrawn"
+            assert (await feed.explain(index)).events == ("new", "withdrawn")
+        with pytest.raises(ConfigurationError, match="closed"):
+            await feed.explain(index)
+
+
+@pytest.mark.virtual_time
+async def test_what_was_left_out_is_never_said_to_have_been_handed_out() -> None:
+    sandbox = Sandbox()
+    async with (
+        sandbox.client() as exchange,
+        exchange.watch(interval=MINUTE, where=RequestFilter(origin="nowhere")) as feed,
+    ):
+        index = sandbox.publish(Cargo(origin="Oslo"))
+        with anyio.move_on_after(200):
+            await anext(feed)
+        assert (await feed.explain(index)).verdict == "excluded"
+        assert feed.status().unacknowledged == 0
+        sandbox.exchange.withdraw(index, sandbox.now())
+        with anyio.move_on_after(3600):
+            await anext(feed)
+        said = await feed.explain(index)
+        assert said.events == ("new", "withdrawn")
+        assert said.verdict == "excluded"

@@ -1,0 +1,266 @@
+"""The rules of cover, pages, scans, the ladder and the pace, driven through a small service under virtual time."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import anyio
+import pytest
+from tests.unit.feed.rig import DAY, HOUR, Rig, Service
+
+from freight_exchange.errors import (
+    BadRequestError,
+    DecodeError,
+    FreightExchangeError,
+    LoginRejectedError,
+    NotFoundError,
+    RateLimitedError,
+    ServerError,
+)
+from freight_exchange.feed.cover import WIDEST
+from freight_exchange.hooks import Degraded, Recovered, Scan
+from freight_exchange.store import Store
+
+pytestmark = pytest.mark.virtual_time
+
+DOWN = ServerError("down", status=503)
+
+
+async def live(service: Service, store: Store, **options: object) -> Rig:
+    """A watcher that has primed, and whose first scans are forgotten."""
+    rig = Rig(service, store=store, **options)  # type: ignore[arg-type]  # as the rig takes them
+    await rig.watcher.prime()
+    await rig.looks()
+    service.pages.clear()
+    return rig
+
+
+async def test_rule_1_each_window_reaches_over_the_cover_the_allowance_and_a_scan(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    await rig.looks(5)
+    assert all(92 <= window <= 99 for window in service.windows)
+
+
+async def test_rule_1_a_silence_widens_the_window_by_itself(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    await anyio.sleep(200)
+    service.publish(1, age=190)
+    await rig.looks()
+    assert rig.tale == [("new", 1)]
+    assert 260 <= service.windows[0] <= 275
+
+
+async def test_rule_1_a_window_that_slid_past_the_cover_is_looked_at_again_and_wider(store: Store) -> None:
+    """The post-check: the page took longer than allowed for, and what it should have listed first was not on it."""
+    service = Service()
+    rig = await live(service, store)
+    cover = rig.journal.state.cover
+    service.latency = 90.0
+    await rig.looks()
+    assert (rig.journal.state.cover, rig.watcher.phase) == (cover, "catching-up")
+    service.latency = 0.0
+    await rig.looks()
+    assert service.windows[1] > service.windows[0] + 90
+    assert rig.journal.state.cover.time > cover.time
+    assert rig.watcher.phase == "live"
+
+
+async def test_rule_1_time_asleep_counts(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    rig.clock.asleep = service.asleep = 8 * HOUR
+    await rig.looks()
+    assert service.windows[0] > 8 * HOUR
+
+
+async def test_rule_1_a_wall_set_forward_widens_and_is_no_gap(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    rig.clock.wall += 9 * DAY
+    await rig.looks(2)
+    assert service.windows[0] == WIDEST
+    assert service.windows[1] < 100
+    assert not rig.events
+
+
+async def test_rule_1_the_cover_is_when_page_0_was_sent(store: Store) -> None:
+    """What is updated while the later pages are read is looked for by the next scan."""
+    service = Service(clamp=2, latency=1.0)
+    rig = await live(service, store)
+    service.publish(1, 2, 3)
+    await rig.looks()
+    sent = rig.journal.state.cover.reading.loop
+    assert anyio.current_time() - sent >= len(service.pages) >= 3
+
+
+async def test_rule_2_a_row_that_slips_to_an_earlier_page_is_not_lost(store: Store) -> None:
+    service = Service(clamp=2)
+    rig = await live(service, store)
+    service.publish(*range(6))
+
+    def leave(number: int) -> None:
+        service.books.pop(5, None)
+
+    service.on_page = leave
+    await rig.looks()
+    assert {index for _, index in rig.tale} >= {0, 1, 2, 3, 4}
+
+
+async def test_rule_2_the_learned_clamp_is_asked_for_and_survives_a_restart(store: Store) -> None:
+    service = Service(clamp=5)
+    rig = await live(service, store)
+    service.publish(*range(12))
+    await rig.looks()
+    assert rig.journal.state.clamp == 5
+    rig = rig.again()
+    assert rig.journal.sizes.clamp("feed") == 5
+    await rig.looks(2)
+    assert service.pages[-1][1] == 5
+
+
+@pytest.mark.parametrize("fault", [DecodeError("no collection"), NotFoundError("gone", status=404), DOWN])
+async def test_rule_3_a_reply_without_the_listing_is_never_an_empty_one(
+    store: Store, fault: FreightExchangeError
+) -> None:
+    service = Service()
+    rig = await live(service, store)
+    cover = rig.journal.state.cover
+    service.publish(1)
+    service.faults[:] = [fault] * 3
+    await rig.looks()
+    assert rig.journal.state.cover == cover
+    assert rig.watcher.phase == "backing-off"
+    await rig.fails_until_well()
+    assert rig.tale == [("new", 1)]
+
+
+async def test_rule_4_a_scan_that_fails_half_way_tells_what_it_saw_and_proves_nothing(store: Store) -> None:
+    service = Service(clamp=2)
+    rig = await live(service, store)
+    cover = rig.journal.state.cover
+    service.publish(*range(5))
+    service.faults[:] = [None, DOWN, DOWN, DOWN]
+    await rig.looks()
+    assert len(rig.tale) == 2
+    assert rig.journal.state.cover == cover
+    await rig.fails_until_well()
+    assert Counter(rig.tale) == {("new", index): 1 for index in range(5)}
+
+
+async def test_rule_4_the_page_is_asked_for_again_and_not_the_scan(store: Store) -> None:
+    service = Service(clamp=2)
+    rig = await live(service, store)
+    service.publish(1, 2, 3)
+    service.faults[:] = [None, DOWN, DOWN]
+    await rig.looks()
+    assert [number for number, _, _ in service.pages][:4] == [0, 1, 1, 1]
+    assert rig.watcher.phase == "live"
+    assert len(rig.tale) == 3
+
+
+async def test_rule_5_what_shows_up_too_late_for_narrow_scans_is_found_by_deep_ones(store: Store) -> None:
+    service = Service(late=400.0)
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.goes_on_for(900)
+    assert rig.tale == [("new", 1)]
+    assert rig.journal.state.late == 1
+    assert rig.journal.state.allowance == 120.0
+    assert service.windows[-1] > 30 + 120
+
+
+async def test_rule_5_a_deep_scan_takes_the_place_of_a_narrow_one(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    rig.told.clear()
+    await rig.goes_on_for(2.5 * HOUR)
+    scans = Counter(scan.rung for scan in rig.told if isinstance(scan, Scan))
+    assert scans["six hours"] == 2
+    assert 25 <= scans["half an hour"] <= 30
+    assert 290 <= sum(scans.values()) <= 310
+    assert len(service.pages) == sum(scans.values())
+
+
+async def test_rule_5_a_restart_looks_five_days_back(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    rig = rig.again()
+    await rig.looks(2)
+    assert service.windows[0] == WIDEST
+    assert service.windows[1] < 100
+
+
+async def test_a_deep_scan_that_fails_gives_way_to_a_narrow_one(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    rig = rig.again()
+    service.faults[:] = [DOWN] * 3
+    await rig.looks(3)
+    assert [window == WIDEST for window in service.windows] == [True] * 3 + [False, True]
+
+
+async def test_rule_11_one_request_for_an_idle_poll_at_the_interval_give_or_take_a_tenth(store: Store) -> None:
+    service = Service()
+    service.publish(1, age=HOUR)
+    rig = await live(service, store)
+    began = anyio.current_time()
+    await rig.looks(100)
+    assert len(service.pages) == 100
+    assert 2900 < anyio.current_time() - began < 3100
+
+
+async def test_rule_11_the_first_phase_is_random(store: Store) -> None:
+    service = Service()
+    rig = Rig(service, store=store)
+    await rig.watcher.prime()
+    primed = anyio.current_time()
+    await rig.looks()
+    assert 0 < anyio.current_time() - primed < 26
+
+
+async def test_rule_11_missed_ticks_are_skipped(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    await anyio.sleep(HOUR)
+    began = anyio.current_time()
+    await rig.looks(3)
+    assert len(service.pages) == 3
+    assert anyio.current_time() - began > 50
+
+
+async def test_rule_11_an_outage_is_waited_out_with_pauses_of_at_most_twenty_seconds(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.faults[:] = [DOWN] * 300
+    began = anyio.current_time()
+    await rig.fails_until_well()
+    assert 300 < anyio.current_time() - began < 300 * 20
+    degraded = [told for told in rig.told if isinstance(told, Degraded)]
+    recovered = [told for told in rig.told if isinstance(told, Recovered)]
+    assert (len(degraded), len(recovered)) == (1, 1)
+    assert recovered[0].after > 100
+
+
+async def test_rule_11_retry_after_is_honoured_and_capped(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.faults[:] = [RateLimitedError("slowly", status=429, retry_after=1e9)] * 3
+    await rig.looks()
+    began = anyio.current_time()
+    await rig.looks()
+    assert 19 < anyio.current_time() - began <= 21
+
+
+async def test_a_rejected_login_ends_it_and_other_trouble_does_not(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.faults[:] = [LoginRejectedError("no", status=401)]
+    with pytest.raises(LoginRejectedError):
+        await rig.looks()
+    stopped: str = rig.watcher.phase
+    assert stopped == "stopped"
+    service.faults[:] = [BadRequestError("no", status=400)] * 2
+    await rig.looks()
+    assert rig.watcher.phase == "backing-off"

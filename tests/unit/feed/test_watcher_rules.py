@@ -1,0 +1,233 @@
+"""The rules of events and of memory, driven through a small service under virtual time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.unit.feed.rig import DAY, HOUR, Listed, Rig, Service
+
+from freight_exchange import wire
+from freight_exchange.errors import BadRequestError, DecodeError, ServerError
+from freight_exchange.feed.events import RequestEvent, SchemaChanged, Unreadable
+from freight_exchange.store import Store
+
+pytestmark = pytest.mark.virtual_time
+
+DOWN = ServerError("down", status=503)
+
+
+async def live(service: Service, store: Store, **options: Any) -> Rig:
+    rig = Rig(service, store=store, **options)
+    await rig.watcher.prime()
+    await rig.looks()
+    return rig
+
+
+async def test_rule_7_new_updated_there_and_back(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    for notes in "aba":
+        service.publish(1, notes=notes)
+        await rig.looks(2)
+    service.touch(1)
+    await rig.looks(2)
+    assert rig.tale == [("new", 1), ("updated", 1), ("updated", 1)]
+
+
+async def test_rule_7_what_cannot_be_read_is_told_once_and_before_the_cover_moves(store: Store) -> None:
+    service = Service(broken=(DecodeError("bad", raw={"index": 9, "weight": "x"}),))
+    rig = Rig(service, store=store)
+    await rig.watcher.prime()
+    await rig.looks(3)
+    rig = rig.again()
+    await rig.looks(2)
+    (event,) = rig.events
+    assert isinstance(event, Unreadable)
+    assert event.index == 9
+
+
+async def test_rule_7_withdrawn_is_looked_up_after_two_scans_have_lacked_it(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(1, 2)
+    await rig.looks()
+    gone = datetime.fromtimestamp(rig.clock.read().wall, UTC)
+    service.withdraw(1)
+    await rig.goes_on_for(1200)
+    assert rig.tale[2:] == [("withdrawn", 1)]
+    assert service.lookups == [1]
+    event = rig.events[-1]
+    assert isinstance(event, RequestEvent)
+    earliest, latest = event.observed_between
+    assert earliest is not None
+    assert earliest <= gone <= latest
+    assert event.previous == event.request
+
+
+async def test_rule_7_what_left_the_window_is_not_withdrawn(store: Store) -> None:
+    """Only a window that provably holds the last update can lack a request."""
+    service = Service()
+    rig = await live(service, store, interval=300.0)
+    service.publish(1)
+    await rig.looks()
+    await rig.goes_on_for(6 * DAY)
+    assert rig.tale == [("new", 1)]
+    assert not service.lookups
+
+
+async def test_rule_7_what_a_look_up_finds_is_not_withdrawn(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.looks()
+    service.books[1].shown = 1e9
+    await rig.goes_on_for(2 * HOUR)
+    assert rig.tale == [("new", 1)]
+    assert service.lookups == [1]
+
+
+async def test_rule_7_one_scan_that_lacks_it_proves_nothing(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.looks()
+    for _ in range(30):
+        if rig.seen(1).missing:
+            break
+        service.books[1].shown = 1e9
+        await rig.looks()
+    service.books[1].shown = 0.0
+    await rig.goes_on_for(HOUR)
+    assert rig.seen(1).missing == 0
+    assert not service.lookups
+
+
+async def test_rule_7_a_service_that_does_not_say_is_not_asked_for_ever(store: Store) -> None:
+    service = Service(lookup_faults=[BadRequestError("no", status=400)] * 1000)
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.looks()
+    service.withdraw(1)
+    await rig.goes_on_for(2 * HOUR)
+    assert service.lookups == [1]
+    assert rig.tale == [("new", 1)]
+
+
+async def test_rule_7_withdrawals_in_great_number_are_all_told(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store, interval=300.0)
+    service.publish(*range(40))
+    await rig.looks()
+    await rig.goes_on_for(4 * DAY - 2 * HOUR)
+    service.withdraw(*range(40))
+    await rig.goes_on_for(DAY)
+    assert Counter(rig.tale)["withdrawn", 7] == 1
+    assert len(rig.tale) == 80
+
+
+async def test_rule_7_a_look_up_that_fails_is_made_again(store: Store) -> None:
+    service = Service(lookup_faults=[DOWN, DOWN])
+    rig = await live(service, store, interval=300.0)
+    service.publish(1)
+    await rig.looks()
+    await rig.goes_on_for(4 * DAY - 2 * HOUR)
+    service.withdraw(1)
+    await rig.goes_on_for(6 * HOUR)
+    assert rig.tale == [("new", 1), ("withdrawn", 1)]
+
+
+async def test_rule_7_a_shape_that_goes_and_comes_back_is_told_each_time_and_by_one_event(store: Store) -> None:
+    service = Service(clamp=4)
+    rig = await live(service, store)
+    for incoterm in (None, "FOB", None, "FOB"):
+        service.publish(*range(12), incoterm=incoterm)
+        await rig.looks(2)
+    changes = [event for event in rig.events if isinstance(event, SchemaChanged)]
+    assert [(event.added, event.removed) for event in changes] == [
+        (("incoterm",), ()),
+        ((), ("incoterm",)),
+        (("incoterm",), ()),
+    ]
+    assert {kind for kind, _ in rig.tale} == {"new"}
+
+
+async def test_a_number_that_json_hardly_holds_ends_no_feed(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    record = wire.recall(b'{"index":1,"serial":%b,"y":0e-80}' % (b"7" * 100))
+    service.books[1] = Listed(record, service.now(), service.now())
+    await rig.looks()
+    assert rig.tale == [("new", 1)]
+
+
+async def test_what_was_late_happened_no_earlier_than_it_says(store: Store) -> None:
+    service = Service(late=50.0)
+    rig = await live(service, store)
+    happened = datetime.fromtimestamp(rig.clock.read().wall, UTC)
+    service.publish(1)
+    await rig.looks(3)
+    (event,) = rig.events
+    assert isinstance(event, RequestEvent)
+    earliest, latest = event.observed_between
+    assert earliest is not None
+    assert earliest <= happened <= latest
+
+
+async def test_rule_8_memory_is_bounded_by_time_and_not_by_number(store: Store) -> None:
+    """A bound by count forgets the first of many requests, and tells them again as new."""
+    service = Service()
+    service.publish(*range(3000))
+    rig = await live(service, store, start="backfill")
+    assert len(rig.tale) == 3000
+    rig = rig.again()
+    await rig.looks(2)
+    assert len(rig.tale) == 3000
+    service.publish(0, 2999, notes="moved")
+    await rig.looks()
+    assert sorted(rig.tale[3000:]) == [("updated", 0), ("updated", 2999)]
+
+
+async def test_rule_8_after_six_days_a_tombstone_is_left(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store, interval=300.0)
+    service.publish(1, notes="a")
+    await rig.looks()
+    await rig.goes_on_for(5.9 * DAY)
+    assert rig.seen(1).record is not None
+    await rig.goes_on_for(6 * DAY)
+    assert rig.seen(1).record is None
+    service.touch(1)
+    await rig.looks(2)
+    assert rig.tale == [("new", 1)]
+    service.publish(1, notes="b")
+    await rig.looks(2)
+    assert rig.tale == [("new", 1), ("updated", 1)]
+
+
+async def test_rule_8_runs_of_less_than_an_hour_forget_too(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store, interval=1500.0)
+    service.publish(1)
+    await rig.looks()
+    for run in range(12 * 24):
+        rig = rig.again(run=f"run {run}")
+        await rig.goes_on_for(3000)
+    assert rig.seen(1).record is None
+
+
+async def test_nothing_is_told_twice_whatever_fails(store: Store) -> None:
+    service = Service(clamp=3)
+    rig = await live(service, store)
+    for round in range(30):
+        service.publish(*range(round, round + 4), notes=str(round))
+        service.faults[:] = [None, DOWN, DOWN, DOWN][: round % 5]
+        await rig.looks(2)
+        if round % 7 == 0:
+            rig = rig.again(run=str(round))
+    await rig.fails_until_well()
+    states = [(event.request.index, event.request.notes) for event in rig.events if isinstance(event, RequestEvent)]
+    assert len(states) == len(set(states))
+    assert dict(states) == {index: service.books[index].record.notes for index in service.books}

@@ -1,0 +1,173 @@
+"""The rules of starts and of long silences, driven through a small service under virtual time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from tests.unit.feed.rig import DAY, HOUR, Rig, Service
+
+from freight_exchange.errors import NotFoundError, ServerError
+from freight_exchange.feed.cover import WIDEST
+from freight_exchange.feed.events import Gap
+from freight_exchange.store import Store
+
+pytestmark = pytest.mark.virtual_time
+
+DOWN = ServerError("down", status=503)
+
+
+async def live(service: Service, store: Store, **options: Any) -> Rig:
+    rig = Rig(service, store=store, **options)
+    with anyio.fail_after(30 * DAY):
+        await rig.watcher.prime()
+    await rig.looks()
+    return rig
+
+
+async def test_rule_9_now_tells_nothing_of_what_is_there_and_all_that_comes(store: Store) -> None:
+    service = Service(clamp=3)
+    service.publish(*range(10), age=HOUR)
+    rig = await live(service, store)
+    assert not rig.events
+    service.publish(3, notes="moved")
+    service.publish(77)
+    await rig.looks()
+    assert sorted(rig.tale) == [("new", 77), ("updated", 3)]
+
+
+async def test_rule_9_a_restart_never_primes_again(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(1)
+    await anyio.sleep(HOUR)
+    rig = rig.again()
+    await rig.watcher.prime()
+    await rig.looks()
+    assert rig.tale == [("new", 1)]
+
+
+async def test_rule_9_a_first_scan_that_failed_has_not_primed(store: Store) -> None:
+    service = Service(clamp=2)
+    service.publish(1, 2, 3, 4, 5)
+    rig = Rig(service, store=store)
+    service.faults[:] = [None, DOWN, DOWN, DOWN]
+    await rig.looks()
+    assert not rig.journal.state.primed
+    rig = rig.again()
+    service.publish(2, notes="moved while nobody knew it")
+    await rig.watcher.prime()
+    assert rig.journal.state.primed
+    assert not rig.events
+
+
+async def test_rule_9_backfill_tells_all_and_each_once_though_the_first_scan_failed(store: Store) -> None:
+    service = Service(clamp=2)
+    service.publish(1, 2, 3, 4, 5, age=4 * DAY)
+    rig = Rig(service, store=store, start="backfill")
+    service.faults[:] = [None, DOWN, DOWN, DOWN]
+    await rig.watcher.prime()
+    await rig.looks()
+    assert Counter(rig.tale) == {("new", index): 1 for index in (1, 2, 3, 4, 5)}
+
+
+async def test_rule_9_a_time_tells_what_was_updated_within_it(store: Store) -> None:
+    service = Service()
+    service.publish(1, age=2 * HOUR)
+    service.publish(2, age=HOUR / 2)
+    rig = await live(service, store, start=timedelta(hours=1))
+    assert rig.tale == [("new", 2)]
+    service.publish(1, notes="moved")
+    await rig.looks()
+    assert rig.tale == [("new", 2), ("updated", 1)]
+
+
+async def test_rule_9_an_outage_between_the_two_first_scans_shortens_nothing(store: Store) -> None:
+    service = Service()
+    service.publish(1, age=0.75 * HOUR)
+    rig = Rig(service, store=store, start=timedelta(hours=1))
+    await rig.looks()
+    assert not rig.journal.state.primed
+    service.faults[:] = [DOWN] * 600
+    await rig.watcher.prime()
+    assert anyio.current_time() > HOUR / 2
+    assert rig.tale == [("new", 1)]
+
+
+async def test_rule_9_an_outage_at_the_very_start_shortens_nothing(store: Store) -> None:
+    """The time counts back from when the feed was entered, not from when the service was there again."""
+    service = Service()
+    service.publish(1, age=0.75 * HOUR)
+    rig = Rig(service, store=store, start=timedelta(hours=1))
+    service.faults[:] = [DOWN] * 600
+    await rig.watcher.prime()
+    assert anyio.current_time() > HOUR / 2
+    assert rig.tale == [("new", 1)]
+
+
+async def test_a_wrong_address_raises_while_priming_and_an_outage_does_not(store: Store) -> None:
+    service = Service(faults=[DOWN] * 10)
+    rig = Rig(service, store=store)
+    await rig.watcher.prime()
+    assert rig.journal.state.primed
+    other = Rig(Service(faults=[NotFoundError("nothing here", status=404)]))
+    with pytest.raises(NotFoundError):
+        await other.watcher.prime()
+    assert other.watcher.phase == "stopped"
+
+
+async def test_rule_10_five_days_of_silence_are_a_gap_told_once(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    slept = rig.clock.read().wall
+    await anyio.sleep(6 * DAY)
+    rig = rig.again()
+    service.pages.clear()
+    service.faults[:] = [DOWN] * 7
+    await rig.fails_until_well()
+    await rig.looks(2)
+    (gap,) = [event for event in rig.events if isinstance(event, Gap)]
+    assert abs(gap.since.timestamp() - (slept - 60)) < 40
+    assert timedelta(days=1) < gap.until - gap.since < timedelta(days=1, minutes=15)
+    assert service.windows[0] == WIDEST
+
+
+async def test_rule_10_a_gap_is_there_after_a_crash_before_the_scan_was_complete(store: Store) -> None:
+    service = Service(clamp=2)
+    rig = await live(service, store)
+    await anyio.sleep(6 * DAY)
+    service.publish(*range(5))
+    rig = rig.again()
+    service.faults[:] = [None, DOWN, DOWN, DOWN]
+    await rig.looks()
+    rig = rig.again(run="a third")
+    assert [event.kind for event in rig.events] == ["gap", "new", "new"]
+    await rig.looks()
+    assert [event.kind for event in rig.events].count("gap") == 1
+
+
+async def test_rule_10_a_gap_that_grows_before_it_is_closed_is_told_to_its_end(store: Store) -> None:
+    service = Service(clamp=2)
+    rig = await live(service, store)
+    await anyio.sleep(6 * DAY)
+    service.publish(*range(5))
+    rig = rig.again()
+    service.faults[:] = [None, DOWN, DOWN, DOWN]
+    await rig.looks()
+    await anyio.sleep(DAY)
+    await rig.looks(2)
+    first, second = [event for event in rig.events if isinstance(event, Gap)]
+    assert second.since == first.until
+    assert timedelta(days=2) < second.until - first.since < timedelta(days=2, hours=1)
+
+
+async def test_rule_10_just_under_five_days_are_no_gap(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    await anyio.sleep(WIDEST - 200)
+    rig = rig.again()
+    await rig.looks()
+    assert not rig.events

@@ -1,0 +1,65 @@
+"""The stores that must do alike: in memory, in a file, and in SQLite's memory; and a look at each statement."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from tests.unit.store.ledger import BINDING, LEASE, Watch
+
+from freight_exchange.store import MemoryStore, SQLiteStore
+from freight_exchange.store.work import BotStore, WorkStore
+
+
+@pytest.fixture(params=["memory", "file", "sqlite memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BotStore]:
+    made: dict[str, Callable[[], BotStore]] = {
+        "memory": MemoryStore,
+        "file": lambda: SQLiteStore(tmp_path / "bot.db"),
+        "sqlite memory": lambda: SQLiteStore(":memory:"),
+    }
+    store = made[request.param]()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def feed(store: BotStore) -> WorkStore:
+    return store.open(BINDING, lease=LEASE)
+
+
+class Watched(sqlite3.Connection):
+    """A connection that tells of every statement before and after it runs."""
+
+    listeners: ClassVar[list[Callable[[str], None]]] = []
+
+    def tell(self, statement: str) -> None:
+        for listener in self.listeners:
+            listener(statement)
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        self.tell(sql)
+        done = super().execute(sql, parameters)
+        self.tell(f"after {sql}")
+        return done
+
+    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
+        self.tell(sql)
+        done = super().executemany(sql, parameters)
+        self.tell(f"after {sql}")
+        return done
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: connect(*given, factory=Watched, **named))
+
+    def tell(told: Callable[[str], None] | None) -> None:
+        Watched.listeners[:] = [] if told is None else [told]
+
+    yield tell
+    tell(None)

@@ -1,0 +1,312 @@
+"""What every store does alike: in memory, in a file, and in SQLite's memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+from tests.unit.store.ledger import BINDING, LEASE, absent, effect, event, everything, known, put, seen
+
+from freight_exchange.errors import ConfigurationError, HeldError, StoreError
+from freight_exchange.store import MemoryStore, SQLiteStore
+from freight_exchange.store.protocol import Binding, Commit, Found, StoredEvent
+from freight_exchange.store.work import BotStore, WorkStore
+
+INDEXES = range(12)
+
+
+class TestACommit:
+    def test_begins_with_nothing(self, feed: WorkStore) -> None:
+        assert feed.state is None
+        assert feed.unacknowledged == 0
+        assert feed.pending() == []
+        assert feed.history(1) == (None, [])
+
+    def test_keeps_what_was_seen_whole(self, feed: WorkStore) -> None:
+        one = seen(4, digest=b"\0\xff", record=b"\x00", version=3, first=1.25, last=2.5, scan=7, updated_after=-1.5)
+        put(feed, [one, seen(5, missing=2, record=None), seen(6, digest=b"")])
+        assert known(feed, 4, 5, 6, 7) == {4: one, 5: seen(5, missing=2, record=None), 6: seen(6, digest=b"")}
+
+    def test_puts_the_new_in_place_of_the_old(self, feed: WorkStore) -> None:
+        put(feed, [seen(4), seen(4, version=2)])
+        put(feed, [newer := seen(4, digest=b"other", record=None, version=3, first=0.0, last=9.0, scan=2, missing=1)])
+        assert known(feed, 4) == {4: newer}
+
+    def test_is_decided_on_what_was_asked_for(self, feed: WorkStore) -> None:
+        put(feed, [seen(index) for index in range(1200)])
+        wanted = [*range(600, 1300), 3]
+        assert sorted(known(feed, *wanted)) == [3, *range(600, 1200)]
+
+    def test_that_is_not_decided_changes_nothing(self, feed: WorkStore) -> None:
+        put(feed, [seen(1)], [event("a", 1)])
+        before = everything(feed, INDEXES)
+
+        def decide(found: Found) -> Commit:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            feed.commit(decide, indexes=[1])
+        assert everything(feed, INDEXES) == before
+        assert put(feed, [], [event("b")]) == 1
+
+    def test_keeps_the_state(self, store: BotStore, feed: WorkStore) -> None:
+        put(feed, state="one")
+        put(feed, state="two")
+        put(feed)
+        assert feed.state is None, "the state is the one that the lease began with"
+        feed.release()
+        assert store.open(BINDING, lease=LEASE).state == "two"
+
+
+class TestAbsence:
+    def test_is_what_an_earlier_scan_saw_last(self, feed: WorkStore) -> None:
+        put(feed, [seen(1, scan=1), seen(2, scan=2), seen(3, scan=3)])
+        assert absent(feed, scan=2, updated_after=0.0) == [1]
+        assert absent(feed, scan=3, updated_after=0.0) == [1, 2]
+
+    def test_leaves_out_what_was_perhaps_updated_before(self, feed: WorkStore) -> None:
+        put(feed, [seen(1, updated_after=59.9), seen(2, updated_after=60.0), seen(3, updated_after=float("-inf"))])
+        assert absent(feed, scan=9, updated_after=60.0) == [2]
+        assert absent(feed, scan=9, updated_after=59.9) == [1, 2]
+        assert absent(feed, scan=9, updated_after=float("-inf")) == [3, 1, 2]
+        assert absent(feed, scan=9, updated_after=float("inf")) == []
+
+    def test_leaves_out_tombstones_and_withdrawn_ones(self, feed: WorkStore) -> None:
+        put(feed, [seen(1, record=None), seen(2, digest=b""), seen(3)])
+        assert absent(feed, scan=9, updated_after=0.0) == [3]
+        put(feed, [seen(3, digest=b""), seen(1)])
+        assert absent(feed, scan=9, updated_after=0.0) == [1]
+
+    def test_comes_in_the_order_of_the_proof(self, feed: WorkStore) -> None:
+        put(feed, [seen(index, updated_after=index * -7.0 % 100) for index in range(100)])
+        by_proof = sorted(range(100), key=lambda index: (index * -7.0 % 100, index))
+        assert absent(feed, scan=9, updated_after=0.0) == by_proof
+
+
+class TestEvents:
+    def test_are_kept_in_their_order(self, feed: WorkStore) -> None:
+        assert put(feed, events=[event("a", 1), event("b", None, "gap", b"")]) == 2
+        first, second = feed.pending()
+        assert first == StoredEvent(id=first.id, index=1, kind="new", payload=b"payload", acknowledged=False)
+        assert second == StoredEvent(id=second.id, index=None, kind="gap", payload=b"", acknowledged=False)
+        assert 0 < first.id < second.id
+        assert feed.of_kind("gap") == [second]
+        assert feed.unacknowledged == 2
+
+    def test_with_a_known_key_are_not_added(self, feed: WorkStore) -> None:
+        assert put(feed, events=[event("a"), event("a", payload=b"other"), event("b")]) == 2
+        assert put(feed, events=[event("c"), event("b")]) == 1
+        assert feed.unacknowledged == 3
+        assert [one.payload for one in feed.pending()] == [b"payload"] * 3
+
+    def test_come_after_a_number_and_up_to_a_limit(self, feed: WorkStore) -> None:
+        put(feed, events=[event(str(number)) for number in range(10)])
+        ids = [one.id for one in feed.pending()]
+        assert [one.id for one in feed.pending(after=ids[3], limit=2)] == ids[4:6]
+        assert feed.pending(after=ids[-1]) == []
+        assert feed.pending(limit=0) == []
+
+    def test_are_acknowledged_once(self, feed: WorkStore) -> None:
+        put(feed, events=[event("a", 1), event("b", 2, "gap"), event("c", 3)])
+        first, second, third = feed.pending()
+        feed.acknowledge([first.id, second.id, second.id, 10_000], at=30.0)
+        feed.acknowledge([first.id], at=31.0)
+        feed.acknowledge([], at=32.0)
+        assert feed.unacknowledged == 1
+        assert feed.pending() == [third]
+        assert feed.of_kind("gap") == []
+        assert feed.history(1)[1] == [attrs.evolve(first, payload=b"", acknowledged=True)]
+        assert put(feed, events=[event("a", 1)]) == 0, "the key of an acknowledged one is known"
+
+    def test_outlive_the_lease(self, store: BotStore, feed: WorkStore) -> None:
+        put(feed, [seen(1)], [event("a", 1), event("b", 2)], state="s")
+        feed.acknowledge([feed.pending()[0].id], at=30.0)
+        before = everything(feed, INDEXES)
+        feed.release()
+        assert everything(store.open(BINDING, lease=LEASE), INDEXES) == before
+
+
+class TestPruning:
+    def test_makes_tombstones_of_what_is_old(self, feed: WorkStore) -> None:
+        put(feed, [seen(1, last=9.9, missing=1, version=4), seen(2, last=10.0), seen(3, last=1.0, digest=b"")])
+        feed.prune(before=10.0)
+        gone = {"record": None, "last": 0.0, "scan": 0, "updated_after": 0.0, "missing": 0}
+        assert known(feed, 1, 2, 3) == {
+            1: seen(1, version=4, **gone),
+            2: seen(2, last=10.0),
+            3: seen(3, digest=b"", **gone),
+        }
+        assert absent(feed, scan=9, updated_after=-1.0) == [2]
+
+    def test_of_a_tombstone_leaves_it(self, feed: WorkStore) -> None:
+        put(feed, [tomb := seen(1, record=None, last=1.0)])
+        feed.prune(before=10.0)
+        assert known(feed, 1) == {1: tomb}
+
+    def test_that_was_seen_again_keeps_it(self, feed: WorkStore) -> None:
+        put(feed, [seen(1, last=1.0)])
+        feed.prune(before=10.0)
+        put(feed, [again := seen(1, last=50.0)])
+        feed.prune(before=50.0)
+        assert known(feed, 1) == {1: again}
+
+    def test_drops_what_was_acknowledged_long_ago(self, feed: WorkStore) -> None:
+        put(feed, events=[event("a", 1), event("b", 1), event("c", 1)], at=10.0)
+        a, b, c = feed.pending()
+        feed.acknowledge([a.id], at=11.0)
+        feed.acknowledge([b.id], at=12.0)
+        feed.prune(before=12.0)
+        assert [one.id for one in feed.history(1)[1]] == [b.id, c.id]
+        feed.prune(before=1000.0)
+        assert feed.pending() == [c], "what is not acknowledged stays"
+        assert put(feed, events=[event("a", 1)]) == 1, "its key is free again"
+
+    def test_keeps_what_is_still_proposed(self, feed: WorkStore) -> None:
+        put(feed, events=[event("a"), event("b")], at=10.0)
+        feed.acknowledge([one.id for one in feed.pending()], at=11.0)
+        put(feed, events=[event("a"), event("c")], at=50.0)
+        put(feed, events=[event("a")], at=40.0)
+        feed.prune(before=45.0)
+        assert put(feed, events=[event("a")], at=60.0) == 0
+        assert put(feed, events=[event("b")], at=60.0) == 1
+
+    def test_counts_from_the_later_of_proposed_and_acknowledged(self, feed: WorkStore) -> None:
+        put(feed, events=[event("a")], at=50.0)
+        feed.acknowledge([feed.pending()[0].id], at=30.0)
+        feed.prune(before=50.0)
+        assert put(feed, events=[event("a")], at=50.0) == 0
+
+    def test_never_gives_a_number_twice(self, feed: WorkStore) -> None:
+        put(feed, events=[event("a")])
+        (last,) = feed.pending()
+        feed.acknowledge([last.id], at=20.0)
+        feed.prune(before=1000.0)
+        put(feed, events=[event("b")])
+        assert feed.pending(after=last.id) == feed.pending()
+        assert feed.unacknowledged == 1
+
+
+class TestTheLease:
+    def test_is_held_by_one(self, store: BotStore, feed: WorkStore) -> None:
+        with pytest.raises(HeldError, match="open already") as caught:
+            store.open(BINDING, lease=LEASE)
+        assert caught.value.holder == "this process"
+        assert put(feed, state="still held") == 0
+
+    def test_can_be_given_back_and_taken_again(self, store: BotStore, feed: WorkStore) -> None:
+        feed.release()
+        feed.release()
+        again = store.open(BINDING, lease=LEASE)
+        feed.release()
+        assert put(again, [seen(1)]) == 0, "an old lease gives back nothing of a new one"
+
+    def test_is_needed_for_everything(self, store: BotStore, feed: WorkStore) -> None:
+        feed.release()
+        calls: list[Callable[[], object]] = [
+            lambda: put(feed, state="late"),
+            feed.pending,
+            lambda: feed.of_kind("gap"),
+            lambda: feed.acknowledge([1], at=1.0),
+            lambda: feed.history(1),
+            lambda: feed.prune(before=1.0),
+            lambda: feed.deliver({1: ["quote"]}, at=1.0),
+            lambda: feed.claim(now=1.0, limit=1),
+            lambda: feed.settle(1, "quote", state="done", at=1.0),
+            feed.reclaim,
+            feed.next_due,
+            lambda: feed.deliveries(state="dead"),
+            lambda: feed.replay(1, "quote", at=1.0),
+            lambda: feed.add_event(event("late"), at=1.0),
+            lambda: feed.effect("1/0"),
+            lambda: feed.put_effect(effect("1/0"), was=None),
+            feed.effects,
+        ]
+        for call in calls:
+            with pytest.raises(StoreError, match="released"):
+                call()
+        assert store.open(BINDING, lease=LEASE).state is None
+
+    def test_of_two_feeds_keeps_them_apart(self, store: BotStore, feed: WorkStore) -> None:
+        other = store.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
+        put(feed, [seen(1)], [event("a", 1)], state="one")
+        put(other, [seen(1, version=9)], [event("a", 1), event("b", 2)], state="two")
+        assert (feed.unacknowledged, other.unacknowledged) == (1, 2)
+        assert known(feed, 1) == {1: seen(1)}
+        feed.prune(before=1000.0)
+        assert known(other, 1) == {1: seen(1, version=9)}
+        feed.release()
+        assert other.unacknowledged == len(other.pending()) == 2
+
+    @pytest.mark.parametrize(
+        "binding",
+        [attrs.evolve(BINDING, base_url="https://production/api"), attrs.evolve(BINDING, account="you@co.example")],
+    )
+    def test_is_bound(self, store: BotStore, feed: WorkStore, binding: Binding) -> None:
+        put(feed, state="kept")
+        feed.release()
+        with pytest.raises(StoreError, match=r"belongs to me@co\.example at https://host/api"):
+            store.open(binding, lease=LEASE)
+        assert store.open(BINDING, lease=LEASE).state == "kept"
+
+
+class TestClosing:
+    def test_ends_every_lease(self, store: BotStore, feed: WorkStore) -> None:
+        store.close()
+        store.close()
+        feed.release()
+        with pytest.raises(StoreError, match="closed"):
+            put(feed, state="late")
+        with pytest.raises(StoreError, match="closed"):
+            store.open(BINDING, lease=LEASE)
+
+    def test_of_what_was_never_opened_is_no_error(self, store: BotStore) -> None:
+        store.close()
+
+
+def test_a_narrow_question_looks_at_little() -> None:
+    store = MemoryStore()
+    feed = store.open(BINDING, lease=LEASE)
+    put(feed, [seen(index, updated_after=index * 10.0) for index in range(5_000)])
+    looked_at = 0
+
+    class Counting(float):
+        def __ge__(self, other: float) -> bool:
+            nonlocal looked_at
+            looked_at += 1
+            return super().__ge__(other)
+
+    times = store._books[BINDING.feed]._live._times
+    times.update({index: Counting(time) for index, time in times.items()})
+    assert absent(feed, scan=9, updated_after=49_950.0) == [4995, 4996, 4997, 4998, 4999]
+    assert 0 < looked_at <= 20
+
+
+def test_the_sqlite_store_is_imported_when_it_is_asked_for() -> None:
+    probe = """
+import sys
+sys.modules["sqlite3"] = None
+import freight_exchange, freight_exchange.store as store
+store.MemoryStore()
+try:
+    store.SQLiteStore
+except ImportError:
+    print("asked")
+try:
+    store.Nothing
+except AttributeError:
+    print("absent")
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3] / "src"
+    )
+    assert told.stdout.split() == ["asked", "absent"]
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_a_store_needs_a_path(path: str) -> None:
+    with pytest.raises(ConfigurationError, match="path"):
+        SQLiteStore(path)

@@ -1,0 +1,329 @@
+"""Files that are torn, foreign, newer, full or forbidden: the clear error for each, and nothing is touched."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import attrs
+import pytest
+from tests.unit.store.ledger import BINDING, LEASE, effect, event, everything, put, seen
+
+from freight_exchange.errors import StoreError
+from freight_exchange.store import SQLiteStore, rows
+from freight_exchange.store import sqlite as sqlite_store
+from freight_exchange.store.protocol import Seen
+from freight_exchange.store.schema import APPLICATION_ID, VERSION
+
+INDEXES = range(100)
+NOBODY = 65534
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "bot.db"
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store's file with a little of everything in it."""
+    path = tmp_path_factory.mktemp("sound") / "bot.db"
+    store = SQLiteStore(path)
+    feed = store.open(BINDING, lease=LEASE)
+    body = b'{"commodity":"furniture","origin":"Hong Kong"}' * 8
+    put(feed, [seen(index, record=body) for index in INDEXES], state="kept")
+    put(feed, events=[event(str(index), index, payload=body) for index in INDEXES])
+    feed.acknowledge([one.id for one in feed.pending(limit=10)], at=30.0)
+    feed.deliver({one.id: ["quote", "log"] for one in feed.pending(limit=80)}, at=30.0)
+    for number, one in enumerate(feed.claim(now=30.0, limit=60)):
+        if number % 3:
+            feed.settle(one.event, one.handler, state="done" if number % 2 else "dead", error="late", at=31.0)
+    for index in INDEXES:
+        feed.put_effect(effect(f"{index}/0", payload=body[:200]), was=None)
+    store.close()
+    return path
+
+
+def refused(path: Path) -> str:
+    store = SQLiteStore(path)
+    with pytest.raises(StoreError) as caught:
+        store.open(BINDING, lease=LEASE)
+    store.close()
+    return str(caught.value)
+
+
+def state(path: Path) -> str | None:
+    store = SQLiteStore(path)
+    found = store.open(BINDING, lease=LEASE).state
+    store.close()
+    return found
+
+
+class TestAFile:
+    def test_that_is_no_database_is_left_alone(self, path: Path) -> None:
+        garbage = b"Dear forwarder,\n" * 1000
+        path.write_bytes(garbage)
+        assert "no database" in refused(path)
+        assert path.read_bytes() == garbage
+
+    def test_of_another_program_is_left_alone(self, path: Path) -> None:
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("CREATE TABLE invoice (number)")
+            other.execute("INSERT INTO invoice VALUES (4711)")
+            other.commit()
+        content = path.read_bytes()
+        assert "another program's database" in refused(path)
+        assert path.read_bytes() == content
+
+    def test_of_another_application_is_left_alone(self, path: Path) -> None:
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA application_id = 7")
+            other.execute(f"PRAGMA user_version = {VERSION}")
+            other.execute("CREATE TABLE feed (id)")
+            other.commit()
+        content = path.read_bytes()
+        assert "another program's database" in refused(path)
+        assert path.read_bytes() == content
+
+    def test_of_a_newer_version_is_left_alone(self, path: Path, sound: Path) -> None:
+        shutil.copy(sound, path)
+        with closing(sqlite3.connect(path)) as newer:
+            newer.execute(f"PRAGMA user_version = {VERSION + 1}")
+        content = path.read_bytes()
+        assert f"schema {VERSION + 1}, this one reads up to {VERSION}" in refused(path)
+        assert path.read_bytes() == content
+
+    def test_without_a_table_becomes_a_store(self, path: Path) -> None:
+        path.touch()
+        assert state(path) is None
+        with closing(sqlite3.connect(path)) as plain:
+            assert plain.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+            assert plain.execute("PRAGMA user_version").fetchone() == (VERSION,)
+
+    def test_that_is_a_directory_is_refused(self, tmp_path: Path) -> None:
+        assert "is a directory" in refused(tmp_path)
+
+    def test_without_its_directory_is_refused(self, tmp_path: Path) -> None:
+        assert "make it first" in refused(tmp_path / "missing" / "bot.db")
+        assert not (tmp_path / "missing").exists()
+
+    def test_that_lost_all_but_its_log_is_refused(self, path: Path) -> None:
+        log = path.with_name("bot.db-wal")
+        log.write_bytes(b"the last that was committed")
+        assert "its log" in refused(path)
+        assert log.read_bytes() == b"the last that was committed"
+        assert not path.exists()
+
+    def test_is_the_same_by_any_name(self, path: Path, sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        shutil.copy(sound, path)
+        link = path.with_name("link.db")
+        link.symlink_to(path)
+        store = SQLiteStore(link)
+        store.open(BINDING, lease=LEASE)
+        monkeypatch.chdir(path.parent)
+        assert "is held by" in refused(Path("bot.db"))
+        store.close()
+
+
+class TestDamage:
+    def test_torn_at_any_length_is_told(self, path: Path, sound: Path) -> None:
+        whole = sound.read_bytes()
+        lengths = {1, 15, 16, 99, 100, 512, 4095, 4096, *range(8192, len(whole), 4096), len(whole) - 1}
+        lengths |= {random.Random(7).randrange(1, len(whole)) for _ in range(30)}
+        for length in sorted(lengths):
+            path.write_bytes(whole[:length])
+            refusal = refused(path)
+            assert "is damaged" in refusal or "no database" in refusal, length
+            assert path.read_bytes() == whole[:length], length
+
+    def test_what_was_cut_off_with_its_log_beside_it_is_told(self, path: Path, sound: Path) -> None:
+        shutil.copy(sound, path)
+        store = SQLiteStore(path)
+        put(store.open(BINDING, lease=LEASE), state="in the log")
+        torn = path.with_name("torn.db")
+        shutil.copy(path.with_name("bot.db-wal"), torn.with_name("torn.db-wal"))
+        store.close()
+        torn.write_bytes(path.read_bytes()[:20_000])
+        assert "is damaged" in refused(torn)
+
+    def test_a_page_of_noise_is_told(self, path: Path, sound: Path) -> None:
+        whole = sound.read_bytes()
+        for start in range(0, len(whole), 4096):
+            noise = random.Random(start).randbytes(4096)
+            path.write_bytes(whole[:start] + noise + whole[start + 4096 :])
+            refusal = refused(path)
+            assert "is damaged" in refusal or "no database" in refusal, start
+            assert path.read_bytes() == whole[:start] + noise + whole[start + 4096 :], start
+
+    def test_flipped_bits_are_told_or_harmless_to_what_reads(self, path: Path, sound: Path) -> None:
+        whole = sound.read_bytes()
+        chance = random.Random(11)
+        told = 0
+        for _ in range(150):
+            # The heads of the pages, where the structure is: inside a text SQLite has nothing to tell a flip by.
+            at = chance.randrange(0, len(whole), 4096) + chance.randrange(0, 200)
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << chance.randrange(8))]) + whole[at + 1 :])
+            store = SQLiteStore(path)
+            try:
+                feed = store.open(BINDING, lease=LEASE)
+                everything(feed, INDEXES)
+            except StoreError:
+                told += 1
+            finally:
+                store.close()
+        assert told >= 50
+
+    def test_that_comes_while_it_is_open_is_told(self, path: Path, sound: Path) -> None:
+        shutil.copy(sound, path)
+        store = SQLiteStore(path)
+        feed = store.open(BINDING, lease=LEASE)
+        with closing(sqlite3.connect(path, isolation_level=None)) as vandal:
+            vandal.execute("DROP TABLE seen")
+        with pytest.raises(StoreError, match="is damaged"):
+            put(feed, [seen(1)])
+        store.close()
+
+
+class TestTrouble:
+    def test_a_full_disk_is_survived(self, path: Path) -> None:
+        store = SQLiteStore(path)
+        feed = store.open(BINDING, lease=LEASE)
+        put(feed, [seen(1)], [event("1", 1)], state="kept")
+        before = everything(feed, INDEXES)
+        connection = store._connection
+        assert connection is not None
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        for _ in range(2):
+            with pytest.raises(StoreError, match="no room left: make room"):
+                put(feed, [seen(index, record=b"x" * 900) for index in INDEXES], [event("2", 2)], state="lost")
+        assert everything(feed, INDEXES) == before
+        connection.execute("PRAGMA max_page_count = 100000")
+        assert put(feed, [seen(index, record=b"x" * 900) for index in INDEXES], [event("2", 2)], state="new") == 1
+        assert feed.unacknowledged == len(feed.pending()) == 2
+        store.close()
+        assert state(path) == "new"
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit to a file's size to set")
+    def test_a_write_that_the_system_refuses_is_survived(self, path: Path) -> None:
+        import resource
+
+        store = SQLiteStore(path)
+        feed = store.open(BINDING, lease=LEASE)
+        put(feed, [seen(1)], state="kept")
+        before = everything(feed, INDEXES)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.with_name("bot.db-wal").stat().st_size + 5000, limits[1]))
+        try:
+            with pytest.raises(StoreError, match=r"look at the disk|make room"):
+                put(feed, [seen(index, record=b"x" * 900) for index in INDEXES], state="lost")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert everything(feed, INDEXES) == before
+        put(feed, [seen(index, record=b"x" * 900) for index in INDEXES], state="new")
+        store.close()
+        assert state(path) == "new"
+
+    def test_another_programs_lock_is_waited_for_and_told(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sqlite_store, "_BUSY_TIMEOUT", 0.05)
+        store = SQLiteStore(path)
+        feed = store.open(BINDING, lease=LEASE)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreError, match="locked by another program"):
+                put(feed, state="late")
+            other.execute("ROLLBACK")
+        put(feed, state="in time")
+        store.close()
+        assert state(path) == "in time"
+
+    @pytest.mark.parametrize(
+        "strange",
+        [seen(2**63), seen(2, first=float("nan"))],
+    )
+    def test_what_cannot_be_kept_is_told(self, path: Path, strange: Seen) -> None:
+        store = SQLiteStore(path)
+        feed = store.open(BINDING, lease=LEASE)
+        with pytest.raises(StoreError, match="cannot keep a value"):
+            put(feed, [seen(1), strange], state="lost")
+        with pytest.raises(StoreError, match="cannot keep a value"):
+            put(feed, state="\ud800")
+        assert put(feed, [], [event("1")]) == 1
+        assert feed.history(1)[0] is None
+        store.close()
+
+    def test_acknowledging_touches_no_other_feed(self, path: Path) -> None:
+        store = SQLiteStore(path)
+        first, second = (store.open(attrs.evolve(BINDING, feed=name), lease=LEASE) for name in ("one", "two"))
+        put(first, events=[event("a")])
+        second.acknowledge([one.id for one in first.pending()], at=1.0)
+        assert (len(first.pending()), first.unacknowledged, second.unacknowledged) == (1, 1, 0)
+        store.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights are another matter there")
+class TestRights:
+    @pytest.fixture
+    def place(self) -> Iterator[Path]:
+        """A directory of an ordinary user's, as which the test then runs: to root nothing is forbidden."""
+        with tempfile.TemporaryDirectory() as name:
+            place = Path(name)
+            root = os.geteuid() == 0
+            if root:
+                place.chmod(0o755)
+                os.chown(place, NOBODY, NOBODY)
+                os.seteuid(NOBODY)
+            try:
+                yield place
+            finally:
+                if root:
+                    os.seteuid(0)
+                place.chmod(0o755)
+
+    def test_a_file_that_may_only_be_read_is_refused(self, place: Path) -> None:
+        path = place / "bot.db"
+        assert state(path) is None
+        path.chmod(0o444)
+        assert "give this user the right to write" in refused(path)
+
+    def test_a_directory_that_may_only_be_read_is_refused(self, place: Path) -> None:
+        place.chmod(0o555)
+        assert "give this user the right to write" in refused(place / "bot.db")
+
+    def test_a_file_that_may_not_be_read_is_refused(self, place: Path) -> None:
+        path = place / "bot.db"
+        assert state(path) is None
+        path.chmod(0)
+        assert "give this user the right to write" in refused(path)
+        path.chmod(0o644)
+        assert state(path) is None
+
+
+def test_no_question_reads_a_whole_table(path: Path, sound: Path) -> None:
+    shutil.copy(sound, path)
+    questions = {
+        rows._ABSENT: (1, 0.0, 1),
+        rows._PENDING: (1, 0, 1),
+        rows._OF_KIND: (1, "new"),
+        rows._ABOUT: (1, 1),
+        rows._OLD: (1, 0.0, 1),
+        rows._DROP: (1, 0.0, 1),
+        rows._DROP_DELIVERIES: (1, 1, 0.0, 1),
+        rows._DUE: (1, 0.0, 1, 0.0),
+        rows._ACKNOWLEDGE: (0.0, 1, 1),
+        rows._PROPOSED_AGAIN: (0.0, 1, "a", 0.0),
+        "SELECT count(*) FROM event WHERE feed = ? AND acknowledged = 0": (1,),
+    }
+    with closing(sqlite3.connect(path)) as plain:
+        for question, given in questions.items():
+            plan = [row[3] for row in plain.execute(f"EXPLAIN QUERY PLAN {question}", given)]
+            assert plan
+            assert [step for step in plan if step.startswith("SCAN") and "CONSTANT" not in step] == [], question
+            assert not any("TEMP B-TREE" in step for step in plan), question

@@ -1,0 +1,244 @@
+"""Two processes and one file: the lock, who is said to hold it, take-over, and the epoch that fences the late."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import warnings
+from contextlib import closing
+from pathlib import Path
+
+import attrs
+import pytest
+from tests.unit.store.ledger import BINDING, LEASE, event, known, put, seen
+
+from freight_exchange.errors import HeldError, StoreError
+from freight_exchange.store import SQLiteStore, lock
+from freight_exchange.store.lock import Holder
+
+HOLDER = """
+import sys
+from freight_exchange.store import SQLiteStore
+from freight_exchange.store.protocol import Binding, Commit
+
+store = SQLiteStore(sys.argv[1])
+feed = store.open(Binding("https://host/api", "me@co.example", "requests"), lease=60.0)
+number = 0
+while True:
+    number += 1
+    feed.commit(lambda found: Commit(state=str(number)))
+    if number == 3:
+        print("holding", flush=True)
+"""
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "bot.db"
+
+
+class TestTwoProcesses:
+    def test_the_second_is_told_who_holds_it_and_takes_over_from_the_dead(self, path: Path) -> None:
+        with subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT / "src"
+        ) as holder:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "holding\n"
+            store = SQLiteStore(path)
+            with pytest.raises(HeldError, match="is held by process") as caught:
+                store.open(BINDING, lease=LEASE)
+            assert caught.value.holder in str(caught.value)
+            assert f"process {holder.pid} on {Holder.here().host} since 20" in caught.value.holder
+            os.kill(holder.pid, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
+            holder.wait()
+        feed = store.open(BINDING, lease=LEASE)
+        assert feed.state is not None
+        assert int(feed.state) >= 3
+        store.close()
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+    def test_a_fork_neither_uses_nor_keeps_the_lock(self, path: Path) -> None:
+        store = SQLiteStore(path)
+        feed = store.open(BINDING, lease=LEASE)
+        put(feed, state="parent's")
+        context = multiprocessing.get_context("fork")
+        here, there = context.Pipe()
+
+        def child() -> None:
+            try:
+                put(feed, state="child's")
+            except StoreError as error:
+                there.send(str(error))
+            there.recv()
+
+        with warnings.catch_warnings():
+            # Later Pythons warn of forks where there are threads; this one does nothing that they could disturb.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process = context.Process(target=child)
+            process.start()
+        assert "a fork cannot use it" in here.recv()
+        store.close()
+        other = SQLiteStore(path)
+        assert other.open(BINDING, lease=LEASE).state == "parent's", "the child lives, and holds nothing"
+        other.close()
+        here.send("done")
+        process.join()
+        assert process.exitcode == 0
+
+
+class TestTwoObjects:
+    def test_on_one_file_exclude_each_other(self, path: Path) -> None:
+        first, second = SQLiteStore(path), SQLiteStore(path)
+        feed = first.open(BINDING, lease=LEASE)
+        with pytest.raises(HeldError, match=f"process {os.getpid()}"):
+            second.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
+        feed.release()
+        second.open(BINDING, lease=LEASE)
+        with pytest.raises(HeldError):
+            first.open(BINDING, lease=LEASE)
+        second.close()
+        first.open(BINDING, lease=LEASE)
+        first.close()
+
+    def test_a_feed_that_stays_keeps_the_file(self, path: Path) -> None:
+        first, second = SQLiteStore(path), SQLiteStore(path)
+        feed = first.open(BINDING, lease=LEASE)
+        other = first.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
+        feed.release()
+        with pytest.raises(HeldError):
+            second.open(BINDING, lease=LEASE)
+        put(other, state="goes on")
+        first.close()
+
+    def test_a_store_that_is_forgotten_holds_nothing(self, path: Path) -> None:
+        store = SQLiteStore(path)
+        feed = store.open(BINDING, lease=LEASE)
+        put(feed, state="kept")
+        del store, feed
+        gc.collect()
+        again = SQLiteStore(path)
+        assert again.open(BINDING, lease=LEASE).state == "kept"
+        again.close()
+
+    def test_a_refused_open_leaves_the_file_free(self, path: Path) -> None:
+        first = SQLiteStore(path)
+        put(first.open(BINDING, lease=LEASE), state="kept")
+        first.close()
+        wrong, right = SQLiteStore(path), SQLiteStore(path)
+        with pytest.raises(StoreError, match="belongs to"):
+            wrong.open(attrs.evolve(BINDING, account="you@co.example"), lease=LEASE)
+        assert right.open(BINDING, lease=LEASE).state == "kept"
+        right.close()
+        wrong.close()
+
+
+class TestFencing:
+    def test_who_lost_the_lease_writes_nothing_more(self, path: Path) -> None:
+        first, second = SQLiteStore(path), SQLiteStore(path)
+        late = first.open(BINDING, lease=LEASE)
+        put(late, [seen(1)], [event("a", 1)], state="first")
+        # As over a network whose locks do not hold.
+        path.with_name("bot.db.lock").unlink()
+        feed = second.open(BINDING, lease=LEASE)
+        assert feed.state == "first"
+        ids = [one.id for one in late.pending()]
+        for write in (
+            lambda: put(late, [seen(1, version=9)], [event("b")], state="late"),
+            lambda: late.acknowledge(ids, at=1.0),
+            lambda: late.prune(before=1000.0),
+        ):
+            with pytest.raises(StoreError, match=f"was taken over by process {os.getpid()}"):
+                write()
+        late.release()
+        first.close()
+        assert known(feed, 1) == {1: seen(1)}
+        assert feed.unacknowledged == len(feed.pending()) == 1
+        put(feed, state="second")
+        second.close()
+        assert _state(path) == "second"
+
+    @pytest.mark.parametrize("left", [30.0, -1.0])
+    def test_a_holder_on_another_host_is_respected_while_its_lease_lasts(self, path: Path, left: float) -> None:
+        store = SQLiteStore(path)
+        put(store.open(BINDING, lease=LEASE), state="kept")
+        store.close()
+        elsewhere = Holder(host="elsewhere", pid=7, since="2026-01-01 00:00:00 UTC")
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute(
+                "UPDATE feed SET holder = ?, lease_until = unixepoch('now') + ?"
+                if sqlite3.sqlite_version_info >= (3, 38)
+                else "UPDATE feed SET holder = ?, lease_until = strftime('%s', 'now') + ?",
+                (elsewhere.note(), left),
+            )
+        again = SQLiteStore(path)
+        if left > 0:
+            with pytest.raises(HeldError, match="process 7 on elsewhere since 2026") as caught:
+                again.open(BINDING, lease=LEASE)
+            assert caught.value.holder == str(elsewhere)
+        else:
+            assert again.open(BINDING, lease=LEASE).state == "kept"
+        again.close()
+
+    def test_every_commit_prolongs_the_lease(self, path: Path) -> None:
+        store = SQLiteStore(path)
+        feed = store.open(BINDING, lease=LEASE)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("UPDATE feed SET lease_until = 0")
+            put(feed)
+            (left,) = other.execute("SELECT lease_until - strftime('%s', 'now') FROM feed").fetchone()
+        assert LEASE - 5 < left <= LEASE + 5
+        store.close()
+
+    def test_a_lease_that_is_given_back_names_nobody(self, path: Path) -> None:
+        store = SQLiteStore(path)
+        store.open(BINDING, lease=LEASE).release()
+        with closing(sqlite3.connect(path)) as plain:
+            assert plain.execute("SELECT holder, lease_until, epoch FROM feed").fetchone() == (None, 0.0, 1)
+        store.close()
+
+
+def test_a_lock_on_a_file_that_was_removed_meanwhile_is_not_taken(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take, removed = lock._lock, False
+
+    def remove_first(file: int, path: Path) -> None:
+        nonlocal removed
+        if not removed:
+            removed = True
+            path.unlink()
+        take(file, path)
+
+    monkeypatch.setattr(lock, "_lock", remove_first)
+    store = SQLiteStore(path)
+    store.open(BINDING, lease=LEASE)
+    with pytest.raises(HeldError, match="is held by process"):
+        SQLiteStore(path).open(BINDING, lease=LEASE)
+    store.close()
+
+
+@pytest.mark.parametrize("note", [None, "", "{}", "[]", "null", '{"host": 1}', '{"host": "h", "pid": [], "since": ""}'])
+def test_a_note_that_names_nobody_is_read_as_such(note: str | None) -> None:
+    assert Holder.read(note) is None
+
+
+def test_a_lock_without_a_note_is_held_by_another(path: Path) -> None:
+    store = SQLiteStore(path)
+    store.open(BINDING, lease=LEASE)
+    path.with_name("bot.db.lock").write_text("")
+    with pytest.raises(HeldError, match="another process"):
+        SQLiteStore(path).open(BINDING, lease=LEASE)
+    store.close()
+
+
+def _state(path: Path) -> str | None:
+    store = SQLiteStore(path)
+    try:
+        return store.open(BINDING, lease=LEASE).state
+    finally:
+        store.close()

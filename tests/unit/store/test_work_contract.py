@@ -1,0 +1,332 @@
+"""What every store does alike with deliveries."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import attrs
+import pytest
+from tests.unit.store.ledger import BINDING, LEASE, effect, event, everything, put
+
+from freight_exchange.store import MemoryStore
+from freight_exchange.store.work import BotStore, Delivery, WorkStore
+
+Keys = list[tuple[int, str]]
+NUMBERS = count()
+
+
+def keys(deliveries: object) -> Keys:
+    assert isinstance(deliveries, list)
+    return [(one.event, one.handler) for one in deliveries]
+
+
+def filled(feed: WorkStore, *indexes: int | None) -> list[int]:
+    """The numbers of new events, one about each of these requests."""
+    before = len(feed.pending(limit=1000))
+    put(feed, events=[event(str(next(NUMBERS)), index) for index in indexes])
+    return [one.id for one in feed.pending(limit=1000)[before:]]
+
+
+def delivered(feed: WorkStore, *indexes: int | None, handlers: tuple[str, ...] = ("quote",)) -> list[int]:
+    numbers = filled(feed, *indexes)
+    feed.deliver(dict.fromkeys(numbers, handlers), at=20.0)
+    return numbers
+
+
+def claimed(feed: WorkStore, now: float = 50.0, limit: int = 100) -> Keys:
+    return keys(feed.claim(now=now, limit=limit))
+
+
+class TestHandingOver:
+    def test_acknowledges_and_makes_a_delivery_for_each_handler(self, feed: WorkStore) -> None:
+        first, second = filled(feed, 7, None)
+        feed.deliver({first: ["quote", "log"], second: ["log"]}, at=30.0)
+        assert feed.unacknowledged == 0
+        assert feed.pending() == []
+        one = Delivery(
+            event=first,
+            handler="log",
+            index=7,
+            kind="new",
+            payload=b"payload",
+            attempts=0,
+            state="ready",
+            not_before=0.0,
+            error=None,
+        )
+        other = attrs.evolve(one, event=second, index=None)
+        assert feed.deliveries(state="ready") == [one, attrs.evolve(one, handler="quote"), other]
+        assert feed.next_due() == 0.0
+
+    def test_without_handlers_drops_the_payload(self, feed: WorkStore) -> None:
+        (number,) = filled(feed, 7)
+        feed.deliver({number: []}, at=30.0)
+        assert feed.unacknowledged == 0
+        assert feed.deliveries(state="ready") == []
+        (kept,) = feed.history(7)[1]
+        assert (kept.payload, kept.acknowledged) == (b"", True)
+        feed.prune(before=31.0)
+        assert feed.history(7)[1] == []
+
+    def test_twice_or_of_the_unknown_adds_nothing(self, feed: WorkStore) -> None:
+        handled, acknowledged = filled(feed, 1, 2)
+        feed.acknowledge([acknowledged], at=25.0)
+        feed.deliver({handled: ["quote", "quote"]}, at=30.0)
+        before = everything(feed, range(4))
+        feed.deliver({handled: ["quote", "other"], acknowledged: ["quote"], 10_000: ["quote"]}, at=31.0)
+        feed.deliver({}, at=31.0)
+        assert everything(feed, range(4)) == before
+        assert len(feed.deliveries(state="ready")) == 1
+
+    def test_keeps_the_payload_until_the_last_is_done(self, feed: WorkStore) -> None:
+        (number,) = delivered(feed, 7, handlers=("first", "second"))
+        assert claimed(feed) == [(number, "first")]
+        feed.settle(number, "first", state="done", at=51.0)
+        assert [one.payload for one in feed.deliveries(state="done")] == [b"payload"]
+        (second,) = feed.claim(now=52.0, limit=1)
+        assert second.payload == b"payload"
+        feed.settle(number, "second", state="dead", at=53.0)
+        assert [one.payload for one in feed.history(7)[1]] == [b"payload"]
+        assert feed.replay(number, "second", at=54.0)
+        assert claimed(feed) == [(number, "second")]
+        feed.settle(number, "second", state="done", at=55.0)
+        assert [one.payload for one in feed.history(7)[1]] == [b""]
+        assert [one.payload for one in feed.deliveries(state="done")] == [b"", b""]
+
+
+class TestClaiming:
+    def test_takes_the_oldest_event_first(self, feed: WorkStore) -> None:
+        first, second, third = filled(feed, 1, 2, 3)
+        feed.deliver({third: ["quote"], first: ["quote"]}, at=20.0)
+        feed.deliver({second: ["quote"]}, at=21.0)
+        assert claimed(feed, limit=2) == [(first, "quote"), (second, "quote")]
+        assert claimed(feed, limit=2) == [(third, "quote")]
+        assert claimed(feed) == []
+
+    def test_counts_the_attempt(self, feed: WorkStore) -> None:
+        (number,) = delivered(feed, 1)
+        (one,) = feed.claim(now=0.0, limit=5)
+        assert (one.attempts, one.state, one.error) == (1, "claimed", None)
+        assert feed.deliveries(state="claimed") == [one]
+        feed.settle(number, "quote", state="ready", error="ValueError", at=21.0)
+        (again,) = feed.claim(now=0.0, limit=5)
+        assert again == attrs.evolve(one, attempts=2, error="ValueError")
+
+    def test_waits_until_it_is_due(self, feed: WorkStore) -> None:
+        first, second = delivered(feed, 1, 2)
+        claimed(feed)
+        feed.settle(first, "quote", state="ready", not_before=70.0, at=50.0)
+        feed.settle(second, "quote", state="ready", not_before=60.5, at=50.0)
+        assert feed.next_due() == 60.5
+        assert claimed(feed, now=60.0) == []
+        assert claimed(feed, now=60.5) == [(second, "quote")]
+        assert feed.next_due() == 70.0
+        assert claimed(feed, now=100.0) == [(first, "quote")]
+        assert feed.next_due() is None
+
+    @pytest.mark.parametrize("limit", [0, -1])
+    def test_of_none_gives_none(self, feed: WorkStore, limit: int) -> None:
+        delivered(feed, 1)
+        assert feed.claim(now=50.0, limit=limit) == []
+        assert feed.deliveries(state="ready", limit=limit) == []
+
+    def test_is_one_at_a_time_for_a_request(self, feed: WorkStore) -> None:
+        first, second, other = delivered(feed, 7, 7, 8, handlers=("a", "b"))
+        assert claimed(feed) == [(first, "a"), (other, "a")]
+        assert claimed(feed) == []
+        assert feed.next_due() is None, "all wait for what is claimed"
+        feed.settle(first, "a", state="done", at=51.0)
+        assert feed.next_due() == 0.0
+        assert claimed(feed) == [(first, "b")]
+        feed.settle(first, "b", state="done", at=52.0)
+        assert claimed(feed) == [(second, "a")]
+
+    def test_keeps_the_order_of_a_handlers_events(self, feed: WorkStore) -> None:
+        first, second = delivered(feed, 7, 7, handlers=("a", "b"))
+        assert claimed(feed) == [(first, "a")]
+        feed.settle(first, "a", state="ready", not_before=90.0, at=51.0)
+        assert claimed(feed) == [(first, "b")], "another handler does not wait for it"
+        feed.settle(first, "b", state="done", at=52.0)
+        assert claimed(feed) == [(second, "b")]
+        feed.settle(second, "b", state="done", at=53.0)
+        assert claimed(feed) == []
+        assert feed.next_due() == 90.0, "what waits for an earlier one is no sooner due than that"
+        assert claimed(feed, now=90.0) == [(first, "a")]
+        feed.settle(first, "a", state="dead", at=91.0)
+        assert claimed(feed) == [(second, "a")], "a dead one holds nothing up"
+
+    def test_without_a_request_is_bound_by_nothing(self, feed: WorkStore) -> None:
+        first, second = delivered(feed, None, None, handlers=("a", "b"))
+        assert claimed(feed, limit=1) == [(first, "a")]
+        feed.settle(first, "a", state="ready", not_before=90.0, at=51.0)
+        assert claimed(feed) == [(first, "b"), (second, "a"), (second, "b")]
+
+
+class TestSettling:
+    def test_keeps_what_it_ended_by(self, feed: WorkStore) -> None:
+        (number,) = delivered(feed, 1)
+        claimed(feed)
+        feed.settle(number, "quote", state="dead", not_before=3.0, error="ValueError: no tariff", at=51.0)
+        (dead,) = feed.deliveries(state="dead")
+        assert (dead.attempts, dead.state, dead.not_before, dead.error) == (1, "dead", 3.0, "ValueError: no tariff")
+        assert (claimed(feed), feed.next_due()) == ([], None)
+
+    def test_forgives_an_attempt(self, feed: WorkStore) -> None:
+        (number,) = delivered(feed, 1)
+        claimed(feed)
+        feed.settle(number, "quote", state="ready", error="ValueError", at=51.0)
+        claimed(feed)
+        feed.settle(number, "quote", state="ready", forgive=True, at=52.0)
+        (one,) = feed.deliveries(state="ready")
+        assert (one.attempts, one.error) == (1, "ValueError"), "what the last one that counts ended by"
+        claimed(feed)
+        feed.settle(number, "quote", state="ready", forgive=True, error="drained", at=53.0)
+        claimed(feed)
+        feed.settle(number, "quote", state="done", at=54.0)
+        (one,) = feed.deliveries(state="done")
+        assert (one.attempts, one.error) == (2, None)
+
+    def test_of_what_is_not_claimed_changes_nothing(self, feed: WorkStore) -> None:
+        ready, done, dead = delivered(feed, 1, 2, 3)
+        claimed(feed)
+        feed.settle(ready, "quote", state="ready", at=51.0)
+        feed.settle(done, "quote", state="done", at=51.0)
+        feed.settle(dead, "quote", state="dead", at=51.0)
+        before = everything(feed, range(5))
+        for number in (ready, done, dead, 10_000):
+            feed.settle(number, "quote", state="ready", not_before=9.0, error="late", at=52.0)
+            feed.settle(number, "quote", state="dead", forgive=True, at=52.0)
+            feed.settle(number, "nobody", state="done", at=52.0)
+        assert everything(feed, range(5)) == before
+
+
+class TestAnEarlierHolder:
+    def test_leaves_its_claims_to_be_made_again(self, store: BotStore, feed: WorkStore) -> None:
+        first, second, third = delivered(feed, 1, 2, 3)
+        claimed(feed, limit=2)
+        feed.settle(second, "quote", state="ready", not_before=40.0, at=30.0)
+        assert claimed(feed, limit=1) == [(second, "quote")]
+        feed.release()
+        feed = store.open(BINDING, lease=LEASE)
+        assert keys(feed.deliveries(state="claimed")) == [(first, "quote"), (second, "quote")]
+        assert feed.reclaim() == 2
+        assert feed.reclaim() == 0
+        assert [one.attempts for one in feed.claim(now=50.0, limit=9)] == [2, 3, 1]
+        assert third == feed.deliveries(state="claimed")[-1].event
+
+    def test_of_another_feed_is_left_alone(self, store: BotStore, feed: WorkStore) -> None:
+        other = store.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
+        (number,) = delivered(feed, 1)
+        (others,) = delivered(other, 1)
+        assert claimed(feed) == [(number, "quote")]
+        assert other.reclaim() == 0
+        assert claimed(other) == [(others, "quote")], "the same number is another request there"
+        feed.settle(number, "quote", state="dead", at=51.0)
+        assert other.deliveries(state="dead") == []
+        if number != others:
+            other.settle(number, "quote", state="done", at=51.0)
+            assert not other.replay(number, "quote", at=52.0)
+        assert feed.put_effect(effect("1/0"), was=None)
+        assert other.effect("1/0") is None
+        assert other.effects() == other.effects("intent") == []
+        other.prune(before=1000.0)
+        assert feed.replay(number, "quote", at=53.0)
+
+
+class TestReplaying:
+    def test_makes_a_dead_one_new(self, feed: WorkStore) -> None:
+        first, second = delivered(feed, 7, 7)
+        claimed(feed)
+        feed.settle(first, "quote", state="dead", not_before=1e9, error="ValueError", at=51.0)
+        assert feed.replay(first, "quote", at=52.0)
+        assert not feed.replay(first, "quote", at=53.0)
+        (one, _) = feed.deliveries(state="ready")
+        assert (one.event, one.attempts, one.not_before, one.error) == (first, 0, 0.0, "ValueError")
+        assert claimed(feed) == [(first, "quote")], "and it is the earlier one of its request again"
+        assert second not in dict(claimed(feed))
+
+    def test_needs_one_that_is_dead(self, feed: WorkStore) -> None:
+        ready, done = delivered(feed, 1, 2)
+        claimed(feed)
+        assert not feed.replay(ready, "quote", at=51.0)
+        feed.settle(ready, "quote", state="ready", at=51.0)
+        feed.settle(done, "quote", state="done", at=51.0)
+        before = everything(feed, range(4))
+        assert not any(feed.replay(number, "quote", at=52.0) for number in (ready, done, 10_000))
+        assert not feed.replay(ready, "nobody", at=52.0)
+        assert everything(feed, range(4)) == before
+
+
+class TestPruning:
+    def test_drops_what_was_done_long_ago(self, feed: WorkStore) -> None:
+        old, young = delivered(feed, 1, 2)
+        claimed(feed)
+        feed.settle(old, "quote", state="done", at=51.0)
+        feed.settle(young, "quote", state="done", at=52.0)
+        feed.prune(before=52.0)
+        assert keys(feed.deliveries(state="done")) == [(young, "quote")]
+        assert feed.history(1)[1] == []
+        assert len(feed.history(2)[1]) == 1
+
+    @pytest.mark.parametrize("state", ["ready", "dead"])
+    def test_keeps_what_is_not_done_with_its_event(self, feed: WorkStore, state: str) -> None:
+        (number,) = delivered(feed, 1, handlers=("a", "b"))
+        claimed(feed)
+        feed.settle(number, "a", state="dead" if state == "dead" else "ready", not_before=90.0, at=51.0)
+        claimed(feed)
+        feed.settle(number, "b", state="done", at=52.0)
+        before = everything(feed, range(3))
+        (other,) = delivered(feed, 9)
+        claimed(feed)
+        feed.settle(other, "quote", state="done", at=53.0)
+        feed.prune(before=1e9)
+        assert everything(feed, range(3)) == before
+        feed.replay(number, "a", at=60.0)
+        (one,) = feed.claim(now=1e9, limit=5)
+        assert one.payload == b"payload"
+        feed.settle(number, "a", state="done", at=99.0)
+        feed.prune(before=99.0)
+        assert len(feed.deliveries(state="done")) == 2, "counted from when the last was done"
+        feed.prune(before=100.0)
+        assert feed.deliveries(state="done") == []
+        assert feed.history(1)[1] == []
+
+
+def test_all_of_it_outlives_the_lease(store: BotStore, feed: WorkStore) -> None:
+    numbers = delivered(feed, 1, 1, 2, 3, None, handlers=("a", "b"))
+    claimed(feed)
+    feed.settle(numbers[0], "a", state="done", at=51.0)
+    feed.settle(numbers[2], "a", state="dead", error="ValueError", at=51.0)
+    feed.settle(numbers[3], "a", state="ready", not_before=70.0, at=51.0)
+    feed.put_effect(effect("7/0"), was=None)
+    before = everything(feed, range(5))
+    feed.release()
+    assert everything(store.open(BINDING, lease=LEASE), range(5)) == before
+
+
+def test_in_memory_what_is_done_is_not_looked_at() -> None:
+    looked_at = 0
+
+    class Counting(float):
+        def __lt__(self, other: float) -> bool:
+            nonlocal looked_at
+            looked_at += 1
+            return float(self) < other
+
+        def __gt__(self, other: float) -> bool:
+            nonlocal looked_at
+            looked_at += 1
+            return float(self) > other
+
+    feed = MemoryStore().open(BINDING, lease=LEASE)
+    numbers = delivered(feed, *range(500))
+    for state in ("ready", "done"):
+        claimed(feed, limit=500)
+        for number in numbers:
+            feed.settle(number, "quote", state="done" if state == "done" else "ready", not_before=Counting(1), at=30.0)
+    delivered(feed, 1)
+    looked_at = 0
+    assert feed.next_due() == 0.0
+    assert len(claimed(feed)) == 1
+    assert looked_at == 0
+    assert len(feed.deliveries(state="done")) == 500

@@ -1,0 +1,120 @@
+"""Rate requests kept and recalled: equal to what was decoded, whatever that was."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from freight_exchange import wire
+from freight_exchange.errors import DecodeError
+from freight_exchange.models import RateRequest
+from freight_exchange.wire import names, records
+
+KEYS = sorted({key for field in records.SHIPMENT for key in field.keys} | {"status"})
+WORDS = ["Shipping", "AIR freight", "pallet", "Piece", "Available", "Frozen", " ", "", "yes", "maybe", "1", "0", "1.5"]
+DATES = ["2025-03-01 00:00:00", "0000-00-00 00:00:00", "2025-03-01T10:00:00.250", "2025-03-01T10:00+02:00", "soon"]
+numbers = st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**20), max_value=10**20)
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+integers = st.integers(-(10**59), 10**59)
+scalars = st.none() | st.booleans() | integers | numbers | text | st.sampled_from([*WORDS, *DATES])
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3), max_leaves=8
+)
+raws = st.fixed_dictionaries(
+    {"index": st.integers(0, 2**62) | st.integers(0, 10**6).map(str)},
+    optional={key: scalars for key in KEYS if key != "index"},
+).flatmap(lambda known: st.dictionaries(text, values, max_size=3).map(lambda unknown: {**unknown, **known}))
+
+
+def written(raw: object) -> bytes:
+    if isinstance(raw, dict):
+        return b"{%s}" % b",".join(json.dumps(key).encode() + b":" + written(value) for key, value in raw.items())
+    if isinstance(raw, list):
+        return b"[%s]" % b",".join(map(written, raw))
+    return str(raw).encode() if isinstance(raw, Decimal) else json.dumps(raw).encode()
+
+
+def decoded(content: bytes) -> RateRequest:
+    return wire.one({names.REQUESTS: {"0": wire.parse(content)}}, wire.REQUESTS)
+
+
+def digits(value: object) -> object:
+    """Every number as it would be printed: `Decimal("1.50")` is not `Decimal("1.5")` here."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, dict) or hasattr(value, "keys"):
+        return {key: digits(item) for key, item in dict(value).items()}  # type: ignore[call-overload]  # a mapping
+    return [digits(item) for item in value] if isinstance(value, list | tuple) else (type(value), value)
+
+
+@given(raws)
+@example({"index": 1, "needdate": "soon", "qty": Decimal("1.5"), "hazardous": "maybe", "status": "Frozen"})
+@example({"index": 1, "tags": [{"a": [Decimal("1.500"), None, True, {"b": {}}]}, []], "": ""})
+def test_recalled_is_what_was_kept(raw: dict[str, Any]) -> None:
+    try:
+        request = decoded(written(raw))
+    except DecodeError:
+        return
+    back = wire.recall(wire.keep(request))
+    assert back == request
+    assert hash(back) == hash(request)
+    for field in ("type", "status", "packaging"):
+        # Words are equal in any case: what was written has to be compared as text.
+        assert str(getattr(back, field)) == str(getattr(request, field))
+        assert type(getattr(back, field)) is type(getattr(request, field))
+    assert wire.keep(back) == wire.keep(request)
+
+
+@given(raws)
+def test_numbers_keep_their_last_zero(raw: dict[str, Any]) -> None:
+    try:
+        request = decoded(written(raw))
+    except DecodeError:
+        return
+    back = wire.recall(wire.keep(request))
+    assert digits(back.extra) == digits(request.extra)
+    for field in ("length", "width", "height", "weight"):
+        assert digits(getattr(back, field)) == digits(getattr(request, field))
+
+
+@pytest.mark.parametrize("number", ["12.50", "0.000", "-0.0", "100", "1e30", "1.5e-29", "0e5", "0e-30", "0e-80", "-0"])
+def test_numbers_as_long_as_the_decoder_takes_them(number: str) -> None:
+    request = decoded(b'{"index":1,"weight":%b,"serial":%b}' % (number.encode(), number.encode()))
+    assert wire.recall(wire.keep(request)) == request
+
+
+@pytest.mark.parametrize("digits", [60, 61, 400, 999])
+def test_an_unknown_whole_number_as_long_as_the_decoder_takes_it(digits: int) -> None:
+    """It would be an error in the middle of a scan, at each scan, as long as the record is listed."""
+    request = decoded(b'{"index":1,"serial":%b}' % (b"7" * digits))
+    assert wire.recall(wire.keep(request)) == request
+
+
+def test_every_field_has_a_spelling() -> None:
+    raw = {
+        "index": 9, "refId": "R", "commodityname": "C", "requesttype": "Trucking", "origin": "O", "destination": "D",
+        "needdate": "2025-03-01 10:00:00.250000", "notes": "N", "qty": 3, "packaging": "Carton",
+        "length": Decimal("1.0"), "width": Decimal("2.00"),
+        "height": Decimal("3.000"), "measureUnit": "m", "weight": Decimal("4.0000"),
+        "massUnit": "kg", "incoterm": "FOB", "hazardous": True, "status": "Available",
+    }  # fmt: skip
+    request = decoded(written(raw))
+    assert None not in [getattr(request, field.name) for field in attrs.fields(RateRequest)]
+    assert request.extra == {}
+    assert wire.recall(wire.keep(request)) == request
+    assert request.need_date == datetime(2025, 3, 1, 10, 0, 0, 250000)
+
+
+@pytest.mark.parametrize("date", DATES)
+def test_a_date_that_cannot_be_read_stays_as_it_came(date: str) -> None:
+    request = decoded(written({"index": 1, "needdate": date}))
+    back = wire.recall(wire.keep(request))
+    assert (back.need_date, back.extra) == (request.need_date, request.extra)
+    assert (back.need_date is None) == (back.extra == {"needdate": date})

@@ -1,0 +1,76 @@
+"""An exchange that publishes at a steady pace for ever, and remembers nothing: a measurement sees its client alone."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+
+import anyio
+import httpx
+
+__all__ = ["EndlessExchange"]
+
+_URL = "http://127.0.0.1/api"
+_RECORD = (
+    '{"index":%d,"commodityname":"Electronics","refId":"FX%07d","requesttype":"Shipping","status":"Available",'
+    '"origin":"Hong Kong","destination":"Los Angeles","needdate":"2030-01-15 00:00:00","notes":"10 cartons of'
+    ' Electronics from Hong Kong to Los Angeles","qty":10,"packaging":"carton","measureUnit":"m","width":0.8,'
+    '"height":0.5,"length":1.2,"massUnit":"kg","weight":40,"incoterm":"FOB","hazardous":0}'
+)
+
+
+class EndlessExchange(httpx.AsyncBaseTransport):
+    """Request number k is published at the time k * `period`; nothing is ever changed or withdrawn.
+
+    Args:
+        period: Seconds from one publication to the next; infinity is an exchange where nothing happens.
+        now: Seconds since the first publication.
+        latency: Seconds that each reply takes.
+        most_rows: The most rows in a page that it gives.
+
+    Attributes:
+        calls: How many pages it was asked for.
+        busy: Seconds of the processor that it has taken: they are not its client's.
+    """
+
+    url = _URL
+
+    def __init__(
+        self, period: float, now: Callable[[], float], *, latency: float = 0.05, most_rows: int = 1000
+    ) -> None:
+        self._period = period
+        self._now = now
+        self._latency = latency
+        self._most_rows = most_rows
+        self.calls = 0
+        self.busy = 0.0
+
+    def published(self, at: float) -> int:
+        """How many requests there are by then; the last one has this number."""
+        return int(at / self._period)
+
+    def listed(self, at: float, window: float) -> int:
+        """How many of them were published within the window."""
+        return self.published(at) - max(0, math.ceil((at - window) / self._period) - 1)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await anyio.sleep(self._latency)
+        began = time.process_time()
+        if request.url.path.endswith("login"):
+            body = b'{"user":{"access_token":"token","expires_on":1000000000}}'
+        else:
+            self.calls += 1
+            asked = json.loads(await request.aread())
+            body = self._page(asked["offset"], asked["rowsperpage"], asked["secondsSinceUpdate"])
+        self.busy += time.process_time() - began
+        return httpx.Response(200, content=body, headers={"content-type": "application/json"})
+
+    def _page(self, offset: int, rows: int, window: int) -> bytes:
+        now = self._now()
+        rows = min(rows, self._most_rows)
+        newest, listed = self.published(now), self.listed(now, window)
+        numbers = range(newest - offset * rows, max(newest - listed, newest - (offset + 1) * rows), -1)
+        records = (f'"{place}":{_RECORD % (number, number)}' for place, number in enumerate(numbers))
+        return f'{{"raterequests":{{{",".join(records)}}}}}'.encode()

@@ -1,0 +1,63 @@
+"""The polling loops that people write: what they ask, what they take for the end, and what they take for new."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import anyio
+
+from freight_exchange import FreightExchangeError
+
+__all__ = ["Ask", "Tell", "newest_of_the_last_hour", "since_the_last_poll"]
+
+Row = Mapping[str, Any]
+Ask = Callable[[int, int, int], Awaitable[Sequence[Row]]]
+"""Gives the rows of a page, by its number, the rows wanted on it, and the seconds to look back."""
+
+Tell = Callable[[Row], None]
+
+_ROWS: Final = 100
+_REMEMBERED: Final = 1000
+
+
+async def newest_of_the_last_hour(ask: Ask, tell: Tell, interval: float) -> None:
+    """One page of the last hour, and a set, bounded by count, of what was seen."""
+    seen: OrderedDict[str, None] = OrderedDict()
+    while True:
+        began = anyio.current_time()
+        try:
+            rows = await ask(0, _ROWS, 3600)
+        except FreightExchangeError:
+            rows = ()
+        for row in rows:
+            if repr(row) not in seen:
+                seen[repr(row)] = None
+                tell(row)
+        while len(seen) > _REMEMBERED:
+            seen.popitem(last=False)
+        await anyio.sleep(began + interval - anyio.current_time())
+
+
+async def since_the_last_poll(ask: Ask, tell: Tell, interval: float, overlap: float) -> None:
+    """Every page of the time since the last poll, up to one that is short."""
+    last: dict[object, Row] = {}
+    before = anyio.current_time() - interval
+    while True:
+        began = anyio.current_time()
+        window, before = math.ceil(began - before + overlap), began
+        rows: Sequence[Row] = ()
+        for page in range(1000):
+            try:
+                rows = await ask(page, _ROWS, window)
+            except FreightExchangeError:
+                break
+            for row in rows:
+                if last.get(row["index"]) != row:
+                    last[row["index"]] = row
+                    tell(row)
+            if len(rows) < _ROWS:
+                break
+        await anyio.sleep(began + interval - anyio.current_time())

@@ -1,0 +1,263 @@
+"""What a watcher costs over days, measured in virtual time: polls, memory, and starts among very many requests."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import anyio
+import attrs
+import httpx
+from tools.endless_exchange import EndlessExchange
+
+from freight_exchange import FreightExchange, RequestEvent
+from freight_exchange.feed.clock import Reading
+from freight_exchange.feed.events import Event
+from freight_exchange.hooks import Hook, Scan
+from freight_exchange.store import MemoryStore, SQLiteStore, Store
+from freight_exchange.testing import virtual_time_options
+
+__all__ = ["Idle", "Month", "Start", "idle", "month", "start"]
+
+Backend = Literal["asyncio", "trio"]
+_INTERVAL: Final = timedelta(seconds=30)
+_HOUR, _DAY = 3600.0, 86_400.0
+_WINDOW: Final = 5 * _DAY
+
+
+class _Machine:
+    """Clocks that began at that time, of a machine that has not been started anew since."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._loop: float | None = None
+
+    def now(self) -> float:
+        if self._loop is None:
+            self._loop = anyio.current_time()
+        return self._began + anyio.current_time() - self._loop
+
+    def read(self) -> Reading:
+        now = self.now()
+        return Reading(run=f"run {self._began}", loop=now, boot_id="boot", boot=now, wall=1.9e9 + now)
+
+
+def _client(service: EndlessExchange, machine: _Machine, *hooks: Hook) -> FreightExchange:
+    client = httpx.AsyncClient(transport=service, trust_env=False)
+    exchange = FreightExchange(service.url, email="me@co.example", password="p", http_client=client, hooks=hooks)
+    exchange._shared.clock = machine
+    return exchange
+
+
+def _in_virtual_time(backend: Backend, what: Callable[..., Any], *arguments: Any) -> Any:
+    return anyio.run(what, *arguments, backend=backend, backend_options=virtual_time_options(backend))
+
+
+def _memory(what: Literal["VmRSS", "VmHWM"]) -> int:
+    """Bytes of this process in memory, now or at the most; 0 where the system does not say."""
+    said = Path("/proc/self/status")
+    lines = said.read_text().splitlines() if said.exists() else []
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(what))
+
+
+# Polls
+
+
+@attrs.frozen(kw_only=True)
+class Idle:
+    """How many requests it takes to watch.
+
+    Attributes:
+        scans: By the depth of the window.
+        calls: What they took.
+    """
+
+    hours: float
+    scans: Counter[str]
+    calls: int
+
+    @property
+    def extra(self) -> float:
+        """Requests beyond one per scan."""
+        return self.calls / self.scans.total() - 1
+
+
+def idle(hours: float, period: float, backend: Backend = "asyncio") -> Idle:
+    """Watch for so long, while a request is published every `period` seconds."""
+    done: Idle = _in_virtual_time(backend, _idle, hours, period)
+    return done
+
+
+async def _idle(hours: float, period: float) -> Idle:
+    machine = _Machine(6 * _DAY)
+    service = EndlessExchange(period, machine.now)
+    scans: Counter[str] = Counter()
+
+    def count(event: object) -> None:
+        if isinstance(event, Scan):
+            scans[event.rung] += 1
+
+    async with (
+        _client(service, machine, count) as exchange,
+        exchange.watch(store=MemoryStore(), interval=_INTERVAL) as feed,
+    ):
+        primed = service.calls
+        scans.clear()
+        with anyio.move_on_after(hours * _HOUR):
+            async for event in feed:
+                assert isinstance(event, RequestEvent), event
+    return Idle(hours=hours, scans=scans, calls=service.calls - primed)
+
+
+# A month
+
+
+@attrs.frozen(kw_only=True)
+class Month:
+    """What stays of many days.
+
+    Attributes:
+        resident: Bytes of the process's memory at the end of each day.
+        file: Bytes of the store's file, its log included, at the end of each day.
+        events: How many were handed out.
+        live, tombstones, kept_events: What the store holds at the end.
+        seconds: How long the measurement took, by the wall.
+    """
+
+    resident: Sequence[int]
+    file: Sequence[int]
+    events: int
+    live: int
+    tombstones: int
+    kept_events: int
+    seconds: float
+
+    def slope(self, series: Sequence[int], since: int) -> tuple[float, float]:
+        """Bytes a day from that day on, by least squares, and their standard error."""
+        points = [(float(day), value) for day, value in enumerate(series, 1) if day >= since]
+        middle = sum(day for day, _ in points) / len(points)
+        spread = sum((day - middle) ** 2 for day, _ in points)
+        level = sum(value for _, value in points) / len(points)
+        slope = sum((day - middle) * value for day, value in points) / spread
+        error = sum((value - level - slope * (day - middle)) ** 2 for day, value in points)
+        return slope, math.sqrt(error / max(1, len(points) - 2) / spread)
+
+
+def month(days: int, period: float, path: Path, interval: timedelta = _INTERVAL, backend: Backend = "asyncio") -> Month:
+    """Watch for so many days on a file, each event acknowledged by pulling the next."""
+    done: Month = _in_virtual_time(backend, _month, days, period, path, interval)
+    return done
+
+
+async def _month(days: int, period: float, path: Path, interval: timedelta) -> Month:
+    began = time.perf_counter()
+    machine = _Machine(0.0)
+    service = EndlessExchange(period, machine.now)
+    resident: list[int] = []
+    file: list[int] = []
+    events = 0
+    store = SQLiteStore(path, inline=True)
+    async with _client(service, machine) as exchange, exchange.watch(store=store, interval=interval) as feed:
+        for day in range(1, days + 1):
+            with anyio.move_on_after(day * _DAY - machine.now()):
+                async for _ in feed:
+                    events += 1
+            resident.append(_memory("VmRSS"))
+            file.append(sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*")))
+    store.close()
+    with sqlite3.connect(path) as reader:
+        (live,) = reader.execute("SELECT count(*) FROM seen WHERE record IS NOT NULL").fetchone()
+        (tombstones,) = reader.execute("SELECT count(*) FROM seen WHERE record IS NULL").fetchone()
+        (kept,) = reader.execute("SELECT count(*) FROM event").fetchone()
+    reader.close()
+    return Month(
+        resident=resident,
+        file=file,
+        events=events,
+        live=live,
+        tombstones=tombstones,
+        kept_events=kept,
+        seconds=time.perf_counter() - began,
+    )
+
+
+# Very many requests
+
+
+@attrs.frozen(kw_only=True)
+class Start:
+    """What it took until everything that was open had been handed out.
+
+    Attributes:
+        events: By kind.
+        first, last, total: The lowest and the highest index, and the sum of all.
+        calls: Pages asked for.
+        seconds: Of the processor, without what the exchange itself took.
+        before, peak: Bytes of the process's memory.
+    """
+
+    open: int
+    events: Counter[str]
+    first: int
+    last: int
+    total: int
+    calls: int
+    seconds: float
+    before: int
+    peak: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether every request between the first and the last came exactly once."""
+        count = self.last - self.first + 1
+        return self.events["new"] == count and self.total == count * (self.first + self.last) // 2
+
+
+def start(path: Path, day: float, requests: int, backend: Backend = "asyncio") -> Start:
+    """Start on that day, among so many requests of the last five days, and stop once all that is there came."""
+    done: Start = _in_virtual_time(backend, _start, path, day, requests)
+    return done
+
+
+async def _start(path: Path, day: float, requests: int) -> Start:
+    machine = _Machine(day * _DAY)
+    service = EndlessExchange(_WINDOW / requests, machine.now)
+    opened = service.listed(machine.now(), _WINDOW)
+    events: Counter[str] = Counter()
+    first, last, total = 10**12, 0, 0
+    store: Store = SQLiteStore(path, inline=True)
+    before, began = _memory("VmRSS"), time.process_time()
+    async with (
+        _client(service, machine) as exchange,
+        exchange.watch(store=store, start="backfill", interval=_INTERVAL) as feed,
+    ):
+        batches = feed.batches()
+        batch: tuple[Event, ...] = ()
+        # The first scan wrote down all that was there.
+        while not events or feed.status().unacknowledged > len(batch):
+            batch = await anext(batches)
+            events.update(event.kind for event in batch)
+            numbers = [event.request.index for event in batch if isinstance(event, RequestEvent)]
+            first, last = min((first, *numbers)), max((last, *numbers))
+            total += sum(numbers)
+        await feed.ack()
+        calls, seconds = service.calls, time.process_time() - began - service.busy
+    store.close()
+    peak = _memory("VmHWM")
+    return Start(
+        open=opened,
+        events=events,
+        first=first,
+        last=last,
+        total=total,
+        calls=calls,
+        seconds=seconds,
+        before=before,
+        peak=peak,
+    )

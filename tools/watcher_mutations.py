@@ -1,0 +1,264 @@
+"""Breaks the watcher on purpose, one rule at a time, and shows which check goes red.
+
+Each mutation is made in a copy of the tree: the seeded schedules of `tests/model/watcher` run until one is judged
+wrong, and the tests of the feed until one fails. Prints a table; exits with 1 if a mutation survives both, or if the
+code that it changes is not there any more. `--only WORD` makes those whose name holds the word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_PATIENCE = 300.0
+
+_SCHEDULES = """
+import logging, sys
+logging.disable(logging.CRITICAL)
+from tests.model.watcher import draw, run
+for seed in range(int(sys.argv[1])):
+    flaws = run(draw(seed)).flaws
+    if flaws:
+        print(f"seed {seed}: {flaws[0].kind}")
+        sys.exit(1)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A rule taken away: in each of these files, this text in the place of that."""
+
+    name: str
+    edits: tuple[tuple[str, str, str], ...]
+
+
+def _one(name: str, file: str, old: str, new: str) -> Mutation:
+    return Mutation(name, ((file, old, new),))
+
+
+MUTATIONS = (
+    Mutation(
+        "1 no overlap: nothing is allowed for late showing",
+        (
+            ("feed/cover.py", "wanted = elapsed + allowance + scan_time", "wanted = elapsed + scan_time"),
+            ("feed/cover.py", "return elapsed + allowance <= window", "return elapsed <= window"),
+        ),
+    ),
+    _one("1 no check after the scan", "feed/cover.py", "return elapsed + allowance <= window", "return True"),
+    _one(
+        "1 the cover is taken at the scan's end",
+        "feed/journal.py",
+        "        covered = complete and self._covers(look, received)\n",
+        "        covered = complete and self._covers(look, received)\n"
+        "        look.began = received if covered else look.began\n",
+    ),
+    _one(
+        "1 the wall clock alone tells the cover's age",
+        "feed/clock.py",
+        "return max(steady, wall)",
+        "return max(0.0, wall)",
+    ),
+    _one("2 no sweep", "feed/scanner.py", "_index, sweep=True)", "_index, sweep=False)"),
+    _one(
+        "2 the page size is not learned",
+        "paging/walk.py",
+        "            self._sizes.clamped(self._operation, len(bare))\n",
+        "",
+    ),
+    _one(
+        "3 a short page ends the listing, whatever was learned",
+        "paging/walk.py",
+        "elif not self._paged or rows < longest or not rows:",
+        "elif rows < self.size:",
+    ),
+    _one(
+        "3 an error past page 0 ends the scan at once",
+        "feed/scanner.py",
+        "if self._end is None or self._end == self._agreed:",
+        "if True:",
+    ),
+    _one(
+        "4 the cover advances on a partial scan",
+        "feed/journal.py",
+        "covered = complete and self._covers(look, received)",
+        "covered = self._covers(look, received)",
+    ),
+    _one(
+        "4 rows count only when the scan is complete",
+        "feed/watcher.py",
+        "if page is not None or scanner.ended:",
+        "if scanner.ended:",
+    ),
+    _one(
+        "4 whole scans are made again, not pages",
+        "feed/scanner.py",
+        'return "again" if may_pass(error) and self.attempts < _ATTEMPTS else "lost"',
+        'return "lost"',
+    ),
+    _one(
+        "5 no ladder",
+        "feed/ladder.py",
+        "return next((rung for rung in DEEP if now - last.get(rung.name, -rung.every) >= rung.every), NARROW)",
+        "return NARROW",
+    ),
+    _one("5 no deep scan after a restart", "feed/watcher.py", "self._fresh = True", "self._fresh = False"),
+    _one("7 what cannot be read is dropped", "feed/classify.py", "for error in broken:", "for error in ():"),
+    Mutation(
+        "7 a set of hashes instead of the last one",
+        (
+            ("feed/classify.py", "    if before.digest == digest:\n", "    if digest in before.digest:\n"),
+            (
+                "feed/classify.py",
+                "        digest=digest,\n",
+                "        digest=digest if before is None else before.digest + digest,\n",
+            ),
+        ),
+    ),
+    _one(
+        "7 withdrawn without a look-up",
+        "feed/watcher.py",
+        "            record = await self._source.get(row.index)\n",
+        "            await self._journal.withdrawn(row, self._clock.read())\n"
+        "            return\n"
+        "            record = await self._source.get(row.index)\n",
+    ),
+    _one(
+        "7 withdrawn after one scan that lacks it",
+        "feed/watcher.py",
+        "_SCANS_THAT_MISS: Final = 2",
+        "_SCANS_THAT_MISS = 1",
+    ),
+    _one(
+        "7 absence counts where the window proves nothing",
+        "feed/journal.py",
+        "updated_after=came - look.window + 1.0",
+        "updated_after=-1e17",
+    ),
+    _one(
+        "8 memory bounded by count",
+        "store/memory.py",
+        "for index in indexes if index in book.seen}",
+        "for index in indexes if index in [*book.seen][-8:]}",
+    ),
+    _one(
+        "8 no tombstone",
+        "store/book.py",
+        "            self.put(attrs.evolve(self.seen[index], record=None,",
+        "            self._recorded.discard(index)\n"
+        "            self._live.discard(index)\n"
+        "            (lambda gone: None)(attrs.evolve(self.seen.pop(index), record=None,",
+    ),
+    _one(
+        "9 a restart primes again",
+        "feed/journal.py",
+        "else State.load(store.state)\n",
+        "else attrs.evolve(State.load(store.state), primed=False)\n",
+    ),
+    _one(
+        "9 a failed first scan has primed",
+        "feed/journal.py",
+        "            after = attrs.evolve(after, schema=meaning.schema)\n",
+        "            after = attrs.evolve(after, schema=meaning.schema, primed=True)\n",
+    ),
+    _one("10 no gap", "feed/journal.py", "if not state.primed or lost <= since:", "if True:"),
+    _one(
+        "11 Retry-After is ignored",
+        "feed/pacer.py",
+        "return pause if retry_after is None else max(pause, min(retry_after, LONGEST_PAUSE))",
+        "return pause",
+    ),
+    _one(
+        "feed: what is in hand is forgotten on a break",
+        "feed/feed.py",
+        "        self._queue.extendleft(reversed(self._in_hand.values()))\n",
+        "",
+    ),
+)
+
+
+def _copy(where: Path) -> Path:
+    tree = where / "tree"
+    tree.mkdir()
+    for name in ("src", "tests", "tools", "examples"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, tree / name)
+    return tree
+
+
+def _apply(tree: Path, mutation: Mutation) -> dict[Path, str]:
+    """Make the mutation; what the files said before."""
+    before: dict[Path, str] = {}
+    for name, old, new in mutation.edits:
+        file = tree / "src" / "freight_exchange" / name
+        text = file.read_text()
+        if text.count(old) != 1:
+            raise LookupError(f"{mutation.name}: {name} holds {text.count(old)} times what is to be changed")
+        before.setdefault(file, text)
+        file.write_text(text.replace(old, new))
+    return before
+
+
+def _run(tree: Path, command: list[str]) -> tuple[int, str]:
+    environment = {"PYTHONPATH": f"{tree / 'src'}:{tree}", "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=environment, check=False, capture_output=True, text=True, timeout=_PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        return 1, "hung"
+    return done.returncode, done.stdout + done.stderr
+
+
+def _by_schedules(tree: Path, runs: int) -> str:
+    code, output = _run(tree, [sys.executable, "-c", _SCHEDULES, str(runs)])
+    if code == 0:
+        return "-"
+    said = output.strip().splitlines() or ["?"]
+    return said[-1][:60]
+
+
+def _by_tests(tree: Path) -> str:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/unit/feed"]
+    code, output = _run(tree, command)
+    if code == 0:
+        return "-"
+    failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].split(" ", 1)[1].split(" - ")[0].rpartition("/")[2] if failed else output.strip()[-60:]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=600, help="the schedules for each mutation, at most")
+    parser.add_argument("--only", default="", help="make those mutations whose name holds this")
+    parser.add_argument("--without-tests", action="store_true", help="the schedules alone")
+    arguments = parser.parse_args()
+    chosen = [mutation for mutation in MUTATIONS if arguments.only in mutation.name]
+    survived = 0
+    with tempfile.TemporaryDirectory() as folder:
+        tree = _copy(Path(folder))
+        print("| Mutation | Caught by the schedules | Caught by a test | s |\n|---|---|---|---|", flush=True)
+        for mutation in chosen:
+            began = time.monotonic()
+            before = _apply(tree, mutation)
+            schedules = _by_schedules(tree, arguments.runs)
+            tests = "" if arguments.without_tests else _by_tests(tree)
+            for file, text in before.items():
+                file.write_text(text)
+            survived += schedules == "-" and tests in ("", "-")
+            print(f"| {mutation.name} | {schedules} | {tests} | {time.monotonic() - began:.0f} |", flush=True)
+    print(f"{len(chosen)} mutations, {survived} survived")
+    return int(survived > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
