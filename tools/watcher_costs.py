@@ -219,28 +219,34 @@ class Start:
         return self.events["new"] == count and self.total == count * (self.first + self.last) // 2
 
 
-def start(path: Path, day: float, requests: int, backend: Backend = "asyncio") -> Start:
+def start(path: Path, day: float, requests: int, latency: float, backend: Backend = "asyncio") -> Start:
     """Start on that day, among so many requests of the last five days, and stop once all that is there came."""
-    done: Start = _in_virtual_time(backend, _start, path, day, requests)
+    done: Start = _in_virtual_time(backend, _start, path, day, requests, latency)
     return done
 
 
-async def _start(path: Path, day: float, requests: int) -> Start:
+async def _start(path: Path, day: float, requests: int, latency: float) -> Start:
     machine = _Machine(day * _DAY)
-    service = EndlessExchange(_WINDOW / requests, machine.now)
+    service = EndlessExchange(_WINDOW / requests, machine.now, latency=latency)
     opened = service.listed(machine.now(), _WINDOW)
     events: Counter[str] = Counter()
     first, last, total = 10**12, 0, 0
     store: Store = SQLiteStore(path, inline=True)
+    complete = False
+
+    def note(event: object) -> None:
+        nonlocal complete
+        complete = complete or (isinstance(event, Scan) and event.complete)
+
     before, began = _memory("VmRSS"), time.process_time()
     async with (
-        _client(service, machine) as exchange,
+        _client(service, machine, note) as exchange,
         exchange.watch(store=store, start="backfill", interval=_INTERVAL) as feed,
     ):
         batches = feed.batches()
         batch: tuple[Event, ...] = ()
-        # The first scan wrote down all that was there.
-        while not events or feed.status().unacknowledged > len(batch):
+        # The first complete scan has written down all that was there.
+        while not complete or feed.status().unacknowledged > len(batch):
             batch = await anext(batches)
             events.update(event.kind for event in batch)
             numbers = [event.request.index for event in batch if isinstance(event, RequestEvent)]

@@ -70,12 +70,12 @@ def _print_month(days: int, folder: Path, kept: Path | None) -> bool:
     return abs(slope) <= max(3 * error, _STEPS)
 
 
-def _print_many(requests: int, folder: Path) -> bool:
+def _print_many(requests: int, latency: float, folder: Path) -> bool:
     print(f"\n| {requests} open requests | open | handed out | pages | processor | memory before, peak |")
     print("|---|---|---|---|---|---|")
     good, told_before = True, 0
     for name, day in (("first start, backfill", 6.0), ("after 4 days", 10.0), ("after 6 days more", 16.0)):
-        done = _alone(start, folder / "many.db", day, requests)
+        done = _alone(start, folder / "many.db", day, requests, latency)
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(done.events.items()))
         memory = f"{done.before / _MB:.0f}, {done.peak / _MB:.0f} MB"
         print(f"| {name} | {done.open} | {told} | {done.calls} | {done.seconds:.1f} s | {memory} |")
@@ -92,6 +92,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=7 * 24.0, help="of idle")
     parser.add_argument("--days", type=int, default=30, help="of the month")
     parser.add_argument("--requests", type=int, default=100_000, help="that are many")
+    parser.add_argument("--latency", type=float, default=0.01, help="seconds that a page takes, where they are many")
     parser.add_argument("--folder", type=Path, help="where the stores' files lie while they are measured")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the month's figures, day by day")
     arguments = parser.parse_args()
@@ -105,7 +106,7 @@ def main() -> int:
         if "month" in what:
             good &= _print_month(arguments.days, Path(folder), arguments.json)
         if "many" in what:
-            good &= _print_many(arguments.requests, Path(folder))
+            good &= _print_many(arguments.requests, arguments.latency, Path(folder))
     return int(not good)
 
 

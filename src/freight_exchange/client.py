@@ -281,11 +281,12 @@ class FreightExchange:
 
             async with exchange.watch(store="bot.db") as feed:
                 async for event in feed:
-                    print(event.kind, event.request.ref_id)
+                    print(event.kind, event)
 
         Args:
             store: Where the feed keeps what it knows: the path of an SQLite file, or a store of
-                `freight_exchange.store`; `None` keeps it in memory, for as long as the process lives.
+                `freight_exchange.store`; `None` keeps it in memory, for as long as the process lives. One feed at a
+                time opens a path: those that share a file share one `SQLiteStore` object, and differ in `name`.
             start: What the first scan hands out, in a store that is new: `now` nothing, `backfill` all that the service
                 lists (five days), a `timedelta` what was updated within it. Later runs go on where the last one ended.
             interval: From one scan to the next, give or take a tenth.
@@ -344,6 +345,8 @@ class FreightExchange:
         Raises:
             ValidationError: The path, the parameters or the body cannot be sent, `offset` stands without
                 `rowsperpage`, or `repeatable` is no `bool`.
+            OutcomeUnknownError: It is a write, and may or may not have been carried out.
+            DecodeError: The reply to a read is no JSON.
         """
         verb = settings.method(method)
         relative = settings.path(path)

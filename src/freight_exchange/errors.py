@@ -243,7 +243,13 @@ class RateLimitedError(APIStatusError):
 
 
 class ServerError(APIStatusError):
-    """A 5xx status on a read or a login. On a write it is an `OutcomeUnknownError`."""
+    """A 5xx status on a read or a login. On a write it is an `OutcomeUnknownError`.
+
+    Attributes:
+        retry_after: Seconds after which the service said to come back, or `None` where it did not say.
+    """
+
+    retry_after: float | None = None
 
 
 class Reconciler(Protocol):

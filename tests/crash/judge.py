@@ -87,7 +87,7 @@ def judge(changes: Iterable[RequestChange], written: Iterable[Line]) -> Verdict:
             invented.append(f"there is no reason for {line}")
         elif line.index in before and before[line.index].now == line.now:
             # Only what was handed out last before a kill was not acknowledged, and it comes again first of all.
-            if previous is before[line.index] and previous.life < line.life:
+            if previous is not None and previous is before[line.index] and previous.life < line.life:
                 again += 1
             else:
                 repeated.append(f"{line} after {before[line.index]}")

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from subprocess import PIPE
@@ -45,6 +45,8 @@ _FAULTS: Final = (
     ("unauthorized_wave", None),
 )
 _STATEMENTS: Final = ("sql", "sql COMMIT", "sql INSERT", "sql UPDATE", "sql BEGIN")
+_THERE_BEFORE: Final = 30
+_KILLS_BEFORE: Final = 2
 _LONGEST_LIFE: Final = 6.0
 _PATIENCE: Final = 30.0
 
@@ -105,13 +107,20 @@ class Ordeal:
     async def run(self, kills: int) -> Outcome:
         async with serve_tcp(self._exchange, clock=self._now) as face:
             async with anyio.create_task_group() as work:
-                if self._start == "now":
-                    # What is published before it watches is baseline and no event: until then there is nothing.
-                    await self._live(face.url, until=self._primed)
-                work.start_soon(self._trade)
+                if self._start == "backfill":
+                    for _ in range(_THERE_BEFORE):
+                        self._deal()
                 work.start_soon(self._strike)
+                # What is published before anybody watches is baseline or backfill, and says nothing of what is missed.
+                for _ in range(_KILLS_BEFORE):
+                    await self._live(face.url, stop=self._aim(_STATEMENTS))
+                await self._live(face.url, until=self._primed)
+                work.start_soon(self._trade)
+                # Whatever chance has: once before what was handed out is written down, and once after.
+                for side in ("before", "after"):
+                    await self._live(face.url, stop={"what": "event", "nth": 1, "side": side})
                 while self._kills.total() < kills:
-                    await self._live(face.url, stop=self._aim())
+                    await self._live(face.url, stop=self._aim(("event", *_STATEMENTS)))
                 work.cancel_scope.cancel()
             self._exchange.faults.clear()
             await self._live(face.url, until=self._nothing_missed)
@@ -172,14 +181,13 @@ class Ordeal:
 
     # The watcher
 
-    def _aim(self) -> dict[str, Any] | None:
+    def _aim(self, at: Sequence[str]) -> dict[str, Any] | None:
         """Where the next kill strikes: `None` is whenever chance has it."""
-        draw, side = self._random.random(), self._random.choice(("before", "after"))
-        if draw < 0.35:
+        if self._random.random() < 0.35:
             return None
-        if draw < 0.6:
-            return {"what": "event", "nth": self._random.randint(1, 6), "side": side}
-        return {"what": self._random.choice(_STATEMENTS), "nth": math.ceil(60 ** self._random.random()), "side": side}
+        what = at[0] if self._random.random() < 0.4 else self._random.choice(at)
+        nth = self._random.randint(1, 6) if what == "event" else math.ceil(60 ** self._random.random())
+        return {"what": what, "nth": nth, "side": self._random.choice(("before", "after"))}
 
     async def _live(
         self, url: str, *, stop: dict[str, Any] | None = None, until: Callable[[], bool] | None = None

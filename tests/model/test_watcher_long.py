@@ -35,7 +35,7 @@ def test_deep_scans_cost_a_tenth_at_the_most(backend: Backend) -> None:
 def test_many_open_requests_come_whole_at_a_first_start_after_four_days_and_after_six(
     backend: Backend, tmp_path: Path
 ) -> None:
-    first, after_four, after_six = (start(tmp_path / "many.db", day, 1000, backend) for day in (6.0, 10.0, 16.0))
+    first, after_four, after_six = (start(tmp_path / "many.db", day, 1000, 0.05, backend) for day in (6.0, 10.0, 16.0))
     assert first.events == {"new": 1000}
     assert after_four.events == {"new": 800}
     assert after_six.events == {"gap": 1, "new": 1000}

@@ -14,6 +14,7 @@ from freight_exchange.transport import clock
 
 __all__ = ["Clock", "Reading", "SystemClock", "least", "most"]
 
+_SMALL_STEP: Final = 3600.0
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -77,6 +78,9 @@ def least(earlier: Reading, later: Reading) -> float:
     """The seconds that have passed by the clocks that nobody can set, and by the wall clock where there are none;
     infinity where none can tell."""
     steady = _steady(earlier, later)
+    if steady is None and -_SMALL_STEP <= later.wall - earlier.wall < 0:
+        # The clock was put right while nobody looked: little time has passed, however little can be proven.
+        return 0.0
     return most(earlier, later) if steady is None or not later.boot_id else steady
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import timedelta
@@ -82,6 +83,8 @@ class Feed:
         self._patience = patience
         self._closes_store = closes_store
         self._threads: anyio.CapacityLimiter | None = None
+        self._at_work = threading.Lock()
+        self._left = False
         self._held: FeedStore | None = None
         self._journal: Journal
         self._watcher: Watcher
@@ -100,15 +103,18 @@ class Feed:
     async def __aenter__(self) -> Self:
         if self._held is not None:
             raise ConfigurationError("this feed is entered already: make another with exchange.watch()")
+        if self._left and self._closes_store:
+            raise ConfigurationError("this feed was left, and its store is closed: make another with exchange.watch()")
         self._queue.clear()
         self._in_hand.clear()
         self._passed_over.clear()
         self._loaded = 0
         binding = Binding(self._base_url, await self._whose(), self._name)
-        self._held = await self._take(binding)
+        self._left = False
         try:
+            await self._take(binding)
             self._journal = Journal(
-                self._held, self._run, start=self._start, allowance=self._allowance, now=self._clock.read()
+                self._open(), self._run, start=self._start, allowance=self._allowance, now=self._clock.read()
             )
             self._watcher = Watcher(
                 self._source,
@@ -136,33 +142,47 @@ class Feed:
             return (await self._account()).strip().casefold()
         raise DeadlineExceededError(f"no credentials were given within {self._patience:g} s")
 
-    async def _take(self, binding: Binding) -> FeedStore:
+    async def _take(self, binding: Binding) -> None:
         lease = max(_SHORTEST_LEASE, _INTERVALS_A_LEASE * self._interval)
         while True:
             try:
-                held: FeedStore = await self._run(partial(self._store.open, binding, lease=lease))
+                await self._run(partial(self._open_store, binding, lease))
             except HeldError:
                 if not self._standby:
                     raise
                 await anyio.sleep(_BETWEEN_TRIES)
             else:
-                return held
+                return
+
+    def _open_store(self, binding: Binding, lease: float) -> None:
+        # Here and not by whoever waits: he may have been cancelled meanwhile.
+        if not self._left:
+            self._held = self._store.open(binding, lease=lease)
 
     async def _let_go(self) -> None:
-        held, self._held = self._held, None
-        if held is None:
-            return
         if hasattr(self, "_watcher"):
             self._watcher.phase = "stopped"
+        self._left = True
         with anyio.CancelScope(shield=True):
-            await self._run(held.release)
-            if self._closes_store:
-                await self._run(self._store.close)
+            await self._run(self._give_back)
+
+    def _give_back(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.release()
+        if self._closes_store:
+            self._store.close()
 
     async def _run(self, work: Callable[[], Any]) -> Any:
         if self._store.inline:
             return work()
-        return await anyio.to_thread.run_sync(work, limiter=self._limiter())
+
+        def alone() -> Any:
+            # Whoever is cancelled natively leaves while his work goes on: the next one waits for it.
+            with self._at_work:
+                return work()
+
+        return await anyio.to_thread.run_sync(alone, limiter=self._limiter())
 
     def _limiter(self) -> anyio.CapacityLimiter:
         # Its own, made on the loop: a program that keeps all the loop's threads busy does not stop its feed.
@@ -200,10 +220,10 @@ class Feed:
             raise ConfigurationError("this feed is not open: use it inside `async with exchange.watch() as feed`")
         if self._pulling:
             raise ConfigurationError("this feed is being pulled by another task: give each task a feed of its own")
-        # A store that works in the loop gives nobody else a turn: with a backlog, the reader could not be cancelled.
-        await anyio.lowlevel.checkpoint()
         self._pulling = True
         try:
+            # A store that works in the loop gives nobody else a turn: its reader could not be cancelled.
+            await anyio.lowlevel.checkpoint()
             await self._acknowledge([*self._in_hand])
             while True:
                 if events := self._wanted(most):

@@ -14,6 +14,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.feed import ladder
 from freight_exchange.feed.classify import Sight, classify, gone
+from freight_exchange.feed.clock import Reading, least
 from freight_exchange.feed.cover import LONGEST_ALLOWANCE, WIDEST, Cover, is_covered
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.payload import pack
@@ -23,7 +24,6 @@ from freight_exchange.paging import PageSizes
 from freight_exchange.store.protocol import Absence, Commit, FeedStore, Found, NewEvent, Seen
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.clock import Reading
     from freight_exchange.models import RateRequest
     from freight_exchange.wire import Rows
 
@@ -149,6 +149,9 @@ class Journal:
             absence = Absence(scan=look.number, updated_after=came - look.window + 1.0)
 
         def write() -> None:
+            if self.state is not state:
+                # An earlier caller left in the middle of his, which went on without him: this one is out of date.
+                return
             look.events += self._store.commit(decide, indexes=tuple(about), absence=absence)
             # In one breath with the commit: whoever is cancelled while he waits for it finds both done.
             self.state = after
@@ -219,12 +222,13 @@ class Journal:
         """The state after a scan that leaves nothing open."""
         time = state.cover.time_at(look.began)
         late, allowance = self._lateness(state, look)
+        overtaken = least(look.began, state.cover.reading) > 0
         partial = not state.primed and isinstance(self._start, timedelta)
         return attrs.evolve(
             state,
             # The second scan of such a start sees a part of the window only, and narrow scans may have overtaken a deep
             # one.
-            cover=state.cover if (partial and not look.silent) or time < state.cover.time else Cover(time, look.began),
+            cover=state.cover if (partial and not look.silent) or overtaken else Cover(time, look.began),
             primed=state.primed or not (partial and look.silent),
             rungs={**state.rungs, **dict.fromkeys(ladder.reached(look.window), time)},
             late=late,

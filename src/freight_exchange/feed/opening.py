@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Arguments", "feed"]
 
 _LONGEST_ALLOWANCE = timedelta(days=1)
+_LONGEST_INTERVAL = timedelta(days=1)
 _LONGEST_START = timedelta(seconds=WIDEST)
 
 
@@ -71,6 +72,8 @@ def feed(
     if not isinstance(arguments.standby, bool):
         raise ConfigurationError(f"standby must be True or False, not {arguments.standby!r}")
     interval = _positive(arguments.interval, "interval")
+    if interval > _LONGEST_INTERVAL:
+        raise ConfigurationError(f"interval must be at most {_LONGEST_INTERVAL}, not {interval}")
     allowance = _positive(arguments.allowance, "allowance")
     if allowance > _LONGEST_ALLOWANCE:
         raise ConfigurationError(

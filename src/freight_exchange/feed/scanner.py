@@ -8,6 +8,7 @@ again, and a service that refuses large pages is asked for smaller ones.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from operator import attrgetter
 from typing import Final, Literal
 
@@ -74,6 +75,17 @@ class Scanner:
     @property
     def size(self) -> int:
         return self._walk.size
+
+    @property
+    def unexplained(self) -> frozenset[Hashable]:
+        """What the last round through the listing brought, if it proved nothing: unless all of it is recent, more may
+        have slipped past."""
+        return self._walk.unexplained
+
+    def excuse(self, recent: frozenset[int]) -> None:
+        """Take note of what was updated since the scan began: it moves the listing, and need not have been seen."""
+        self._walk.excuse(recent)
+        self._conclude()
 
     def take(self, page: Rows[RateRequest]) -> None:
         """Take in the page that was asked for.

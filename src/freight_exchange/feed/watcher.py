@@ -22,10 +22,12 @@ from freight_exchange.errors import (
     LoginRejectedError,
     NotFoundError,
     RateLimitedError,
+    ServerError,
     TransportError,
 )
 from freight_exchange.feed import ladder
-from freight_exchange.feed.cover import WIDEST, ScanTimes, window_for
+from freight_exchange.feed.clock import most
+from freight_exchange.feed.cover import WIDEST, ScanTimes, is_covered, window_for
 from freight_exchange.feed.journal import Journal, Look, Start, wall
 from freight_exchange.feed.scanner import Scanner, may_pass
 from freight_exchange.hooks import Degraded, Recovered, Scan
@@ -48,7 +50,7 @@ _logger = logging.getLogger("freight_exchange.feed")
 _PASSING: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
 _BETWEEN_PRUNINGS: Final = 3600.0
 _NARROW_DEADLINE: Final = 600.0
-_DEEP_DEADLINE: Final = 3600.0
+_PAGES_OF_RECENT: Final = 20
 _PAGES_AT_A_TIME: Final = 3
 _LOOKUPS_A_SCAN: Final = 10
 _SCANS_THAT_MISS: Final = 2
@@ -87,9 +89,10 @@ class Watcher:
         self._start: Start = start
         self._times = ScanTimes()
         self._fresh = True
+        self._narrow: Look | None = None
         self._deep: Look | None = None
         self._deep_failed = False
-        self._again_with = 0
+        self._again: tuple[int, Reading] | None = None
         self._failing_since: float | None = None
         self._offset_told = False
         self._pruned = -math.inf
@@ -103,12 +106,10 @@ class Watcher:
 
     async def prime(self) -> None:
         """Make the first complete scan, if no run before this one has. What waiting cannot mend is raised."""
-        if self._journal.state.primed:
-            return
         while not self._journal.state.primed:
             await self._until_due()
             await self._proceed(self._plan())
-        self._fresh = False
+            self._fresh = False
         self._pacer.begin(anyio.current_time())
 
     async def look(self) -> None:
@@ -121,21 +122,42 @@ class Watcher:
             LoginRejectedError: The service rejected the email or password. Any other trouble is lived through.
             StoreError: What was found cannot be written down; it is looked for again by the next scan.
         """
-        if self._deep is not None and not self._narrow_is_due():
-            await self._proceed(self._deep)
-            return
-        await self._until_due()
-        look = self._plan()
-        if look.rung is not ladder.NARROW:
-            self._deep = look
-            self._pacer.took_turn(look.started)
+        look = self._under_way()
+        if look is None:
+            await self._until_due()
+            look = self._plan()
+            if look.rung is ladder.NARROW:
+                self._narrow = look
+            else:
+                self._deep = look
+                self._pacer.took_turn(look.started)
         await self._proceed(look)
 
+    def _under_way(self) -> Look | None:
+        """The scan to go on with: one whose reader left, or a deep one that paused."""
+        if self._narrow is not None:
+            state = self._journal.state
+            if is_covered(self._narrow.window, state.cover.most(self._clock.read()), state.allowance):
+                return self._narrow
+            # Its window has slid past what it was to cover: once more, and wider.
+            self._times.took(2 * (anyio.current_time() - self._narrow.started))
+            self._narrow = None
+        if self._deep is None or not self._narrow_is_due():
+            return self._deep
+        if self._deep.unwritten is not None:
+            # Written after the scan that comes first now, it would turn back what that finds.
+            self._deep = None
+        return None
+
     def _narrow_is_due(self) -> bool:
-        """Whether a scan that looks back little is due; after a long silence there is none."""
+        """Whether it is time for a scan that looks back little, and there is such a scan."""
+        return anyio.current_time() >= self._pacer.due and self._keeps_up()
+
+    def _keeps_up(self) -> bool:
+        """Whether the cover is young. After a long silence every scan is a deep one, and is not to be held up."""
         state = self._journal.state
         window = window_for(state.cover.most(self._clock.read()), state.allowance, self._times.expected())
-        return anyio.current_time() >= self._pacer.due and window < ladder.DEEP[-1].window
+        return window < ladder.DEEP[-1].window
 
     async def _until_due(self) -> None:
         await anyio.sleep(max(0.0, self._pacer.due - anyio.current_time()))
@@ -149,26 +171,33 @@ class Watcher:
                 self.phase = "catching-up" if self.phase == "backing-off" else self.phase
                 return
             covered = ended
-            self._deep = None if look is self._deep else self._deep
+            self._end(look)
             await self._confirm(look)
         except LoginRejectedError:
             self.phase = "stopped"
             raise
         except _PASSING as trouble:
             error = trouble
-            self._deep = None if look is self._deep else self._deep
+            self._end(look)
         self.window, self.pages = look.window, look.scanner.pages
         now = anyio.current_time()
+        # What happened is noted first: a hook that raises must not undo the pace.
+        told = self._note_success(look, now, covered=covered) if error is None else self._note_failure(look, now, error)
         await self._tell(look, now - look.started, error, complete=covered)
+        if told is not None:
+            await self._emit(told)
         if error is None:
-            await self._went_well(look, now, covered=covered)
-        else:
-            await self._failed(look, now, error)
+            await self._prune()
+
+    def _end(self, look: Look) -> None:
+        self._narrow = None if look is self._narrow else self._narrow
+        self._deep = None if look is self._deep else self._deep
 
     # The scan
 
     async def _in_time(self, look: Look) -> bool | None:
-        deadline = _NARROW_DEADLINE if look.rung is ladder.NARROW else _DEEP_DEADLINE
+        # A deep one may take as long as its pages do: each has a deadline, and the rounds through them are counted.
+        deadline = _NARROW_DEADLINE if look.rung is ladder.NARROW else math.inf
         with anyio.move_on_after(deadline):
             return await self._scan(look)
         raise DeadlineExceededError(f"a scan of {look.window} s was not done within {deadline:g} s")
@@ -207,8 +236,11 @@ class Watcher:
         ages = [state.cover.most(now)]
         if self._journal.suspects is not None:
             ages.append(self._journal.suspects[1].most(now))
-        window = max(rung.window, self._again_with, *(window_for(age, state.allowance, expected) for age in ages))
-        return rung, window, False
+        windows = [rung.window, *(window_for(age, state.allowance, expected) for age in ages)]
+        if self._again is not None:
+            # As far back as the scan that missed something, which was a while ago.
+            windows.append(window_for(self._again[0] + most(self._again[1], now), 0.0, expected))
+        return rung, max(windows), False
 
     async def _scan(self, look: Look) -> bool | None:
         """Make the scan; whether it covers everything up to its beginning, or `None` if it pauses.
@@ -220,6 +252,8 @@ class Watcher:
             restless = None if look.unwritten is not None else await self._next_page(look)
             covered = False
             if look.unwritten is not None:
+                if look.scanner.unexplained:
+                    await self._excuse(look)
                 page, sent, received = look.unwritten
                 covered = await self._journal.page(look, page, sent, received)
                 look.unwritten = None
@@ -228,7 +262,7 @@ class Watcher:
             if look.scanner.ended:
                 return covered
             many = look is self._deep and look.scanner.pages > _PAGES_AT_A_TIME
-            if many and (look.events > handed_over or self._narrow_is_due()):
+            if many and self._keeps_up() and (look.events > handed_over or self._narrow_is_due()):
                 return None
 
     async def _next_page(self, look: Look) -> FeedProtocolError | None:
@@ -253,6 +287,24 @@ class Watcher:
             return error
         return None
 
+    async def _excuse(self, look: Look) -> None:
+        """Find out what was updated since the scan began: only what was there before must not slip past it."""
+        state = self._journal.state
+        window = window_for(most(look.began, self._clock.read()), state.allowance, self._times.expected())
+        recent: set[int] = set()
+        try:
+            for number in range(_PAGES_OF_RECENT if window < look.window else 0):
+                page = await self._source.page(number, look.scanner.size, window)
+                known = len(recent)
+                recent.update(record.index for record in page.records)
+                if len(recent) == known:
+                    break
+        except LoginRejectedError:
+            raise
+        except _PASSING as error:
+            _logger.debug("what is recent cannot be told: %s", error)
+        look.scanner.excuse(frozenset(recent))
+
     async def _goes_on(self, scanner: Scanner, error: FreightExchangeError) -> bool:
         match scanner.fail(error):
             case "on":
@@ -266,14 +318,18 @@ class Watcher:
     async def _confirm(self, look: Look) -> None:
         """Look up what two complete scans lacked: withdrawn is what the service knows no longer."""
         # Until all of it is known, the scans to come look as far back: a narrow one would not miss it again.
-        self._again_with = look.window if look.missing else 0
+        self._again = (look.window, look.began) if look.missing else None
         due = [row for row in look.missing if row.missing >= _SCANS_THAT_MISS][:_LOOKUPS_A_SCAN]
         for row in due:
             await self._look_up(row)
         if len(due) == len(look.missing):
-            self._again_with = 0
+            self._again = None
 
     async def _look_up(self, row: Seen) -> None:
+        if row.index < 1:
+            # Such an index can be listed, and cannot be asked for.
+            await self._journal.untold(row)
+            return
         try:
             record = await self._source.get(row.index)
         except NotFoundError:
@@ -289,7 +345,7 @@ class Watcher:
 
     # Afterwards
 
-    async def _went_well(self, look: Look, ended: float, *, covered: bool) -> None:
+    def _note_success(self, look: Look, ended: float, *, covered: bool) -> Recovered | None:
         self._deep_failed = False
         if look.scanner.offset_ignored and not self._offset_told:
             self._offset_told = True
@@ -301,11 +357,11 @@ class Watcher:
             self._times.took(2 * (ended - look.started))
             self.phase = "catching-up"
             self._pacer.fell_short(ended)
-        if self._failing_since is not None:
-            after, self._failing_since = ended - self._failing_since, None
-            _logger.info("the feed %r has recovered after %.0f s", self._name, after)
-            await self._emit(Recovered(feed=self._name, after=after))
-        await self._prune()
+        if self._failing_since is None:
+            return None
+        after, self._failing_since = ended - self._failing_since, None
+        _logger.info("the feed %r has recovered after %.0f s", self._name, after)
+        return Recovered(feed=self._name, after=after)
 
     def _succeeded(self, look: Look, ended: float) -> None:
         state = self._journal.state
@@ -322,7 +378,7 @@ class Watcher:
         self.phase = "live"
         self._pacer.succeeded(look.started)
 
-    async def _failed(self, look: Look, ended: float, error: FreightExchangeError) -> None:
+    def _note_failure(self, look: Look, ended: float, error: FreightExchangeError) -> Degraded | None:
         self._deep_failed = look.rung is not ladder.NARROW
         if self._journal.state.primed:
             self.phase = "backing-off"
@@ -331,10 +387,11 @@ class Watcher:
             self.phase = "stopped"
             raise error
         self._pacer.failed(ended, _asked_for(error))
-        if self._failing_since is None:
-            self._failing_since = ended
-            _logger.warning("the feed %r fails, and goes on trying: %s", self._name, error)
-            await self._emit(Degraded(feed=self._name, error=error))
+        if self._failing_since is not None:
+            return None
+        self._failing_since = ended
+        _logger.warning("the feed %r fails, and goes on trying: %s", self._name, error)
+        return Degraded(feed=self._name, error=error)
 
     async def _tell(self, look: Look, elapsed: float, error: FreightExchangeError | None, *, complete: bool) -> None:
         if self._hooks:
@@ -365,4 +422,4 @@ class Watcher:
 
 def _asked_for(error: FreightExchangeError) -> float | None:
     """The seconds that the service asked to be left alone for."""
-    return error.retry_after if isinstance(error, RateLimitedError) else None
+    return error.retry_after if isinstance(error, RateLimitedError | ServerError) else None

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from itertools import count as count_from
 from typing import Generic, TypeVar, cast
 
@@ -43,6 +44,7 @@ class Walk(Generic[T]):
 
     Once it has `ended`: `repeated` says that it did so because the second page was the first over again, which may be
     how this server ends a listing; `offset_ignored`, which only a sweep or a strict walk finds out, that it is not.
+    After a round of a sweep that proved nothing, `unexplained` is what it brought, for `excuse` to judge.
 
     Args:
         operation: The name under which page sizes are known.
@@ -66,6 +68,7 @@ class Walk(Generic[T]):
     _page_before: Counter[Hashable]
     _twins: Counter[Hashable]
     _seen: set[Hashable]
+    _brought: set[Hashable]
     _first: Hashable
     _trial: int | None
 
@@ -90,6 +93,8 @@ class Walk(Generic[T]):
         self._known: set[Hashable] = set()
         self._rounds = 0
         self._rounds_without_news = 0
+        self._quiet_before = 0
+        self.unexplained: frozenset[Hashable] = frozenset()
         self.size = 0 if page_size is None else sizes.to_ask(operation, page_size)
         self.ended = False
         self.repeated = False
@@ -127,6 +132,7 @@ class Walk(Generic[T]):
         if self.number == self._start and not self._descending:
             self._first = bare[0] if len(bare) > 1 and bare[0] != bare[1] else None
         fresh = self._unknown(rows, keys)
+        self._brought.update(key for key in keys if key not in self._known)
         news, seen_before = not self._known.issuperset(keys), len(self._seen)
         self._known.update(keys)
         self._seen.update(keys)
@@ -138,6 +144,16 @@ class Walk(Generic[T]):
         else:
             self._step_up(bare, anything_unseen=unseen > 0)
         return fresh
+
+    def excuse(self, recent: AbstractSet[Hashable]) -> None:
+        """Count the last round as one without news if all that it brought is recent, no part of what was to be seen.
+
+        A listing that grows as fast as it is read would otherwise never come to an end.
+        """
+        if self.unexplained and self.unexplained <= recent:
+            self._rounds_without_news = self._quiet_before + 1
+            self.ended = self._rounds_without_news == ROUNDS_WITHOUT_NEWS
+        self.unexplained = frozenset()
 
     def beyond(self, error: FreightExchangeError) -> bool:
         """Whether the error, in place of a page, is how this server says that there is no such page."""
@@ -165,6 +181,7 @@ class Walk(Generic[T]):
         self._page_before = Counter()
         self._twins = Counter()
         self._seen = set()
+        self._brought = set()
         self._first = None
         self._trial = None
         self.number = self._start
@@ -241,9 +258,11 @@ class Walk(Generic[T]):
         if self.number > self._start:
             self.number -= 1
             return
+        self._quiet_before = self._rounds_without_news
         self._rounds_without_news = 0 if self._news else self._rounds_without_news + 1
         self.ended = not self._moved or self._rounds_without_news == ROUNDS_WITHOUT_NEWS
         if not self.ended:
+            self.unexplained = frozenset(self._brought)
             self._start_climb()
 
     def _unknown(self, rows: Rows[T], keys: list[Hashable]) -> tuple[T, ...]:

@@ -76,7 +76,9 @@ def _error(
     if status == 404:
         return NotFoundError(f"the service has nothing there{words}", status=status, body=body)
     if status >= 500:
-        return ServerError(f"the service failed{words}", status=status, body=body)
+        failed = ServerError(f"the service failed{words}", status=status, body=body)
+        failed.retry_after = retry_after
+        return failed
     if 300 <= status < 400:
         return APIStatusError("the service redirects, which is never followed", status=status, body=body)
     if status == 408:

@@ -152,7 +152,8 @@ class _Court:
             return True
         updates = (update for span in self._spans[index] if span.said == said for update in span.updates)
         since = history.primed - history.start
-        return all(update < since for update in updates if history.shown_at(update) <= history.primed)
+        began = history.truth.calls[0].time
+        return all(update < since for update in updates if history.shown_at(update) <= began)
 
     def _beyond_reach(self, update: float) -> bool:
         assert self._history.primed is not None

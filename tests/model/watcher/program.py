@@ -53,6 +53,7 @@ class Program:
         self._until_cancelled: int | None = None
         self._until_killed: int | None = None
         self._pause = 0.0
+        self._after_failure = 1.0
         self._breaks = False
         self._in_batches = False
 
@@ -68,7 +69,7 @@ class Program:
             case "cancel":
                 self._until_cancelled = op.which
             case "disk":
-                self.store.fail_at = op.which
+                self.store.fail_at, self._after_failure = op.which, op.amount
             case "slow":
                 self._pause = op.amount
             case "break":
@@ -122,7 +123,7 @@ class Program:
                     self._world.count("killed by the store")
                 except DiskFull:
                     self._world.count("raised DiskFull")
-                    await anyio.sleep(1.0)
+                    await anyio.sleep(self._after_failure)
                 except APIStatusError as error:
                     if self._history.primed is not None:
                         # Only the first scan may end by it: a wrong address must not look like patience.
@@ -160,7 +161,8 @@ class Program:
                     await self._handle(await pull(), one_by_one=in_batches)
             except DiskFull:
                 self._world.count("raised DiskFull")
-                await anyio.sleep(1.0)
+                with anyio.CancelScope() as self._dawdling:
+                    await anyio.sleep(self._after_failure)
             if self._breaks:
                 self._breaks = False
                 pull, in_batches = self._one_by_one(feed), False

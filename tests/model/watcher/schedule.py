@@ -187,7 +187,7 @@ def _troubled(seed: int, random: Random, *, scarce: bool) -> Plan:
         ages=tuple(ages),
         ops=ops,
         quiet=quiet,
-        end=quiet + settling(interval, late) + 40.0 * latency,
+        end=quiet + settling(interval, late) + 200.0 * latency,
     )
 
 
@@ -288,7 +288,10 @@ class _Drawing:
         yield self._op("cancel", which=self._random.choice((0, 1, 2, 3, 5, 8, 13, 21)))
 
     def _disk(self) -> Iterator[Op]:
-        yield self._op("disk", which=self._random.choice((0, 1, 2, 3, 5)))
+        lasts = self._random.choice((1.0, 1.0, 2.5 * self._interval))
+        yield self._op("disk", lasts, which=self._random.choice((0, 1, 2, 3, 5)))
+        # What is asked for again after a failure may have changed meanwhile.
+        yield from self._flip()
 
     def _slow(self) -> Iterator[Op]:
         lasts = self._random.choice((0.3, 2.0, 5.0, 40.0)) * self._interval

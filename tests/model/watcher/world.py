@@ -226,10 +226,11 @@ class World:
 
         def due(call: Call) -> bool:
             page = _page_of(call)
-            return page is not None and page > 0 and self.clocks.now() - self._last_end > _BETWEEN_LIES
+            return page is not None and page > 0 and self.clocks.loop() - self._last_end > _BETWEEN_LIES
 
         def note(exchange: Exchange, now: float) -> None:
-            self._last_end = now
+            # By the loop's clock: a scan that is suspended for hours is still the same scan.
+            self._last_end = self.clocks.loop()
 
         def answer(good: Reply, now: float, random: object) -> Reply:
             return Reply(status, (("content-type", "application/json"),), b'{"message":"No records found."}')

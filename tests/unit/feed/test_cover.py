@@ -73,4 +73,11 @@ def test_the_feeds_own_clock_goes_on_by_what_nobody_can_set() -> None:
 
 def test_where_no_clock_tells_the_longest_silence_is_counted() -> None:
     cover = Cover(1000.0, reading(100.0))
-    assert cover.time_at(reading(5.0, boot_id="y", wall=99.0)) == 1000.0 + WIDEST
+    assert cover.time_at(reading(5.0, boot_id="y", wall=100.0 - 7200.0)) == 1000.0 + WIDEST
+
+
+def test_a_clock_that_was_put_right_by_a_little_over_a_restart_is_no_silence_of_days() -> None:
+    cover = Cover(1000.0, reading(100.0))
+    later = reading(5.0, boot_id="y", wall=99.0)
+    assert cover.time_at(later) == 1000.0
+    assert cover.most(later) == math.inf

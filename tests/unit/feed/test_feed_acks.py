@@ -255,3 +255,21 @@ async def test_rule_6_all_types_are_asked_for(sandbox: Sandbox) -> None:
         pass
     (call, *_) = sandbox.truth.calls_to("POST", POLL)
     assert b'"type":"all"' in call.body.replace(b" ", b"")
+
+
+async def test_two_pulls_begun_together_are_told_apart() -> None:
+    sandbox = Sandbox()
+    refused: list[ConfigurationError] = []
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        sandbox.publish()
+
+        async def pull() -> None:
+            try:
+                await anext(feed)
+            except ConfigurationError as error:
+                refused.append(error)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(pull)
+            group.start_soon(pull)
+    assert len(refused) == 1

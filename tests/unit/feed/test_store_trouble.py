@@ -288,6 +288,7 @@ async def test_a_second_process_is_told_who_holds_it_and_one_that_stands_by_take
                     while sandbox.truth.count < looks + 2:  # noqa: ASYNC110  # another process looks
                         await anyio.sleep(0.01)
                     taken: list[int] = []
+                    unknown = 0
                     async with anyio.create_task_group() as tasks:
 
                         async def stand_by() -> None:

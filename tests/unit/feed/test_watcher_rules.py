@@ -119,10 +119,10 @@ async def test_rule_7_a_service_that_does_not_say_is_not_asked_for_ever(store: S
 async def test_rule_7_withdrawals_in_great_number_are_all_told(store: Store) -> None:
     service = Service()
     rig = await live(service, store, interval=300.0)
-    service.publish(*range(40))
+    service.publish(*range(1, 41))
     await rig.looks()
     await rig.goes_on_for(4 * DAY - 2 * HOUR)
-    service.withdraw(*range(40))
+    service.withdraw(*range(1, 41))
     await rig.goes_on_for(DAY)
     assert Counter(rig.tale)["withdrawn", 7] == 1
     assert len(rig.tale) == 80

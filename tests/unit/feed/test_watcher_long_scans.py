@@ -1,0 +1,174 @@
+"""Scans of many pages: they come to an end, let others go first, and neither lose a page nor turn back time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import anyio
+import pytest
+from tests.unit.feed.rig import DAY, HOUR, Rig, Service
+
+from freight_exchange.errors import ServerError, StoreError
+from freight_exchange.feed.events import RequestEvent
+from freight_exchange.hooks import Scan
+from freight_exchange.store import Store
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def live(service: Service, store: Store, **options: Any) -> Rig:
+    rig = Rig(service, store=store, **options)
+    await rig.watcher.prime()
+    await rig.looks()
+    return rig
+
+
+def lively(service: Service, first: int, *, every: int) -> None:
+    """A new request after every so many pages."""
+    pages = iter(range(10**9))
+
+    def publish(_: int) -> None:
+        count = next(pages)
+        if count % every == 0:
+            service.publish(first + count)
+
+    service.on_page = publish
+
+
+async def test_a_listing_that_grows_as_fast_as_it_is_read_is_read_to_its_end(store: Store) -> None:
+    service = Service(clamp=20, latency=3.0)
+    service.publish(*range(1, 401), age=DAY)
+    lively(service, 1000, every=9)
+    rig = Rig(service, store=store, start="backfill")
+    with anyio.fail_after(HOUR):
+        await rig.watcher.prime()
+    assert {index for _, index in rig.tale} >= set(range(1, 401))
+    assert max(Counter(rig.tale).values()) == 1
+
+
+async def test_narrow_scans_overtake_a_deep_one_and_the_cover_never_goes_back(store: Store) -> None:
+    service = Service(clamp=5, latency=2.0)
+    service.publish(*range(1, 301), age=20 * 60.0)
+    rig = await live(service, store)
+    service.pages.clear()
+    readings, until = [], anyio.current_time() + 2 * HOUR
+    while anyio.current_time() < until:
+        await rig.looks()
+        readings.append(rig.journal.state.cover.reading.loop)
+        assert rig.watcher.phase == "live"
+    assert readings == sorted(readings)
+    rungs = [told.rung for told in rig.told if isinstance(told, Scan)]
+    assert {"narrow", "half an hour", "six hours"} <= set(rungs)
+    pages = [window for _, _, window in service.pages]
+    first_deep = next(place for place, window in enumerate(pages) if window >= 1800)
+    assert any(window < 600 for window in pages[first_deep : first_deep + 40])
+    assert any(window >= 1800 for window in pages[first_deep + 40 :])
+
+
+async def test_what_a_deep_scan_finds_is_handed_out_before_its_end(store: Store) -> None:
+    service = Service(clamp=3, latency=1.0)
+    rig = await live(service, store)
+    service.late = HOUR
+    service.publish(*range(1, 31))
+    await rig.goes_on_for(HOUR - 600)
+    assert not rig.events
+    while not rig.events:
+        await rig.looks()
+    assert len(rig.events) < 30
+    await rig.goes_on_for(2 * HOUR)
+    assert sorted(index for _, index in rig.tale) == [*range(1, 31)]
+
+
+async def test_a_slow_reader_after_days_of_silence_loses_nothing(store: Store) -> None:
+    service = Service(clamp=10)
+    rig = await live(service, store)
+    begun = anyio.current_time()
+    service.publish(*range(1, 201))
+    await anyio.sleep(begun + 4.9 * DAY - anyio.current_time())
+    rig = rig.again()
+    await rig.watcher.prime()
+    for _ in range(40):
+        await rig.looks()
+        await anyio.sleep(2000.0)
+    assert sorted(rig.tale) == [("new", index) for index in range(1, 201)]
+
+
+async def test_a_reader_with_little_patience_comes_to_the_end_of_a_scan(store: Store) -> None:
+    service = Service(clamp=5, latency=0.6)
+    rig = await live(service, store)
+    service.publish(*range(1, 61))
+    for _ in range(120):
+        with anyio.move_on_after(1.0):
+            await rig.watcher.look()
+    assert sorted(rig.tale) == [("new", index) for index in range(1, 61)]
+    assert rig.journal.state.cover.least(rig.clock.read()) < 60
+
+
+async def test_a_page_that_could_not_be_written_does_not_turn_back_what_came_after(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(clamp=3)
+    rig = await live(service, store)
+    service.publish(*range(1, 31), age=20 * 60.0)
+    service.publish(31, notes="B")
+    commit, failing = rig.held.commit, True
+
+    def full(*given: Any, **named: Any) -> int:
+        if failing and service.pages[-1][2] >= 1800:
+            raise StoreError("the disk is full")
+        return commit(*given, **named)
+
+    monkeypatch.setattr(type(rig.held), "commit", lambda _, *given, **named: full(*given, **named))
+    with pytest.raises(StoreError):
+        await rig.goes_on_for(HOUR)
+    failing = False
+    service.publish(31, notes="C")
+    await anyio.sleep(120)
+    await rig.goes_on_for(2 * HOUR)
+    requests = [event.request for event in rig.events if isinstance(event, RequestEvent)]
+    notes = [request.notes for request in requests if request.index == 31]
+    assert notes[-1] == "C"
+    assert notes in (["B", "C"], ["C"])
+
+
+async def test_a_request_that_cannot_be_asked_for_ends_no_feed(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(-5, 0)
+    await rig.looks()
+    service.withdraw(-5, 0)
+    await rig.goes_on_for(HOUR)
+    assert rig.tale == [("new", 0), ("new", -5)]
+    assert not service.lookups
+
+
+async def test_retry_after_is_honoured_whatever_the_status(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    trouble = ServerError("the service failed", status=503)
+    trouble.retry_after = 15.0
+    service.pages.clear()
+    service.faults = [trouble] * 6
+    began = anyio.current_time()
+    await rig.fails_until_well()
+    # Three tries of a page are one scan, each after the pause that was asked for.
+    assert anyio.current_time() - began >= 6 * 15.0
+
+
+async def test_a_hook_that_raises_does_not_undo_the_pace(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    rig.told = []
+    service.pages.clear()
+    rig.watcher._hooks = type(rig.watcher._hooks)((_raising,))
+    began = anyio.current_time()
+    for _ in range(10):
+        with pytest.raises(KeyError):
+            await rig.watcher.look()
+    assert anyio.current_time() - began >= 9 * 27.0
+    assert rig.watcher.phase == "live"
+
+
+def _raising(_: object) -> None:
+    raise KeyError("a bug in a hook")
