@@ -197,7 +197,12 @@ class Program:
             with anyio.CancelScope() as self._dawdling:
                 await anyio.sleep(pause)
         if one_by_one:
-            for event, delivery in list(zip(events, self._hand, strict=True))[::2]:
+            left: set[int | None] = set()
+            for place, (event, delivery) in enumerate(zip(events, self._hand, strict=True)):
+                # Whoever acknowledges a later event of a request before an earlier one gets that one last.
+                if place % 2 or delivery.index in left:
+                    left.add(delivery.index)
+                    continue
                 self._acking = delivery
                 try:
                     await event.ack()
