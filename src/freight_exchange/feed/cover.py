@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 
 from freight_exchange.feed.clock import Reading, least, most
+from freight_exchange.models import validation
 
 __all__ = ["LONGEST_ALLOWANCE", "SCAN_TIME", "WIDEST", "Cover", "ScanTimes", "is_covered", "window_for"]
 
@@ -23,7 +24,7 @@ LONGEST_ALLOWANCE: Final = 1800.0
 SCAN_TIME: Final = 5.0
 """Seconds that a scan is expected to take, until it is known."""
 
-WIDEST: Final = 432_000
+WIDEST: Final = int(validation.LONGEST_WINDOW.total_seconds())
 """Seconds: the widest window that the service allows (service document, 8)."""
 
 _SCANS_REMEMBERED: Final = 200

@@ -11,10 +11,10 @@ import attrs
 
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.clock import Clock, SystemClock
-from freight_exchange.feed.cover import WIDEST
 from freight_exchange.feed.feed import Feed
 from freight_exchange.feed.filter import RequestFilter
 from freight_exchange.feed.journal import Start
+from freight_exchange.models import validation
 from freight_exchange.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ __all__ = ["Arguments", "feed"]
 
 _LONGEST_ALLOWANCE = timedelta(days=1)
 _LONGEST_INTERVAL = timedelta(days=1)
-_LONGEST_START = timedelta(seconds=WIDEST)
 
 
 @attrs.frozen(kw_only=True)
@@ -59,7 +58,7 @@ def feed(
     """
     start, where, name = arguments.start, arguments.where, arguments.name
     if isinstance(start, timedelta):
-        if not timedelta(0) <= start <= _LONGEST_START:
+        if not timedelta(0) <= start <= validation.LONGEST_WINDOW:
             raise ConfigurationError(
                 f"start must be from zero to five days, which is all that the service lists, not {start}"
             )
