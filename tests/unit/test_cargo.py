@@ -1,0 +1,408 @@
+"""Freight arithmetic: by hand, at each rounding's edge, as laws over all freight, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import math
+import pickle
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Context, Decimal, Inexact, Rounded, localcontext
+from fractions import Fraction
+from itertools import permutations
+from typing import Any, NamedTuple, cast
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freight_exchange import cargo
+from freight_exchange.cargo import Cargo, ChargeableWeight, GrossWeight, Per, RevenueTons
+from freight_exchange.errors import ValidationError
+from freight_exchange.models import Bid, Listing, RateRequest, RateRequestDraft, RequestType, UnknownWord
+from freight_exchange.models.validation import Number
+
+D = Decimal
+READINGS: tuple[Per, ...] = ("unit", "total")
+NEVER_ZERO = [(0, "zero"), (-1, "negative"), (D("NaN"), "NaN"), (math.inf, "infinite"), (True, "a bool"), ("x", "text")]
+WRONG = [pytest.param(value, id=name) for value, name in NEVER_ZERO]
+
+
+class Row(NamedTuple):
+    """A row of somebody's own table: no record of this package, and measures as whatever numbers it has."""
+
+    quantity: int | None = 1
+    length: Number | None = 1
+    width: Number | None = 1
+    height: Number | None = 1
+    weight: Number | None = 300
+
+
+def row(quantity: int, length: Number, width: Number, height: Number, weight: Number) -> Row:
+    return Row(quantity, length, width, height, weight)
+
+
+PALLETS = row(24, "1.2", "0.8", "1.1", 3600)  # 25.344 m3 on 9.6 loading metres
+
+
+class TestVolume:
+    @pytest.mark.parametrize(
+        ("freight", "cubic_metres"),
+        [
+            (row(1, 1, 1, 1, 1), "1"),
+            (PALLETS, "25.344"),
+            (row(3, 0.1, 0.1, 0.1, 1), "0.003"),
+            (row(7, "0.333", "0.333", "0.333", 1), "0.258482259"),
+        ],
+    )
+    def test_by_hand(self, freight: Cargo, cubic_metres: str) -> None:
+        assert cargo.volume(freight) == D(cubic_metres)
+
+    def test_every_record_of_freight_will_do(self) -> None:
+        measures: dict[str, Any] = {"length": D("1.2"), "width": D("0.8"), "height": D("1.1"), "weight": D(3600)}
+        draft = RateRequestDraft(
+            commodity="Tiles", type="Shipping", origin="Hong Kong", destination="Oslo", arrival=datetime(2025, 3, 1),
+            packaging="pallet", quantity=24, incoterm="FOB", hazardous=False, **measures,
+        )  # fmt: skip
+        for freight in (draft, *(kind(index=4, quantity=24, **measures) for kind in (RateRequest, Listing, Bid))):
+            assert cargo.volume(freight) == freight.volume == D("25.344")
+            assert cargo.air_chargeable_weight(freight, per="total").kilograms == 4224
+
+
+class TestGrossWeight:
+    def test_by_hand(self) -> None:
+        freight = row(5, 1, 1, 1, "200.25")
+        assert cargo.gross_weight(freight, per="total") == GrossWeight(kilograms=D("200.25"))
+        assert cargo.gross_weight(freight, per="unit") == GrossWeight(kilograms=D("1001.25"))
+
+    @pytest.mark.parametrize(
+        ("weight", "density"),
+        [
+            ("39.99999", "20.0"),
+            ("40", None),
+            ("6000", None),
+            ("6000.00001", "3000"),
+            ("24691.2", "12300"),
+            ("0.0002468", "0.000123"),
+        ],
+    )
+    def test_a_density_beyond_the_plausible_is_a_warning_in_the_result(self, weight: str, density: str | None) -> None:
+        gross = cargo.gross_weight(row(2, 1, 1, 1, weight), per="total")
+        assert gross.kilograms == D(weight)
+        if density is None:
+            assert gross.warning is None
+        else:
+            assert gross.warning is not None
+            assert gross.warning.field == "weight"
+            assert gross.warning.message == f'about {density} kg/m3 with per="total", where freight has 20 to 3000'
+
+    def test_the_warning_is_about_the_reading(self) -> None:
+        assert cargo.gross_weight(PALLETS, per="total").warning is None
+        doubt = cargo.gross_weight(PALLETS, per="unit").warning
+        assert doubt is not None
+        assert doubt.message.startswith('about 3410 kg/m3 with per="unit"')
+
+    def test_a_total_needs_the_weight_alone_and_warns_of_nothing_without_a_volume(self) -> None:
+        for missing in ("quantity", "length", "width", "height"):
+            freight = PALLETS._replace(weight=D("0.001"), **{missing: None})
+            assert cargo.gross_weight(freight, per="total") == GrossWeight(kilograms=D("0.001"))
+
+    @pytest.mark.parametrize("by", [cargo.air_chargeable_weight, cargo.road_chargeable_weight, cargo.revenue_tons])
+    def test_every_charge_shows_the_weight_it_started_from(self, by: Callable[..., Any]) -> None:
+        for per in READINGS:
+            assert by(PALLETS, per=per).gross == cargo.gross_weight(PALLETS, per=per)
+
+
+class TestByAir:
+    """A box of 60 x 40 x 50 cm is 120 000 cm3: 20 kg at 6000, 24 kg at 5000."""
+
+    @pytest.mark.parametrize(
+        ("height", "weight", "options", "kilograms", "basis"),
+        [
+            ("0.5", "12", {}, "20.0", "volume"),
+            ("0.5", "20", {}, "20.0", "weight"),
+            ("0.5", "20.5", {}, "20.5", "weight"),
+            ("0.5", "20.50000000000000000000000000000000000001", {}, "21.0", "weight"),
+            ("0.5000000000000000000000000000000000001", "12", {}, "20.5", "volume"),
+            ("0.5125", "12", {}, "20.5", "volume"),
+            ("0.51250001", "12", {}, "21.0", "volume"),
+            ("0.0001", "0.001", {}, "0.5", "volume"),
+            ("0.5", "12", {"divisor": 5000}, "24.0", "volume"),
+            ("0.5", "12", {"divisor": 7000}, "17.5", "volume"),  # 17.142857...
+            ("0.5", "12", {"divisor": 7000, "step": "0.01"}, "17.15", "volume"),
+            ("0.5", "12", {"divisor": 7000, "step": 1}, "18", "volume"),
+            ("0.5", "12", {"divisor": 7000, "step": D("0.3")}, "17.4", "volume"),
+        ],
+    )
+    def test_by_hand(self, height: str, weight: str, options: dict[str, Any], kilograms: str, basis: str) -> None:
+        charged = cargo.air_chargeable_weight(row(1, "0.6", "0.4", height, weight), per="total", **options)
+        assert (str(charged.kilograms), charged.basis) == (kilograms, basis)
+
+
+class TestByRoad:
+    @pytest.mark.parametrize(
+        ("freight", "options", "kilograms", "basis"),
+        [
+            (PALLETS, {}, "17760", "loading metres"),  # 9.6 x 1850
+            (PALLETS, {"stacked": 2}, "8880", "loading metres"),  # 4.8 x 1850
+            (PALLETS, {"stacked": 3}, "8440", "volume"),  # 25.344 x 333 = 8439.552
+            (PALLETS, {"per_loading_metre": None}, "8440", "volume"),
+            (PALLETS, {"per_loading_metre": None, "step": "0.001"}, "8439.552", "volume"),
+            (PALLETS, {"per_loading_metre": 1000, "per_cubic_metre": 400}, "10138", "volume"),  # 10137.6
+            (PALLETS, {"per_loading_metre": 375, "per_cubic_metre": 100}, "3600", "weight"),  # 9.6 x 375, a tie
+            (PALLETS._replace(weight="17760.5"), {}, "17761", "weight"),
+            (row(1, 1, 1, 1, 10), {}, "771", "loading metres"),  # 1850 / 2.4 = 770.83...: not 0.42 x 1850 = 777
+            (row(1, 1, 1, 1, 333), {"per_loading_metre": None}, "333", "weight"),
+            (row(1, 1, 1, 1, "333.0000001"), {"per_loading_metre": None}, "334", "weight"),
+        ],
+    )
+    def test_by_hand(self, freight: Cargo, options: dict[str, Any], kilograms: str, basis: str) -> None:
+        charged = cargo.road_chargeable_weight(freight, per="total", **options)
+        assert (str(charged.kilograms), charged.basis) == (kilograms, basis)
+
+
+class TestBySea:
+    @pytest.mark.parametrize(
+        ("weight", "per", "minimum", "tons", "basis"),
+        [
+            (1500, "total", None, "2", "volume"),
+            (2000, "total", None, "2", "weight"),
+            ("2000.001", "total", None, "2.000001", "weight"),
+            (1500, "unit", None, "3", "weight"),
+            (1500, "total", 1, "2", "volume"),
+            (1500, "total", 2, "2", "volume"),
+            (1500, "total", "2.5", "2.5", "minimum"),
+        ],
+    )
+    def test_by_hand(self, weight: Number, per: Per, minimum: Number | None, tons: str, basis: str) -> None:
+        charged = cargo.revenue_tons(row(2, 1, 1, 1, weight), per=per, minimum=minimum)
+        assert (charged.tons, charged.basis) == (D(tons), basis)
+
+
+class TestLoadingMetres:
+    @pytest.mark.parametrize(
+        ("quantity", "length", "width", "options", "metres"),
+        [
+            (1, "1.2", "0.8", {}, "0.40"),
+            (33, "1.2", "0.8", {}, "13.20"),
+            (1, 1, 1, {}, "0.42"),  # 0.41666...
+            (1, 1, 1, {"step": "0.1"}, "0.5"),
+            (1, "2.4", "0.41", {}, "0.41"),
+            (1, "2.4", "0.41000000000000000000000000000000001", {}, "0.42"),
+            (4, "1.2", "0.8", {"stacked": 2}, "0.80"),
+            (5, "1.2", "0.8", {"stacked": 2}, "1.20"),
+            (5, "1.2", "0.8", {"stacked": 9}, "0.40"),
+        ],
+    )
+    def test_by_hand(self, quantity: int, length: Number, width: Number, options: dict[str, Any], metres: str) -> None:
+        freight = Row(quantity, length, width, height=None, weight=None)
+        assert str(cargo.loading_metres(freight, **options)) == metres
+
+
+class TestIncoterms:
+    @pytest.mark.parametrize("rule", ["EXW", "FCA", "CPT", "CIP", "DAP", "DPU", "DDP", "fca", " dap ", "", "  ", None])
+    def test_a_rule_for_any_mode_or_none_at_all_is_in_no_doubt(self, rule: str | None) -> None:
+        assert [cargo.incoterm_warning(rule, way) for way in (*RequestType, "Drone", None)] == [None] * 6
+
+    @pytest.mark.parametrize("rule", ["FAS", "FOB", "CFR", "CIF", "fob", " Cif "])
+    def test_a_sea_rule_is_in_doubt_by_air_and_by_road(self, rule: str) -> None:
+        ways: list[str] = [RequestType.AIR_FREIGHT, RequestType.TRUCKING, "trucking", UnknownWord("AIR FREIGHT")]
+        for way in ways:
+            doubt = cargo.incoterm_warning(rule, way)
+            assert doubt is not None
+            assert doubt.field == "incoterm"
+            named = rule.strip().upper()
+            assert doubt.message == f"{named} is for sea and inland waterway transport only, not for {way}"
+        silent = (RequestType.SHIPPING, RequestType.WAREHOUSING, UnknownWord("Barge"), None)
+        assert [cargo.incoterm_warning(rule, way) for way in silent] == [None] * 4
+
+    @pytest.mark.parametrize("rule", ["DAT", "DDU", "XYZ", "free on board"])
+    def test_any_other_rule_is_in_doubt_whatever_the_way(self, rule: str) -> None:
+        for way in (*RequestType, None):
+            doubt = cargo.incoterm_warning(rule, way)
+            assert doubt is not None
+            assert (doubt.field, doubt.message) == ("incoterm", f"{rule.upper()} is none of the Incoterms 2020")
+
+
+MEASURES = frozenset(Row._fields)
+NEEDS: list[tuple[Callable[..., object], dict[str, Any], frozenset[str]]] = [
+    (cargo.volume, {}, MEASURES - {"weight"}),
+    (cargo.loading_metres, {}, MEASURES - {"weight", "height"}),
+    (cargo.gross_weight, {"per": "total"}, frozenset({"weight"})),
+    (cargo.gross_weight, {"per": "unit"}, frozenset({"weight", "quantity"})),
+    *(
+        (by, {"per": per}, MEASURES)
+        for by in (cargo.air_chargeable_weight, cargo.road_chargeable_weight, cargo.revenue_tons)
+        for per in READINGS
+    ),
+]
+ARGUMENTS: list[tuple[Callable[..., object], str]] = [
+    (cargo.air_chargeable_weight, "divisor"),
+    (cargo.air_chargeable_weight, "step"),
+    (cargo.road_chargeable_weight, "per_cubic_metre"),
+    (cargo.road_chargeable_weight, "per_loading_metre"),
+    (cargo.road_chargeable_weight, "stacked"),
+    (cargo.road_chargeable_weight, "step"),
+    (cargo.revenue_tons, "minimum"),
+    (cargo.loading_metres, "stacked"),
+    (cargo.loading_metres, "step"),
+]
+CALLS = [f"{function.__name__}-{'-'.join(options.values())}" for function, options, _ in NEEDS]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(("function", "options", "needed"), NEEDS, ids=CALLS)
+    def test_what_is_missing_is_named_and_what_is_not_needed_is_not_asked_for(
+        self, function: Callable[..., object], options: dict[str, Any], needed: frozenset[str]
+    ) -> None:
+        for field in needed:
+            with pytest.raises(ValidationError, match=f"^{field} is missing") as refusal:
+                function(PALLETS._replace(**{field: None}), **options)
+            assert refusal.value.field == field
+        function(PALLETS._replace(**dict.fromkeys(MEASURES - needed)), **options)
+
+    @pytest.mark.parametrize("value", WRONG)
+    @pytest.mark.parametrize(("function", "options", "needed"), NEEDS, ids=CALLS)
+    def test_a_measure_that_cannot_be_right_is_named(
+        self, function: Callable[..., object], options: dict[str, Any], needed: frozenset[str], value: object
+    ) -> None:
+        for field in needed:
+            with pytest.raises(ValidationError, match=f"^{field} must be") as refusal:
+                function(PALLETS._replace(**{field: cast("Any", value)}), **options)
+            assert refusal.value.field == field
+
+    def test_units_and_stacks_are_whole(self) -> None:
+        half = cast("Any", D("2.5"))
+        with pytest.raises(ValidationError, match=r"^quantity must be a positive integer"):
+            cargo.volume(PALLETS._replace(quantity=half))
+        with pytest.raises(ValidationError, match=r"^stacked must be a positive integer"):
+            cargo.loading_metres(PALLETS, stacked=half)
+
+    @pytest.mark.parametrize("value", WRONG)
+    @pytest.mark.parametrize(("function", "argument"), ARGUMENTS, ids=lambda given: getattr(given, "__name__", given))
+    def test_an_argument_that_cannot_be_right_is_named(
+        self, function: Callable[..., object], argument: str, value: object
+    ) -> None:
+        reading = {} if function is cargo.loading_metres else {"per": "total"}
+        with pytest.raises(ValidationError, match=f"^{argument} must be") as refusal:
+            function(PALLETS, **{argument: value}, **reading)
+        assert refusal.value.field == argument
+
+    @pytest.mark.parametrize("per", ["", "Unit", "units", None, True, []])
+    def test_there_are_two_readings_of_a_weight(self, per: Any) -> None:
+        by = (cargo.gross_weight, cargo.air_chargeable_weight, cargo.road_chargeable_weight, cargo.revenue_tons)
+        for function in by:
+            with pytest.raises(ValidationError, match=r"^per must be 'unit' or 'total', not ") as refusal:
+                function(PALLETS, per=per)
+            assert refusal.value.field == "per"
+
+
+def numbers(least: str = "0.001", most: str = "100") -> st.SearchStrategy[Decimal]:
+    """Plain measures, and some of far more digits than the ambient context keeps."""
+    return st.decimals(least, most, places=3) | st.decimals(least, most, places=35)
+
+
+FREIGHT = st.builds(row, st.integers(1, 500), numbers(), numbers(), numbers(), numbers(most="50000"))
+PER = st.sampled_from(READINGS)
+STEPS = st.sampled_from([D("0.01"), D("0.3"), D("0.5"), D(1), D(100)])
+
+
+def charges(freight: Cargo, per: Per) -> list[Decimal]:
+    """All that is computed, as numbers."""
+    return [
+        cargo.volume(freight),
+        cargo.gross_weight(freight, per=per).kilograms,
+        cargo.air_chargeable_weight(freight, per=per).kilograms,
+        cargo.road_chargeable_weight(freight, per=per).kilograms,
+        cargo.revenue_tons(freight, per=per, minimum=1).tons,
+        cargo.loading_metres(freight),
+    ]
+
+
+class TestLaws:
+    @given(FREIGHT, PER, STEPS, numbers("1", "10000"), st.integers(1, 5))
+    def test_all_is_as_rational_numbers_have_it_and_rounded_once(
+        self, freight: Row, per: Per, step: Decimal, rate: Decimal, stacked: int
+    ) -> None:
+        length, width, height, weight = (Fraction(cast("Decimal", measure)) for measure in freight[1:])
+        units = cast("int", freight.quantity)
+        gross = weight * (units if per == "unit" else 1)
+        cubic = units * length * width * height
+        floor = math.ceil(Fraction(units, stacked)) * length * width / Fraction(24, 10)
+
+        assert Fraction(cargo.volume(freight)) == cubic
+        assert Fraction(cargo.gross_weight(freight, per=per).kilograms) == gross
+        assert Fraction(cargo.revenue_tons(freight, per=per).tons) == max(cubic, gross / 1000)
+        air = cargo.air_chargeable_weight(freight, per=per, divisor=rate, step=step)
+        road = cargo.road_chargeable_weight(
+            freight, per=per, per_cubic_metre=rate, per_loading_metre=1850, stacked=stacked, step=step
+        )
+        rounded = [
+            (air.kilograms, max(gross, cubic * 10**6 / Fraction(rate))),
+            (road.kilograms, max(gross, cubic * Fraction(rate), floor * 1850)),
+            (cargo.loading_metres(freight, stacked=stacked, step=step), floor),
+        ]
+        for result, exact in rounded:
+            assert Fraction(result) % Fraction(step) == 0
+            assert 0 <= Fraction(result) - exact < Fraction(step)
+
+    @given(FREIGHT, PER, st.sampled_from(Row._fields), numbers())
+    def test_more_of_anything_never_costs_less(self, freight: Row, per: Per, field: str, more: Decimal) -> None:
+        grown = getattr(freight, field) + (1 if field == "quantity" else more)
+        for before, after in zip(charges(freight, per), charges(freight._replace(**{field: grown}), per), strict=True):
+            assert before <= after
+
+    @given(FREIGHT, st.integers(1, 50))
+    def test_many_shipments_in_one_weigh_and_measure_as_many_and_round_to_no_more(self, freight: Row, n: int) -> None:
+        together = freight._replace(quantity=cast("int", freight.quantity) * n)
+        one, all_of_them = charges(freight, "unit"), charges(together, "unit")
+        exact = Context(prec=200)
+        for before, after in zip(one, all_of_them, strict=True):
+            assert after <= exact.multiply(n, before)
+        assert all_of_them[:2] == [exact.multiply(n, number) for number in one[:2]]
+        tons = cargo.revenue_tons(together, per="unit").tons
+        assert tons == exact.multiply(n, cargo.revenue_tons(freight, per="unit").tons)
+
+    @given(FREIGHT, PER)
+    def test_the_order_of_the_dimensions_matters_on_a_trailer_only(self, freight: Row, per: Per) -> None:
+        turned = [
+            freight._replace(length=length, width=width, height=height)
+            for length, width, height in permutations(freight[1:4])
+        ]
+        for by in (cargo.gross_weight, cargo.air_chargeable_weight, cargo.revenue_tons):
+            assert {by(other, per=per) for other in turned} == {by(freight, per=per)}
+
+    @given(FREIGHT, PER)
+    def test_the_callers_decimal_context_changes_nothing(self, freight: Row, per: Per) -> None:
+        expected = charges(freight, per)
+        with localcontext(Context(prec=1, traps=[Inexact, Rounded])):
+            assert charges(freight, per) == expected
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        cargo.gross_weight(PALLETS, per="unit"),
+        cargo.air_chargeable_weight(PALLETS, per="unit"),
+        cargo.revenue_tons(PALLETS, per="total"),
+    ],
+    ids=lambda result: type(result).__name__,
+)
+def test_a_result_is_a_value(result: GrossWeight | ChargeableWeight | RevenueTons) -> None:
+    assert pickle.loads(pickle.dumps(result)) == copy.deepcopy(result) == result
+    assert hash(copy.copy(result)) == hash(result)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        cast("Any", result).gross = None
+
+
+def test_the_examples_are_true() -> None:
+    # One session for all: the module's own docstring, which comes first, has the freight that the others are about.
+    session: dict[str, Any] = {}
+    runner = doctest.DocTestRunner()
+    for example in sorted(doctest.DocTestFinder().find(cargo), key=lambda found: found.lineno or 0):
+        example.globs = session
+        runner.run(example, clear_globs=False)
+    outcome = runner.summarize()
+    assert (outcome.failed, outcome.attempted) == (0, 14)
