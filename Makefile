@@ -19,7 +19,7 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 .PHONY: help setup demo test test-all test-long pytest wheel-test lint types floors format bench lock clean
 
 help:
-	@echo "make demo       a shipper and a forwarder at work against the sandbox, with a transcript"
+	@echo "make demo       a forwarder's bot at work, killed in the middle, and what came of it"
 	@echo "make test       every check: lint, types, floors, tests, the built wheel"
 	@echo "make test-all   the tests and the wheel on each Python >= 3.11 of this machine"
 	@echo "make test-long  the tests that take minutes"

@@ -1,293 +1,350 @@
-"""A working day at the exchange: a shipper and a forwarder, over real HTTP, against the sandbox.
+"""A forwarder's bot at work against the sandbox, over real HTTP, and what becomes of its promises when it is killed.
 
-And its night: a watcher, a process of its own (`watcher.py`), is killed and started again, and misses nothing.
+Two shippers publish requests. The bot (`bot.py`) is a process of its own. Its tariff for air freight is flaky, answers
+get lost on their way to it, and it is killed (`kill -9`) while an offer of its is on the way. It is started again, a
+shipper approves an offer, and the bot is told. At the end everything is counted twice: by what the exchange really saw,
+and by what the bot's file says. The exit status is 1 if a promise was broken.
 
-Run it with `make demo`, or `python examples/demo.py`.
+Run it with `make demo`, or `python examples/demo.py`. How to trade by hand is in `trading.py`, and how to watch without
+a bot in `watching.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE, STDOUT, Process
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
 import attrs
 
-from freight_exchange import (
-    FreightExchange,
-    Listing,
-    Packaging,
-    RateRequest,
-    RateRequestDraft,
-    RequestEvent,
-    RequestType,
-    RouteDraft,
+from freight_exchange import FreightExchange, Packaging, RateRequestDraft, RequestType
+from freight_exchange.sandbox import FAULTS, Exchange
+from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.store import SQLiteStore
+from freight_exchange.store.protocol import Binding
+
+ROOT = Path(__file__).resolve().parents[1]
+BY_SEA = RateRequestDraft(
+    commodity="Ceramic tiles",
+    type=RequestType.SHIPPING,
+    origin="Hong Kong",
+    destination="Long Beach",
+    arrival=datetime(2027, 3, 1),
+    packaging=Packaging.PALLET,
+    quantity=20,
+    length=Decimal("1.2"),
+    width=Decimal(1),
+    height=Decimal("0.9"),
+    weight=Decimal(640),
+    incoterm="FOB",
+    hazardous=False,
 )
-from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.asgi import serve
-
-ARRIVAL = datetime(2027, 3, 1)
-DRAFTS = [
-    RateRequestDraft(
-        commodity="Ceramic tiles",
-        type=RequestType.SHIPPING,
-        origin="Hong Kong",
-        destination="Long Beach",
-        arrival=ARRIVAL,
-        packaging=Packaging.PALLET,
-        quantity=20,
-        length=Decimal("1.2"),
-        width=Decimal(1),
-        height=Decimal("0.9"),
-        weight=Decimal(640),
-        incoterm="FOB",
-        hazardous=False,
-    ),
-    RateRequestDraft(
-        commodity="Lithium batteries",
-        type=RequestType.AIR_FREIGHT,
-        origin="Shenzhen",
-        destination="Frankfurt",
-        arrival=ARRIVAL,
-        packaging=Packaging.CARTON,
-        quantity=150,
-        length=Decimal("0.4"),
-        width=Decimal("0.3"),
-        height=Decimal("0.25"),
-        weight=Decimal("12.5"),
-        incoterm="DAP",
-        hazardous=True,
-        notes="UN 3480, section II",
-    ),
-]
-AT_NIGHT = [
-    attrs.evolve(DRAFTS[0], commodity=commodity, destination=destination, quantity=quantity)
-    for commodity, destination, quantity in (
-        ("Bicycles", "Rotterdam", 40),
-        ("Green tea", "Hamburg", 12),
-        ("Office chairs", "Oakland", 25),
-        ("Garden lamps", "Felixstowe", 60),
-        ("Loudspeakers", "Antwerp", 18),
-        ("Water pumps", "Los Angeles", 8),
-        ("Umbrellas", "Bristol", 90),
-        ("Violins", "Genoa", 4),
-    )
-]
-TARIFF = {RequestType.SHIPPING: Decimal("62.40"), RequestType.AIR_FREIGHT: Decimal("410.75")}
+BY_AIR = attrs.evolve(
+    BY_SEA,
+    type=RequestType.AIR_FREIGHT,
+    packaging=Packaging.CARTON,
+    length=Decimal("0.4"),
+    width=Decimal("0.3"),
+    height=Decimal("0.25"),
+    weight=Decimal("12.5"),
+    incoterm="FCA",
+)
 
 
-async def main() -> None:
+def sea(commodity: str, origin: str, destination: str, quantity: int) -> RateRequestDraft:
+    return attrs.evolve(BY_SEA, commodity=commodity, origin=origin, destination=destination, quantity=quantity)
+
+
+def air(commodity: str, origin: str, destination: str, quantity: int) -> RateRequestDraft:
+    return attrs.evolve(BY_AIR, commodity=commodity, origin=origin, destination=destination, quantity=quantity)
+
+
+POISON = "Violins"
+# Each with what the tariff table makes of it, worked out by hand.
+EVENING = {
+    air(POISON, "Hong Kong", "Chicago", 4): None,
+    sea("Ceramic tiles", "Hong Kong", "Long Beach", 20): Decimal("1392.84"),
+    air("Watches", "Hong Kong", "Chicago", 10): Decimal("682.50"),
+    sea("Bicycles", "Hong Kong", "Rotterdam", 40): Decimal("3116.52"),
+}
+MIDNIGHT = {sea("Green tea", "Shenzhen", "Hamburg", 12): Decimal("1014.41")}
+NIGHT = {
+    sea("Office chairs", "Hong Kong", "Rotterdam", 25): Decimal("1964.70"),
+    air("Batteries", "Shenzhen", "Frankfurt", 150): Decimal("8201.25"),
+    sea("Water pumps", "Hong Kong", "Long Beach", 8): Decimal("584.14"),
+}
+MORNING = {
+    air("Cameras", "Shenzhen", "Frankfurt", 24): Decimal("1350.00"),
+    sea("Umbrellas", "Hong Kong", "Long Beach", 36): Decimal("2471.11"),
+    air("Loudspeakers", "Hong Kong", "Chicago", 18): Decimal("1192.50"),
+    sea("Garden lamps", "Shenzhen", "Hamburg", 30): Decimal("2468.52"),
+}
+SUBMIT = "quote/submitoffer"
+
+
+async def main() -> int:
     async with AsyncExitStack() as stack:
         sandbox = Exchange()
-        url = await stack.enter_async_context(serve(sandbox))
-        say("sandbox", f"a freight exchange listens at {url}")
-        shipper = await stack.enter_async_context(
-            FreightExchange(url, email="shipper@demo.example", password="shipper")
-        )
-        forwarder = await stack.enter_async_context(
-            FreightExchange(url, email="forwarder@demo.example", password="forwarder")
-        )
-        rival = await stack.enter_async_context(FreightExchange(url, email="rival@demo.example", password="rival"))
-        for who, exchange in (("shipper", shipper), ("forwarder", forwarder), ("rival", rival)):
-            user = await exchange.login()
-            say(who, f"logged in as {user.first_name} {user.last_name}")
-        feed = await stack.enter_async_context(forwarder.watch(interval=timedelta(seconds=0.2)))
-        say("forwarder", "watches for new requests")
-
-        requests = []
-        for draft in DRAFTS:
-            published = await shipper.requests.publish(draft)
-            say("shipper", f"publishes {published.ref_id}: {described(published)}")
-            event = await anext(feed)
-            assert isinstance(event, RequestEvent)
-            say("forwarder", f"sees a {event.kind} request: {event.request.ref_id}, {event.request.volume} m3")
-            requests.append(event.request)
-
-        for request in requests:
-            await offer(forwarder, request, "forwarder", TARIFF[RequestType(str(request.type))])
-        await offer(rival, requests[0], "rival", Decimal("59.95"))
-
-        tiles, batteries = [await shipper.offers.get(request.index) for request in requests]
-        report(tiles)
-        report(batteries)
-        dear, cheap = sorted(tiles.offers, key=lambda offer: offer.amount or 0, reverse=True)
-        await shipper.offers.decline(dear)
-        say("shipper", f"declines offer {dear.id}, {dear.amount}")
-        await approve(shipper, cheap.id, "rival")
-        await approve(shipper, batteries.offers[0].id, "forwarder")
-
-        for bid in await forwarder.bids.list(type="sel").collect():
-            contact = bid.contact
-            assert contact is not None
-            say(
-                "forwarder", f"offer of {bid.amount} on {bid.commodity} selected; call {contact.name} <{contact.email}>"
-            )
-
-        await routes(forwarder)
-        await night(sandbox, shipper, url)
-    say("sandbox", "closed")
+        # The face that can really break a connection; for any other use, there is `freight_exchange.sandbox.asgi`.
+        url = (await stack.enter_async_context(serve_tcp(sandbox))).url
+        say("exchange", f"listens at {url}")
+        second = sandbox.add_account("consignor@demo.example", "consignor", firstname="Paula", lastname="Port")
+        shipper, consignor, rival = [
+            await stack.enter_async_context(FreightExchange(url, email=account.email, password=account.password))
+            for account in (sandbox.shipper, second, sandbox.rival)
+        ]
+        store = Path(stack.enter_context(TemporaryDirectory())) / "bot.db"
+        bot = await stack.enter_async_context(BotProcess(store, url))
+        prices = await work(sandbox, shipper, consignor, rival, bot)
+        counts = Counts.of(sandbox, prices, Kept.of(store, url), told=bot.says("was selected"), status=bot.exit_status)
+    return verdict(counts)
 
 
-async def night(sandbox: Exchange, shipper: FreightExchange, url: str) -> None:
-    """A watcher is killed while the shipper goes on publishing; what it told is held against what really happened."""
-    evening = len(sandbox.truth.publications)
-    with TemporaryDirectory() as folder:
-        async with Watcher(Path(folder) / "bot.db", url) as watcher:
-            await watcher.start()
-            await publish(shipper, AT_NIGHT[:3])
-            await watcher.tells(3)
-            # It acknowledges what it told when it looks again: killed before that, it would tell the last one twice.
-            await until(looked_again(sandbox))
-            await watcher.kill()
-            say("watcher", "is killed, without a chance to tidy up")
-            await publish(shipper, AT_NIGHT[3:6])
-            await watcher.start()
-            await publish(shipper, AT_NIGHT[6:])
-            await watcher.tells(len(AT_NIGHT))
-            await until(looked_again(sandbox))
-    published = {f"FX{publication.request:06d}" for publication in sandbox.truth.publications[evening:]}
-    seen = Counter(watcher.told)
-    say("published", f"{len(published):>3}")
-    say("seen", f"{len(published & seen.keys()):>3}")
-    say("missed", f"{len(published - seen.keys()):>3}")
-    say("repeated", f"{seen.total() - len(seen):>3}")
+async def work(
+    sandbox: Exchange, shipper: FreightExchange, consignor: FreightExchange, rival: FreightExchange, bot: BotProcess
+) -> Mapping[int, Decimal | None]:
+    """Everything that happens. What was published, each with the price that is to be offered on it."""
+    prices: dict[int, Decimal | None] = {}
+
+    async def publish(drafts: Mapping[RateRequestDraft, Decimal | None]) -> None:
+        for draft, who in zip(drafts, cycle((shipper, consignor)), strict=False):
+            request = await who.requests.publish(draft)
+            prices[request.index] = drafts[draft]
+            cargo = f"{request.quantity} x {request.packaging} of {request.commodity}"
+            say("shipper", f"publishes request {request.index}: {cargo}, {request.origin} -> {request.destination}")
+            await asyncio.sleep(0.1)
+
+    def all_offered() -> bool:
+        offered = {record.offer.request for record in sandbox.truth.offers}
+        return offered >= {request for request, price in prices.items() if price is not None}
+
+    await bot.starts()
+    note("the answer to one offer gets lost: the exchange has taken it, and the bot cannot know")
+    sandbox.faults.add(*FAULTS["reset_after_processing"](path=SUBMIT, skip=1))
+    await publish(EVENING)
+    await bot.until(all_offered)
+
+    note("the bot is killed (kill -9) while the answer to an offer is on its way")
+    sandbox.faults.add(*FAULTS["stall"](path=SUBMIT))
+    await publish(MIDNIGHT)
+    await bot.until(all_offered)
+    await bot.dies()
+    await publish(NIGHT)
+
+    note("it is started again; one more offer gets lost, this time before the exchange has taken it")
+    sandbox.faults.add(*FAULTS["reset_after_send"](path=SUBMIT))
+    await bot.starts()
+    await publish(MORNING)
+    await bot.until(all_offered)
+    await bot.until(lambda: bot.says("is dead") > 0)
+
+    note("a shipper approves an offer; the bot is told once, though it is stopped and started once more")
+    await approve(consignor, rival, min(index for index, price in prices.items() if price is not None))
+    await bot.until(lambda: bot.says("was selected") > 0)
+    await bot.drains()
+    await bot.starts()
+    looks = len(sandbox.truth.calls_to("GET", "quote/bid"))
+    await bot.until(lambda: len(sandbox.truth.calls_to("GET", "quote/bid")) > looks + 10)
+    await bot.drains()
+    return prices
 
 
-class Watcher:
-    """The process that watches, what it has told, and its end.
+async def approve(shipper: FreightExchange, rival: FreightExchange, request: int) -> None:
+    await rival.bids.submit(request, amount=1500, currency="USD", terms="valid 7 days")
+    listing = await shipper.offers.get(request)
+    for offer in listing.offers:
+        say("shipper", f"reads an offer on the {listing.commodity}: {offer.amount}, {offer.terms}")
+    cheapest = min(listing.offers, key=lambda offer: offer.amount or 0)
+    approved = await shipper.offers.approve(cheapest)
+    assert approved.contact is not None
+    say("shipper", f"approves {cheapest.amount}, by {approved.contact.name}")
+
+
+class BotProcess:
+    """The process of the bot, and what it says.
 
     Attributes:
-        told: The references of the requests that it has told of.
+        exit_status: 0 as long as it ended well whenever it was asked to.
     """
 
     def __init__(self, store: Path, url: str) -> None:
-        self.told: list[str] = []
-        self._command = [sys.executable, str(Path(__file__).with_name("watcher.py")), str(store), "0.3"]
+        self.exit_status = 0
+        self._command = [sys.executable, "-m", "examples.demo_bot", str(store)]
         self._environment = {
             **os.environ,
             "FREIGHT_EXCHANGE_URL": url,
             "FREIGHT_EXCHANGE_EMAIL": "forwarder@demo.example",
             "FREIGHT_EXCHANGE_PASSWORD": "forwarder",
         }
-        self._process: Process | None = None
-        self._listening: asyncio.Task[None]
+        self._said: list[str] = []
+        self._process: Process
+        self._listening: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.kill()
+        if self._listening is not None and not self._listening.done():
+            await self.dies()
 
-    async def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
-            await self._listening
+    def says(self, words: str) -> int:
+        """How many lines of it have these words."""
+        return sum(words in line for line in self._said)
 
-    async def start(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(*self._command, stdout=PIPE, env=self._environment)
-        assert self._process.stdout is not None
-        ready = await self._process.stdout.readline()
-        say("watcher", f"process {self._process.pid} is {ready.decode().strip()}, its memory is a file")
-        self._listening = asyncio.create_task(self._listen(self._process.stdout))
-
-    async def tells(self, count: int) -> None:
-        await until(lambda: len(self.told) >= count)
-
-    async def _listen(self, output: asyncio.StreamReader) -> None:
-        while line := (await output.readline()).decode().strip():
-            say("watcher", line)
-            self.told.append(line.split(":")[0].removeprefix("new "))
-
-
-def looked_again(sandbox: Exchange) -> Callable[[], bool]:
-    """Whether the exchange was asked for requests since now."""
-    looks = len(sandbox.truth.calls_to("POST", "quote/getrequests"))
-    return lambda: len(sandbox.truth.calls_to("POST", "quote/getrequests")) > looks
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not true():  # noqa: ASYNC110  # what is waited for happens in other processes
-            await asyncio.sleep(0.02)
-
-
-async def publish(shipper: FreightExchange, drafts: Sequence[RateRequestDraft]) -> None:
-    for draft in drafts:
-        published = await shipper.requests.publish(draft)
-        say("shipper", f"publishes {published.ref_id}: {described(published)}")
-        await asyncio.sleep(0.2)
-
-
-async def offer(exchange: FreightExchange, request: RateRequest, who: str, per_cubic_metre: Decimal) -> None:
-    assert request.volume is not None
-    freight = (request.volume * per_cubic_metre).quantize(Decimal("0.01"))
-    rates = {"Freight": freight, "Documents": Decimal(45)}
-    bid = await exchange.bids.submit(
-        request, amount=sum(rates.values(), Decimal()), currency="USD", rates=rates, terms="valid 14 days"
-    )
-    fees = ", ".join(f"{name} {amount}" for name, amount in rates.items())
-    say(who, f"offers USD {bid.amount} ({fees}) on {request.ref_id}")
-
-
-def report(listing: Listing) -> None:
-    say("shipper", f"reads {len(listing.offers)} offer(s) on {listing.commodity}:")
-    for offer in listing.offers:
-        difference = offer.difference
-        check = "the fees add up" if not difference else f"the fees differ by {difference}"
-        print(f"{'':>11}   offer {offer.id}: {offer.amount}, {offer.terms}, {check}")
-
-
-async def approve(shipper: FreightExchange, offer: int | None, who: str) -> None:
-    assert offer is not None
-    approved = await shipper.offers.approve(offer)
-    assert approved.contact is not None
-    assert approved.company is not None
-    say("shipper", f"approves offer {offer}: it was the {who}'s, {approved.contact.name} of {approved.company.name}")
-
-
-async def routes(exchange: FreightExchange) -> None:
-    carrier = (await exchange.carriers.list().collect())[0]
-    created = await exchange.routes.create(
-        RouteDraft(
-            origin="Hong Kong",
-            destination="Long Beach",
-            cy_cutoff=datetime(2027, 2, 1, 17),
-            cfs_cutoff=datetime(2027, 1, 31, 12),
-            departure=datetime(2027, 2, 3, 6),
-            arrival=datetime(2027, 2, 19, 8),
-            carrier=carrier,
-            vessel="Ever Sandbox",
-            voyage_id="017E",
-            timezone="Asia/Hong_Kong",
+    async def starts(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command, stdout=PIPE, stderr=STDOUT, env=self._environment, cwd=ROOT
         )
-    )
-    assert created is not None
-    say("forwarder", f"creates route {created.index} with {carrier.name}: {created.vessel}, leaves {created.departure}")
-    await exchange.routes.update(attrs.evolve(created, vessel="Ever Patient"))
-    changed = await exchange.routes.get(created.index)
-    say("forwarder", f"changes it: {changed.vessel} {changed.voyage_id}, yard closes {changed.cy_cutoff}")
+        say("bot", f"process {self._process.pid} starts")
+        self._listening = asyncio.create_task(self._listen(self._process))
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Wait for something that happens while the bot is at work."""
+        async with asyncio.timeout(60):
+            while not true():
+                if self._process.returncode is not None:
+                    raise RuntimeError(f"the bot ended by itself, with status {self._process.returncode}")
+                await asyncio.sleep(0.02)
+
+    async def dies(self) -> None:
+        self._process.kill()
+        await self._ended()
+
+    async def drains(self) -> None:
+        """Ends as a service does that is stopped."""
+        self._process.send_signal(signal.SIGTERM)
+        self.exit_status |= await self._ended()
+
+    async def _ended(self) -> int:
+        assert self._listening is not None
+        async with asyncio.timeout(60):
+            status = await self._process.wait()
+            await self._listening
+        say("bot", f"process {self._process.pid} is gone, with status {status}")
+        return status
+
+    async def _listen(self, process: Process) -> None:
+        assert process.stdout is not None
+        while line := (await process.stdout.readline()).decode().rstrip():
+            say("bot", line)
+            self._said.append(line)
 
 
-def described(request: RateRequest) -> str:
-    return (
-        f"{request.quantity} x {request.packaging} of {request.commodity},"
-        f" {request.origin} -> {request.destination}, {request.incoterm}"
-    )
+@attrs.frozen(kw_only=True)
+class Kept:
+    """What the bot's file says.
+
+    Attributes:
+        delivered: The requests that came to a handler.
+        retries: How many attempts there were beyond the first ones.
+        dead: The requests that were given up: dead letters.
+        open: How many deliveries are neither done nor dead.
+        offers: How many offers are in the ledger, by what became of them.
+    """
+
+    delivered: frozenset[int | None]
+    retries: int
+    dead: frozenset[int | None]
+    open: int
+    offers: Mapping[str, int]
+
+    @classmethod
+    def of(cls, path: Path, url: str) -> Self:
+        store = SQLiteStore(path)
+        try:
+            work = store.open(Binding(url, "forwarder@demo.example", "requests"), lease=60)
+            done, dead = work.deliveries(state="done"), work.deliveries(state="dead")
+            return cls(
+                delivered=frozenset(delivery.index for delivery in [*done, *dead]),
+                retries=sum(delivery.attempts - 1 for delivery in [*done, *dead]),
+                dead=frozenset(delivery.index for delivery in dead),
+                open=len(work.deliveries(state="ready")) + len(work.deliveries(state="claimed")),
+                offers=Counter(effect.state for effect in work.effects() if effect.key.startswith("offer:")),
+            )
+        finally:
+            store.close()
+
+
+@attrs.frozen(kw_only=True)
+class Counts:
+    """What is left to say when all is over; `broken()` says which promises were not kept."""
+
+    requests: int
+    offers: int
+    duplicates: int
+    missed: int
+    wrong_prices: int
+    lost_answers: int
+    in_doubt: int
+    unfinished: int
+    retries: int
+    dead_letters: int
+    told_of_selection: int
+    exit_status: int
+
+    @classmethod
+    def of(cls, sandbox: Exchange, prices: Mapping[int, Decimal | None], kept: Kept, *, told: int, status: int) -> Self:
+        truth = sandbox.truth
+        ours = [record.offer for record in truth.offers if record.account == sandbox.forwarder.email]
+        offered = {offer.request for offer in ours}
+        published = {publication.request for publication in truth.publications}
+        to_be_offered_on = {request for request in published if prices[request] is not None}
+        return cls(
+            requests=len(published),
+            offers=len(ours),
+            duplicates=len(ours) - len(offered),
+            missed=len(published - kept.delivered) + len(to_be_offered_on - offered - kept.dead),
+            wrong_prices=sum(offer.amount != prices[offer.request] for offer in ours),
+            lost_answers=sum(call.fault is not None for call in truth.calls_to("POST", SUBMIT)),
+            in_doubt=sum(kept.offers.values()) - kept.offers.get("confirmed", 0),
+            unfinished=kept.open,
+            retries=kept.retries,
+            dead_letters=len(kept.dead),
+            told_of_selection=told,
+            exit_status=status,
+        )
+
+    def broken(self) -> list[str]:
+        never = ("duplicates", "missed", "wrong_prices", "in_doubt", "unfinished", "exit_status")
+        # The rest shows that what the promises are about did happen.
+        exactly = {"told_of_selection": 1, "dead_letters": 1, "lost_answers": 3, "offers": self.requests - 1}
+        wanted = {**dict.fromkeys(never, 0), **exactly}
+        broken = [
+            f"{name} is {getattr(self, name)}, not {value}"
+            for name, value in wanted.items()
+            if getattr(self, name) != value
+        ]
+        return broken if self.retries else [*broken, "nothing was retried"]
+
+
+def verdict(counts: Counts) -> int:
+    """Says how it ended, and with what status to exit."""
+    print()
+    for name, count in attrs.asdict(counts).items():
+        print(f"{name.replace('_', ' '):>17} | {count:>3}")
+    broken = counts.broken()
+    print("\nBROKEN: " + "; ".join(broken) if broken else "\nEvery promise was kept.")
+    return int(bool(broken))
+
+
+def note(what: str) -> None:
+    print(f"\n-- {what}")
 
 
 def say(who: str, what: str) -> None:
-    print(f"{who:>11} | {what}")
+    print(f"{who:>9} | {what}", flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    sys.exit(asyncio.run(main()))

@@ -1,7 +1,7 @@
 """Run the project's checks: all of them (`make test`), or those named on the command line.
 
-The checks run in two lanes, one for each of two cores: the tests, whose output streams, and beside them all
-that reads or builds the code, whose output is held back until the tests are done so that the two never mix.
+The checks run in two lanes, one for each of two cores: the client's tests, whose output streams, and beside them all
+that reads or builds the code and then the tests of feeds and bots, whose output is held back so that the two never mix.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ SCRIPTS = Path(sysconfig.get_path("scripts"))
 # Folders that come later are judged as soon as they are there.
 TYPED = [name for name in ("src", "tests", "tools", "examples", "benchmarks") if (ROOT / name).is_dir()]
 
-TESTS = {"pytest": [PYTHON, "-m", "pytest"]}
-READERS = {
+FEEDS = ("tests/unit/feed", "tests/unit/bot", "tests/crash")
+STREAMED = {"client": [PYTHON, "-m", "pytest", *(f"--ignore={folder}" for folder in FEEDS)]}
+BESIDE = {
     "lint": [PYTHON, "-m", "ruff", "check", "."],
     "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
     "mypy": [PYTHON, "-m", "mypy", *TYPED],
     "pyright": [PYTHON, "-m", "pyright", "--pythonpath", PYTHON],
     "floors": [str(SCRIPTS / "lint-imports"), "--no-logo"],
     "wheel": [PYTHON, "tools/wheel_test.py"],
+    "feeds": [PYTHON, "-m", "pytest", "-q", *FEEDS],
 }
 
 
@@ -67,17 +69,17 @@ def show(outcome: Outcome) -> None:
 
 
 def main(names: list[str]) -> int:
-    if unknown := set(names) - (TESTS | READERS).keys():
+    if unknown := set(names) - (STREAMED | BESIDE).keys():
         print(
-            f"no such check: {', '.join(sorted(unknown))}; there are {', '.join(TESTS | READERS)}",
+            f"no such check: {', '.join(sorted(unknown))}; there are {', '.join(STREAMED | BESIDE)}",
             file=sys.stderr,
         )
         return 2
-    readers = {name: command for name, command in READERS.items() if not names or name in names}
-    tests = {name: command for name, command in TESTS.items() if not names or name in names}
+    beside = {name: command for name, command in BESIDE.items() if not names or name in names}
+    streamed = {name: command for name, command in STREAMED.items() if not names or name in names}
     with ThreadPoolExecutor(1) as lane:
-        reading: Future[list[Outcome]] = lane.submit(run_lane, readers)
-        tested = [run(name, command, stream=True) for name, command in tests.items()]
+        reading: Future[list[Outcome]] = lane.submit(run_lane, beside)
+        tested = [run(name, command, stream=True) for name, command in streamed.items()]
         read = reading.result()
     for outcome in read:
         show(outcome)

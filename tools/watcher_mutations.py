@@ -101,16 +101,34 @@ MUTATIONS = (
     _one(
         "4 whole scans are made again, not pages",
         "feed/scanner.py",
-        'return "again" if may_pass(error) and self.attempts < _ATTEMPTS else "lost"',
-        'return "lost"',
+        "if may_pass(error) and self.attempts < _ATTEMPTS:",
+        "if False:",
+    ),
+    _one(
+        "4 what a deep scan has read is thrown away when a page fails",
+        "feed/watcher.py",
+        "return look is self._deep and scanner.pages > 0 and stuck and may_pass(error)",
+        "return False",
     ),
     _one(
         "5 no ladder",
         "feed/ladder.py",
-        "return next((rung for rung in DEEP if now - last.get(rung.name, -rung.every) >= rung.every), NARROW)",
+        "return next((rung for rung in rungs if now - last.get(rung.name, -rung.every) >= rung.every), NARROW)",
         "return NARROW",
     ),
-    _one("5 no deep scan after a restart", "feed/watcher.py", "self._fresh = True", "self._fresh = False"),
+    _one("5 no deep scan after a restart", "feed/plan.py", "self.fresh = True", "self.fresh = False"),
+    _one(
+        "5 a deep scan that failed is made again at once",
+        "feed/plan.py",
+        "self._rests[rung.name] = _Rest(time + seconds, seconds)",
+        "self._rests[rung.name] = _Rest(time, seconds)",
+    ),
+    _one(
+        "5 a deep scan waits for as long as narrow ones are due",
+        "feed/watcher.py",
+        "self._narrow, self._turn_of_deep = look, True",
+        "self._narrow, self._turn_of_deep = look, False",
+    ),
     _one("7 what cannot be read is dropped", "feed/classify.py", "for error in broken:", "for error in ():"),
     Mutation(
         "7 a set of hashes instead of the last one",
@@ -126,16 +144,26 @@ MUTATIONS = (
     _one(
         "7 withdrawn without a look-up",
         "feed/watcher.py",
-        "            record = await self._source.get(row.index)\n",
-        "            await self._journal.withdrawn(row, self._clock.read())\n"
-        "            return\n"
-        "            record = await self._source.get(row.index)\n",
+        "            record = await self._source.get(row.index) if row.index > 0 else None\n",
+        '            raise NotFoundError("who knows", status=404)\n',
     ),
     _one(
         "7 withdrawn after one scan that lacks it",
+        "feed/lookups.py",
+        "SCANS_THAT_MISS: Final = 2",
+        "SCANS_THAT_MISS = 1",
+    ),
+    _one(
+        "7 a look-up that failed is not made again",
         "feed/watcher.py",
-        "_SCANS_THAT_MISS: Final = 2",
-        "_SCANS_THAT_MISS = 1",
+        "self._lookups.failed(row.index)",
+        "self._lookups.done(row.index)",
+    ),
+    _one(
+        "7 a look-up that fails is a failure of the scan",
+        "feed/watcher.py",
+        "            if may_pass(error):\n                _logger",
+        "            if may_pass(error):\n                raise\n                _logger",
     ),
     _one(
         "7 absence counts where the window proves nothing",
@@ -169,7 +197,19 @@ MUTATIONS = (
         "            after = attrs.evolve(after, schema=meaning.schema)\n",
         "            after = attrs.evolve(after, schema=meaning.schema, primed=True)\n",
     ),
+    _one(
+        "9 what a start is to hand out may slide out of the window",
+        "feed/journal.py",
+        "return is_covered(look.window, state.since_entered(received) + within, 0.0)",
+        "return True",
+    ),
     _one("10 no gap", "feed/journal.py", "if not state.primed or lost <= since:", "if True:"),
+    _one(
+        "10 a machine that was saved tells no gap",
+        "feed/journal.py",
+        "        now = max(now, furthest) if math.isfinite(furthest) else now\n",
+        "",
+    ),
     _one(
         "11 Retry-After is ignored",
         "feed/pacer.py",

@@ -20,6 +20,7 @@ from freight_exchange.errors import (
     LoginRejectedError,
     NotFoundError,
     OfferInDoubtError,
+    OfferRejectedError,
     OutcomeUnknownError,
     RateLimitedError,
     ServerError,
@@ -66,16 +67,23 @@ __all__ = [
     "AuthenticationError",
     "BadRequestError",
     "Bid",
+    "BidSelected",
     "BidStatus",
     "BidsType",
+    "Bot",
+    "BotStatus",
     "Carrier",
     "Company",
     "ConfigurationError",
     "Conflict",
     "Contact",
+    "Context",
     "Currency",
+    "DeadLetter",
     "DeadlineExceededError",
     "DecodeError",
+    "Doubt",
+    "Drop",
     "Explanation",
     "Feed",
     "FeedProtocolError",
@@ -90,6 +98,7 @@ __all__ = [
     "NotFoundError",
     "Offer",
     "OfferInDoubtError",
+    "OfferRejectedError",
     "OfferStatus",
     "OffersType",
     "OutcomeUnknownError",
@@ -105,15 +114,18 @@ __all__ = [
     "RequestStatus",
     "RequestType",
     "Response",
+    "RetryLater",
     "RetryPolicy",
     "Route",
     "RouteDraft",
+    "Router",
     "SchemaChanged",
     "SearchType",
     "ServerError",
     "StillUnknown",
     "StoreError",
     "Timeouts",
+    "TokenFile",
     "TransportError",
     "UnknownWord",
     "Unreadable",
@@ -125,23 +137,35 @@ __all__ = [
 logging.getLogger("freight_exchange").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.events import Gap, RequestEvent, SchemaChanged, Unreadable
+    from freight_exchange.bot import Bot, BotStatus, Context, DeadLetter, Doubt, Drop, RetryLater, Router
+    from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable
     from freight_exchange.feed.feed import Feed
     from freight_exchange.feed.filter import RequestFilter
     from freight_exchange.feed.status import Explanation, FeedStatus
+    from freight_exchange.transport.token_file import TokenFile
 
     __version__: str
 else:
     # Imported when it is asked for: many programs never watch. Unseen by type checkers: to them, every misspelt name of
     # the package would be there.
     _LATER = {
+        "BidSelected": "feed.events",
+        "Bot": "bot",
+        "BotStatus": "bot",
+        "Context": "bot",
+        "DeadLetter": "bot",
+        "Doubt": "bot",
+        "Drop": "bot",
         "Explanation": "feed.status",
         "Feed": "feed.feed",
         "FeedStatus": "feed.status",
         "Gap": "feed.events",
         "RequestEvent": "feed.events",
         "RequestFilter": "feed.filter",
+        "RetryLater": "bot",
+        "Router": "bot",
         "SchemaChanged": "feed.events",
+        "TokenFile": "transport.token_file",
         "Unreadable": "feed.events",
     }
 

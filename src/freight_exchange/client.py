@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.http import HttpClient
     from freight_exchange.transport.renewal import Credentials
     from freight_exchange.transport.session import Grant
+    from freight_exchange.transport.token_file import TokenFile
 
 __all__ = ["FreightExchange"]
 
@@ -96,7 +97,8 @@ class FreightExchange:
         email: The account; `FREIGHT_EXCHANGE_EMAIL` unless given.
         password: Its password; `FREIGHT_EXCHANGE_PASSWORD` unless given.
         credentials: An async callable that gives `(email, password)`, in place of the two.
-        token_store: Reserved for sharing a login between processes; only `None` is taken today.
+        token_store: A `TokenFile`, or the path of one: a file through which the processes of one user share a login,
+            and go on with it after a restart.
         timeouts: How long each attempt may wait for the network.
         deadline: How long a call may take, attempts, waits and login included: seconds or a `timedelta`.
         retries: How calls that are safe to repeat are repeated.
@@ -129,7 +131,7 @@ class FreightExchange:
         email: str | None = None,
         password: str | None = None,
         credentials: settings.CredentialsProvider | None = None,
-        token_store: None = None,
+        token_store: TokenFile | str | os.PathLike[str] | None = None,
         timeouts: Timeouts | None = None,
         deadline: Seconds = DEFAULT_DEADLINE,
         retries: RetryPolicy | None = None,
@@ -150,8 +152,6 @@ class FreightExchange:
         root = None if base_url is None else Secret(base_url)
         by_way_of = None if proxy is None else Secret(proxy)
         password = base_url = proxy = None
-        if token_store is not None:
-            raise ConfigurationError("token_store is not available yet: leave it out")
         self._conventions = Conventions(
             get_parameters=settings.choice(get_parameters, GetParameters, "get_parameters"),
             addresses=settings.addresses(addresses),  # type: ignore[arg-type]  # a TypedDict is no Mapping[str, str]
@@ -186,6 +186,9 @@ class FreightExchange:
                 proxy=settings.proxy(None if by_way_of is None else by_way_of.reveal()),
                 verify=settings.verification(verify),
                 http_client=http_client,
+                token_store=settings.token_file(token_store),
+                welcome=self._shared.welcome,
+                patience=_login_deadline(self._limits),
             )
         )
 
@@ -239,6 +242,17 @@ class FreightExchange:
             retries=_option(self._limits.retries if retries is None else retries, RetryPolicy, "retries"),
         )
         return view
+
+    def _heard_by(self, hook: Hook) -> FreightExchange:
+        """A view of this client that tells one hook more."""
+        view = self.with_options()
+        view._hooks = self._hooks.and_also(hook)
+        return view
+
+    @property
+    def entered(self) -> bool:
+        """Whether it was entered, and therefore is somebody's to close. A view is never entered by itself."""
+        return self._is_view or self._shared.connection.opened
 
     @property
     def user(self) -> User | None:
@@ -454,9 +468,14 @@ class FreightExchange:
 
 
 async def _log_in(caller: Caller, email: str, password: Secret, *, limits: Limits, shared: _Shared) -> Grant:
+    patient = attrs.evolve(limits, deadline=_login_deadline(limits))
+    grant = await log_in(caller, patient, email, password, shared.welcome)
+    return attrs.evolve(grant, user=shared.user)
+
+
+def _login_deadline(limits: Limits) -> float:
     # One login serves all views, whose deadlines may be longer; who waits for it is bound by his own.
-    patient = attrs.evolve(limits, deadline=max(limits.deadline, DEFAULT_DEADLINE))
-    return await log_in(caller, patient, email, password, shared.welcome)
+    return max(limits.deadline, DEFAULT_DEADLINE)
 
 
 def _option(value: T | None, kind: type[T], name: str) -> T:

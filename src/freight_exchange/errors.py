@@ -30,6 +30,7 @@ __all__ = [
     "LoginRejectedError",
     "NotFoundError",
     "OfferInDoubtError",
+    "OfferRejectedError",
     "OutcomeUnknownError",
     "RateLimitedError",
     "ServerError",
@@ -371,6 +372,16 @@ class AlreadyOfferedError(FreightExchangeError):
     def __init__(self, message: str = "", *, request: int | None = None) -> None:
         super().__init__(message)
         self.request = request
+
+
+class OfferRejectedError(BadRequestError):
+    """The service refused the offer, now or when it was sent before: a refused offer is not sent again.
+
+    Attributes:
+        request: The index of the request.
+    """
+
+    request: int | None = None
 
 
 class OfferInDoubtError(FreightExchangeError):

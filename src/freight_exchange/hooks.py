@@ -139,6 +139,10 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self._hooks)
 
+    def and_also(self, hook: Hook) -> Hooks:
+        """These, and one more."""
+        return Hooks((*self._hooks, hook))
+
     async def emit(self, event: Event) -> None:
         """Give the record to every hook.
 

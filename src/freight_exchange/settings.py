@@ -8,12 +8,15 @@ import os
 import ssl
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 from urllib.parse import SplitResult, urlsplit
 
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.options import ADDRESSES
 from freight_exchange.transport.redaction import Secret
+
+if TYPE_CHECKING:
+    from freight_exchange.transport.token_file import TokenFile
 
 __all__ = [
     "EMAIL_VARIABLE",
@@ -31,6 +34,7 @@ __all__ = [
     "parameters",
     "path",
     "proxy",
+    "token_file",
     "verification",
 ]
 
@@ -209,6 +213,19 @@ def verification(value: bool | ssl.SSLContext) -> bool | ssl.SSLContext:
             "verify must be True or an ssl.SSLContext: for a private certificate authority, load it into a context"
         )
     return value
+
+
+def token_file(given: TokenFile | str | os.PathLike[str] | None) -> TokenFile | None:
+    """The file to share a login in, given as such or by its path."""
+    if given is None:
+        return None
+    from freight_exchange.transport.token_file import TokenFile
+
+    if isinstance(given, str | os.PathLike):
+        return TokenFile(given)
+    if not isinstance(given, TokenFile):
+        raise ConfigurationError(f"token_store must be TokenFile(...), a path, or None, not {type(given).__name__}")
+    return given
 
 
 def method(value: str) -> str:

@@ -14,16 +14,20 @@ if TYPE_CHECKING:
 
     from freight_exchange import (
         Bid,
+        Bot,
         Carrier,
+        Context,
         FreightExchange,
         Listing,
         Offer,
         Paginator,
         RateRequest,
         RateRequestDraft,
+        RetryLater,
         RetryPolicy,
         Route,
         RouteDraft,
+        Router,
         SearchType,
         Timeouts,
     )
@@ -82,3 +86,71 @@ def records(request: RateRequest, offer: Offer, carrier: Carrier, listed: Pagina
     carrier.code  # type: ignore[attr-defined]  # noqa: B018  # a currency has one
     for _ in listed:  # type: ignore[attr-defined]  # `async for`
         pass
+
+
+def bots(exchange: FreightExchange, hour: timedelta) -> None:
+    Bot()  # type: ignore[call-arg]  # whether anything lasts is a decision
+    Bot("bot.db", store=None)  # type: ignore[arg-type]  # first comes the client
+    Bot(exchange, None)  # type: ignore[call-arg]  # by keyword alone
+    Bot(store=5)  # type: ignore[arg-type]  # a path, a store or None
+    Bot(store=None, interval=30)  # type: ignore[arg-type]  # a timedelta, whose unit is plain
+    Bot(store=None, drain=25.0)  # type: ignore[arg-type]  # a timedelta
+    Bot(store=None, start="yesterday")  # type: ignore[arg-type]  # now, backfill or a timedelta
+    Bot(store=None, concurrency=hour)  # type: ignore[arg-type]  # how many
+    Bot(store=None, lifespan={"pool": 1})  # type: ignore[arg-type]  # a function
+    Bot(store=None, port="8080")  # type: ignore[arg-type]  # a number
+    Bot(store=None, timeout=30)  # type: ignore[call-arg]  # that is a handler's
+    Bot(store=None).run(backend="curio")  # type: ignore[arg-type]  # asyncio or trio
+    Bot(store=None).include([Router()])  # type: ignore[arg-type]  # one at a time
+
+
+async def handlers(router: Router, request: RateRequest, ctx: Context, hour: timedelta) -> None:
+    async def quote(request: RateRequest, ctx: Context) -> int:
+        return 1
+
+    def plain(request: RateRequest, ctx: Context) -> int:
+        return 1
+
+    router.on_new(orgin="Oslo")  # type: ignore[call-overload]  # origin
+    router.on_new(volume=60)  # type: ignore[call-overload]  # max_volume
+    router.on_new(origin=5)  # type: ignore[call-overload]  # a text, or several
+    router.on_new(hazardous="yes")  # type: ignore[call-overload]  # True or False
+    router.on_new(need_by="2026-05-01")  # type: ignore[call-overload]  # a date
+    router.on_new(where="Oslo")  # type: ignore[call-overload]  # a function
+    router.on_updated(retries="3")  # type: ignore[call-overload]  # a number
+    router.on_withdrawn(timeout="30 s")  # type: ignore[call-overload]  # seconds or a timedelta
+    router.on_selected(id=4)  # type: ignore[call-overload]  # a text
+    router.on_gap(origin="Oslo")  # type: ignore[call-overload]  # a gap is about no request
+    router.on_unreadable(where=bool)  # type: ignore[call-overload]  # what cannot be read cannot be tested
+    router.on_gap(from_start=True)  # type: ignore[call-overload]  # only what is new
+    router.on_new(quote, origin="Oslo")  # type: ignore[call-overload]  # it would be dropped
+    router.on_new("Oslo")  # type: ignore[call-overload]  # by keyword alone
+    router.on_new(plain)  # type: ignore[type-var]  # a handler is async
+    router.on_new(origin="Oslo")(plain)  # type: ignore[type-var]  # a handler is async
+    router.on_gap(plain)  # type: ignore[type-var]  # a handler is async
+    router.on_news(quote)  # type: ignore[attr-defined]  # on_new
+
+    bare = router.on_new(quote)
+    filtered = router.on_updated(origin="Oslo")(quote)
+    await bare(request)  # type: ignore[call-arg]  # what is decorated is as it was
+    await filtered(request, ctx, 5)  # type: ignore[call-arg]  # what is decorated is as it was
+    await bare(ctx, request)  # type: ignore[arg-type]  # what is decorated is as it was
+    RetryLater("5 min")  # type: ignore[arg-type]  # seconds or a timedelta
+
+
+async def contexts(ctx: Context, offer: Offer) -> None:
+    await ctx.offer(5, currency="USD")  # type: ignore[call-arg]  # by keyword alone
+    await ctx.offer(amount=5)  # type: ignore[call-arg]  # of which currency?
+    await ctx.offer(amount=None, currency="USD")  # type: ignore[arg-type]  # an offer has a price
+    await ctx.offer(amount=5, currency=2.0)  # type: ignore[arg-type]  # an index is an int
+    await ctx.offer(amount=5, currency="USD", rates=[5])  # type: ignore[arg-type]  # fees have names
+    await ctx.offer(amount=5, currency="USD", revision="second")  # type: ignore[arg-type]  # a number
+    await ctx.offer(amount=5, currency="USD", request=offer)  # type: ignore[call-arg]  # the event's, and no other
+
+
+async def operating(bot: Bot, router: Router) -> None:
+    router.on_new = print  # type: ignore[misc,assignment]  # it is a decorator
+    await bot.resolve(4)  # type: ignore[call-arg]  # was it taken?
+    await bot.resolve(4, True)  # type: ignore[call-arg]  # by keyword alone
+    await bot.serve("bot.db")  # type: ignore[call-arg,arg-type]  # by keyword alone
+    bot.status().state == "alive"  # type: ignore[comparison-overlap]  # noqa: B015  # no such state

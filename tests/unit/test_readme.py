@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,28 +9,26 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from tests.unit import blocks
+from tests.unit.blocks import ROOT, blocks_of, run_program
 
 from freight_exchange import FreightExchange
 from freight_exchange.sandbox import FAULTS, Exchange, Fault
 from freight_exchange.sandbox.tcp import serve_tcp
 
-README = Path(__file__).parents[2] / "README.md"
-BLOCK = re.compile(r"<!-- run: (?P<how>[a-z, ]+) -->\n```python\n(?P<code>.*?)```", re.DOTALL)
-BLOCKS = [(match["how"].split(", "), match["code"]) for match in BLOCK.finditer(README.read_text())]
+README = ROOT / "README.md"
+BLOCKS = blocks_of(README)
 
 
 def compiled(code: str) -> Callable[[Callable[..., None]], Any]:
     """The block as an async function that prints through its argument."""
-    source = f"async def block(print):\n{textwrap.indent(code, '    ')}"
-    namespace: dict[str, Any] = {}
-    exec(compile(source, str(README), "exec"), namespace)  # the README is ours
-    return namespace["block"]  # type: ignore[no-any-return]  # made by the line above
+    return blocks.compiled(code, README)
 
 
-def test_every_python_block_is_marked_to_run_and_in_a_way_that_there_is() -> None:
-    assert len(BLOCKS) == README.read_text().count("```python") > 5
+def test_every_python_block_is_marked_to_run_in_a_way_that_there_is() -> None:
+    assert len(BLOCKS) > 5
     ways = [how[:2] for how, _ in BLOCKS]
-    known = [["asyncio"], ["asyncio", "environment"], ["asyncio", "uvicorn"], ["application"], ["pytest"]]
+    known = [["asyncio"], ["asyncio", "environment"], ["asyncio", "uvicorn"], ["application"], ["pytest"], ["process"]]
     assert all(way in known for way in ways)
     # A way without a block would be a test that is skipped.
     assert all(way in ways for way in known)
@@ -128,6 +124,14 @@ async def against_a_server(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if "OutcomeUnknownError" in code:
         assert printed[0][0] == "the offer stands:"
         assert not exchange.truth.duplicate_offers()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["process"]])
+async def test_a_block_that_is_a_program(code: str, tmp_path: Path) -> None:
+    offers, said = await run_program(code, tmp_path)
+    assert offers == 1
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["pytest"]])

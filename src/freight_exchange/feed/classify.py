@@ -166,7 +166,8 @@ def _happened(
         return None
     changed = () if previous is None else _differences(previous, record)
     unseen_since = before.last < schema.at or schema.at == sight.sent
-    if previous is not None and unseen_since and _only_shape(previous, record, changed, schema.fields):
+    may_be_shape = unseen_since and not _was_updated(before, sight)
+    if previous is not None and may_be_shape and _only_shape(previous, record, changed, schema.fields):
         return None
     return RequestEvent(
         kind="updated", request=record, previous=previous, changed=changed, observed_between=sight.between
@@ -193,12 +194,18 @@ def _sighted(record: RateRequest, digest: bytes, version: int, before: Seen | No
 def _change_of_shape(
     now: Mapping[int, RateRequest], changed: Mapping[int, RateRequest], known: Mapping[int, Seen], sight: Sight
 ) -> tuple[Schema, SchemaChanged | None]:
-    """Whether the service itself changed: nearly all known requests of the page gained or lost the same field."""
+    """Whether the service itself changed: nearly all known requests of the page gained or lost the same field.
+
+    Those that their shippers have updated do not count, whatever changed in them.
+    """
     explained = {
         index
         for index, previous in changed.items()
-        if known[index].last < sight.schema.at
-        and _only_shape(previous, now[index], _differences(previous, now[index]), sight.schema.fields)
+        if _was_updated(known[index], sight)
+        or (
+            known[index].last < sight.schema.at
+            and _only_shape(previous, now[index], _differences(previous, now[index]), sight.schema.fields)
+        )
     }
     changed = {index: previous for index, previous in changed.items() if index not in explained}
     if len(changed) < _FEW:
@@ -217,6 +224,11 @@ def _change_of_shape(
     schema = Schema(fields=frozenset((*came, *went)), at=sight.sent)
     affected = tuple(sorted(index for index in changed if (afters[index] ^ befores[index]) & schema.fields))
     return schema, SchemaChanged(added=came, removed=went, requests=affected, observed=sight.between[1])
+
+
+def _was_updated(before: Seen, sight: Sight) -> bool:
+    """Whether a request is listed because it was updated since it was last seen: the window begins only after that."""
+    return before.last < sight.sent - sight.window
 
 
 def _only_shape(previous: RateRequest, record: RateRequest, changed: Iterable[str], fields: frozenset[str]) -> bool:

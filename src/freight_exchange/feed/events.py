@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, get_args
 
 import attrs
 
 from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from freight_exchange.models import RateRequest
+    from freight_exchange.models import Bid, RateRequest
 
-__all__ = ["Event", "Gap", "RequestEvent", "SchemaChanged", "Unreadable", "acknowledgeable"]
+__all__ = [
+    "KINDS", "BidSelected", "Event", "Gap", "RequestEvent", "RequestKind", "SchemaChanged", "Unreadable",
+    "acknowledgeable", "number_of"
+]  # fmt: skip
+
+
+RequestKind = Literal["new", "updated", "withdrawn"]
 
 
 class _HandedOut:
     """An event can be acknowledged by itself; it is a value all the same: it compares, prints and pickles as one."""
 
-    __slots__ = ("__weakref__", "_acknowledge")
+    __slots__ = ("__weakref__", "_acknowledge", "_number")
 
     _acknowledge: Callable[[], Awaitable[None]]
+    _number: int
 
     async def ack(self) -> None:
         """Acknowledge this event, durably: it is not handed out again. Doing so twice is no error.
@@ -36,10 +43,16 @@ class _HandedOut:
         await acknowledge()
 
 
-def acknowledgeable(event: Event, acknowledge: Callable[[], Awaitable[None]]) -> Event:
-    """The event, tied to the feed that hands it out."""
+def acknowledgeable(event: Event, number: int, acknowledge: Callable[[], Awaitable[None]]) -> Event:
+    """The event, tied to the feed that hands it out under that number."""
+    object.__setattr__(event, "_number", number)
     object.__setattr__(event, "_acknowledge", acknowledge)
     return event
+
+
+def number_of(event: Event) -> int:
+    """The number under which a feed hands the event out."""
+    return event._number
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +69,7 @@ class RequestEvent(_HandedOut):
             seen; UTC, by the clock of this machine.
     """
 
-    kind: Literal["new", "updated", "withdrawn"]
+    kind: RequestKind
     request: RateRequest
     previous: RateRequest | None = None
     changed: tuple[str, ...] = ()
@@ -86,7 +99,7 @@ class SchemaChanged(_HandedOut):
         added: The fields that are new; those that this package does not know by the service's names.
         removed: The fields that are sent no longer.
         requests: The indexes of the requests by which it was noticed; a request that changes in nothing else is not
-            handed out for it, now or later.
+            handed out for it, now or later, but where the window that lists it proves that it was updated.
         observed: When it was noticed, UTC.
     """
 
@@ -117,4 +130,22 @@ class Unreadable(_HandedOut):
     observed: datetime
 
 
+@attrs.frozen(kw_only=True)
+class BidSelected(_HandedOut):
+    """The shipper selected an own bid (service document, 4.9). A bot makes such events; its feed leaves them to it.
+
+    Attributes:
+        bid: The bid as it is listed, with the shipper's contact.
+        observed: When it was seen, UTC.
+    """
+
+    kind: ClassVar[Literal["selected"]] = "selected"
+
+    bid: Bid
+    observed: datetime
+
+
 Event = RequestEvent | Gap | SchemaChanged | Unreadable
+
+KINDS: Final = frozenset({*get_args(RequestKind), Gap.kind, SchemaChanged.kind, Unreadable.kind})
+"""The kinds of what a feed hands out; what else lies in its store was put there by somebody else, who sees to it."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from datetime import timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 
-from freight_exchange.errors import ConfigurationError, DeadlineExceededError, HeldError
-from freight_exchange.feed.events import Event, Gap, RequestEvent, acknowledgeable
+from freight_exchange.errors import ConfigurationError, DeadlineExceededError
+from freight_exchange.feed.events import KINDS, Event, Gap, RequestEvent, acknowledgeable
+from freight_exchange.feed.hold import Hold
 from freight_exchange.feed.journal import Journal, Start
 from freight_exchange.feed.pacer import Pacer
 from freight_exchange.feed.payload import unpack
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
     from freight_exchange.feed.clock import Clock
     from freight_exchange.feed.filter import RequestFilter
     from freight_exchange.hooks import Hooks
-    from freight_exchange.store.protocol import FeedStore, Store, StoredEvent
+    from freight_exchange.store.protocol import Store, StoredEvent
+    from freight_exchange.store.work import WorkStore
 
 __all__ = ["Feed"]
 
 _BATCH: Final = 100
 _SHORTEST_LEASE: Final = 90.0
 _INTERVALS_A_LEASE: Final = 3
-_BETWEEN_TRIES: Final = 1.0
 
 
 class Feed:
@@ -69,7 +68,7 @@ class Feed:
         closes_store: bool,
     ) -> None:
         self._source = source
-        self._store = store
+        self.hold = Hold(store, closes_store=closes_store)
         self._account = account
         self._hooks = hooks
         self._clock = clock
@@ -81,11 +80,6 @@ class Feed:
         self._where = where
         self._standby = standby
         self._patience = patience
-        self._closes_store = closes_store
-        self._threads: anyio.CapacityLimiter | None = None
-        self._at_work = threading.Lock()
-        self._left = False
-        self._held: FeedStore | None = None
         self._journal: Journal
         self._watcher: Watcher
         self._queue: deque[StoredEvent] = deque()
@@ -101,20 +95,17 @@ class Feed:
     # Beginning and end
 
     async def __aenter__(self) -> Self:
-        if self._held is not None:
-            raise ConfigurationError("this feed is entered already: make another with exchange.watch()")
-        if self._left and self._closes_store:
-            raise ConfigurationError("this feed was left, and its store is closed: make another with exchange.watch()")
+        self.hold.check_free()
         self._queue.clear()
         self._in_hand.clear()
         self._passed_over.clear()
         self._loaded = 0
         binding = Binding(self._base_url, await self._whose(), self._name)
-        self._left = False
+        lease = max(_SHORTEST_LEASE, _INTERVALS_A_LEASE * self._interval)
         try:
-            await self._take(binding)
+            await self.hold.take(binding, lease=lease, standby=self._standby)
             self._journal = Journal(
-                self._open(), self._run, start=self._start, allowance=self._allowance, now=self._clock.read()
+                self.hold.state(), self.hold.run, start=self._start, allowance=self._allowance, now=self._clock.read()
             )
             self._watcher = Watcher(
                 self._source,
@@ -142,53 +133,10 @@ class Feed:
             return (await self._account()).strip().casefold()
         raise DeadlineExceededError(f"no credentials were given within {self._patience:g} s")
 
-    async def _take(self, binding: Binding) -> None:
-        lease = max(_SHORTEST_LEASE, _INTERVALS_A_LEASE * self._interval)
-        while True:
-            try:
-                await self._run(partial(self._open_store, binding, lease))
-            except HeldError:
-                if not self._standby:
-                    raise
-                await anyio.sleep(_BETWEEN_TRIES)
-            else:
-                return
-
-    def _open_store(self, binding: Binding, lease: float) -> None:
-        # Here and not by whoever waits: he may have been cancelled meanwhile.
-        if not self._left:
-            self._held = self._store.open(binding, lease=lease)
-
     async def _let_go(self) -> None:
         if hasattr(self, "_watcher"):
             self._watcher.phase = "stopped"
-        self._left = True
-        with anyio.CancelScope(shield=True):
-            await self._run(self._give_back)
-
-    def _give_back(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            held.release()
-        if self._closes_store:
-            self._store.close()
-
-    async def _run(self, work: Callable[[], Any]) -> Any:
-        if self._store.inline:
-            return work()
-
-        def alone() -> Any:
-            # Whoever is cancelled natively leaves while his work goes on: the next one waits for it.
-            with self._at_work:
-                return work()
-
-        return await anyio.to_thread.run_sync(alone, limiter=self._limiter())
-
-    def _limiter(self) -> anyio.CapacityLimiter:
-        # Its own, made on the loop: a program that keeps all the loop's threads busy does not stop its feed.
-        if self._threads is None:
-            self._threads = anyio.CapacityLimiter(1)
-        return self._threads
+        await self.hold.let_go()
 
     # Events
 
@@ -210,13 +158,31 @@ class Feed:
         """Acknowledge what is in hand, without pulling more."""
         await self._acknowledge([*self._in_hand])
 
+    async def deliver(self, handlers: Mapping[int, Sequence[str]], *, leave: Sequence[int] = ()) -> None:
+        """Acknowledge events, by their numbers, and make a delivery for each handler of each: what a bot does with a
+        batch, whose store keeps work as well. Those to `leave` are not acknowledged, now or by the next pull."""
+        for number in leave:
+            self._in_hand.pop(number, None)
+
+        def write(numbers: Sequence[int], at: float) -> None:
+            work: WorkStore = self.hold.state()  # type: ignore[assignment]  # a bot has seen to that
+            work.deliver({number: handlers.get(number, ()) for number in numbers}, at=at)
+
+        await self._acknowledge(handlers, write)
+
+    async def acknowledge_gaps(self) -> int:
+        """Acknowledge every gap, whether it was handed out or not; how many there were."""
+        numbers = [*self._gaps]
+        await self._acknowledge(numbers)
+        return len(numbers)
+
     def _take_back(self) -> None:
         """What was handed out before and not acknowledged comes again."""
         self._queue.extendleft(reversed(self._in_hand.values()))
         self._in_hand.clear()
 
     async def _pull(self, most: int) -> tuple[Event, ...]:
-        if self._held is None:
+        if not self.hold.taken:
             raise ConfigurationError("this feed is not open: use it inside `async with exchange.watch() as feed`")
         if self._pulling:
             raise ConfigurationError("this feed is being pulled by another task: give each task a feed of its own")
@@ -246,7 +212,7 @@ class Feed:
             event = unpack(stored.kind, stored.payload)
             # The filter may call the user's own code: should that raise, nothing has been handed out yet.
             if self._where is None or not isinstance(event, RequestEvent) or self._where.matches(event.request):
-                wanted[stored.id] = acknowledgeable(event, partial(self._acknowledge, [stored.id]))
+                wanted[stored.id] = acknowledgeable(event, stored.id, partial(self._acknowledge, [stored.id]))
             else:
                 passed_over.append(stored.id)
         for _ in range(len(wanted) + len(passed_over)):
@@ -258,28 +224,33 @@ class Feed:
 
     async def _load(self, *, with_gaps: bool = False) -> bool:
         """Fetch more events from the store, and the gaps where there may be others; whether there were any events."""
-        held = self._open()
+        held = self.hold.state()
 
         def read() -> None:
             found = held.pending(after=self._loaded, limit=_BATCH)
-            self._queue.extend(found)
+            self._queue.extend(stored for stored in found if stored.kind in KINDS)
             self._loaded = found[-1].id if found else self._loaded
             if with_gaps:
                 gaps = ((stored.id, unpack(stored.kind, stored.payload)) for stored in held.of_kind(Gap.kind))
                 self._gaps = {number: gap for number, gap in gaps if isinstance(gap, Gap)}
 
-        await self._run(read)
+        await self.hold.run(read)
         return bool(self._queue)
 
-    async def _acknowledge(self, ids: Iterable[int]) -> None:
-        held = self._open()
+    async def _acknowledge(
+        self, ids: Iterable[int], note: Callable[[Sequence[int], float], None] | None = None
+    ) -> None:
+        held = self.hold.state()
         done = {*self._passed_over, *ids}
         if not done:
             return
-        time = self._journal.state.cover.time_at(self._clock.read())
+        time = self.time()
 
         def write() -> None:
-            held.acknowledge(sorted(done), at=time)
+            if note is None:
+                held.acknowledge(sorted(done), at=time)
+            else:
+                note(sorted(done), time)
             taken_back = False
             for number in done:
                 taken_back = self._in_hand.pop(number, None) is None or taken_back
@@ -289,14 +260,18 @@ class Feed:
             # More may have been passed over while this was written.
             self._passed_over = [number for number in self._passed_over if number not in done]
 
-        await self._run(write)
-
-    def _open(self) -> FeedStore:
-        if self._held is None:
-            raise ConfigurationError("this feed is closed: what was not acknowledged comes again from the next one")
-        return self._held
+        await self.hold.run(write)
 
     # What it says of itself
+
+    def time(self) -> float:
+        """Seconds on the feed's own clock, which goes forward only, through restarts too."""
+        return self._journal.state.cover.time_at(self._clock.read())
+
+    def moment(self, time: float) -> datetime:
+        """When the feed's own clock said so, UTC, by this machine's clock."""
+        now = self._clock.read()
+        return datetime.fromtimestamp(now.wall - (self._journal.state.cover.time_at(now) - time), UTC)
 
     def status(self) -> FeedStatus:
         """How the feed is."""
@@ -313,7 +288,7 @@ class Feed:
             clamp=state.clamp,
             allowance=timedelta(seconds=state.allowance),
             late=state.late,
-            unacknowledged=0 if self._held is None else self._held.unacknowledged,
+            unacknowledged=self.hold.unacknowledged,
             gaps=tuple(self._gaps.values()),
         )
 
@@ -323,8 +298,8 @@ class Feed:
         Raises:
             ConfigurationError: The feed is not open.
         """
-        held = self._open()
-        seen, events = await self._run(partial(held.history, index))
+        held = self.hold.state()
+        seen, events = await self.hold.run(partial(held.history, index))
         now = self._clock.read()
         state = self._journal.state
         return explain(

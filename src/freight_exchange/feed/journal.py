@@ -5,6 +5,7 @@ The arithmetic is in `cover`, `classify` and `ladder`; here it meets the store.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -14,10 +15,11 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.feed import ladder
 from freight_exchange.feed.classify import Sight, classify, gone
-from freight_exchange.feed.clock import Reading, least
+from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.cover import LONGEST_ALLOWANCE, WIDEST, Cover, is_covered
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.payload import pack
+from freight_exchange.feed.plan import is_young
 from freight_exchange.feed.scanner import OPERATION, Scanner
 from freight_exchange.feed.state import State
 from freight_exchange.paging import PageSizes
@@ -58,6 +60,8 @@ class Look:
         indexes: The requests that it saw.
         missing: What it should have seen and did not.
         unwritten: The last page, when it was sent and when it was there, until it is written down.
+        due: When to go on, by the loop's clock, after a page that failed.
+        recent: What was updated since it began, as far as that was read, and the number of the page to read next.
     """
 
     number: int
@@ -73,6 +77,8 @@ class Look:
     indexes: set[int] = attrs.field(factory=set)
     missing: Sequence[Seen] = ()
     unwritten: tuple[Rows[RateRequest] | None, Reading, Reading] | None = None
+    due: float = -math.inf
+    recent: tuple[frozenset[int], int] = (frozenset(), 0)
 
 
 class Journal:
@@ -122,8 +128,9 @@ class Journal:
         about = {record.index for record in records}
         about.update(index for error in broken if (index := wire.index_of_raw(error.raw)) is not None)
         sizes = look.scanner.sizes if complete else self.sizes
-        after = attrs.evolve(state, scan=look.number, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))
-        gap, after = self._gap(after, came, received)
+        scan = max(state.scan, look.number)
+        after = attrs.evolve(state, scan=scan, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))
+        gap, after = self._gap(after, received)
         look.indexes |= about
 
         def decide(found: Found) -> Commit:
@@ -185,16 +192,20 @@ class Journal:
 
     async def untold(self, row: Seen) -> None:
         """Write down that the service does not say what became of a request: its absence proves nothing."""
-        unproven = attrs.evolve(row, updated_after=_NEVER, missing=0)
-        await self._run(lambda: self._store.commit(lambda _: Commit(seen=(unproven,))))
+
+        def decide(found: Found) -> Commit:
+            return Commit(seen=(attrs.evolve(found.seen.get(row.index, row), updated_after=_NEVER, missing=0),))
+
+        await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
 
     async def prune(self, time: float) -> None:
         """Let go of what the service lists no longer: a tombstone of it stays."""
         await self._run(lambda: self._store.prune(before=time - _REMEMBERED))
 
-    def judged(self, look: Look) -> None:
+    def judged(self, look: Look, now: Reading) -> None:
         """Take note, after a complete scan, of what the next narrow one can tell of this one's finds."""
-        self.suspects = None if look.rung is ladder.NARROW or not look.news else (frozenset(look.news), look.before)
+        tells = look.rung is not ladder.NARROW and bool(look.news) and is_young(look.before, now)
+        self.suspects = (frozenset(look.news), look.before) if tells else None
 
     def _sight(self, scan: int, sent: Reading, received: Reading, window: int, *, silent: bool) -> Sight:
         state = self.state
@@ -213,16 +224,20 @@ class Journal:
         )
 
     def _covers(self, look: Look, received: Reading) -> bool:
-        if not self.state.primed or look.window >= WIDEST:
+        state = self.state
+        if look.window >= WIDEST:
             # There is no more to ask for: what lies before it is a gap, and is told.
             return True
-        return is_covered(look.window, self.state.cover.most(received), self.state.allowance)
+        if not state.primed:
+            within = self._start.total_seconds() if isinstance(self._start, timedelta) else 0.0
+            return is_covered(look.window, state.since_entered(received) + within, 0.0)
+        return is_covered(look.window, state.cover.most(received), state.allowance)
 
     def _advanced(self, state: State, look: Look) -> State:
         """The state after a scan that leaves nothing open."""
         time = state.cover.time_at(look.began)
         late, allowance = self._lateness(state, look)
-        overtaken = least(look.began, state.cover.reading) > 0
+        overtaken = look.began.run == state.cover.reading.run and look.began.loop < state.cover.reading.loop
         partial = not state.primed and isinstance(self._start, timedelta)
         return attrs.evolve(
             state,
@@ -250,9 +265,15 @@ class Journal:
         longer = max(state.allowance, min(LONGEST_ALLOWANCE, 2 * state.allowance))
         return state.late + late, longer if late else state.allowance
 
-    def _gap(self, state: State, now: float, reading: Reading) -> tuple[tuple[NewEvent, ...], State]:
-        """What nobody watched and the service lists no longer."""
+    def _gap(self, state: State, reading: Reading) -> tuple[tuple[NewEvent, ...], State]:
+        """What nobody watched and the service lists no longer.
+
+        By the clock that went furthest: the steady ones stand still in a machine that is saved and brought back. A gap
+        that was none costs an acknowledgement, one that is not told costs what was in it.
+        """
         since = state.cover.time - state.allowance if state.gap_until is None else state.gap_until
+        now, furthest = state.cover.time_at(reading), state.cover.time + state.cover.most(reading)
+        now = max(now, furthest) if math.isfinite(furthest) else now
         lost = now - WIDEST
         if not state.primed or lost <= since:
             return (), state

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import attrs
 
 from freight_exchange.feed.cover import WIDEST
 
-__all__ = ["DEEP", "DEEPEST", "DISTRUSTFUL", "NARROW", "Rung", "due", "reached"]
+__all__ = ["DEEP", "DEEPEST", "DISTRUSTFUL", "NARROW", "Rung", "due", "reached", "within"]
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 
@@ -38,11 +39,17 @@ DISTRUSTFUL: Final = DEEP[:2]
 """The deep scans that find out anew how many rows a page holds; they are few enough to ask for a page more."""
 
 
-def due(last: Mapping[str, float], now: float) -> Rung:
-    """The deepest rung whose turn has come, by when each was last completed, on the feed's clock."""
-    return next((rung for rung in DEEP if now - last.get(rung.name, -rung.every) >= rung.every), NARROW)
+def due(last: Mapping[str, float], now: float, resting: AbstractSet[str] = frozenset()) -> Rung:
+    """The deepest rung whose turn has come, by when each was last completed, on the feed's clock; none that rests."""
+    rungs = (rung for rung in DEEP if rung.name not in resting)
+    return next((rung for rung in rungs if now - last.get(rung.name, -rung.every) >= rung.every), NARROW)
 
 
 def reached(window: int) -> tuple[str, ...]:
     """The rungs that a complete scan with this window has done: its own, and all that are less deep."""
     return tuple(rung.name for rung in DEEP if rung.window <= window)
+
+
+def within(seconds: float) -> Rung:
+    """The deepest rung that looks back no further."""
+    return next((rung for rung in DEEP if rung.window <= seconds), NARROW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
     from freight_exchange.store import Store
 
-__all__ = ["Arguments", "feed"]
+__all__ = ["Arguments", "check", "feed"]
 
 _LONGEST_ALLOWANCE = timedelta(days=1)
 _LONGEST_INTERVAL = timedelta(days=1)
@@ -56,6 +56,28 @@ def feed(
     Raises:
         ConfigurationError: An argument cannot be right; the message names it.
     """
+    check(arguments)
+    store, made_here = _store(arguments.store)
+    return Feed(
+        source,
+        store,
+        account,
+        hooks,
+        SystemClock() if clock is None else clock,
+        base_url=base_url,
+        name=arguments.name,
+        start=arguments.start,
+        interval=arguments.interval,
+        allowance=arguments.allowance,
+        where=arguments.where,
+        standby=arguments.standby,
+        patience=patience,
+        closes_store=made_here,
+    )
+
+
+def check(arguments: Arguments) -> None:
+    """`ConfigurationError`, naming the argument, unless all of them can be right."""
     start, where, name = arguments.start, arguments.where, arguments.name
     if isinstance(start, timedelta):
         if not timedelta(0) <= start <= validation.LONGEST_WINDOW:
@@ -70,34 +92,22 @@ def feed(
         raise ConfigurationError(f"name must be a text that is not empty, not {name!r}")
     if not isinstance(arguments.standby, bool):
         raise ConfigurationError(f"standby must be True or False, not {arguments.standby!r}")
-    interval = _positive(arguments.interval, "interval")
-    if interval > _LONGEST_INTERVAL:
+    if (interval := _positive(arguments.interval, "interval")) > _LONGEST_INTERVAL:
         raise ConfigurationError(f"interval must be at most {_LONGEST_INTERVAL}, not {interval}")
-    allowance = _positive(arguments.allowance, "allowance")
-    if allowance > _LONGEST_ALLOWANCE:
+    if (allowance := _positive(arguments.allowance, "allowance")) > _LONGEST_ALLOWANCE:
         raise ConfigurationError(
             f"allowance must be at most {_LONGEST_ALLOWANCE}: every scan looks back further by it, not {allowance}"
         )
-    store, made_here = _store(arguments.store)
-    return Feed(
-        source,
-        store,
-        account,
-        hooks,
-        SystemClock() if clock is None else clock,
-        base_url=base_url,
-        name=name,
-        start=start,
-        interval=interval,
-        allowance=allowance,
-        where=where,
-        standby=arguments.standby,
-        patience=patience,
-        closes_store=made_here,
-    )
+    given = arguments.store
+    if given is None or isinstance(given, str | os.PathLike):
+        return
+    if not all(hasattr(given, name) for name in ("open", "close", "inline")):
+        raise ConfigurationError(
+            f"store must be a path, a store of freight_exchange.store, or None, not {type(given).__name__}"
+        )
 
 
-def _store(given: Any) -> tuple[Store, bool]:
+def _store(given: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:
     """The store, and whether it is the feed's own to close."""
     if given is None:
         return MemoryStore(), True
@@ -105,10 +115,6 @@ def _store(given: Any) -> tuple[Store, bool]:
         from freight_exchange.store.sqlite import SQLiteStore
 
         return SQLiteStore(given), True
-    if not all(hasattr(given, name) for name in ("open", "close", "inline")):
-        raise ConfigurationError(
-            f"store must be a path, a store of freight_exchange.store, or None, not {type(given).__name__}"
-        )
     return given, False
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from freight_exchange import wire
-from freight_exchange.feed.events import Event, Gap, RequestEvent, SchemaChanged, Unreadable
+from freight_exchange.feed.events import BidSelected, Event, Gap, RequestEvent, SchemaChanged, Unreadable
 
-__all__ = ["pack", "unpack"]
+__all__ = ["pack", "pack_selected", "unpack", "unpack_selected"]
 
 
 def pack(event: Event) -> bytes:
@@ -74,6 +74,18 @@ def unpack(kind: str, payload: bytes) -> Event:
             )
         case _:
             raise ValueError(f"no event is of the kind {kind!r}")
+
+
+def pack_selected(event: BidSelected) -> bytes:
+    """The event, to be kept in a store."""
+    said = {"bid": wire.keep_bid(event.bid).decode(), "observed": _stamp(event.observed)}
+    return json.dumps(said, separators=(",", ":")).encode()
+
+
+def unpack_selected(payload: bytes) -> BidSelected:
+    """The event that was kept."""
+    said = json.loads(payload)
+    return BidSelected(bid=wire.recall_bid(said["bid"].encode()), observed=_moment(said["observed"]))
 
 
 def _stamp(moment: datetime | None) -> float | None:

@@ -3,7 +3,7 @@
 One page is the only snapshot that the service gives. A listing of several is walked up and down until nothing that was
 there all the time can have been missed (`paging.walk`). What a watcher needs beyond that is here: an error in place of
 a page ends the listing only if a second walk meets it as well, a page that fails for a passing reason is asked for
-again, and a service that refuses large pages is asked for smaller ones.
+again, and a service that refuses large pages, or fails to give them, is asked for smaller ones.
 """
 
 from __future__ import annotations
@@ -120,7 +120,14 @@ class Scanner:
             self._conclude()
             return "on"
         self.attempts += 1
-        return "again" if may_pass(error) and self.attempts < _ATTEMPTS else "lost"
+        if may_pass(error) and self.attempts < _ATTEMPTS:
+            return "again"
+        if self._may_be_too_much(error):
+            # A size that is learned of nothing but trouble: the next scan asks for large pages again.
+            self._page_size = _MODEST_PAGE
+            self._start_walk()
+            return "again"
+        return "lost"
 
     def _start_walk(self) -> None:
         self._walks += 1
@@ -140,14 +147,16 @@ class Scanner:
         else:
             raise FeedProtocolError("every walk through the listing ended by an error, each in another place")
 
+    @property
+    def _begins_large(self) -> bool:
+        return self._walk.number == 0 and self.pages == 0 and self._walk.size > _MODEST_PAGE
+
     def _refused_size(self, error: FreightExchangeError) -> bool:
-        return (
-            self._walk.number == 0
-            and self.pages == 0
-            and self._walk.size > _MODEST_PAGE
-            and isinstance(error, APIStatusError)
-            and error.status in (400, 413, 422)
-        )
+        return self._begins_large and isinstance(error, APIStatusError) and error.status in (400, 413, 422)
+
+    def _may_be_too_much(self, error: FreightExchangeError) -> bool:
+        """Whether the service may have failed over the size: too slow for a gateway, or a reply without an end."""
+        return self._begins_large and may_pass(error) and not isinstance(error, RateLimitedError)
 
 
 def may_pass(error: FreightExchangeError) -> bool:

@@ -44,6 +44,10 @@ class State:
     gap_until: float | None = None
     schema: Schema = attrs.field(factory=Schema)
 
+    def since_entered(self, now: Reading) -> float:
+        """The most seconds since the feed was first entered, as long as it is not `primed`."""
+        return max(self.cover.most(now), self.cover.time_at(now))
+
     def dump(self) -> str:
         said = attrs.asdict(self, recurse=True)
         said["schema"]["fields"] = sorted(self.schema.fields)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import attrs
 
 from freight_exchange import wire
+from freight_exchange.feed.events import RequestEvent, RequestKind, Unreadable
+from freight_exchange.feed.payload import unpack
 
 if TYPE_CHECKING:
     from freight_exchange.feed.events import Gap
@@ -113,7 +115,6 @@ def explain(
             events=tuple(event.kind for event in events),
         )
 
-    waiting = next((event for event in events if not event.acknowledged and event.kind != "unreadable"), None)
     if seen is None:
         if any(event.kind == "unreadable" for event in events):
             return said("unreadable", "is listed and cannot be read: an Unreadable event says what is wrong with it")
@@ -123,12 +124,15 @@ def explain(
             f"was in no scan: {covered if state.primed else 'the first scan is not complete'},"
             f" and the service is given {state.allowance:g} s more to show an update",
         )
+    waiting = (event for event in events if not event.acknowledged and event.kind in get_args(RequestKind))
+    if (event := next((event for event in waiting if _is_wanted(event, where)), None)) is not None:
+        return said("waiting", f"is {event.kind}, and its event waits to be pulled or acknowledged")
+    if events and events[-1].kind == Unreadable.kind:
+        return said("unreadable", "was listed in a form that cannot be read: an Unreadable event says what is wrong")
     record = None if seen.record is None else wire.recall(seen.record)
     excluded = None if where is None or record is None else where.excluded_by(record)
     if excluded is not None:
         return said("excluded", f"is left out by the filter: {excluded}")
-    if waiting is not None:
-        return said("waiting", f"is {waiting.kind}, and its event waits to be pulled or acknowledged")
     if seen.version == 0:
         return said(
             "baseline", "was listed when the feed began, which was to hand out later ones only, and has not changed"
@@ -138,3 +142,11 @@ def explain(
         return said("handed-out", "was handed out, or left out by the filter, longer ago than requests are kept")
     last = f"the last event was {done[-1]!r}" if done else "longer ago than events are kept"
     return said("handed-out", f"was handed out and acknowledged: {last}")
+
+
+def _is_wanted(event: StoredEvent, where: RequestFilter | None) -> bool:
+    """Whether it is to be handed out: by what it says itself, for the request may have changed since."""
+    if where is None:
+        return True
+    told = unpack(event.kind, event.payload)
+    return isinstance(told, RequestEvent) and where.matches(told.request)

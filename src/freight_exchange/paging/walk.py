@@ -237,7 +237,9 @@ class Walk(Generic[T]):
     def _end_trial(self, rows: Rows[T] | None) -> None:
         assert self._trial is not None
         self.size, self._trial = self._trial, None
-        if rows is not None and rows.records and self._key(rows.records[0]) == self._first:
+        # A page of more rows than were asked for was cut by the service's own measure, and proves nothing.
+        alone = rows is not None and len(rows.records) == 1 and not rows.broken
+        if rows is not None and alone and self._key(rows.records[0]) == self._first:
             self.offset_ignored = self.ended = True
         else:
             self._reach_end([])

@@ -120,11 +120,15 @@ class _MemoryFeed:
         not_before: float = 0,
         error: str | None = None,
         forgive: bool = False,
+        also: Sequence[int] = (),
         at: float,
     ) -> None:
         book = self._book
         if book.tray.settle((event, handler), state, not_before=not_before, error=error, forgive=forgive):
             book.touch(event, at)
+            for later in also:
+                if book.tray.skip((later, handler)):
+                    book.touch(later, at)
 
     def reclaim(self) -> int:
         return self._book.tray.reclaim()
@@ -135,6 +139,10 @@ class _MemoryFeed:
     def deliveries(self, *, state: DeliveryState, limit: int = 1000) -> Sequence[Delivery]:
         book = self._book
         return [book.delivery(slip) for slip in book.tray.of_state(state, limit)]
+
+    def behind(self, event: int, handler: str) -> Sequence[Delivery]:
+        book = self._book
+        return [book.delivery(slip) for slip in book.tray.behind((event, handler))]
 
     def replay(self, event: int, handler: str, *, at: float) -> bool:
         book = self._book

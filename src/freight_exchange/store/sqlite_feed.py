@@ -100,6 +100,7 @@ class SQLiteFeed:
         not_before: float = 0,
         error: str | None = None,
         forgive: bool = False,
+        also: Sequence[int] = (),
         at: float,
     ) -> None:
         with self._writing() as connection, telling(self._store.path):
@@ -112,6 +113,7 @@ class SQLiteFeed:
                 not_before=not_before,
                 error=error,
                 forgive=forgive,
+                also=also,
                 at=at,
             )
 
@@ -126,6 +128,10 @@ class SQLiteFeed:
     def deliveries(self, *, state: DeliveryState, limit: int = 1000) -> Sequence[Delivery]:
         with self._reading() as connection:
             return work_rows.deliveries(connection, self.number, state, limit)
+
+    def behind(self, event: int, handler: str) -> Sequence[Delivery]:
+        with self._reading() as connection:
+            return work_rows.behind(connection, self.number, event, handler)
 
     def replay(self, event: int, handler: str, *, at: float) -> bool:
         with self._writing() as connection, telling(self._store.path):

@@ -89,6 +89,22 @@ class Tray:
         self._move(slip, state, not_before)
         return True
 
+    def skip(self, key: Key) -> bool:
+        """Do without handling a ready one."""
+        slip = self._slips.get(key)
+        if slip is None or slip.state != "ready":
+            return False
+        self._move(slip, "done")
+        return True
+
+    def behind(self, key: Key) -> list[Slip]:
+        """The ready ones that follow it to its handler."""
+        slip = self._slips.get(key)
+        if slip is None or slip.index is None:
+            return []
+        later = self._queues.get((slip.handler, slip.index), ())
+        return [self._slips[event, slip.handler] for event in later if event > slip.event]
+
     def reclaim(self) -> int:
         left = list(self._in["claimed"])
         for key in left:

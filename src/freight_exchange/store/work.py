@@ -7,13 +7,16 @@ in one transaction. The rules of `protocol` hold here too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import attrs
 
 from freight_exchange.store.protocol import Binding, FeedStore, NewEvent, Store
 
-__all__ = ["BotStore", "Delivery", "DeliveryState", "Effect", "WorkStore"]
+__all__ = ["EVERY", "BotStore", "Delivery", "DeliveryState", "Effect", "WorkStore"]
+
+EVERY: Final = 2**31
+"""As a `limit`: all there are."""
 
 DeliveryState = Literal["ready", "claimed", "done", "dead"]
 """Ready to be claimed, at a handler, handled, or given up: kept, to be looked at and replayed."""
@@ -92,6 +95,7 @@ class WorkStore(FeedStore, Protocol):
         not_before: float = 0,
         error: str | None = None,
         forgive: bool = False,
+        also: Sequence[int] = (),
         at: float,
     ) -> None:
         """Note what has become of a claimed delivery; one that is not claimed stays as it is.
@@ -102,6 +106,8 @@ class WorkStore(FeedStore, Protocol):
             not_before: The earliest time for another attempt, on the feed's clock.
             error: What the attempt ended by.
             forgive: The attempt does not count, nor does it hide what an earlier one ended by.
+            also: Later events that the attempt has handled as well: this handler's deliveries of them, if they are
+                still ready, are done.
             at: The time on the feed's clock.
         """
         ...
@@ -124,6 +130,10 @@ class WorkStore(FeedStore, Protocol):
 
     def deliveries(self, *, state: DeliveryState, limit: int = 1000) -> Sequence[Delivery]:
         """The first `limit` deliveries in this state, by event and handler."""
+        ...
+
+    def behind(self, event: int, handler: str) -> Sequence[Delivery]:
+        """The ready deliveries of later events about the same request to the same handler, in the order of events."""
         ...
 
     def replay(self, event: int, handler: str, *, at: float) -> bool:

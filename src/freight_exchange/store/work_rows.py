@@ -11,7 +11,8 @@ from freight_exchange.store import rows
 from freight_exchange.store.work import Delivery, DeliveryState, Effect
 
 __all__ = [
-    "claim", "deliver", "deliveries", "effect", "effects", "next_due", "put_effect", "reclaim", "replay", "settle"
+    "behind", "claim", "deliver", "deliveries", "effect", "effects", "next_due", "put_effect", "reclaim", "replay",
+    "settle"
 ]  # fmt: skip
 
 _BY: Final = {state: f"INDEXED BY delivery_{state}" for state in ("ready", "claimed", "dead")}
@@ -74,6 +75,17 @@ _FORGIVE: Final = """
     UPDATE delivery SET state = ?, not_before = ?, error = coalesce(?, error), attempts = attempts - 1
     WHERE feed = ? AND event = ? AND handler = ? AND state = 'claimed'
 """
+_SKIP: Final = """
+    UPDATE delivery SET state = 'done' WHERE feed = ? AND event = ? AND handler = ? AND state = 'ready'
+"""
+_BEHIND: Final = (
+    _DELIVERY.format(
+        indexed="INDEXED BY delivery_queue",
+        condition="""delivery.state = 'ready' AND delivery."index" = ? AND delivery.handler = ?
+        AND delivery.event > ?""",
+    )
+    + "ORDER BY delivery.event"
+)
 _REPLAY: Final = """
     UPDATE delivery SET state = 'ready', not_before = 0, attempts = 0 WHERE feed = ? AND event = ? AND handler = ?
         AND state = 'dead'
@@ -129,14 +141,29 @@ def settle(
     not_before: float,
     error: str | None,
     forgive: bool,
+    also: Sequence[int],
     at: float,
 ) -> None:
     change = (state, not_before, error, feed, event, handler)
     if not connection.execute(_FORGIVE if forgive else _SETTLE, change).rowcount:
         return
+    _settled(connection, feed, event, state == "done", at)
+    for later in also:
+        if connection.execute(_SKIP, (feed, later, handler)).rowcount:
+            _settled(connection, feed, later, True, at)
+
+
+def _settled(connection: sqlite3.Connection, feed: int, event: int, done: bool, at: float) -> None:
     connection.execute(_TOUCH, (at, event))
-    if state == "done":
+    if done:
         connection.execute(_FINISH, (event, feed, event))
+
+
+def behind(connection: sqlite3.Connection, feed: int, event: int, handler: str) -> list[Delivery]:
+    found = connection.execute(_ONE, (feed, event, handler)).fetchone()
+    if found is None or (index := _delivery(found).index) is None:
+        return []
+    return [_delivery(row) for row in connection.execute(_BEHIND, (feed, index, handler, event))]
 
 
 def reclaim(connection: sqlite3.Connection, feed: int) -> int:

@@ -15,6 +15,7 @@ from freight_exchange.transport.budget import RetryBudget
 from freight_exchange.transport.caller import Caller
 from freight_exchange.transport.chain import chain, guarded
 from freight_exchange.transport.limiter import Limiter
+from freight_exchange.transport.redaction import Secret
 from freight_exchange.transport.renewal import Credentials, Renewal
 from freight_exchange.transport.tasks import Jobs
 
@@ -22,9 +23,14 @@ if TYPE_CHECKING:
     import ssl
 
     from freight_exchange.hooks import Hooks
+    from freight_exchange.models import User
+    from freight_exchange.transport.kept_login import KeptLogin
     from freight_exchange.transport.message import Middleware
-    from freight_exchange.transport.redaction import Redactor, Secret
+    from freight_exchange.transport.redaction import Redactor
+    from freight_exchange.transport.renewal import LoginCall
     from freight_exchange.transport.session import Grant
+    from freight_exchange.transport.shared_login import SharedLogin
+    from freight_exchange.transport.token_file import TokenFile
 
 __all__ = ["Connection", "Engine", "LogIn", "Settings"]
 
@@ -47,6 +53,11 @@ class Settings:
     proxy: str | None
     verify: bool | ssl.SSLContext
     http_client: Any
+    token_store: TokenFile | None
+    welcome: Callable[[User], None]
+    """Is given the user of a login that another process made."""
+    patience: float
+    """Seconds that a login may take, at the most."""
 
 
 class Engine(NamedTuple):
@@ -92,6 +103,11 @@ class Connection:
         self._own: tuple[Any, ...] = ()
 
     @property
+    def opened(self) -> bool:
+        """Whether it was opened, whatever has become of it since."""
+        return self._state is not _State.NEW
+
+    @property
     def engine(self) -> Engine:
         """The open engine; `ConfigurationError` if there is none, or it is another loop's."""
         engine = self._engine
@@ -131,7 +147,11 @@ class Connection:
         async def log_in(email: str, password: Secret) -> Grant:
             return await settings.log_in(anonymous, email, password)
 
-        renewal = Renewal(jobs, settings.hooks, settings.credentials, log_in)
+        if settings.token_store is None:
+            renewal = Renewal(jobs, settings.hooks, settings.credentials, log_in)
+        else:
+            shared = _shared(settings.token_store, settings, log_in)
+            renewal = Renewal(jobs, settings.hooks, settings.credentials, shared, refused=shared.refuse)
         caller = Caller(chain([*added, renewal], limited), budget, settings.redactor, settings.hooks)
         self._engine = Engine(jobs, renewal, caller)
         self._state = _State.OPEN
@@ -149,3 +169,18 @@ class Connection:
     async def _close(self) -> None:
         for transport in self._own:
             await transport.aclose()
+
+
+def _shared(store: TokenFile, settings: Settings, log_in: LoginCall) -> SharedLogin:
+    # Most programs share nothing, and need not import what does.
+    from freight_exchange.transport.shared_login import SharedLogin
+
+    def adopt(login: KeptLogin, password: Secret) -> None:
+        # As if it had been sent from here: a reply may repeat it, of another process's login.
+        settings.redactor.learn(password)
+        settings.redactor.learn(Secret(f"{login.account}:{password.reveal()}"))
+        settings.redactor.learn_token(login.token)
+        settings.welcome(login.user)
+
+    # Half of a login's time to wait for another process's, and the other half for one's own.
+    return SharedLogin(store, settings.base_url, log_in, adopt=adopt, patience=settings.patience / 2)

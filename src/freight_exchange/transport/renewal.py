@@ -39,15 +39,28 @@ Reason = Literal["first", "clock", "refused"]
 Credentials = Callable[[], Awaitable[tuple[str, "Secret"]]]
 """Gives the email and the password to log in with now. Asked before each login; after a rejection see `Holdback`."""
 LoginCall = Callable[[str, "Secret"], Awaitable[Grant]]
+"""Logs in, or finds the token of another process that did."""
 
 
 class Renewal:
-    """Attaches a token to every request; on refusal renews it once and replays the request once."""
+    """Attaches a token to every request; on refusal renews it once and replays the request once.
+
+    The token of another process may have been refused long since: a replay with one may be followed by another.
+    """
 
     def __init__(
-        self, jobs: Jobs, hooks: Hooks, credentials: Credentials, login: LoginCall, *, patience: float = 60.0
+        self,
+        jobs: Jobs,
+        hooks: Hooks,
+        credentials: Credentials,
+        login: LoginCall,
+        *,
+        refused: Callable[[Secret], None] = lambda _: None,
+        patience: float = 60.0,
     ) -> None:
-        """`patience` is how many seconds the credentials may take to be given."""
+        """`refused` is told the tokens that the service refused; `patience` is how many seconds the credentials may
+        take to be given."""
+        self._refused = refused
         self._patience = patience
         self._jobs = jobs
         self._hooks = hooks
@@ -61,17 +74,23 @@ class Renewal:
     async def __call__(self, request: Request, call_next: Next) -> Response:
         session = await self.session()
         response = await call_next(request.with_token(session.token))
-        if not unauthorized(response):
-            return response
-        if not request.replayable:
-            self._replace(session)
-            return response
-        # The refusal proves that nothing happened, also to a deadline that passes during the login.
-        request.progress.reset()
-        renewed = await self._after_refusal(session)
-        if renewed is None:
-            return response
-        return await call_next(request.with_token(renewed.token))
+        replays = 0
+        while unauthorized(response):
+            self._refused(session.token)
+            if not request.replayable:
+                self._replace(session)
+                break
+            if replays >= (2 if session.adopted else 1):
+                break
+            # The refusal proves that nothing happened, also to a deadline that passes during the login.
+            request.progress.reset()
+            renewed = await self._after_refusal(session)
+            if renewed is None:
+                break
+            session = renewed
+            response = await call_next(request.with_token(session.token))
+            replays += 1
+        return response
 
     async def session(self) -> Session:
         """A token that is good by the clock: the one at hand, or else a new one."""
@@ -157,10 +176,13 @@ class Renewal:
             _logger.warning("login failed (%s): %s", reason, error)
             await self._tell(0, reason, started, error)
             raise
-        self._holdback.succeeded()
         self._generation += 1
         session = Session.begin(self._generation, grant, obtained=started, after_refusal=reason == "refused")
         self._session = session
+        if session.adopted:
+            _logger.debug("took another process's login (%s), token number %d", reason, session.generation)
+            return session
+        self._holdback.succeeded()
         _logger.debug("logged in (%s), token number %d", reason, session.generation)
         await self._tell(session.generation, reason, started, None)
         return session

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
+    from freight_exchange.models import User
     from freight_exchange.transport.clock import Instant
     from freight_exchange.transport.redaction import Secret
 
-__all__ = ["Grant", "Session"]
+__all__ = ["Grant", "Session", "leeway_of"]
 
 _LEEWAY = 300.0
 _LEEWAY_SHARE = 0.1
 _REFUSAL_MEMORY = 30.0
+
+
+def leeway_of(lifetime: float) -> float:
+    """Seconds before the end of a lifetime in which a token is renewed ahead of time, at most."""
+    return min(_LEEWAY, _LEEWAY_SHARE * lifetime)
 
 
 @attrs.frozen(kw_only=True)
@@ -25,10 +31,16 @@ class Grant:
     Attributes:
         token: The bearer token; opaque.
         lifetime: Seconds that it is good for, or `None` where the service did not say.
+        user: Whose it is, for whoever keeps it.
+        obtained: When the login was sent, if that is not when it was asked for.
+        adopted: Whether another process logged in, and this one only found its token.
     """
 
     token: Secret
     lifetime: float | None
+    user: User | None = None
+    obtained: Instant | None = None
+    adopted: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -42,6 +54,7 @@ class Session:
         leeway: Seconds before that in which it is renewed ahead of time.
         obtained: When the login that gave it was sent.
         after_refusal: Whether it was obtained because the one before was refused.
+        adopted: Whether another process obtained it: the service may have refused it long since.
     """
 
     generation: int
@@ -50,18 +63,21 @@ class Session:
     leeway: float
     obtained: Instant
     after_refusal: bool
+    adopted: bool = False
 
     @classmethod
     def begin(cls, generation: int, grant: Grant, *, obtained: Instant, after_refusal: bool) -> Session:
         lifetime = grant.lifetime if grant.lifetime is not None and grant.lifetime > 0 else None
-        leeway = 0.0 if lifetime is None else min(_LEEWAY, _LEEWAY_SHARE * lifetime) * random.uniform(0.8, 1.0)
+        leeway = 0.0 if lifetime is None else leeway_of(lifetime) * random.uniform(0.8, 1.0)
         return cls(
             generation=generation,
             token=grant.token,
             lifetime=lifetime,
             leeway=leeway,
-            obtained=obtained,
-            after_refusal=after_refusal,
+            obtained=obtained if grant.obtained is None else grant.obtained,
+            # No login of ours: should it be refused, the first one is still to come.
+            after_refusal=after_refusal and not grant.adopted,
+            adopted=grant.adopted,
         )
 
     def expired(self) -> bool:

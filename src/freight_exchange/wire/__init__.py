@@ -31,7 +31,7 @@ from freight_exchange.wire.encoding import (
     route_filters,
 )
 from freight_exchange.wire.json import dump, parse
-from freight_exchange.wire.keeping import keep, recall
+from freight_exchange.wire.keeping import keep, keep_bid, recall, recall_bid
 from freight_exchange.wire.login import Login, login, rejection, sentence, sentence_of_text, unauthorized
 
 __all__ = [
@@ -53,12 +53,14 @@ __all__ = [
     "dump",
     "index_of_raw",
     "keep",
+    "keep_bid",
     "list_parameters",
     "login",
     "offer",
     "one",
     "parse",
     "recall",
+    "recall_bid",
     "rejection",
     "request_draft",
     "response",

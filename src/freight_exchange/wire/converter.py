@@ -64,7 +64,7 @@ class Shape:
         forgiving: bool = False,
     ) -> None:
         self._model = model
-        self._fields = fields
+        self.fields = fields
         self._finish = finish
         self._forgiving = forgiving
         self._known = frozenset(also).union(*(field.keys for field in fields))
@@ -118,7 +118,7 @@ class Shape:
             raise Unreadable("", f"{kind(raw)} where a record is due")
         draft = object.__new__(self._draft)
         extra = {key: raw[key] for key in sorted(raw.keys() - self._known)}
-        for field in self._fields:
+        for field in self.fields:
             key = next((key for key in field.keys if raw.get(key) is not None), field.keys[0])
             try:
                 read = _read(field, key, raw.get(key), extra)
@@ -138,7 +138,7 @@ class Shape:
     def _generated(self, keys: frozenset[str]) -> Hook:
         names: dict[str, object] = {"new": object.__new__, "Draft": self._draft, "Model": self._model}
         body = [f"if len(raw) != {len(keys)}: raise KeyError", "draft = new(Draft)"]
-        for field in self._fields:
+        for field in self.fields:
             present = [key for key in field.keys if key in keys]
             if len(present) > 1 or (field.required and not present):
                 return self.tolerant

@@ -29,7 +29,7 @@ EXACT: Final = Context(
 
 _ENDLESS: Final = 10**MOST_DIGITS
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
-_DIGITS_IN_A_ROW: Final = 1000
+_MOST_INTEGER_DIGITS: Final = 1000
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
 # Python's own `idna` or `unicode_escape` are charsets to `bytes.decode`, and slow or wrong ones.
@@ -43,12 +43,15 @@ _CHARSETS: Final = re.compile(
 def parse(content: bytes, content_type: str | None = None) -> object:
     """The value that a body of JSON holds: fractions as `Decimal` exactly as written, integers as `int`.
 
+    A number beyond any price or measure stays the text that it came as: an exponent above 30, a fraction of more than
+    60 digits, an integer of thousands of them, NaN and infinity. Whoever needs a number there refuses it, and nobody
+    else is troubled.
+
     Text is UTF-8, with or without a byte-order mark, else in the charset that `content_type` names. Half
     characters (lone surrogates) become U+FFFD.
 
     Raises:
-        DecodeError: It is no JSON, or JSON beyond bounds: 10 MB, 64 levels, exponents of 30, integers of
-            thousands of digits, NaN and infinity.
+        DecodeError: It is no JSON, or JSON beyond bounds: 10 MB, 64 levels.
     """
     value, problem = _parsed(content, content_type)
     if problem is not None:
@@ -78,13 +81,11 @@ def _parsed(content: bytes, content_type: str | None) -> tuple[object, str | Non
     if not text.strip():
         return None, "the body is empty"
     try:
-        value = (_CAUTIOUS if _long_digits(text) else _DECODER).decode(text)
+        value = _decoded(text)
     except RecursionError:
         return None, f"the body is nested deeper than {DEEPEST}"
     except MemoryError:
         return None, "the body does not fit in memory"
-    except ArithmeticError:
-        return None, "the body holds a number beyond any price or measure"
     except ValueError:
         return None, "the body is no JSON"
     # To look for a bracket costs a thirtieth of counting it, and most replies have one kind only.
@@ -112,24 +113,37 @@ def _text(content: bytes, content_type: str | None) -> str | None:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
+    raise ArithmeticError(constant)
 
 
-def _bounded_integer(digits: str) -> int:
-    if len(digits) > _DIGITS_IN_A_ROW:
-        raise ValueError("an integer of thousands of digits")
-    return int(digits)
+def _integer_or_text(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _MOST_INTEGER_DIGITS else digits
+
+
+def _fraction_or_text(digits: str) -> Decimal | str:
+    try:
+        return EXACT.create_decimal(digits)
+    except ArithmeticError:
+        return digits
 
 
 _DECODER: Final = json.JSONDecoder(parse_float=EXACT.create_decimal, parse_constant=_refuse)
-_CAUTIOUS: Final = json.JSONDecoder(
-    parse_float=EXACT.create_decimal, parse_constant=_refuse, parse_int=_bounded_integer
-)
+_CAUTIOUS: Final = json.JSONDecoder(parse_float=_fraction_or_text, parse_constant=str, parse_int=_integer_or_text)
+
+
+def _decoded(text: str) -> object:
+    if not _long_digits(text):
+        try:
+            return _DECODER.decode(text)
+        except ArithmeticError:
+            # One number in millions: only then is each of them asked.
+            pass
+    return _CAUTIOUS.decode(text)
 
 
 def _long_digits(text: str) -> bool:
     # A run of twice the length covers one whole block: far cheaper than a Python call for each integer.
-    step = _DIGITS_IN_A_ROW
+    step = _MOST_INTEGER_DIGITS // 2
     return any(text[start : start + step].isdigit() for start in range(0, len(text), step))
 
 

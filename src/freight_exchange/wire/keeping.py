@@ -1,4 +1,4 @@
-"""Rate requests as bytes to keep, and back: equal to what was decoded, across versions of this package."""
+"""Rate requests and bids as bytes to keep, and back: equal to what was decoded, across versions of this package."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from json.encoder import encode_basestring
-from typing import Final
+from typing import Any, Final
 
-from freight_exchange.models import RateRequest
+import attrs
+
+from freight_exchange.models import Bid, RateRequest
+from freight_exchange.models._base import Record
 from freight_exchange.wire import names, records
+from freight_exchange.wire.converter import Shape
 from freight_exchange.wire.json import parse
 
-__all__ = ["keep", "recall"]
+__all__ = ["keep", "keep_bid", "recall", "recall_bid"]
 
-_KEYS: Final = {field.name: field.keys[0] for field in records.SHIPMENT} | {"status": names.STATUS[0]}
+_PARTS: Final = {"offer": records.OFFER, "contact": records.CONTACT, "company": records.COMPANY}
+"""What a bid consists of beside its own fields; where a reply has them is negotiated, where they are kept is not."""
+
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 
 
@@ -23,14 +29,40 @@ def keep(request: RateRequest) -> bytes:
 
     Whatever was read can be kept: unlike what is sent, it may hold numbers that no price has.
     """
-    known = {key: value for name, key in _KEYS.items() if (value := getattr(request, name)) is not None}
-    return _text({**known, **request.extra}).encode()
+    return _text(_said(request, records.REQUEST)).encode()
 
 
 def recall(content: bytes) -> RateRequest:
     """The request that was kept."""
     request: RateRequest = records.REQUEST.read(parse(content))
     return request
+
+
+def keep_bid(bid: Bid) -> bytes:
+    """The bid as the wire would spell it, its offer, contact and company beside it."""
+    said: dict[str, object] = {"bid": _said(bid, records.BID)}
+    for name, shape in _PARTS.items():
+        part: Record | None = getattr(bid, name)
+        if part is not None:
+            said[name] = _said(part, shape)
+    if bid.offer is not None and bid.offer.rates is not None:
+        unsaid: Any = bid.offer.extra.get(names.RATES, {})
+        said["offer"] = {**_said(bid.offer, records.OFFER), names.RATES: {**bid.offer.rates, **unsaid}}
+    return _text(said).encode()
+
+
+def recall_bid(content: bytes) -> Bid:
+    """The bid that was kept."""
+    said: Any = parse(content)
+    parts = {name: shape.read(said[name]) for name, shape in _PARTS.items() if name in said}
+    bid: Bid = attrs.evolve(records.BID.read(said["bid"]), **parts)
+    return bid
+
+
+def _said(record: Any, shape: Shape) -> dict[str, object]:
+    """The fields of the record's own, by their most usual keys, and those that are unknown."""
+    known = {field.keys[0]: value for field in shape.fields if (value := getattr(record, field.name)) is not None}
+    return {**known, **record.extra}
 
 
 def _text(value: object) -> str:

@@ -74,7 +74,8 @@ class History:
         gaps: What was told of times without a watcher.
         lies: When a sound record was shown so that nobody can read it, by request.
         holes: Requests that listings left out for a while.
-        steady: Whether a clock that nobody sets went on through restarts: a needless gap is an error then.
+        steady: Whether a clock that nobody sets went on through restarts, and none was set forward: a needless gap is
+            an error then.
         told: Whether every withdrawal must have been told.
     """
 

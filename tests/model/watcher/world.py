@@ -79,7 +79,8 @@ class World:
             truth=self.exchange.truth,
             shown_at=self.lateness.at,
             start=plan.start,
-            steady=plan.boot == "steady",
+            # A wall that is set forward looks like a machine that was saved: better a gap that was none.
+            steady=plan.boot == "steady" and not any(op.what == "wall" and op.amount > 0 for op in plan.ops),
             told=plan.told,
         )
         self.happened: dict[str, int] = {}
@@ -253,11 +254,14 @@ class World:
 
     def after(self, page: int | None, reply: Reply, now: float) -> Reply:
         """What is really shown of the answer."""
-        if page is None or reply.status != 200:
+        if reply.status != 200:
             return reply
-        unprimed = self.history.primed is None
-        self._longest = max(self._longest, reply.body.count(b'"refId"'))
-        if not (unprimed or self._lies or self._poisoned):
+        # A look-up shows a record as the listing does; it is no page all the same.
+        listed = page is not None
+        unprimed = listed and self.history.primed is None
+        if listed:
+            self._longest = max(self._longest, reply.body.count(b'"refId"'))
+        if not (unprimed or (listed and self._lies) or self._poisoned):
             return reply
         try:
             payload = json.loads(reply.body, parse_float=str)
@@ -270,7 +274,7 @@ class World:
         if self._poisoned:
             for row in rows.values():
                 row["weight"] = weight(row["weight"])
-        lied = bool(rows and self._lies)
+        lied = bool(listed and rows and self._lies)
         if lied:
             self._lie(rows, now)
         if unprimed:

@@ -182,7 +182,7 @@ def shape(count: int, **fields: Any) -> list[RateRequest]:
 @pytest.mark.parametrize(("before", "after"), [({}, {"incoterm": "FOB"}), ({"incoterm": "FOB"}, {})])
 def test_rule_7_a_field_that_comes_or_goes_everywhere_is_one_event(before: Any, after: Any) -> None:
     _, known = look(shape(10, **before))
-    meaning, known = look(shape(10, **after), known, sent=2000.0)
+    meaning, known = look(shape(10, **after), known, sent=2000.0, window=1800)
     (event,) = told(meaning)
     assert isinstance(event, SchemaChanged)
     assert event.added + event.removed == ("incoterm",)
@@ -202,7 +202,7 @@ def test_a_field_of_few_or_of_two_requests_is_no_change_of_shape() -> None:
 def test_a_change_of_shape_hides_no_update() -> None:
     _, known = look(shape(10))
     now = [*shape(9, incoterm="FOB"), request(9, incoterm="FOB", notes="moved")]
-    meaning, _ = look(now, known, sent=2000.0)
+    meaning, _ = look(now, known, sent=2000.0, window=1800)
     assert [(event.kind, getattr(event, "changed", None)) for event in told(meaning)][1:] == [
         ("updated", ("notes", "incoterm"))
     ]
@@ -210,11 +210,26 @@ def test_a_change_of_shape_hides_no_update() -> None:
 
 def test_what_was_seen_before_the_shape_changed_is_excused_later_once() -> None:
     _, known = look(shape(12))
-    meaning, known = look(shape(10, incoterm="FOB"), known, sent=2000.0)
-    late, known = look([request(11, incoterm="FOB")], known, sent=2500.0, schema=meaning.schema)
+    meaning, known = look(shape(10, incoterm="FOB"), known, sent=2000.0, window=1800)
+    late, known = look([request(11, incoterm="FOB")], known, sent=2500.0, window=1800, schema=meaning.schema)
     assert not late.events
     back, _ = look([request(11)], known, sent=2600.0, schema=meaning.schema)
     assert [event.kind for event in told(back)] == ["updated"]
+
+
+def test_updates_are_no_change_of_shape_where_the_window_proves_them() -> None:
+    """A shipper who adds the same to three requests, alone in the window: its requests were last seen before that."""
+    _, known = look(shape(3))
+    meaning, known = look(shape(3, incoterm="FOB"), known, sent=2000.0)
+    assert [event.kind for event in told(meaning)] == ["updated"] * 3
+    assert meaning.schema == Schema()
+
+
+def test_an_update_is_not_excused_by_a_change_of_shape_where_the_window_proves_it() -> None:
+    _, known = look(shape(12))
+    meaning, known = look(shape(10, incoterm="FOB"), known, sent=2000.0, window=1800)
+    late, _ = look([request(11, incoterm="FOB")], known, sent=2500.0, schema=meaning.schema)
+    assert [event.kind for event in told(late)] == ["updated"]
 
 
 def test_a_withdrawn_request_is_told_as_it_was_last_and_only_once() -> None:

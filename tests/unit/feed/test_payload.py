@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange import wire
-from freight_exchange.feed.events import Event, Gap, RequestEvent, SchemaChanged, Unreadable
-from freight_exchange.feed.payload import pack, unpack
-from freight_exchange.models import RateRequest
+from freight_exchange.feed.events import BidSelected, Event, Gap, RequestEvent, SchemaChanged, Unreadable
+from freight_exchange.feed.payload import pack, pack_selected, unpack, unpack_selected
+from freight_exchange.models import Bid, Contact, RateRequest
 
 NOW = datetime(2026, 3, 1, 12, 30, 45, 123457, tzinfo=UTC)
 REQUEST = wire.recall(b'{"index":7,"weight":12.50,"status":"Frozen","needdate":"soon","tags":[{"a":1.0}]}')
@@ -42,6 +42,12 @@ def test_an_event_comes_back_as_it_was(event: Event) -> None:
     back = unpack(event.kind, pack(event))
     assert back == event
     assert type(back) is type(event)
+
+
+def test_a_selected_bid_comes_back_with_its_contact() -> None:
+    bid = Bid(index=7, amount=Decimal("1.50"), contact=Contact(name="Ann", email="ann@ship.example"))
+    event = BidSelected(bid=bid, observed=NOW)
+    assert unpack_selected(pack_selected(event)) == event
 
 
 @given(moments, moments)

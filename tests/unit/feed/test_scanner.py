@@ -176,6 +176,31 @@ def test_rule_4_each_page_has_its_own_three() -> None:
     assert [scanner.fail(DOWN), scanner.fail(DOWN), scanner.fail(DOWN)] == ["again", "again", "lost"]
 
 
+@pytest.mark.parametrize("error", [DOWN, DeadlineExceededError("late"), DecodeError("larger than 10 MB")])
+def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this_scan(
+    error: FreightExchangeError,
+) -> None:
+    sizes = PageSizes()
+    scanner = Scanner(sizes)
+    assert [scanner.fail(error) for _ in range(3)] == ["again"] * 3
+    assert (scanner.number, scanner.size) == (0, 100)
+    while not scanner.ended:
+        scanner.take(shelf(scanner, [*range(250)]))
+    assert scanner.rows >= 250
+    assert sizes.clamp(OPERATION) is None
+    assert Scanner(sizes).size == PAGE_SIZE
+
+
+def test_a_smaller_page_that_fails_too_is_no_matter_of_size() -> None:
+    scanner = Scanner(PageSizes())
+    assert [scanner.fail(DOWN) for _ in range(4)] == ["again", "again", "again", "lost"]
+
+
+def test_a_limit_of_rate_is_no_matter_of_size() -> None:
+    scanner = Scanner(PageSizes())
+    assert [scanner.fail(RateLimitedError("slowly", status=429)) for _ in range(3)] == ["again", "again", "lost"]
+
+
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_on(status: int) -> None:
     sizes = PageSizes()

@@ -9,9 +9,10 @@ import anyio
 import attrs
 import pytest
 
-from freight_exchange import ConfigurationError, LoginRejectedError, RequestEvent, RequestFilter
+from freight_exchange import ConfigurationError, LoginRejectedError, RateRequest, RequestEvent, RequestFilter
 from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.cover import Cover
+from freight_exchange.feed.payload import pack
 from freight_exchange.feed.state import State
 from freight_exchange.feed.status import explain
 from freight_exchange.store import MemoryStore
@@ -49,6 +50,27 @@ def test_each_verdict() -> None:
     assert verdict(ROW, event("new", acknowledged=True), event("updated", number=2)) == "waiting"
     assert verdict(ROW, event("new", acknowledged=True)) == "handed-out"
     assert verdict(ROW) == "handed-out"
+
+
+def test_what_waits_is_judged_by_what_it_says_itself() -> None:
+    oslo = RequestEvent(
+        kind="new",
+        request=RateRequest(index=4, origin="Oslo"),
+        observed_between=(None, datetime.fromtimestamp(900, UTC)),
+    )
+    waiting = attrs.evolve(event("new"), payload=pack(oslo))
+    where = RequestFilter(origin="Oslo")
+    moved = attrs.evolve(ROW, record=b'{"index":4,"origin":"Bergen"}')
+    said = explain(4, moved, [waiting], state=STATE, time=1000.0, wall=1.7e9, where=where)
+    assert said.verdict == "waiting"
+    said = explain(4, ROW, [waiting], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Bergen"))
+    assert said.verdict == "excluded"
+
+
+def test_a_known_request_that_cannot_be_read_any_more_says_so() -> None:
+    assert verdict(ROW, event("new", acknowledged=True), event("unreadable", acknowledged=True)) == "unreadable"
+    again = event("updated", number=3, acknowledged=True)
+    assert verdict(ROW, event("unreadable", acknowledged=True), again) == "handed-out"
 
 
 def test_what_the_filter_leaves_out_says_by_what() -> None:

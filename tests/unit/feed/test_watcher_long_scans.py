@@ -47,6 +47,36 @@ async def test_a_listing_that_grows_as_fast_as_it_is_read_is_read_to_its_end(sto
     assert max(Counter(rig.tale).values()) == 1
 
 
+async def test_what_is_recent_is_read_to_its_end_however_long_that_is(store: Store) -> None:
+    service = Service(clamp=5, latency=1.0)
+    service.publish(*range(1, 1201), age=DAY)
+    told = [0.0]
+
+    def publish(_: int) -> None:
+        while anyio.current_time() - told[0] >= 4:
+            told[0] += 4
+            service.publish(10_000 + int(told[0]))
+
+    service.on_page = publish
+    rig = Rig(service, store=store, start="backfill")
+    with anyio.fail_after(DAY / 4):
+        await rig.watcher.prime()
+    assert {index for _, index in rig.tale} >= set(range(1, 1201))
+
+
+async def test_whoever_has_little_patience_comes_to_the_end_of_what_is_recent(store: Store) -> None:
+    service = Service(clamp=5, latency=0.6)
+    rig = await live(service, store)
+    service.publish(*range(1, 41))
+    lively(service, 1000, every=12)
+    worst, until = 0.0, anyio.current_time() + 1800
+    while anyio.current_time() < until:
+        with anyio.move_on_after(1.0):
+            await rig.watcher.look()
+        worst = max(worst, rig.journal.state.cover.least(rig.clock.read()))
+    assert worst < 400
+
+
 async def test_narrow_scans_overtake_a_deep_one_and_the_cover_never_goes_back(store: Store) -> None:
     service = Service(clamp=5, latency=2.0)
     service.publish(*range(1, 301), age=20 * 60.0)

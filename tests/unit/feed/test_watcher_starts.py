@@ -91,7 +91,7 @@ async def test_rule_9_an_outage_between_the_two_first_scans_shortens_nothing(sto
     rig = Rig(service, store=store, start=timedelta(hours=1))
     await rig.looks()
     assert not rig.journal.state.primed
-    service.faults[:] = [DOWN] * 600
+    service.faults[:] = [DOWN] * 800
     await rig.watcher.prime()
     assert anyio.current_time() > HOUR / 2
     assert rig.tale == [("new", 1)]
@@ -102,7 +102,7 @@ async def test_rule_9_an_outage_at_the_very_start_shortens_nothing(store: Store)
     service = Service()
     service.publish(1, age=0.75 * HOUR)
     rig = Rig(service, store=store, start=timedelta(hours=1))
-    service.faults[:] = [DOWN] * 600
+    service.faults[:] = [DOWN] * 800
     await rig.watcher.prime()
     assert anyio.current_time() > HOUR / 2
     assert rig.tale == [("new", 1)]

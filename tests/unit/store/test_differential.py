@@ -142,6 +142,7 @@ class Stores(RuleBasedStateMachine):
         not_before=TIMES,
         error=st.none() | st.text(max_size=2),
         forgive=st.booleans(),
+        also=st.just("behind") | st.lists(st.integers(0, 20), max_size=3),
         at=TIMES,
     )
     def settle(
@@ -151,16 +152,26 @@ class Stores(RuleBasedStateMachine):
         not_before: float,
         error: str | None,
         forgive: bool,
+        also: str | list[int],
         at: float,
     ) -> None:
-        def ask(side: Side) -> None:
+        def ask(side: Side) -> object:
             # Mostly one that is claimed: a number drawn at random hardly ever is.
             claimed = side.feed.deliveries(state="claimed")
             one = claimed[choice % len(claimed)] if claimed else None
             event, handler = (one.event, one.handler) if one is not None and choice else (side.number(choice), "a")
-            side.feed.settle(event, handler, state=state, not_before=not_before, error=error, forgive=forgive, at=at)
+            behind = side.feed.behind(event, handler)
+            numbers = [side.number(one) for one in also] if isinstance(also, list) else [one.event for one in behind]
+            side.feed.settle(
+                event, handler, state=state, not_before=not_before, error=error, forgive=forgive, also=numbers, at=at
+            )
+            return behind
 
         self.both(ask)
+
+    @rule(number=st.integers(0, 20), handler=HANDLERS)
+    def behind(self, number: int, handler: str) -> None:
+        self.both(lambda side: side.feed.behind(side.number(number), handler))
 
     @rule(number=st.integers(0, 20), handler=HANDLERS, at=TIMES)
     def replay(self, number: int, handler: str, at: float) -> None:

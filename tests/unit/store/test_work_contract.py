@@ -200,6 +200,130 @@ class TestSettling:
         assert everything(feed, range(5)) == before
 
 
+class TestWhatIsBehind:
+    def test_is_what_waits_for_the_same_handler_of_the_same_request(self, feed: WorkStore) -> None:
+        first, other, second, third = delivered(feed, 7, 8, 7, 7, handlers=("a", "b"))
+        ready = {(one.event, one.handler): one for one in feed.deliveries(state="ready")}
+        assert claimed(feed) == [(first, "a"), (other, "a")]
+        assert feed.behind(first, "a") == [ready[second, "a"], ready[third, "a"]]
+        assert feed.behind(first, "b") == [ready[second, "b"], ready[third, "b"]]
+        assert feed.behind(second, "a") == [ready[third, "a"]]
+        assert feed.behind(third, "a") == feed.behind(other, "a") == []
+
+    def test_is_in_the_order_of_events_whenever_it_is_due(self, feed: WorkStore) -> None:
+        first, second, third = filled(feed, 7, 7, 7)
+        feed.deliver({third: ["quote"], first: ["quote"]}, at=20.0)
+        assert claimed(feed) == [(first, "quote")]
+        feed.settle(first, "quote", state="done", at=51.0)
+        feed.deliver({second: ["quote"]}, at=52.0)
+        assert claimed(feed, limit=1) == [(second, "quote")]
+        feed.settle(second, "quote", state="ready", not_before=900.0, at=53.0)
+        assert keys(feed.behind(first, "quote")) == [(second, "quote"), (third, "quote")]
+        assert [one.attempts for one in feed.behind(first, "quote")] == [1, 0]
+
+    def test_is_neither_claimed_nor_settled(self, feed: WorkStore) -> None:
+        first, second, third, fourth = delivered(feed, 7, 7, 7, 7)
+        for number, state in ((first, "dead"), (second, "done")):
+            assert claimed(feed) == [(number, "quote")]
+            feed.settle(number, "quote", state="dead" if state == "dead" else "done", at=51.0)
+        assert claimed(feed) == [(third, "quote")]
+        for number in (first, second, third):
+            assert keys(feed.behind(number, "quote")) == [(fourth, "quote")]
+        assert feed.replay(first, "quote", at=52.0)
+        assert keys(feed.behind(first, "quote")) == [(fourth, "quote")], "what is before is not behind"
+
+    def test_of_what_there_is_not_is_nothing(self, feed: WorkStore) -> None:
+        first, _ = delivered(feed, 7, 7)
+        delivered(feed, None, None)
+        (loose, _) = [one.event for one in feed.deliveries(state="ready") if one.index is None]
+        assert feed.behind(first, "nobody") == []
+        assert feed.behind(first - 1, "quote") == feed.behind(10_000, "quote") == []
+        assert feed.behind(loose, "quote") == [], "events about no request do not follow one another"
+
+    def test_of_another_feed_is_left_alone(self, store: BotStore, feed: WorkStore) -> None:
+        other = store.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
+        (first,) = delivered(feed, 7)
+        (others, behind) = delivered(other, 7, 7)
+        assert feed.behind(first, "quote") == []
+        assert keys(other.behind(others, "quote")) == [(behind, "quote")]
+        assert claimed(feed) == [(first, "quote")]
+        feed.settle(first, "quote", state="done", also=[others, behind], at=51.0)
+        assert keys(other.deliveries(state="ready")) == [(others, "quote"), (behind, "quote")]
+
+
+class TestSettlingSeveralAtOnce:
+    def test_ends_them_all(self, feed: WorkStore) -> None:
+        first, second, third, other = delivered(feed, 7, 7, 7, 8)
+        assert claimed(feed, limit=1) == [(first, "quote")]
+        feed.settle(first, "quote", state="done", also=[second, third], at=51.0)
+        assert keys(feed.deliveries(state="done")) == [(first, "quote"), (second, "quote"), (third, "quote")]
+        assert [one.attempts for one in feed.deliveries(state="done")] == [1, 0, 0]
+        assert [one.payload for one in feed.deliveries(state="done")] == [b"", b"", b""]
+        assert [one.payload for one in feed.history(7)[1]] == [b"", b"", b""]
+        assert claimed(feed) == [(other, "quote")]
+        feed.prune(before=51.0)
+        assert len(feed.deliveries(state="done")) == 3
+        feed.prune(before=51.5)
+        assert feed.deliveries(state="done") == [], "all of them were done then"
+        assert feed.history(7)[1] == []
+
+    def test_leaves_what_came_in_between_to_be_claimed(self, feed: WorkStore) -> None:
+        first, second, third = delivered(feed, 7, 7, 7)
+        assert claimed(feed) == [(first, "quote")]
+        feed.settle(first, "quote", state="done", also=[second], at=51.0)
+        assert feed.next_due() == 0.0
+        assert claimed(feed) == [(third, "quote")]
+
+    def test_is_for_its_own_handler_alone(self, feed: WorkStore) -> None:
+        first, second = delivered(feed, 7, 7, handlers=("a", "b"))
+        assert claimed(feed) == [(first, "a")]
+        feed.settle(first, "a", state="done", also=[second], at=51.0)
+        assert keys(feed.deliveries(state="done")) == [(first, "a"), (second, "a")]
+        assert [one.payload for one in feed.deliveries(state="done")] == [b"payload", b"payload"], "b has yet to see it"
+        assert claimed(feed) == [(first, "b")]
+        feed.settle(first, "b", state="done", also=[second], at=52.0)
+        assert [one.payload for one in feed.history(7)[1]] == [b"", b""]
+
+    def test_ends_only_what_is_ready(self, feed: WorkStore) -> None:
+        dead, done, mine, elsewhere = delivered(feed, 1, 2, 3, 4)
+        assert len(claimed(feed)) == 4
+        feed.settle(dead, "quote", state="dead", error="ValueError", at=51.0)
+        feed.settle(done, "quote", state="done", at=51.0)
+        before = everything(feed, range(6))["deliveries"]
+        feed.settle(mine, "quote", state="done", also=[dead, done, elsewhere, 10_000, mine], at=52.0)
+        after = everything(feed, range(6))["deliveries"]
+        assert isinstance(before, dict)
+        assert isinstance(after, dict)
+        assert after["dead"] == before["dead"]
+        assert keys(after["claimed"]) == [(elsewhere, "quote")]
+        assert keys(after["done"]) == [(done, "quote"), (mine, "quote")]
+
+    def test_of_what_is_not_claimed_ends_none(self, feed: WorkStore) -> None:
+        first, second = delivered(feed, 7, 7)
+        before = everything(feed, range(8))
+        feed.settle(first, "quote", state="done", also=[second], at=51.0)
+        feed.settle(10_000, "quote", state="done", also=[first, second], at=51.0)
+        assert everything(feed, range(8)) == before, "a lease that was lost in between has handled nothing"
+
+    def test_of_one_that_waited_after_it_had_failed(self, feed: WorkStore) -> None:
+        first, second = delivered(feed, 7, 8)
+        assert claimed(feed) == [(first, "quote"), (second, "quote")]
+        feed.settle(second, "quote", state="ready", not_before=900.0, error="ValueError", at=51.0)
+        feed.settle(first, "quote", state="done", also=[second], at=52.0)
+        (_, skipped) = feed.deliveries(state="done")
+        assert (skipped.attempts, skipped.error, skipped.not_before) == (1, "ValueError", 900.0)
+        assert feed.next_due() is None
+
+    def test_outlives_the_lease(self, store: BotStore, feed: WorkStore) -> None:
+        first, second, third = delivered(feed, 7, 7, 7)
+        claimed(feed)
+        feed.settle(first, "quote", state="done", also=[second], at=51.0)
+        feed.release()
+        feed = store.open(BINDING, lease=LEASE)
+        assert keys(feed.deliveries(state="done")) == [(first, "quote"), (second, "quote")]
+        assert claimed(feed) == [(third, "quote")]
+
+
 class TestAnEarlierHolder:
     def test_leaves_its_claims_to_be_made_again(self, store: BotStore, feed: WorkStore) -> None:
         first, second, third = delivered(feed, 1, 2, 3)

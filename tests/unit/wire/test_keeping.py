@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -17,6 +18,7 @@ from freight_exchange.errors import DecodeError
 from freight_exchange.models import RateRequest
 from freight_exchange.wire import names, records
 
+REPLIES = Path(__file__).parents[2] / "contract" / "replies"
 KEYS = sorted({key for field in records.SHIPMENT for key in field.keys} | {"status"})
 WORDS = ["Shipping", "AIR freight", "pallet", "Piece", "Available", "Frozen", " ", "", "yes", "maybe", "1", "0", "1.5"]
 DATES = ["2025-03-01 00:00:00", "0000-00-00 00:00:00", "2025-03-01T10:00:00.250", "2025-03-01T10:00+02:00", "soon"]
@@ -118,3 +120,24 @@ def test_a_date_that_cannot_be_read_stays_as_it_came(date: str) -> None:
     back = wire.recall(wire.keep(request))
     assert (back.need_date, back.extra) == (request.need_date, request.extra)
     assert (back.need_date is None) == (back.extra == {"needdate": date})
+
+
+@pytest.mark.parametrize("reply", ["submit", "bids"])
+def test_a_recalled_bid_is_the_bid_that_was_kept(reply: str) -> None:
+    answer = wire.parse((REPLIES / f"{reply}.json").read_bytes())
+    bids = [wire.bid(answer)] if reply == "submit" else list(wire.rows(answer, wire.BIDS).records)
+
+    assert bids
+    assert [wire.recall_bid(wire.keep_bid(bid)) for bid in bids] == bids
+
+
+def test_a_bid_keeps_the_fee_that_has_no_amount() -> None:
+    offer = records.OFFER.read({"offerId": 1, "rates": {"Fuel": None, "Freight": "1.50"}})
+    bid = attrs.evolve(records.BID.read({"index": 1, "colour": "red"}), offer=offer)
+
+    back = wire.recall_bid(wire.keep_bid(bid))
+
+    assert back == bid
+    assert back.offer is not None
+    assert back.offer.rates == {"Freight": Decimal("1.50")}
+    assert back.offer.extra == {names.RATES: {"Fuel": None}}

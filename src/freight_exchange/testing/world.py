@@ -1,16 +1,4 @@
-"""For the tests of those who use this package: a whole freight exchange in the test's own process.
-
-    from freight_exchange.testing import Sandbox
-
-    async def test_my_code():
-        sandbox = Sandbox()
-        sandbox.publish()
-        async with sandbox.client() as exchange:
-            assert len(await exchange.requests.search().collect()) == 1
-
-With pytest, `from freight_exchange.testing import sandbox` in a `conftest.py` gives every test the fixture `sandbox`.
-No sockets are opened, on asyncio and trio alike.
-"""
+"""A freight exchange in the test's own process."""
 
 from __future__ import annotations
 
@@ -20,30 +8,20 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from freight_exchange._virtual_time import VirtualDeadlockError, VirtualTimeLoop, virtual_time_options
 from freight_exchange.client import FreightExchange
 from freight_exchange.feed.clock import Reading
-from freight_exchange.sandbox import FAULTS, Account, Cargo, Cut, Exchange, Fault, Profile, Truth, WireFault
+from freight_exchange.sandbox import Account, Cargo, Exchange, Fault, Profile, Truth
 from freight_exchange.sandbox.inprocess import transport
+from freight_exchange.testing.trial import Trial
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     import httpx
 
-__all__ = [
-    "FAULTS",
-    "Cargo",
-    "Cut",
-    "Fault",
-    "Profile",
-    "Sandbox",
-    "Truth",
-    "VirtualDeadlockError",
-    "VirtualTimeLoop",
-    "WireFault",
-    "virtual_time_options",
-]
+    from freight_exchange.bot import Bot
+
+__all__ = ["Sandbox"]
 
 
 class Sandbox:
@@ -110,6 +88,24 @@ class Sandbox:
 
         return httpx.AsyncClient(transport=self.transport(), trust_env=False)
 
+    def running(
+        self, bot: Bot, *, account: Account | None = None, crash_at: str | None = None, times: int = 1
+    ) -> Trial:
+        """Run a bot against the exchange for as long as the block lasts; it is drained at its end.
+
+            async with sandbox.running(bot) as trial:
+                index = sandbox.publish()
+                await trial.idle()
+
+        Args:
+            bot: The bot; its own client is not used. It may be run again, and goes on with what its store holds.
+            account: Whose bot it is; the forwarder's unless told.
+            crash_at: One of `freight_exchange.testing.POINTS`, at which the bot ends as if its process were killed:
+                what is durable by then stays, and nothing else does.
+            times: At which of its visits to that point, from 1.
+        """
+        return Trial(bot, self.client(account), crash_at=crash_at, times=times)
+
     def client(self, account: Account | None = None) -> FreightExchange:
         """A client of an account, the forwarder's unless told."""
         holder = account if account is not None else self.forwarder
@@ -128,17 +124,3 @@ class _SandboxClock:
     def read(self) -> Reading:
         wall = self._sandbox.now()
         return Reading(run=self._run, loop=anyio.current_time(), boot_id="sandbox", boot=wall, wall=wall)
-
-
-try:
-    import pytest
-except ImportError:
-    pass
-else:
-
-    @pytest.fixture
-    def sandbox() -> Sandbox:
-        """A freight exchange of the test's own."""
-        return Sandbox()
-
-    __all__ += ["sandbox"]

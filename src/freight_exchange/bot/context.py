@@ -1,0 +1,134 @@
+"""What a handler is given beside its event."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import anyio
+
+from freight_exchange.bot.entry import Entry
+from freight_exchange.endpoints.currencies import index_of_currency
+from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.feed.events import RequestEvent
+from freight_exchange.models import validation
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.handlers import BotEvent
+    from freight_exchange.bot.ledger import Ledger
+    from freight_exchange.client import FreightExchange
+    from freight_exchange.models import Bid, Currency
+
+__all__ = ["Context", "Stopping"]
+
+
+class Stopping:
+    """Whether the bot is stopping: true as soon as it drains. `await stopping.wait()` waits for that."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def __bool__(self) -> bool:
+        return self._event.is_set()
+
+    def is_set(self) -> bool:
+        """Whether the bot is stopping."""
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        """Wait until the bot is stopping."""
+        await self._event.wait()
+
+    def begin(self) -> None:
+        """Stop."""
+        self._event.set()
+
+
+class Context:
+    """What a handler is given beside its event.
+
+    Attributes:
+        event: The whole event: `ctx.event.changed` and `.previous` of an update, `.observed_between`.
+        attempt: Which attempt this is, from 1.
+        stopping: True once the bot drains: a long handler ends early, or is cut off and comes again.
+        exchange: The client.
+        log: A logger that names the event, the handler and the request.
+    """
+
+    def __init__(
+        self,
+        *,
+        event: BotEvent,
+        index: int | None,
+        handler: str,
+        attempt: int,
+        stopping: Stopping,
+        exchange: FreightExchange,
+        ledger: Ledger,
+        log: logging.LoggerAdapter[logging.Logger],
+    ) -> None:
+        self.event = event
+        self.attempt = attempt
+        self.stopping = stopping
+        self.exchange = exchange
+        self.log = log
+        self._index = index
+        self._handler = handler
+        self._ledger = ledger
+
+    async def offer(
+        self,
+        *,
+        amount: validation.Number,
+        currency: Currency | int | str,
+        rates: Mapping[str, validation.Number] | None = None,
+        terms: str | None = None,
+        revision: int = 0,
+        allow_existing: bool = False,
+    ) -> Bid:
+        """Offer on the event's request (service document, 4.10), at most once, through crashes too.
+
+        Asked again, by whichever handler, it gives the first bid and sends nothing; another amount is logged and not
+        sent. A deliberate second price is `revision=1`, the third 2, and so on.
+
+        Args:
+            amount: The total, more than 0; a `Decimal`, an `int`, a numeric string, or a `float` as it prints.
+            currency: The currency, its index, or its three-letter code.
+            rates: Amounts by fee name. Their sum need not be the total.
+            terms: Terms and conditions.
+            revision: Which price on this request it is, from 0.
+            allow_existing: Offer although an own bid stands on the request that this bot did not make.
+
+        Returns:
+            The bid as the service answered, or as it was found where no answer came.
+
+        Raises:
+            ValidationError: An argument cannot be right; nothing was sent.
+            AlreadyOfferedError: An own bid stands on the request that this bot did not make; let it pass, and the
+                event counts as handled.
+            OfferInDoubtError: It may or may not have been taken; let it pass, and the handler is called again once
+                that is known.
+            OfferRejectedError: The service refused it, now or before.
+            RetryLater: Whether an own bid stands on the request cannot be read at present; let it pass.
+            FreightExchangeError: It was not sent; the handler is called again if it lets this pass.
+        """
+        if self._index is None:
+            raise ConfigurationError(f"there is no request to offer on: the event is of the kind {self.event.kind!r}")
+        if isinstance(revision, bool) or not isinstance(revision, int) or revision < 0:
+            raise ValidationError(f"revision must be a whole number from 0, not {revision!r}", field="revision")
+        if not isinstance(allow_existing, bool):
+            raise ValidationError(
+                f"allow_existing must be True or False, not {allow_existing!r}", field="allow_existing"
+            )
+        asked = Entry(
+            request=self._index,
+            revision=revision,
+            handler=self._handler,
+            amount=validation.amount(amount, "amount"),
+            rates=None if rates is None else validation.rates(rates),
+            terms=None if terms is None else validation.text(terms, "terms", empty=True),
+            currency=await index_of_currency(self.exchange.currencies, currency),
+        )
+        on = self.event.request if isinstance(self.event, RequestEvent) else None
+        return await self._ledger.offer(asked, on=on, allow_existing=allow_existing)

@@ -1,0 +1,343 @@
+"""Deliveries on their way: claimed, handed to their handlers, and settled by how those end."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+import anyio.lowlevel
+import attrs
+
+from freight_exchange.bot.context import Context, Stopping
+from freight_exchange.bot.handlers import BotEvent, Handler, subject
+from freight_exchange.bot.intake import EARLIER
+from freight_exchange.bot.judging import IN_DOUBT, INTERRUPTED, Verdict, backoff, judge
+from freight_exchange.bot.outcomes import Drop, ProcessEnd, leaves
+from freight_exchange.feed.events import BidSelected, RequestEvent
+from freight_exchange.feed.payload import unpack, unpack_selected
+from freight_exchange.store.work import EVERY
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from freight_exchange.bot.desk import Desk
+    from freight_exchange.bot.ledger import Ledger
+    from freight_exchange.bot.tally import Tally
+    from freight_exchange.client import FreightExchange
+    from freight_exchange.store.work import Delivery, WorkStore
+
+__all__ = ["Deliveries"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_UNTIL_RESOLVED: Final = {"looked for": 2.0, "parked": 60.0}
+_WITHOUT_HANDLER: Final = 300.0
+_BETWEEN_SUSPECTS: Final = 1.0
+_A_MOMENT: Final = 0.001
+"""The least wait for what is due: the feed's clock and the loop's differ by a rounding, in which a loop could turn."""
+
+
+class Deliveries:
+    """What waits for handlers, up to `concurrency` of it at them.
+
+    Args:
+        handlers: The handlers, by their ids.
+        given: What each is given beside its event and its context.
+        exchange: The client.
+        desk: Where deliveries are kept.
+        ledger: Where their offers go.
+        tally: Where they are counted.
+        tasks: Where handlers run.
+        stopping: Set when nothing more is to be claimed.
+        concurrency: How many may be at their handlers at a time.
+        scanned: When the service was last read whole, on the loop's clock.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        given: Mapping[str, Mapping[str, object]],
+        exchange: FreightExchange,
+        desk: Desk,
+        ledger: Ledger,
+        tally: Tally,
+        tasks: TaskGroup,
+        stopping: Stopping,
+        *,
+        concurrency: int,
+        scanned: Callable[[], float],
+    ) -> None:
+        self._handlers = handlers
+        self._given = given
+        self._exchange = exchange
+        self._desk = desk
+        self._ledger = ledger
+        self._tally = tally
+        self._tasks = tasks
+        self._stopping = stopping
+        self._concurrency = concurrency
+        self._scanned = scanned
+        self._troubled: dict[tuple[int, str], float] = {}
+        self._random = Random()
+        self._running = 0
+        self._suspects = 0
+        self._news = anyio.Event()
+        self._orphans: set[str] = set()
+
+    async def recover(self) -> None:
+        """Take back what the last run left at its handlers; one of them may have ended the process."""
+
+        now = self._desk.time()
+
+        def interrupted(store: WorkStore) -> None:
+            claimed = store.deliveries(state="claimed", limit=EVERY)
+            for delivery in claimed:
+                delay = backoff(delivery.attempts, self._random)
+                # Among several it is only suspected. Suspects are handed over one at a time: the next time it is known.
+                suspected = len(claimed) > 1 and delivery.error != INTERRUPTED
+                verdict = Verdict(ending="failed", state="ready", delay=delay, error=INTERRUPTED, forgive=suspected)
+                _settle(store, delivery, verdict, now=now)
+
+        await self._desk.read(interrupted)
+
+    def wake(self) -> None:
+        """There may be something to claim."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Claim and hand over, until the bot stops."""
+        while not self._stopping:
+            self._news = anyio.Event()
+            free = self._concurrency - self._running
+            # A look costs nothing; a claim, even of nothing, is a write.
+            due = await self._desk.read(lambda store: store.next_due()) if free else None
+            wait = None if due is None else due - self._desk.time()
+            if wait is not None and wait <= 0:
+                await self._claim(free)
+                continue
+            with anyio.move_on_after(None if wait is None else max(wait, _A_MOMENT)):
+                await self._news.wait()
+
+    async def idle(self) -> None:
+        """Wait until nothing is at a handler."""
+        while self._running:
+            self._news = anyio.Event()
+            await self._news.wait()
+
+    async def _claim(self, free: int) -> None:
+        now = self._desk.time()
+        suspects = self._suspects
+
+        def claim(store: WorkStore) -> Sequence[Delivery]:
+            claimed = store.claim(now=now, limit=free)
+            # One of them may end the process: together, each would take the others with it, time after time. So all but
+            # one are put back before anything is handed over.
+            put_off = [delivery for delivery in claimed if delivery.error == INTERRUPTED][0 if suspects else 1 :]
+            for place, delivery in enumerate(put_off, 1):
+                later = Verdict(ending="released", state="ready", delay=place * _BETWEEN_SUSPECTS, forgive=True)
+                _settle(store, delivery, later, now=now)
+            return [delivery for delivery in claimed if delivery not in put_off]
+
+        for delivery in await self._desk.write("claim", claim):
+            self._running += 1
+            self._suspects += delivery.error == INTERRUPTED
+            self._tasks.start_soon(self._see_to, delivery)
+
+    async def _see_to(self, delivery: Delivery) -> None:
+        try:
+            await self._hand_over(delivery)
+        finally:
+            self._suspects -= delivery.error == INTERRUPTED
+            self._running -= 1
+            self._news.set()
+
+    async def _hand_over(self, delivery: Delivery) -> None:
+        handler = self._handlers.get(delivery.handler)
+        if handler is None:
+            if delivery.handler not in self._orphans:
+                self._orphans.add(delivery.handler)
+                _logger.error(
+                    "what waits for the handler %r is kept: this bot has none of that id any more", delivery.handler
+                )
+            await self._release(delivery, _WITHOUT_HANDLER)
+            return
+        doubt = self._ledger.doubts.about(delivery.index) if delivery.error == IN_DOUBT else None
+        if doubt is not None:
+            await self._release(delivery, _UNTIL_RESOLVED[doubt])
+            return
+        log = logging.LoggerAdapter(
+            _logger,
+            {
+                "event": delivery.kind,
+                "handler": handler.id,
+                "request": delivery.index,
+                "attempt": delivery.attempts,
+            },
+        )
+        if delivery.attempts > handler.retries + 1:
+            # It ended the process, or the process was ended around it, once too often to try again.
+            verdict = Verdict(ending="dead", state="dead", error=delivery.error, forgive=True)
+            _tell(log, handler, verdict, None)
+            await self._conclude(delivery, verdict)
+            return
+        self._tally.running += 1
+        done_too: tuple[int, ...] = ()
+        error: Exception | None = None
+        try:
+            event, done_too = await self._event_of(delivery)
+            with anyio.fail_after(handler.timeout):
+                await self._call(handler, delivery, event, log)
+        except Exception as raised:  # noqa: BLE001 - a handler may raise anything: it is judged, kept and logged
+            error = raised
+        except (SystemExit, KeyboardInterrupt) as raised:
+            raise ProcessEnd(raised) from raised
+        except BaseException as raised:
+            if not _is_cut_off():
+                error = _strayed(raised)
+            else:
+                with anyio.CancelScope(shield=True):
+                    await self._release(delivery, 0.0)
+                # Raises the cancellation, and not what a handler's own tasks made of it.
+                await anyio.lowlevel.checkpoint_if_cancelled()
+                raise
+        finally:
+            self._tally.running -= 1
+        verdict = judge(delivery, handler, error, served=self._served(delivery), random=self._random)
+        if verdict.ending == "trouble":
+            self._troubled.setdefault((delivery.event, delivery.handler), anyio.current_time())
+        else:
+            self._troubled.pop((delivery.event, delivery.handler), None)
+        _tell(log, handler, verdict, error)
+        # Once a handler is done, a cancellation must not make it be called again.
+        with anyio.CancelScope(shield=True):
+            await self._conclude(delivery, verdict, done_too if verdict.state == "done" else ())
+
+    def _served(self, delivery: Delivery) -> bool:
+        """Whether the service was read whole since this delivery first came to be held back."""
+        since = self._troubled.get((delivery.event, delivery.handler))
+        return since is not None and self._scanned() > since
+
+    async def _call(
+        self, handler: Handler, delivery: Delivery, event: BotEvent, log: logging.LoggerAdapter[logging.Logger]
+    ) -> None:
+        # Asked again: the filter may have changed since, or have failed when the delivery was made.
+        if not handler.wants(event):
+            raise Drop("the handler's filter leaves it out")
+        if isinstance(event, RequestEvent) and event.kind == "updated" and await self._ledger.echoes(event):
+            raise Drop("the update shows what the own offer brought about")
+        context = Context(
+            event=event,
+            index=delivery.index,
+            handler=handler.id,
+            attempt=delivery.attempts,
+            stopping=self._stopping,
+            exchange=self._exchange,
+            ledger=self._ledger,
+            log=log,
+        )
+        await handler.function(subject(event), context, **self._given[handler.id])
+
+    async def _event_of(self, delivery: Delivery) -> tuple[BotEvent, tuple[int, ...]]:
+        """The event, and the numbers of the later ones that it stands for as well."""
+        if delivery.kind == BidSelected.kind:
+            return unpack_selected(delivery.payload), ()
+        kind = "new" if delivery.kind.startswith(EARLIER) else delivery.kind
+        event = cast("BotEvent", unpack(kind, delivery.payload))
+        if not isinstance(event, RequestEvent) or event.kind != "updated":
+            return event, ()
+        behind = await self._desk.read(lambda store: store.behind(delivery.event, delivery.handler))
+        numbers: list[int] = []
+        for later in behind:
+            update: Any = unpack(later.kind, later.payload)
+            if later.kind != "updated":
+                break
+            numbers.append(later.event)
+            event = _together(event, update)
+        return event, tuple(numbers)
+
+    async def _release(self, delivery: Delivery, delay: float) -> None:
+        await self._conclude(delivery, Verdict(ending="released", state="ready", delay=delay, forgive=True))
+
+    async def _conclude(self, delivery: Delivery, verdict: Verdict, done_too: tuple[int, ...] = ()) -> None:
+        now = self._desk.time()
+        await self._desk.write(
+            "settle", partial(_settle, delivery=delivery, verdict=verdict, done_too=done_too, now=now)
+        )
+        self._tally.deliveries[delivery.handler, verdict.ending] += 1
+
+
+def _settle(
+    store: WorkStore, delivery: Delivery, verdict: Verdict, done_too: tuple[int, ...] = (), *, now: float
+) -> None:
+    store.settle(
+        delivery.event,
+        delivery.handler,
+        state=verdict.state,
+        not_before=now + verdict.delay,
+        error=verdict.error,
+        forgive=verdict.forgive,
+        also=done_too,
+        at=now,
+    )
+
+
+def _is_cut_off() -> bool:
+    """Whether it is the bot that cancels, or its event loop; not whether a handler awaited what was cancelled."""
+    if anyio.current_effective_deadline() == -math.inf:
+        return True
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or asyncio._get_running_loop() is None:
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _strayed(error: BaseException) -> Exception:
+    """What a handler failed by that was cancelled by something of its own; what is no cancellation ends the bot."""
+    cancelled, others = _split(error)
+    ends = next((other for other in others if isinstance(other, SystemExit | KeyboardInterrupt)), None)
+    if ends is not None:
+        raise ProcessEnd(ends) from error
+    if not cancelled or not all(isinstance(other, Exception) for other in others):
+        raise error
+    return RuntimeError("the handler was cancelled by something of its own")
+
+
+def _split(error: BaseException) -> tuple[list[BaseException], list[BaseException]]:
+    """The cancellations in it, and the rest."""
+    found = [*leaves(error)]
+    kind = anyio.get_cancelled_exc_class()
+    cancelled = [leaf for leaf in found if isinstance(leaf, kind)]
+    return cancelled, [leaf for leaf in found if leaf not in cancelled]
+
+
+def _together(earlier: RequestEvent, later: RequestEvent) -> RequestEvent:
+    """Two updates as one."""
+    return attrs.evolve(
+        later,
+        previous=earlier.previous,
+        changed=tuple(dict.fromkeys((*earlier.changed, *later.changed))),
+        observed_between=(earlier.observed_between[0], later.observed_between[1]),
+    )
+
+
+def _tell(
+    log: logging.LoggerAdapter[logging.Logger], handler: Handler, verdict: Verdict, error: Exception | None
+) -> None:
+    match verdict.ending:
+        case "done":
+            log.debug("the handler %r is done", handler.id)
+        case "dead":
+            log.error("the handler %r failed for the last time: its delivery is dead", handler.id, exc_info=error)
+        case "failed":
+            log.warning(
+                "the handler %r failed: it is called again in %.0f s", handler.id, verdict.delay, exc_info=error
+            )
+        case _:
+            log.info("the handler %r ended: %s", handler.id, verdict.error or verdict.ending)

@@ -1,0 +1,121 @@
+"""What becomes of a delivery, by how its handler ended. Pure."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Final, Literal
+
+import attrs
+
+from freight_exchange.bot.outcomes import Drop, RetryLater, leaves
+from freight_exchange.errors import (
+    AlreadyOfferedError,
+    AuthenticationError,
+    DeadlineExceededError,
+    LoginRejectedError,
+    OfferInDoubtError,
+    OfferRejectedError,
+    RateLimitedError,
+    ServerError,
+    TransportError,
+)
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.handlers import Handler
+    from freight_exchange.store.work import Delivery
+
+__all__ = ["INTERRUPTED", "IN_DOUBT", "Verdict", "backoff", "judge"]
+
+IN_DOUBT: Final = "its offer is in doubt"
+INTERRUPTED: Final = "the process ended while it was handled"
+"""What an attempt ended by, as it is kept; by these two a delivery is known again."""
+
+_LEAST_DELAY: Final = 1.0
+_FIRST_DELAY: Final = 1.0
+_LONGEST_DELAY: Final = 300.0
+_MOST_DOUBLINGS: Final = 12
+_WHILE_IN_DOUBT: Final = 2.0
+_WITHOUT_SERVICE: Final = 15.0
+_LONGEST_ERROR: Final = 1000
+_TROUBLE: Final = (TransportError, DeadlineExceededError, RateLimitedError, ServerError, AuthenticationError)
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """What becomes of a delivery.
+
+    Attributes:
+        ending: The word that is counted.
+        state: Its new state.
+        delay: Seconds until it may be claimed again.
+        error: What the attempt ended by.
+        forgive: The attempt does not count.
+    """
+
+    ending: Literal["done", "dropped", "failed", "later", "doubt", "trouble", "released", "dead"]
+    state: Literal["ready", "done", "dead"]
+    delay: float = 0.0
+    error: str | None = None
+    forgive: bool = False
+
+
+def judge(delivery: Delivery, handler: Handler, error: Exception | None, *, served: bool, random: Random) -> Verdict:
+    """The verdict on an attempt that ended by this error, or well.
+
+    Args:
+        delivery: The delivery, with this attempt counted.
+        handler: Its handler.
+        error: What the handler raised, or `None`.
+        served: Whether the service has answered others since this delivery was first held back for trouble with it.
+        random: What the back-off is drawn from.
+    """
+    error = _lone(error)
+    match error:
+        case None:
+            return Verdict(ending="done", state="done")
+        case Drop():
+            return Verdict(ending="dropped", state="done", error=_said(error))
+        case AlreadyOfferedError():
+            return Verdict(ending="dropped", state="done", error=_said(error))
+        case RetryLater():
+            delay = max(error.delay, _LEAST_DELAY)
+            # What is suspected of ending the process stays so until it has ended well, or failed.
+            said = None if delivery.error == INTERRUPTED else error.reason or None
+            return Verdict(ending="later", state="ready", delay=delay, error=said, forgive=True)
+        case OfferInDoubtError():
+            return Verdict(ending="doubt", state="ready", delay=_WHILE_IN_DOUBT, error=IN_DOUBT, forgive=True)
+        case OfferRejectedError():
+            return Verdict(ending="dead", state="dead", error=_said(error))
+        case LoginRejectedError():
+            return Verdict(ending="released", state="ready", delay=_WITHOUT_SERVICE, error=_said(error), forgive=True)
+        case _:
+            pass
+    if delivery.attempts > handler.retries:
+        if isinstance(error, _TROUBLE) and not served:
+            # Nothing says that the service is there: a bot that gave up on its requests now would have lost them.
+            return Verdict(ending="trouble", state="ready", delay=_WITHOUT_SERVICE, error=_said(error), forgive=True)
+        return Verdict(ending="dead", state="dead", error=_said(error))
+    return Verdict(ending="failed", state="ready", delay=backoff(delivery.attempts, random), error=_said(error))
+
+
+def backoff(attempts: int, random: Random) -> float:
+    """Seconds before the next attempt: twice as many each time, up to five minutes, and up to half of them less."""
+    longest = min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** min(attempts - 1, _MOST_DOUBLINGS))
+    return longest * random.uniform(0.5, 1)
+
+
+def _lone(error: Exception | None) -> Exception | None:
+    """What a handler's own task group raised, where its tasks failed alike, or one of them left an offer in doubt."""
+    if not isinstance(error, ExceptionGroup):
+        return error
+    found = [leaf for leaf in leaves(error) if isinstance(leaf, Exception)]
+    # Whatever else went wrong: while an offer is in doubt, nothing is to be given up.
+    doubt = next((leaf for leaf in found if isinstance(leaf, OfferInDoubtError)), None)
+    alike = len({type(leaf) for leaf in found}) == 1 or all(isinstance(leaf, _TROUBLE) for leaf in found)
+    return doubt or (found[0] if alike else error)
+
+
+def _said(error: Exception | None) -> str:
+    said = str(error)
+    said = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return said if len(said) <= _LONGEST_ERROR else f"{said[:_LONGEST_ERROR]}..."

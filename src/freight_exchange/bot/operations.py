@@ -1,0 +1,162 @@
+"""The operator's port: `/livez`, `/readyz` and `/metrics` over plain HTTP, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from anyio.abc import SocketAttribute
+
+from freight_exchange.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from anyio.abc import ByteStream, SocketStream
+    from anyio.streams.stapled import MultiListener
+
+    from freight_exchange.bot.status import BotStatus
+    from freight_exchange.bot.tally import Tally
+
+__all__ = ["answer", "listening", "metrics", "serve"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_PATIENCE: Final = 5.0
+_LONGEST_HEAD: Final = 8192
+_AT_A_TIME: Final = 16
+_TEXT: Final = "text/plain; charset=utf-8"
+_PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+async def listening(host: str, port: int) -> tuple[MultiListener[SocketStream], tuple[str, int]]:
+    """A listener, and where it is.
+
+    Raises:
+        ConfigurationError: There can be none.
+    """
+    try:
+        listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
+    except OSError as error:
+        raise ConfigurationError(f"the operator's port {port} of {host!r} cannot be listened on: {error}") from error
+    address = listener.extra(SocketAttribute.local_address)
+    return listener, (host, int(address[1]))
+
+
+async def serve(listener: MultiListener[SocketStream], status: Callable[[], BotStatus], tally: Tally) -> None:
+    """Answer, for ever. Whoever is slow, or says what is no HTTP, is hung up on."""
+    places = anyio.CapacityLimiter(_AT_A_TIME)
+
+    async def visit(stream: ByteStream) -> None:
+        async with stream, places:
+            with anyio.move_on_after(_PATIENCE):
+                try:
+                    await stream.send(_answer(await _head(stream), status, tally))
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream) as error:
+                    _logger.debug("the operator's port: %r", error)
+
+    async with listener:
+        await listener.serve(visit)
+
+
+def _answer(head: bytes, status: Callable[[], BotStatus], tally: Tally) -> bytes:
+    try:
+        return answer(head, status(), tally)
+    except Exception:
+        # Whoever asks how the bot is must not be what ends it.
+        _logger.exception("the bot cannot say how it is")
+        return _reply(500, "the bot cannot say how it is\n")
+
+
+async def _head(stream: ByteStream) -> bytes:
+    head = b""
+    while b"\r\n\r\n" not in head and b"\n\n" not in head and len(head) < _LONGEST_HEAD:
+        head += await stream.receive(_LONGEST_HEAD - len(head))
+    return head
+
+
+def answer(head: bytes, status: BotStatus, tally: Tally) -> bytes:
+    """The reply to a request, whose head is given. Pure."""
+    line = head.split(b"\n", 1)[0].decode("latin-1").split()
+    if len(line) != 3 or not line[2].startswith("HTTP/"):
+        return _reply(400, "this is no HTTP request\n")
+    method, path = line[0], line[1].partition("?")[0]
+    if path not in ("/livez", "/readyz", "/metrics"):
+        return _reply(404, "there are /livez, /readyz and /metrics\n", bare=method == "HEAD")
+    if method not in ("GET", "HEAD"):
+        return _reply(405, "only GET and HEAD are answered\n", more="Allow: GET, HEAD\r\n")
+    if path == "/metrics":
+        return _reply(200, metrics(status, tally), kind=_PROMETHEUS, bare=method == "HEAD")
+    good = status.live if path == "/livez" else status.live and status.state == "running"
+    said = f"{status.state}, cover {status.age.total_seconds():.1f} s old\n"
+    return _reply(200 if good else 503, said, bare=method == "HEAD")
+
+
+def _reply(code: int, text: str, *, kind: str = _TEXT, bare: bool = False, more: str = "") -> bytes:
+    body = text.encode()
+    head = (
+        f"HTTP/1.1 {code} {_REASONS[code]}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+        f"Cache-Control: no-store\r\n{more}Connection: close\r\n\r\n"
+    )
+    return head.encode() + (b"" if bare else body)
+
+
+def metrics(status: BotStatus, tally: Tally) -> str:
+    """What is counted and measured, in Prometheus' text format."""
+    feed = status.feed
+    lines: list[str] = []
+
+    def metric(name: str, kind: str, help: str, samples: Iterable[tuple[dict[str, str], float]]) -> None:
+        lines.append(f"# HELP freight_exchange_bot_{name} {help}")
+        lines.append(f"# TYPE freight_exchange_bot_{name} {kind}")
+        lines.extend(f"freight_exchange_bot_{name}{_labels(labels)} {_number(value)}" for labels, value in samples)
+
+    metric("up", "gauge", "1 while the bot hands over deliveries.", [({}, status.state == "running")])
+    metric("live", "gauge", "1 while the cover is young.", [({}, status.live)])
+    metric("cover_age_seconds", "gauge", "Age of the cover.", [({}, status.age.total_seconds())])
+    metric("in_flight", "gauge", "Deliveries at their handlers.", [({}, status.in_flight)])
+    metric("offers_in_doubt", "gauge", "Offers that are being looked for.", [({}, status.in_doubt)])
+    metric("offers_parked", "gauge", "Offers for which a person has to decide.", [({}, status.parked)])
+    if feed is not None:
+        metric("unacknowledged", "gauge", "Events that wait to become deliveries.", [({}, feed.unacknowledged)])
+        metric("gaps", "gauge", "Gaps that were not acknowledged.", [({}, len(feed.gaps))])
+        metric("found_late_total", "counter", "Requests that deep scans found late.", [({}, feed.late)])
+    metric(
+        "events_total", "counter", "Events by kind.", [({"kind": kind}, n) for kind, n in sorted(tally.events.items())]
+    )
+    metric(
+        "deliveries_total",
+        "counter",
+        "Attempts by handler and how they ended.",
+        [({"handler": handler, "ending": how}, n) for (handler, how), n in sorted(tally.deliveries.items())],
+    )
+    metric(
+        "offers_total",
+        "counter",
+        "Offers by what became of them.",
+        [({"outcome": outcome}, n) for outcome, n in sorted(tally.offers.items())],
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if isinstance(value, int) else repr(value)
+
+
+def _labels(labels: dict[str, str]) -> str:
+    if not labels:
+        return ""
+    said = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{said}}}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

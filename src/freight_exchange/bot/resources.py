@@ -1,0 +1,137 @@
+"""What handlers share, a database pool say: set up once, and handed to them by name or by type."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Union
+
+from freight_exchange.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.handlers import Handler
+    from freight_exchange.client import FreightExchange
+
+__all__ = ["Lifespan", "arguments", "nothing", "opened"]
+
+Lifespan = Callable[..., AbstractAsyncContextManager[object] | AsyncIterator[object]]
+"""A function, of the exchange or of nothing, that gives an async context manager of what handlers share, or an async
+generator that yields it once: a mapping of names to resources, or a single resource."""
+
+
+@asynccontextmanager
+async def nothing() -> AsyncIterator[Mapping[str, object]]:
+    """What a bot without a lifespan shares."""
+    yield {}
+
+
+@asynccontextmanager
+async def opened(lifespan: Lifespan, exchange: FreightExchange) -> AsyncIterator[Mapping[str, object]]:
+    """The resources, by name, for as long as they are open; a single one has the name of its type.
+
+    Raises:
+        ConfigurationError: What the lifespan gives cannot be entered.
+    """
+    async with _entered(lifespan(exchange) if _asks(lifespan) else lifespan()) as given:
+        if given is None:
+            yield {}
+        elif isinstance(given, Mapping):
+            yield given
+        else:
+            yield {type(given).__name__: given}
+
+
+def _entered(made: Any) -> AbstractAsyncContextManager[object]:
+    if inspect.isasyncgen(made):
+        return asynccontextmanager(lambda: made)()
+    if hasattr(made, "__aenter__") and hasattr(made, "__aexit__"):
+        entered: AbstractAsyncContextManager[object] = made
+        return entered
+    if inspect.iscoroutine(made):
+        made.close()
+    raise ConfigurationError(
+        f"lifespan must be an async generator function, or give an async context manager, not a {type(made).__name__}"
+    )
+
+
+def _asks(lifespan: Lifespan) -> bool:
+    """Whether it has a parameter that only the exchange can be for."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(lifespan).parameters.values()
+    return any(one.kind in positional and one.default is inspect.Parameter.empty for one in parameters)
+
+
+def arguments(handlers: Iterable[Handler], resources: Mapping[str, object]) -> Mapping[str, Mapping[str, object]]:
+    """What each handler is given beside its event and its context, by the handler's id.
+
+    Raises:
+        ConfigurationError: A handler wants something that is not there.
+    """
+    return {handler.id: _arguments_of(handler, resources) for handler in handlers}
+
+
+def _arguments_of(handler: Handler, resources: Mapping[str, object]) -> Mapping[str, object]:
+    wanted = _wanted_of(handler.function, skip=2)
+    if not wanted:
+        return {}
+    given: dict[str, object] = {}
+    for name, parameter in wanted.items():
+        if name in resources:
+            given[name] = resources[name]
+            continue
+        kinds = _classes(_hint(parameter.annotation, handler.function))
+        fitting = [resource for resource in resources.values() if _is_one(resource, kinds)]
+        if len(fitting) == 1:
+            given[name] = fitting[0]
+        elif parameter.default is inspect.Parameter.empty:
+            there = ", ".join(map(str, resources)) or "nothing"
+            how = "fits more than one" if fitting else "is none"
+            raise ConfigurationError(
+                f"the handler {handler.id!r} wants {name!r}, which {how} of what lifespan gives: {there}"
+            )
+    return given
+
+
+def _wanted_of(function: Callable[..., object], *, skip: int) -> Mapping[str, inspect.Parameter]:
+    """The function's parameters that can be given by name, without its first ones."""
+    parameters = [*inspect.signature(function).parameters.values()]
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {parameter.name: parameter for parameter in parameters[skip:] if parameter.kind in plain}
+
+
+def _hint(annotation: Any, function: Any) -> Any:
+    """What an annotation means; `None` for one that is there for type checkers alone: names have to do."""
+    if isinstance(annotation, str):
+        while isinstance(function, functools.partial):
+            function = function.func
+        plain = inspect.unwrap(function if hasattr(function, "__code__") else type(function).__call__)
+        if inspect.ismethod(function):
+            plain = inspect.unwrap(function.__func__)
+        try:
+            annotation = eval(annotation, plain.__globals__)
+        except Exception:  # noqa: BLE001 - an annotation may be any expression, and need not mean anything here
+            return None
+    return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
+
+
+def _is_one(resource: object, kinds: tuple[type, ...]) -> bool:
+    for kind in kinds:
+        try:
+            if isinstance(resource, kind):
+                return True
+        except TypeError:
+            # A protocol or a typed dictionary: no object can be asked whether it is one.
+            continue
+    return False
+
+
+def _classes(hint: Any) -> tuple[type, ...]:
+    """The classes that an annotation stands for."""
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        return tuple(kind for choice in typing.get_args(hint) for kind in _classes(choice))
+    hint = typing.get_origin(hint) or hint
+    return (hint,) if isinstance(hint, type) and hint not in (object, type(None), Any) else ()

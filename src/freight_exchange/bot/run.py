@@ -1,0 +1,248 @@
+"""One run of a bot: from the lease of its store to the end of its drain."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Literal
+
+import anyio
+import attrs
+
+from freight_exchange.bot.context import Stopping
+from freight_exchange.bot.deliveries import Deliveries
+from freight_exchange.bot.desk import Desk
+from freight_exchange.bot.intake import Intake
+from freight_exchange.bot.ledger import Ledger
+from freight_exchange.bot.outcomes import leaves
+from freight_exchange.bot.selections import Selections
+from freight_exchange.errors import ConfigurationError, LoginRejectedError
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.handlers import Handler
+    from freight_exchange.bot.points import Points
+    from freight_exchange.bot.tally import Tally
+    from freight_exchange.client import FreightExchange
+    from freight_exchange.feed.feed import Feed
+    from freight_exchange.feed.journal import Start
+    from freight_exchange.feed.status import FeedStatus
+    from freight_exchange.store import Store
+
+__all__ = ["INTERVALS_ALIVE", "Phase", "Plan", "Run", "plainly"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+INTERVALS_ALIVE: Final = 3
+"""A bot is alive while its cover is younger than this many intervals."""
+
+Phase = Literal["starting", "running", "draining", "stopped"]
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """What a bot was told, checked."""
+
+    store: Store | str | os.PathLike[str] | None
+    start: Start
+    interval: timedelta
+    allowance: timedelta
+    concurrency: int
+    drain: timedelta
+    settle: timedelta
+    selection_interval: timedelta
+    name: str
+    standby: bool
+
+
+class Run:
+    """One run.
+
+    Args:
+        plan: What the bot was told.
+        handlers: Its handlers, by their ids.
+        given: What each is given beside its event and its context.
+        exchange: The client, entered.
+        tally: What is counted.
+        points: Told before and after each durable step.
+        ready: Called once it hands over deliveries.
+        began: When the bot began, on the loop's clock; this may be a later run of it.
+
+    Attributes:
+        phase: Where it is.
+        stopping: Whether it drains.
+        rejected: The login that the service rejected, if that is what ended it.
+        desk, deliveries, ledger: Its parts, once it is ready.
+    """
+
+    desk: Desk
+    deliveries: Deliveries
+    ledger: Ledger
+
+    def __init__(
+        self,
+        plan: Plan,
+        handlers: Mapping[str, Handler],
+        given: Mapping[str, Mapping[str, object]],
+        exchange: FreightExchange,
+        tally: Tally,
+        points: Points,
+        ready: Callable[[], None],
+        *,
+        began: float,
+    ) -> None:
+        self._plan = plan
+        self._handlers = handlers
+        self._given = given
+        self._exchange = exchange
+        self._tally = tally
+        self._points = points
+        self._ready = ready
+        self._began = began
+        self.feed: Feed = exchange.watch(
+            store=plan.store,
+            start=plan.start,
+            interval=plan.interval,
+            allowance=plan.allowance,
+            name=plan.name,
+            standby=plan.standby,
+        )
+        self.phase: Phase = "starting"
+        self.stopping = Stopping()
+        self.rejected: LoginRejectedError | None = None
+
+    async def __call__(self) -> None:
+        """Run until `stopping`, or until something ends it that does not pass."""
+        try:
+            with plainly():
+                async with anyio.create_task_group() as watching:
+                    entering = anyio.CancelScope()
+                    watching.start_soon(self._leave_if_stopped, entering)
+                    entered = False
+                    with entering:
+                        try:
+                            await self.feed.__aenter__()
+                            entered = True
+                        except LoginRejectedError as error:
+                            self.rejected = error
+                    if entered:
+                        try:
+                            await self._work()
+                        finally:
+                            await self.feed.__aexit__(None, None, None)
+                    watching.cancel_scope.cancel()
+        finally:
+            self.phase = "stopped"
+
+    def stop(self) -> None:
+        """Drain, and end."""
+        if not self.stopping:
+            if self.phase != "stopped":
+                self.phase = "draining"
+            self.stopping.begin()
+
+    def feed_status(self) -> FeedStatus | None:
+        """How the feed is; `None` before it was entered."""
+        try:
+            return self.feed.status()
+        except ConfigurationError:
+            return None
+
+    def age(self) -> timedelta:
+        """How long ago the moment was before which nothing can have been missed, or, if that is less, the beginning."""
+        status = self.feed_status()
+        running = timedelta(seconds=anyio.current_time() - self._began)
+        return running if status is None or status.cover_age is None else min(status.cover_age, running)
+
+    def live(self) -> bool:
+        """Whether the service has been heard of lately."""
+        return self.phase != "stopped" and self.age() <= INTERVALS_ALIVE * self._plan.interval
+
+    def _scanned(self) -> float:
+        """When the last complete scan began, on the loop's clock."""
+        status = self.feed_status()
+        if status is None or status.cover_age is None:
+            return -math.inf
+        return anyio.current_time() - status.cover_age.total_seconds()
+
+    async def _leave_if_stopped(self, entering: anyio.CancelScope) -> None:
+        await self.stopping.wait()
+        entering.cancel()
+
+    async def _work(self) -> None:
+        desk = self.desk = Desk(self.feed, self._points)
+        async with anyio.create_task_group() as sends:
+            ledger = self.ledger = Ledger(self._exchange, desk, sends, self._tally, settle=self._plan.settle)
+            async with anyio.create_task_group() as tasks:
+                deliveries = self.deliveries = Deliveries(
+                    self._handlers,
+                    self._given,
+                    self._exchange,
+                    desk,
+                    ledger,
+                    self._tally,
+                    tasks,
+                    self.stopping,
+                    concurrency=self._plan.concurrency,
+                    scanned=self._scanned,
+                )
+                await deliveries.recover()
+                await ledger.start()
+                intake = Intake(self.feed, desk, self._handlers.values(), self._tally, deliveries.wake)
+                await intake.introduce()
+                taking_in = anyio.CancelScope()
+                tasks.start_soon(self._take_in, intake, taking_in)
+                tasks.start_soon(deliveries.run)
+                if not self.stopping:
+                    self.phase = "running"
+                self._ready()
+                await self.stopping.wait()
+                taking_in.cancel()
+                deliveries.wake()
+                await self._drain(deliveries, ledger)
+                tasks.cancel_scope.cancel()
+            sends.cancel_scope.cancel()
+        if not self.stopping:
+            raise RuntimeError("the bot's tasks were cancelled by something of their own")
+
+    async def _take_in(self, intake: Intake, scope: anyio.CancelScope) -> None:
+        with scope:
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(intake.run)
+                    if intake.selected():
+                        selections = Selections(
+                            self._exchange,
+                            self.desk,
+                            intake,
+                            self.ledger,
+                            pace=self._plan.selection_interval.total_seconds(),
+                            silently=self._plan.start != "backfill",
+                        )
+                        tasks.start_soon(selections.run)
+            except* LoginRejectedError as group:
+                self.rejected = next(error for error in leaves(group) if isinstance(error, LoginRejectedError))
+                self.stop()
+
+    async def _drain(self, deliveries: Deliveries, ledger: Ledger) -> None:
+        if self._tally.running:
+            _logger.info("draining: %d handlers have %s to end", self._tally.running, self._plan.drain)
+        with anyio.move_on_after(self._plan.drain.total_seconds()) as patience:
+            await deliveries.idle()
+            await ledger.idle()
+        if patience.cancelled_caught:
+            _logger.warning("%d handlers are cut off, and will be called again", self._tally.running)
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """An error that task groups have wrapped, without the wrappings. Where there are several, and they are alike, each
+    says the same: a store that fails does so for everybody who is at work."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        found = [*leaves(group)]
+        raise (found[0] if len({type(leaf) for leaf in found}) == 1 else group) from None

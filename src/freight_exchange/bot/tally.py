@@ -1,0 +1,31 @@
+"""What a bot counts while it runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+
+__all__ = ["Tally"]
+
+
+@attrs.define
+class Tally:
+    """Counts since the process began.
+
+    Attributes:
+        events: Events by kind.
+        deliveries: Ends of attempts, by handler and how they ended: `done`, `dropped`, `failed`, `later`, `doubt`,
+            `trouble`, `released`, `dead`.
+        offers: Offers by what became of them: `confirmed`, `rejected`, `doubtful`, `not taken`.
+        running: Deliveries at their handlers now.
+    """
+
+    events: Counter[str] = attrs.field(factory=Counter)
+    deliveries: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    offers: Counter[str] = attrs.field(factory=Counter)
+    running: int = 0
+
+    def ended(self, how: str) -> int:
+        """How many attempts ended like this."""
+        return sum(count for (_, ending), count in self.deliveries.items() if ending == how)

@@ -1,0 +1,61 @@
+"""Which requests are to be looked up by their index, and when again after that failed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from freight_exchange.store.protocol import Seen
+
+__all__ = ["SCANS_THAT_MISS", "Lookups"]
+
+SCANS_THAT_MISS: Final = 2
+"""Complete scans in a row that lack a request before it is looked up."""
+
+_LOOKUPS_A_SCAN: Final = 10
+_TRIES: Final = 5
+
+
+class Lookups:
+    """What two complete scans have lacked, until it is looked up.
+
+    After each scan it is the turn of some. One that fails comes again after the next scan, behind the others, and is
+    left to the deep scans to come after a few.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, Seen] = {}
+        self._failures: dict[int, int] = {}
+        self._turn: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._turn)
+
+    def saw(self, missing: Iterable[Seen], listed: AbstractSet[int]) -> None:
+        """A complete scan lacked these, and listed those."""
+        for index in self._open.keys() & listed:
+            self.done(index)
+        self._open.update({row.index: row for row in missing if row.missing >= SCANS_THAT_MISS})
+        self._turn = [*self._open][:_LOOKUPS_A_SCAN]
+
+    def next(self) -> Seen:
+        """The one to look up now."""
+        return self._open[self._turn[0]]
+
+    def done(self, index: int) -> None:
+        """What became of it is written down."""
+        self._open.pop(index, None)
+        self._failures.pop(index, None)
+        self._turn = [other for other in self._turn if other != index]
+
+    def failed(self, index: int) -> None:
+        """The service did not say what became of it, and may do so later."""
+        row, failures = self._open[index], self._failures.get(index, 0) + 1
+        self.done(index)
+        if failures < _TRIES:
+            self._open[index], self._failures[index] = row, failures
+
+    def rest(self) -> None:
+        """No more until after the next scan."""
+        self._turn = []

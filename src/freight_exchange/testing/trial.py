@@ -1,0 +1,120 @@
+"""A bot on trial: run against the sandbox, crashed where it is told to, and waited for."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio
+
+from freight_exchange.bot.points import POINTS
+from freight_exchange.transport.tasks import Job, Jobs
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from freight_exchange.bot import Bot, BotStatus
+    from freight_exchange.client import FreightExchange
+
+__all__ = ["POINTS", "Trial"]
+
+_LOOK_AGAIN, _LONGEST_PAUSE = 0.05, 5.0
+_PATIENCE = timedelta(hours=1)
+
+
+class _Crash(BaseException):
+    """The process is gone: nothing may handle that."""
+
+
+class Trial:
+    """One run of a bot in a test. Made by `sandbox.running(bot)`.
+
+    Attributes:
+        has_crashed: Whether it came to the point at which it was to crash.
+    """
+
+    def __init__(self, bot: Bot, client: FreightExchange, *, crash_at: str | None, times: int) -> None:
+        if crash_at is not None and crash_at not in POINTS:
+            raise ValueError(f"crash_at must be one of {', '.join(POINTS)}, not {crash_at!r}")
+        self._bot = bot
+        self._client = client
+        self._crash_at = crash_at
+        self._visits_left = times
+        self._job: Job[None]
+        self.has_crashed = False
+
+    async def __aenter__(self) -> Self:
+        self._bot.begin()
+        self._job = Jobs().start(self._run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bot.stop()
+        with anyio.CancelScope(shield=True):
+            await self._job.ended()
+        await self._job.wait()
+
+    @property
+    def status(self) -> BotStatus:
+        """How the bot is."""
+        return self._bot.status()
+
+    async def idle(self, within: timedelta = _PATIENCE) -> None:
+        """Wait until the bot has seen all that was published until now, and every delivery of it has ended.
+
+        Raises:
+            TimeoutError: That takes longer.
+            Exception: What ended the bot.
+        """
+        began = anyio.current_time()
+        with anyio.fail_after(within.total_seconds()):
+            pause = _LOOK_AGAIN
+            while True:
+                if await self._is_idle(since=began):
+                    return
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def crashed(self, within: timedelta = _PATIENCE) -> None:
+        """Wait until the bot came to the point at which it was to crash, and is gone.
+
+        Raises:
+            TimeoutError: It does not come there.
+        """
+        with anyio.fail_after(within.total_seconds()):
+            await self._job.ended()
+        if not self.has_crashed:
+            await self._job.wait()
+
+    async def _is_idle(self, *, since: float) -> bool:
+        if self._job.finished:
+            await self._job.wait()
+            raise RuntimeError("the bot has crashed" if self.has_crashed else "the bot has stopped")
+        status = self._bot.status()
+        feed = status.feed
+        if status.state != "running" or feed is None or feed.cover_age is None:
+            return False
+        looked = anyio.current_time() - feed.cover_age.total_seconds()
+        if looked < since or feed.unacknowledged > len(feed.gaps) or status.in_flight:
+            return False
+        desk: Any = self._bot._running().desk
+        work = await desk.read(lambda store: [*store.deliveries(state="ready"), *store.deliveries(state="claimed")])
+        return not work
+
+    async def _run(self) -> None:
+        try:
+            await self._bot.serve(exchange=self._client, points=self._visit)
+        except* _Crash:
+            self.has_crashed = True
+
+    def _visit(self, point: str) -> None:
+        if self.has_crashed:
+            # Nothing lasts that comes after.
+            raise _Crash
+        if point == self._crash_at:
+            self._visits_left -= 1
+            if self._visits_left == 0:
+                self.has_crashed = True
+                raise _Crash(point)

@@ -1,0 +1,225 @@
+"""A login as processes keep it for each other: what stands in a token file, and how old it is. Pure, but for clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.errors import DecodeError, ValidationError
+from freight_exchange.models import Company, User
+from freight_exchange.models._base import NOTHING
+from freight_exchange.transport import clock
+from freight_exchange.transport.redaction import Secret
+from freight_exchange.transport.session import leeway_of
+
+__all__ = ["KeptLogin", "Moment", "UnfitError"]
+
+Kind = TypeVar("Kind")
+Model = TypeVar("Model", User, Company)
+
+_VERSION: Final = 1
+_CLOCKS_APART: Final = 300.0
+"""Seconds by which a login may seem to lie ahead: the clocks of two machines differ, and one is put right."""
+_MOST_SECONDS: Final = 1e12
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class UnfitError(Exception):
+    """A file cannot be used. Says why and what to do, and quotes nothing of it."""
+
+
+@cache
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text().strip()
+    except (OSError, ValueError):
+        return ""
+
+
+@attrs.frozen(kw_only=True)
+class Moment:
+    """One moment, by the clocks that all processes share: the calendar's, and the machine's since its start.
+
+    Attributes:
+        wall: Seconds since the epoch; whoever sets the clock moves it.
+        boot: Seconds since the machine's start, time asleep included.
+        boot_id: The machine's start, or empty where the system does not tell it; `boot` means nothing after another.
+    """
+
+    wall: float
+    boot: float
+    boot_id: str
+
+    @classmethod
+    def at(cls, instant: clock.Instant) -> Self:
+        return cls(wall=instant.wall, boot=instant.boot, boot_id=_boot_id())
+
+    def age(self) -> float | None:
+        """Seconds since then: the most that any clock says; `None` where none can tell."""
+        by_wall = clock.wall_time() - self.wall
+        by_boot = clock.boot_time() - self.boot
+        if self.boot_id and by_boot >= 0 and self.boot_id == _boot_id():
+            return max(by_wall, by_boot)
+        return None if by_wall < -_CLOCKS_APART else max(by_wall, 0.0)
+
+
+@attrs.frozen(kw_only=True)
+class KeptLogin:
+    """A login that any process of the same user may go on with.
+
+    Attributes:
+        base_url: The service that gave the token.
+        account: The email that logged in.
+        token: The bearer token.
+        lifetime: Seconds from `obtained` that it is good for, or `None` where the service did not say.
+        obtained: When the login was sent.
+        user: Whose it is.
+    """
+
+    base_url: str
+    account: str
+    token: Secret
+    lifetime: float | None
+    obtained: Moment
+    user: User
+
+    def fresh(self) -> bool:
+        """Whether it is not yet time to renew it."""
+        if self.lifetime is None:
+            return True
+        age = self.obtained.age()
+        return age is not None and age < self.lifetime - leeway_of(self.lifetime)
+
+    def text(self) -> bytes:
+        """What `read` reads.
+
+        Raises:
+            UnfitError: No JSON can hold it.
+        """
+        company = self.user.company
+        plain = attrs.evolve(self.user, company=None if company is None else attrs.evolve(company, extra={}), extra={})
+        # A service may say what no JSON of ours can hold, in fields that nobody knows.
+        for user in (self.user, plain):
+            with suppress(ValidationError):
+                return self._text(user)
+        raise UnfitError("cannot hold what the login gave")
+
+    def _text(self, user: User) -> bytes:
+        said = {
+            "version": _VERSION,
+            "base_url": self.base_url,
+            "account": self.account,
+            "token": self.token.reveal(),
+            "lifetime": self.lifetime,
+            "wall": self.obtained.wall,
+            "boot": self.obtained.boot,
+            "boot_id": self.obtained.boot_id,
+            "user": _plain(user),
+        }
+        return wire.dump(said)
+
+    @classmethod
+    def read(cls, content: bytes, *, base_url: str, account: str) -> Self:
+        """The login that was kept.
+
+        Raises:
+            UnfitError: It is none, or not one of this account.
+        """
+        login, problem = cls._read(content, base_url, account)
+        if login is None:
+            # With the content in a frame, a traceback that shows locals would show the token.
+            del content
+            raise UnfitError(problem)
+        return login
+
+    @classmethod
+    def _read(cls, content: bytes, base_url: str, account: str) -> tuple[Self | None, str]:
+        try:
+            said = _mapping(wire.parse(content))
+            if _as(int, said["version"]) != _VERSION:
+                return None, "was written by another version of this package: the next login replaces it"
+            login = cls(
+                base_url=_as(str, said["base_url"]),
+                account=_as(str, said["account"]),
+                token=Secret(_header_word(said["token"])),
+                lifetime=None if said["lifetime"] is None else _seconds(said["lifetime"]),
+                obtained=Moment(
+                    wall=_seconds(said["wall"]), boot=_seconds(said["boot"]), boot_id=_as(str, said["boot_id"])
+                ),
+                user=_model(User, said["user"]),
+            )
+        except (DecodeError, KeyError, TypeError, ValueError):
+            return None, "holds no login that can be read: the next login replaces it"
+        if (login.base_url, login.account) != (base_url, account):
+            return None, "holds the login of another account or service: give each a file of its own"
+        return login, ""
+
+
+def _plain(model: User | Company) -> dict[str, object]:
+    """The fields that are set, as JSON has them."""
+    fields = {field.name: getattr(model, field.name) for field in attrs.fields(type(model))}
+    return {name: _plain_value(value) for name, value in fields.items() if value not in (None, NOTHING)}
+
+
+def _plain_value(value: object) -> object:
+    if isinstance(value, User | Company):
+        return _plain(value)
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _model(model: type[Model], said: object) -> Model:
+    known = _mapping(said)
+    fields: dict[str, Any] = {
+        field.name: _field(field.name, known[field.name]) for field in attrs.fields(model) if field.name in known
+    }
+    return model(**fields)
+
+
+def _field(name: str, value: object) -> object:
+    match name:
+        case "company":
+            return _model(Company, value)
+        case "extra":
+            return _mapping(value)
+        case "last_login":
+            return datetime.fromisoformat(_as(str, value))
+        case "enabled":
+            return _as(bool, value)
+        case "index":
+            return _as(int, value)
+        case _:
+            return _as(str, value)
+
+
+def _as(kind: type[Kind], value: object) -> Kind:
+    # Exactly: a bool is an int to `isinstance`.
+    if type(value) is not kind:
+        raise ValueError
+    return value
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ValueError  # noqa: TRY004 - of a file's content, like every other fault in it
+    return value
+
+
+def _header_word(value: object) -> str:
+    token = _as(str, value)
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError
+    return token
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value < _MOST_SECONDS:
+        raise ValueError
+    return float(value)

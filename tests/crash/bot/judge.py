@@ -1,0 +1,182 @@
+"""What the exchange saw, and what the store's file says, against what was promised. Imports nothing of the bot."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+import attrs
+from tests.crash.bot.tariff import price
+from tests.crash.bot.witness import Book, Step
+
+from freight_exchange.sandbox.truth import Truth
+
+__all__ = ["Told", "Verdict", "judge", "told"]
+
+_WAYS: Final = {
+    None: {"intent"},
+    "intent": {"intent", "sending"},
+    "sending": {"confirmed", "rejected", "unknown", "intent"},
+    "unknown": {"unknown", "confirmed", "intent"},
+    "confirmed": set[str](),
+    "rejected": set[str](),
+}
+"""How an offer may go."""
+
+_ENDS: Final = {"confirmed", "rejected"}
+
+
+@attrs.frozen
+class Told:
+    """A line of the journal: a selection that a bot's handler was told of, and in which life of the process."""
+
+    life: int
+    request: int
+    contact: bool
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """Everything that may be wrong, as sentences, and what was counted.
+
+    Attributes:
+        missed: Requests on which no offer was made.
+        duplicated: Requests on which more than one was made.
+        wrong: Offers with an amount that the request never cost before they were made, or on no request.
+        unended: What is not at its end: offers in doubt, parked or on their way, deliveries that wait.
+        dead: Dead letters.
+        astray: Steps of the ledger that no offer may take, and what it says against what the exchange saw.
+        untold: Selections that no handler heard of, heard of twice in one life, without a contact, or in vain.
+        published, offered, duplicates: Requests; offers; offers beyond the first on their request.
+        retries: Claims of deliveries beyond the first.
+        doubted: Times that it was not known whether an offer was taken.
+        taken, not_taken: How often a doubt ended so.
+        told_again: Selections told again by a later life, as they must be when the first was cut off.
+    """
+
+    missed: Sequence[str]
+    duplicated: Sequence[str]
+    wrong: Sequence[str]
+    unended: Sequence[str]
+    dead: Sequence[str]
+    astray: Sequence[str]
+    untold: Sequence[str]
+    published: int
+    offered: int
+    duplicates: int
+    selected: int
+    retries: int
+    doubted: int
+    taken: int
+    not_taken: int
+    told_again: int
+
+    @property
+    def flaws(self) -> Sequence[str]:
+        return [
+            *self.missed,
+            *self.duplicated,
+            *self.wrong,
+            *self.unended,
+            *self.dead,
+            *self.astray,
+            *self.untold,
+        ]
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing more to come."""
+        return not (self.missed or self.unended or self.untold)
+
+
+def told(path: Path) -> list[Told]:
+    """What the journal holds; a last line that was cut off is as if it had not been written."""
+    if not path.exists():
+        return []
+    said = [json.loads(text) for text in path.read_bytes().split(b"\n")[:-1]]
+    return [Told(line["life"], line["request"], line["contact"]) for line in said]
+
+
+def judge(truth: Truth, book: Book, heard: Sequence[Told] = (), *, ledger: bool = True) -> Verdict:
+    """The verdict; without a `ledger` nothing is asked of one."""
+    published = [publication.request for publication in truth.publications]
+    offers = Counter(record.offer.request for record in truth.offers)
+    selected = {change.request for change in truth.changes if change.what == "selected"}
+    moves = Counter((step.was, step.became) for step in book.steps)
+    return Verdict(
+        missed=[f"request {request} has no offer" for request in published if not offers[request]],
+        duplicated=[f"request {request} has {count} offers" for request, count in offers.items() if count > 1],
+        wrong=[*_wrong(truth)],
+        unended=[*_unended(book)],
+        dead=[f"{dead} is dead" for dead in book.deliveries if dead.state == "dead"],
+        astray=[*_astray(book.steps), *_denied(truth, book)] if ledger else [],
+        untold=[*_untold(selected, heard)],
+        published=len(published),
+        offered=offers.total(),
+        duplicates=offers.total() - len(offers),
+        selected=len(selected),
+        retries=sum(max(0, delivery.claims - 1) for delivery in book.deliveries),
+        doubted=moves["sending", "unknown"],
+        taken=moves["unknown", "confirmed"],
+        not_taken=moves["unknown", "intent"],
+        told_again=len(heard) - len({line.request for line in heard}),
+    )
+
+
+def _wrong(truth: Truth) -> Iterable[str]:
+    prices: dict[int, list[tuple[float, Decimal]]] = {}
+    for change in truth.changes:
+        cargo = change.state.cargo
+        prices.setdefault(change.request, []).append((change.time, price(cargo.quantity, cargo.destination)))
+    for record in truth.offers:
+        offer = record.offer
+        right = {amount for time, amount in prices.get(offer.request, ()) if time <= record.time}
+        if offer.amount not in right:
+            yield f"request {offer.request} was offered on for {offer.amount}; it cost {sorted(right)}"
+
+
+def _unended(book: Book) -> Iterable[str]:
+    for entry in book.offers:
+        if entry.state not in _ENDS:
+            yield f"{entry} is not at its end"
+    for delivery in book.deliveries:
+        if delivery.state not in ("done", "dead"):
+            yield f"{delivery} waits"
+    if book.waiting:
+        yield f"{book.waiting} events wait for their handlers"
+
+
+def _astray(steps: Iterable[Step]) -> Iterable[str]:
+    states: dict[str, str] = {}
+    for step in steps:
+        if step.was != states.get(step.key) or step.became not in _WAYS[step.was]:
+            yield f"{step} after {states.get(step.key)}"
+        states[step.key] = step.became
+
+
+def _denied(truth: Truth, book: Book) -> Iterable[str]:
+    """What the ledger and the exchange do not agree on."""
+    seen = Counter((record.offer.request, Decimal(record.offer.amount)) for record in truth.offers)
+    said = Counter((entry.request, entry.amount) for entry in book.offers if entry.state == "confirmed")
+    for request, amount in said - seen:
+        yield f"the ledger has an offer on request {request} for {amount} that the exchange never saw"
+    for request, amount in seen - said:
+        yield f"the ledger does not have the offer on request {request} for {amount} that the exchange saw"
+
+
+def _untold(selected: Collection[int], heard: Sequence[Told]) -> Iterable[str]:
+    lives: dict[int, list[int]] = {}
+    for line in heard:
+        lives.setdefault(line.request, []).append(line.life)
+        if not line.contact:
+            yield f"the selection on request {line.request} was told without a contact"
+    yield from (f"the selection on request {request} was never told" for request in selected if request not in lives)
+    for request, told_in in lives.items():
+        if request not in selected:
+            yield f"request {request} was told to be selected, and is not"
+        if len(told_in) != len(set(told_in)):
+            yield f"the selection on request {request} was told twice in one life: {told_in}"

@@ -1,0 +1,314 @@
+"""One ordeal: an exchange under faults, shippers at work, and a bot that is killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from subprocess import PIPE
+from typing import Any, Final
+
+import anyio
+import attrs
+from anyio.streams.buffered import BufferedByteReceiveStream
+from tests.crash.bot import witness
+from tests.crash.bot.figures import AT_RANDOM, TOO_LATE, Outcome
+from tests.crash.bot.judge import Verdict, judge, told
+from tests.crash.bot.plan import Kill
+from tests.crash.bot.tariff import PORTS
+
+from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
+
+__all__ = ["Ordeal"]
+
+_PROGRAM: Final = Path(__file__).with_name("program.py")
+_ROOT: Final = Path(__file__).parents[3]
+
+_OFFERS: Final = "quote/submitoffer"
+_SEARCH: Final = "quote/getrequests"
+_FAULTS: Final = (
+    "reset_before_headers",
+    "reset_after_send",
+    "reset_after_processing",
+    "reset_mid_reply",
+    "fin_no_bytes",
+    "truncated_length",
+    "stall",
+    "unavailable",
+    "server_error",
+    "server_error_after_commit",
+    "bad_gateway",
+    "html_200",
+    "throttled_seconds",
+    "unauthorized_once",
+    "unauthorized_wave",
+)
+_REFUSALS: Final = ("unauthorized_once", "unauthorized_wave")
+"""Once in a life: a client whose fresh token is refused again within half a minute does not log in once more. Nor is a
+login itself refused: that ends the bot, as it should."""
+
+_SETTLE: Final = 0.3
+_CHANGED_IN_DOUBT: Final = 0.5
+_LONGEST_LIFE: Final = 10.0
+_PATIENCE: Final = 60.0
+_CALLS_MORE: Final = 5
+_MOST_TRIES: Final = 3
+
+
+class Ordeal:
+    """Everything in it is drawn from its seed, but for what the machine makes of it.
+
+    Args:
+        directory: Where the store lies.
+        backend: What the bot runs on.
+        seed: What it is drawn from.
+        ledger: Whether the bot's handler offers through the ledger, or directly.
+    """
+
+    def __init__(self, directory: Path, backend: str, seed: int, *, ledger: bool = True) -> None:
+        self._random = Random(seed)
+        self._backend = backend
+        self._ledger = ledger
+        self._store = directory / "store.db"
+        self._journal = directory / "journal"
+        self._errors = directory / "errors"
+        self._log = directory / "log"
+        profile = Profile(
+            order=self._random.choice(("newest", "oldest", "index", "updated", "random")),
+            rows_clamp=self._random.choice((None, 40)),
+            late_visibility=self._random.choice((0.0, 0.1)),
+        )
+        self._exchange = Sandbox(profile, seed=seed).exchange
+        self._life = 0
+        self._refused_in = 0
+        self._kills: Counter[str] = Counter()
+        self._on_the_way = 0
+        self._in_doubt = 0
+
+    async def run(self, plan: Sequence[Kill]) -> Outcome:
+        began = time.monotonic()
+        witness.fresh(self._store)
+        async with serve_tcp(self._exchange) as face, _cradle(self._errors, self._backend) as cradle:
+            async with anyio.create_task_group() as work:
+                work.start_soon(self._trade)
+                work.start_soon(self._strike)
+                for kill in plan:
+                    for _ in range(_MOST_TRIES):
+                        if await self._killed(cradle, face.url, kill):
+                            break
+                work.cancel_scope.cancel()
+            self._exchange.faults.clear()
+            await self._rest(cradle, face.url)
+        return Outcome(
+            verdict=self._judge(),
+            planned=Counter(kill.point for kill in plan if kill.point is not None),
+            kills=self._kills,
+            on_the_way=self._on_the_way,
+            in_doubt=self._in_doubt,
+            faults=Counter(fired.name for fired in self._exchange.faults.fired),
+            errors=self._errors.read_text(),
+            seconds=time.monotonic() - began,
+        )
+
+    def _judge(self) -> Verdict:
+        return judge(self._exchange.truth, witness.read(self._store), told(self._journal), ledger=self._ledger)
+
+    def _is_done(self) -> bool:
+        verdict = self._judge()
+        # Without the ledger, what was offered twice may be selected and told in ways that have no end.
+        return verdict.idle if self._ledger else not verdict.missed
+
+    # The market
+
+    async def _trade(self) -> None:
+        while True:
+            await anyio.sleep(self._random.uniform(0.1, 0.8))
+            draw = self._random.random()
+            if draw < 0.7:
+                self._publish(hazardous=self._random.random() < 0.1)
+            elif draw < 0.85:
+                self._update()
+            else:
+                self._select()
+
+    def _publish(self, *, hazardous: bool = False) -> None:
+        exchange = self._exchange
+        exchange.publish(exchange.shipper, time.time(), attrs.evolve(self._cargo(), hazardous=int(hazardous)))
+
+    def _update(self, request: int | None = None) -> None:
+        states = self._exchange.truth.final_states()
+        may_change = [state for state in states.values() if state.state == "open" and request in (None, state.index)]
+        if may_change:
+            changed = self._random.choice(may_change)
+            cargo = attrs.evolve(self._cargo(), hazardous=changed.cargo.hazardous)
+            self._exchange.update(changed.index, time.time(), cargo)
+
+    def _select(self) -> None:
+        states = self._exchange.truth.final_states()
+        offers = [record.offer for record in self._exchange.truth.offers]
+        pending = [offer.index for offer in offers if states[offer.request].state == "open"]
+        if pending:
+            self._exchange.select(self._random.choice(pending), time.time())
+
+    def _cargo(self) -> Cargo:
+        return Cargo(quantity=self._random.randint(1, 50), destination=self._random.choice(PORTS))
+
+    async def _strike(self) -> None:
+        while True:
+            await anyio.sleep(self._random.uniform(0.1, 0.6))
+            if not self._exchange.faults.waiting:
+                name, path = self._random.choice(_FAULTS), self._random.choice((None, _OFFERS))
+                if name in _REFUSALS:
+                    if self._refused_in == self._life:
+                        continue
+                    self._refused_in = self._life
+                    path = path or _SEARCH
+                self._arm(name, path)
+
+    def _arm(self, name: str, path: str | None) -> None:
+        recipe = FAULTS[name]
+        self._exchange.faults.add(*recipe(path=path, processed=self._random.choice(recipe.phases)))
+
+    def _provoke(self, kill: Kill) -> None:
+        """See to it that the bot has reason to come where it is to be killed."""
+        match kill.step:
+            case "unknown" | "resolved":
+                self._arm("reset_after_processing", _OFFERS)
+            case "withdrawn":
+                self._arm("throttled_huge", _OFFERS)
+            case "selected":
+                self._select()
+            case _:
+                pass
+        for _ in range(kill.visit):
+            self._publish(hazardous=kill.step == "rejected")
+
+    # The bot
+
+    async def _killed(self, cradle: _Cradle, url: str, kill: Kill) -> bool:
+        """One life, and its end by SIGKILL; whether that was where the plan has it."""
+        self._provoke(kill)
+        born = await self._bear(cradle, url, kill)
+        ended: int | None = None
+        with anyio.move_on_after(_LONGEST_LIFE if kill.point is not None else kill.seconds):
+            ended = await cradle.ended()
+        hit = (ended is None) == (kill.point is None)
+        if ended is None:
+            os.kill(born, signal.SIGKILL)
+            ended = await cradle.ended()
+        await cradle.buried()
+        if ended != -signal.SIGKILL:
+            self._complain(ended)
+        self._kills[(kill.point or AT_RANDOM) if hit else TOO_LATE] += 1
+        book = witness.read_after_death(self._store)
+        self._on_the_way += "sending" in book.states
+        self._in_doubt += "unknown" in book.states
+        for entry in book.offers:
+            # The worst that a shipper can do: another handler hears of the request while nobody knows of its offer.
+            if entry.state in ("sending", "unknown") and self._random.random() < _CHANGED_IN_DOUBT:
+                self._update(entry.request)
+        return hit
+
+    async def _rest(self, cradle: _Cradle, url: str) -> None:
+        """One life in peace, until there is nothing more to come, and for long enough to do it all again."""
+        born = await self._bear(cradle, url, Kill(None))
+        ended: int | None = None
+        calls: int | None = None
+        with anyio.move_on_after(_PATIENCE):
+            while ended is None and (calls is None or self._exchange.truth.count < calls + _CALLS_MORE):
+                with anyio.move_on_after(0.2):
+                    ended = await cradle.ended()
+                if calls is None and self._is_done():
+                    calls = self._exchange.truth.count
+        if ended is None:
+            os.kill(born, signal.SIGTERM)
+            with anyio.move_on_after(_PATIENCE):
+                ended = await cradle.ended()
+        if ended is None:
+            os.kill(born, signal.SIGKILL)
+            ended = await cradle.ended()
+        await cradle.buried()
+        if ended != 0:
+            self._complain(ended)
+
+    async def _bear(self, cradle: _Cradle, url: str, kill: Kill) -> int:
+        self._life += 1
+        return await cradle.bear(
+            {
+                "url": url,
+                "store": str(self._store),
+                "journal": str(self._journal),
+                "log": str(self._log),
+                "life": self._life,
+                "backend": self._backend,
+                "ledger": self._ledger,
+                "settle": _SETTLE,
+                "point": kill.point,
+                "visit": kill.visit,
+            }
+        )
+
+    def _complain(self, ended: int) -> None:
+        with self._errors.open("a") as errors:
+            errors.write(f"life {self._life} ended by itself: {ended}\n")
+
+
+class _Cradle:
+    """The program that bots are born of."""
+
+    def __init__(self, process: anyio.abc.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._orders = process.stdin
+        self._said = BufferedByteReceiveStream(process.stdout)
+        self._alive: int | None = None
+
+    async def bear(self, orders: dict[str, Any]) -> int:
+        """Start a bot; the number of its process."""
+        await self._orders.send(f"{json.dumps(orders)}\n".encode())
+        self._alive = await self._word("born")
+        return self._alive
+
+    async def ended(self) -> int:
+        """Wait until it ends; by which signal, as a negative number, or with which status."""
+        return await self._word("ended")
+
+    async def buried(self) -> None:
+        """Let its number go to other processes."""
+        self._alive = None
+        await self._orders.send(b"\n")
+
+    def leave_nobody(self) -> None:
+        """No bot outlives an ordeal that fails."""
+        if self._alive is not None:
+            os.kill(self._alive, signal.SIGKILL)
+
+    async def _word(self, word: str) -> int:
+        line = await self._said.receive_until(b"\n", 100)
+        said, number = line.decode().split()
+        assert said == word, line
+        return int(number)
+
+
+@asynccontextmanager
+async def _cradle(said: Path, backend: str) -> AsyncIterator[_Cradle]:
+    with said.open("ab") as errors:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(_ROOT / "src"), str(_ROOT)))}
+        command = [sys.executable, "-P", "-W", "error", str(_PROGRAM), backend]
+        async with await anyio.open_process(command, stdout=PIPE, stderr=errors, env=environment) as process:
+            assert process.stdin is not None
+            cradle = _Cradle(process)
+            try:
+                yield cradle
+            finally:
+                cradle.leave_nobody()
+            await process.stdin.aclose()
+            await process.wait()

@@ -1,0 +1,148 @@
+"""The bot that is killed.
+
+A program of its own: it reads orders, one JSON line each, and for each of them forks a process in which a bot runs.
+Python and the package are thus loaded once, and every bot is a process of its own, with its own sockets and its own
+hold on the store. On its standard output it says who was born, and how each ended.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+import anyio
+from tests.crash.bot.tariff import price
+
+from freight_exchange import Bot, FreightExchange, OfferRejectedError, Timeouts
+
+_LOADED_ONCE: Final = ("httpcore", "httpx", "freight_exchange.feed.feed", "freight_exchange.store.sqlite")
+"""What is otherwise loaded when a bot starts."""
+
+_DOLLARS: Final = 1
+_NO_CURRENCY: Final = 99
+
+
+class _Place:
+    """Where the process kills itself: at the n-th visit to one of the named points, or nowhere."""
+
+    def __init__(self, point: str | None, visit: int) -> None:
+        self._point = point
+        self._left = visit
+
+    def __call__(self, point: str) -> None:
+        if point != self._point:
+            return
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
+    exchange = FreightExchange(
+        orders["url"],
+        email="forwarder@demo.example",
+        password="forwarder",
+        timeouts=Timeouts(connect=2, read=0.5, write=2),
+        deadline=5,
+        # No TLS is spoken here, and the world's certificates take long to load.
+        verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+    )
+    bot = Bot(
+        exchange,
+        store=orders["store"],
+        start="backfill",
+        interval=timedelta(seconds=0.3),
+        settle=timedelta(seconds=orders["settle"]),
+        allowance=timedelta(seconds=1),
+        selection_interval=timedelta(seconds=0.5),
+        drain=timedelta(seconds=10),
+        concurrency=4,
+    )
+    journal = os.open(orders["journal"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    async def quote(request: Any, ctx: Any) -> None:
+        amount = price(int(request.quantity), str(request.destination))
+        if request.hazardous:
+            # The house asks for its own currency first, which the exchange refuses.
+            try:
+                await ctx.offer(amount=amount, currency=_NO_CURRENCY)
+            except OfferRejectedError:
+                await ctx.offer(amount=amount, currency=_DOLLARS, revision=1)
+        else:
+            await ctx.offer(amount=amount, currency=_DOLLARS)
+
+    async def quote_without_ledger(request: Any, ctx: Any) -> None:
+        """The same offer at the same moments, of which nothing is written down."""
+        amount = price(int(request.quantity), str(request.destination))
+        for step in ("intent", "sending"):
+            at(f"before {step}")
+            at(f"after {step}")
+        at("before send")
+        await ctx.exchange.bids.submit(request, amount=amount, currency=_DOLLARS)
+        at("after send")
+        at("before confirmed")
+        at("after confirmed")
+
+    async def won(bid: Any, ctx: Any) -> None:
+        line = json.dumps({"life": orders["life"], "request": bid.index, "contact": bid.contact is not None})
+        os.write(journal, f"{line}\n".encode())
+        os.fsync(journal)
+
+    if orders["ledger"]:
+        bot.on_new(id="quote")(quote)
+        # What a shipper changes after the offer costs another price, and must not bring about another offer.
+        bot.on_updated(id="requote")(quote)
+    else:
+        bot.on_new(id="quote")(quote_without_ledger)
+    bot.on_selected(id="won")(won)
+    return bot
+
+
+def _live(orders: dict[str, Any]) -> None:
+    logging.basicConfig(
+        filename=orders["log"], format=f"{orders['life']} %(asctime)s %(levelname)s %(message)s", level=logging.INFO
+    )
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    place = _Place(orders["point"], orders["visit"])
+    bot = _bot(orders, place)
+    if orders["point"] is None:
+        bot.run(backend=orders["backend"])
+    else:
+        anyio.run(partial(bot.serve, points=place), backend=orders["backend"])
+
+
+async def _nothing() -> None:
+    pass
+
+
+def main() -> None:
+    for name in _LOADED_ONCE:
+        importlib.import_module(name)
+    # So is the backend.
+    anyio.run(_nothing, backend=sys.argv[1])
+    for line in iter(sys.stdin.readline, ""):
+        born = os.fork()
+        if born == 0:
+            _live(json.loads(line))
+            return
+        print(f"born {born}", flush=True)  # noqa: T201
+        # Not reaped before the next is born: so long no other process can have its number, and be killed for it.
+        ended = os.waitid(os.P_PID, born, os.WEXITED | os.WNOWAIT)
+        assert ended is not None
+        by_signal = ended.si_code != os.CLD_EXITED
+        print(f"ended {-ended.si_status if by_signal else ended.si_status}", flush=True)  # noqa: T201
+        sys.stdin.readline()
+        os.waitpid(born, 0)
+
+
+if __name__ == "__main__":
+    main()

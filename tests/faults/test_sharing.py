@@ -1,0 +1,311 @@
+"""Real processes, one token file, real HTTP: eight of them make one login, whatever becomes of the file or of one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+import anyio
+import anyio.abc
+import httpx
+import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
+from tests.faults.canary import PASSWORD, TOKEN, Catch
+from tests.faults.support import Kind, arm, patient, perform, stocked
+
+from freight_exchange import BadRequestError, ConfigurationError, DeadlineExceededError, FreightExchange
+from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.testing import Profile, Sandbox
+from freight_exchange.transport.token_file import TokenFile
+from freight_exchange.transport.turn_lock import TurnLock
+
+_SHARER = Path(__file__).with_name("sharer.py")
+_SRC = Path(__file__).parents[2] / "src"
+_PATIENCE = 100.0
+_FLEET = 8
+_EMAIL = "canary@demo.example"
+
+# The processes run on both backends in either case.
+_FROM_ONE_LOOP = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+class Sharer:
+    """One process, which works when it is told to."""
+
+    def __init__(self, process: anyio.abc.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process = process
+        self._orders = process.stdin
+        self._answers = BufferedByteReceiveStream(process.stdout)
+
+    async def tell(self) -> None:
+        await self._orders.send(b"work\n")
+
+    async def answer(self) -> Any:
+        return json.loads(await self._answers.receive_until(b"\n", 10_000))
+
+
+@asynccontextmanager
+async def fleet(
+    sandbox: Sandbox, url: str, store: Path | None, log: Path, size: int = _FLEET
+) -> AsyncIterator[list[Sharer]]:
+    """So many processes, entered and ready: half of them on asyncio, half on trio."""
+    account = sandbox.forwarder
+    orders = {
+        "url": url,
+        "email": account.email,
+        "password": account.password,
+        "token_store": None if store is None else str(store),
+    }
+
+    def command(number: int) -> list[str]:
+        backend = ("asyncio", "trio")[number % 2]
+        return [sys.executable, "-W", "error", str(_SHARER), json.dumps(orders | {"backend": backend})]
+
+    async with AsyncExitStack() as stack:
+        stack.enter_context(errors := log.open("ab"))
+        sharers = [
+            Sharer(
+                await stack.enter_async_context(await anyio.open_process(command(number), stdout=PIPE, stderr=errors))
+            )
+            for number in range(size)
+        ]
+        try:
+            assert await answers(sharers) == ["ready"] * size
+            yield sharers
+        finally:
+            for sharer in sharers:
+                if sharer.process.returncode is None:
+                    sharer.process.kill()
+
+
+async def answers(sharers: Sequence[Sharer]) -> list[Any]:
+    with anyio.fail_after(_PATIENCE):
+        return [await sharer.answer() for sharer in sharers]
+
+
+async def all_work(sharers: Sequence[Sharer]) -> list[Any]:
+    """What came of it when all worked at once."""
+    for sharer in sharers:
+        await sharer.tell()
+    return await answers(sharers)
+
+
+def logins(sandbox: Sandbox) -> int:
+    return len(sandbox.truth.calls_to("POST", "login"))
+
+
+def fine(size: int) -> list[dict[str, Any]]:
+    return [{"user": "forwarder@demo.example", "company": "Forward & Co. Ltd", "found": 3}] * size
+
+
+@_FROM_ONE_LOOP
+async def test_eight_processes_make_one_login(tmp_path: Path) -> None:
+    store, log = tmp_path / "new" / "token.json", tmp_path / "log"
+    sandbox = stocked(Sandbox())
+    tokens = []
+    async with serve_tcp(sandbox.exchange) as face:
+        async with fleet(sandbox, face.url, store, log) as sharers:
+            assert await all_work(sharers) == fine(_FLEET)
+            assert logins(sandbox) == 1
+            tokens.append(json.loads(store.read_text())["token"])
+            # All of them are refused at once.
+            sandbox.exchange.expire_tokens()
+            assert await all_work(sharers) == fine(_FLEET)
+            assert logins(sandbox) == 2
+            tokens.append(json.loads(store.read_text())["token"])
+        async with fleet(sandbox, face.url, store, log, 2) as sharers:
+            # The next run needs none,
+            assert await all_work(sharers[:1]) == fine(1)
+            assert logins(sandbox) == 2
+            # unless the file is spoilt.
+            store.write_bytes(b"{" * 500)
+            assert await all_work(sharers[1:]) == fine(1)
+            assert logins(sandbox) == 3
+    if sys.platform != "win32":
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (store.parent, store)] == [0o700, 0o600]
+    assert sorted(path.name for path in store.parent.iterdir()) == ["token.json", "token.json.lock"]
+    said = log.read_text()
+    assert said.count(":logged in (") == 3
+    assert said.count("took another process's login (first)") == _FLEET
+    assert said.count("holds no login that can be read") == 1
+    assert not any(token in said for token in tokens)
+    assert "Traceback" not in said
+
+
+@_FROM_ONE_LOOP
+async def test_without_a_file_each_makes_its_own(tmp_path: Path) -> None:
+    """The proof can fail: they are processes, and they are counted."""
+    sandbox = stocked(Sandbox())
+    async with serve_tcp(sandbox.exchange) as face, fleet(sandbox, face.url, None, tmp_path / "log", 2) as sharers:
+        assert await all_work(sharers) == fine(2)
+    assert logins(sandbox) == 2
+
+
+@_FROM_ONE_LOOP
+async def test_one_that_is_killed_during_its_login_gives_the_next_one_its_turn(tmp_path: Path) -> None:
+    store = tmp_path / "token.json"
+    sandbox = stocked(Sandbox())
+    arm(sandbox, "login_hung", Kind.LOGIN)
+    async with (
+        serve_tcp(sandbox.exchange) as face,
+        fleet(sandbox, face.url, store, tmp_path / "log", 3) as [first, *others],
+    ):
+        await first.tell()
+        with anyio.fail_after(_PATIENCE):
+            while not logins(sandbox):  # noqa: ASYNC110  # another process does it
+                await anyio.sleep(0.01)
+        for other in others:
+            await other.tell()
+        first.process.kill()
+        await first.process.wait()
+        assert await answers(others) == fine(2)
+    assert logins(sandbox) == 2
+
+
+class TestTheClient:
+    """In one process, on both faces of the option."""
+
+    @pytest.mark.parametrize("kind", [str, Path, TokenFile])
+    async def test_a_path_or_a_token_file(self, kind: Any, tmp_path: Path) -> None:
+        sandbox = stocked(Sandbox())
+        users = []
+        for _ in range(2):
+            async with sandbox.http_client() as http_client:
+                store = kind(str(tmp_path / "token.json"))
+                async with patient(sandbox, http_client=http_client, token_store=store) as exchange:
+                    await perform(exchange, Kind.READ)
+                    users += [exchange.user, await exchange.login()]
+        assert logins(sandbox) == 1
+        assert users[0] is not None
+        assert all(user == users[0] for user in users)
+
+    @pytest.mark.parametrize("wrong", [5, True, b"token.json", "", ["token.json"]])
+    def test_anything_else_is_refused(self, wrong: Any) -> None:
+        with pytest.raises(ConfigurationError, match=r"token_store|TokenFile"):
+            patient(Sandbox(), token_store=wrong)
+
+    @pytest.mark.virtual_time
+    async def test_whoever_waits_for_another_process_is_bound_by_the_deadline(self, tmp_path: Path) -> None:
+        sandbox = stocked(Sandbox())
+        lock = TurnLock.take(tmp_path / "token.json.lock")
+        assert lock is not None
+        store = TokenFile(tmp_path / "token.json", inline=True)
+        async with (
+            sandbox.http_client() as http_client,
+            patient(sandbox, http_client=http_client, token_store=store) as exchange,
+        ):
+            for kind in Kind:
+                started = anyio.current_time()
+                with pytest.raises(DeadlineExceededError):
+                    await perform(exchange.with_options(deadline=2), kind)
+                assert anyio.current_time() - started == pytest.approx(2)
+            # Half of a login's time at most, and then without the other.
+            began = anyio.current_time()
+            await perform(exchange, Kind.READ)
+            assert anyio.current_time() - began <= 30
+        lock.close()
+
+    @pytest.mark.virtual_time
+    async def test_a_token_that_was_refused_is_not_taken_from_the_file_again(self, tmp_path: Path) -> None:
+        sandbox = stocked(Sandbox(Profile(expires_key="absent")))
+        store = TokenFile(tmp_path / "token.json", inline=True)
+        async with (
+            sandbox.http_client() as http_client,
+            patient(sandbox, http_client=http_client, token_store=store) as exchange,
+        ):
+            await perform(exchange, Kind.READ)
+            old = (tmp_path / "token.json").read_bytes()
+            for _ in range(2):
+                sandbox.exchange.expire_tokens()
+                before = len(sandbox.truth.calls)
+                await perform(exchange, Kind.READ)
+                assert [call.status for call in sandbox.truth.calls[before:]] == [401, 200, 200]
+                # Somebody restores a backup.
+                (tmp_path / "token.json").write_bytes(old)
+                await anyio.sleep(31)
+
+    async def test_no_secret_in_anything_that_it_says(self, tmp_path: Path) -> None:
+        """With a login from the file, and one of its own because the file is open to all, cut, or spoilt inside."""
+        path = tmp_path / "token.json"
+        spoilt = (
+            lambda _: None,
+            lambda _: path.chmod(0o644),
+            lambda good: path.write_bytes(good[:-9]),
+            lambda good: path.write_bytes(good.replace(b'"lifetime":', b'"lifetime":"')),
+            lambda good: path.write_bytes(good.replace(b'"account":"', b'"account":"x')),
+        )
+        with Catch() as catch:
+            for spoil in (None, *spoilt):
+                if spoil is not None:
+                    spoil(path.read_bytes())
+                async with (
+                    httpx.AsyncClient(transport=httpx.MockTransport(_shout)) as http_client,
+                    FreightExchange(
+                        Sandbox.url, email=_EMAIL, password=PASSWORD, http_client=http_client, token_store=path
+                    ) as exchange,
+                ):
+                    catch.see("user", repr(await exchange.login()))
+                    with pytest.raises(BadRequestError) as caught:
+                        await perform(exchange, Kind.READ)
+                    catch.error(caught.value)
+                    catch.reachable(exchange)
+                assert json.loads(path.read_bytes())["token"] == TOKEN
+        assert catch.hits() == []
+        logged = [text for what, text in catch.texts if what == "log of freight_exchange.auth"]
+        assert sum("is not used" in text for text in logged) == len(spoilt) - 1
+        assert sum("took another process's login" in text for text in logged) == 1
+
+    async def test_a_basic_header_of_a_short_password_is_masked_by_who_never_sent_it(self, tmp_path: Path) -> None:
+        basic = base64.b64encode(b"p@co.example:pw7").decode()
+
+        def answer(request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith("login"):
+                return httpx.Response(200, json={"user": {"access_token": TOKEN, "email": "p@co.example"}})
+            return httpx.Response(400, json={"error": "no such header", "headers": {"x-forwarded-basic": basic}})
+
+        for _ in range(2):
+            async with (
+                httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http_client,
+                FreightExchange(
+                    Sandbox.url,
+                    email="p@co.example",
+                    password="pw7",
+                    http_client=http_client,
+                    token_store=tmp_path / "token.json",
+                ) as exchange,
+            ):
+                with pytest.raises(BadRequestError, match="no such header") as caught:
+                    await perform(exchange, Kind.READ)
+            assert basic.rstrip("=") not in f"{caught.value!r} {caught.value.body!r}"
+
+
+def _shout(request: httpx.Request) -> httpx.Response:
+    """A service that repeats what it knows."""
+    if request.url.path.endswith("login"):
+        return httpx.Response(200, json={"user": {"access_token": TOKEN, "expires_on": 3600, "email": _EMAIL}})
+    basic = base64.b64encode(f"{_EMAIL}:{PASSWORD}".encode()).decode()
+    return httpx.Response(400, json={"message": f"no {PASSWORD}", "sent": [f"Bearer {TOKEN}", TOKEN, {"x": basic}]})
+
+
+def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
+    probe = """
+import sys
+from freight_exchange import FreightExchange
+FreightExchange("https://host/api", email="me@co.example", password="x")
+before = {name for name in sys.modules if name.startswith("freight_exchange")}
+FreightExchange("https://host/api", email="me@co.example", password="x", token_store="token.json")
+print(*sorted({name for name in sys.modules if name.startswith("freight_exchange")} - before))
+"""
+    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=_SRC)
+    names = ("kept_login", "login_file", "token_file", "turn_lock")
+    assert told.stdout.split() == [f"freight_exchange.transport.{name}" for name in names]

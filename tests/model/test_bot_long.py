@@ -1,0 +1,41 @@
+"""The middle form of `tools/bot_long.py`: what a bot keeps when its days become old, and what it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from tools.bot_long import bot_month
+
+pytestmark = pytest.mark.long
+
+Backend = Literal["asyncio", "trio"]
+DAYS, A_DAY = 16, 144
+OLD = 8
+"""By then the first days are pruned: what comes and what goes are in balance."""
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_what_is_old_goes_and_what_must_never_be_done_twice_stays(backend: Backend, tmp_path: Path) -> None:
+    done = bot_month(DAYS, 600.0, tmp_path / "month.db", 300.0, 1800.0, backend)
+    old, last = done.days[OLD - 1], done.days[-1]
+
+    # One offer on each request, and each selection told once.
+    assert set(done.offers) == {1}
+    assert done.offers[1] >= DAYS * A_DAY - 1
+    assert done.handled["selected"] == done.selections > 0
+
+    # Events and their deliveries are dropped after six days or a little more.
+    assert last.rows["event done"] == pytest.approx(old.rows["event done"], rel=0.1)
+    assert last.rows["delivery done"] == last.rows["event done"]
+    assert last.rows["event done"] < 8 * A_DAY * 1.2
+    assert not last.rows["delivery ready"] + last.rows["delivery claimed"] + last.rows["delivery dead"]
+    # The ledger is kept for ever.
+    assert last.rows["effect offer"] == pytest.approx(DAYS * A_DAY, abs=2)
+
+    # Less than one object a day and delivery that stays: nothing is kept of a delivery that ended.
+    slope, _ = done.slope([day.objects for day in done.days], OLD)
+    assert abs(slope) < A_DAY / 2
+    assert {day.tasks for day in done.days} == {last.tasks}
+    assert {day.descriptors for day in done.days} == {last.descriptors}

@@ -1,0 +1,107 @@
+"""The blocks of Markdown files that are marked to run, and programs among them run as processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from freight_exchange.sandbox import Exchange
+from freight_exchange.sandbox.tcp import serve_tcp
+
+__all__ = ["ROOT", "blocks_of", "compiled", "run_program"]
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"<!-- run: (?P<how>[a-z, ]+) -->\n```python\n(?P<code>.*?)```", re.DOTALL)
+PATIENCE = 60.0
+
+
+def blocks_of(page: Path) -> list[tuple[list[str], str]]:
+    """Each block of the page that is marked, with the words of its mark.
+
+    Raises:
+        AssertionError: A block of Python is not marked.
+    """
+    text = page.read_text()
+    blocks = [(match["how"].split(", "), match["code"]) for match in BLOCK.finditer(text)]
+    assert len(blocks) == text.count("```python")
+    return blocks
+
+
+def compiled(code: str, page: Path, names: dict[str, Any] | None = None) -> Callable[[Callable[..., None]], Any]:
+    """The block as an async function that prints through its argument."""
+    source = f"async def block(print):\n{textwrap.indent(code, '    ')}"
+    namespace = dict(names or {})
+    exec(compile(source, str(page), "exec"), namespace)  # the page is ours
+    return namespace["block"]  # type: ignore[no-any-return]  # made by the line above
+
+
+async def run_program(code: str, folder: Path) -> tuple[int, str]:
+    """Run a bot that is a program of its own, as it stands, on the store `bot.db`: it begins, it is stopped, a request
+    is published, it begins again and offers, and is stopped again.
+
+    Returns:
+        How many offers there are in the end, and what the program wrote to standard error.
+    """
+    exchange = Exchange()
+    async with serve_tcp(exchange) as face:
+        environment = {
+            **os.environ,
+            "FREIGHT_EXCHANGE_URL": face.url,
+            "FREIGHT_EXCHANGE_EMAIL": exchange.forwarder.email,
+            "FREIGHT_EXCHANGE_PASSWORD": exchange.forwarder.password,
+        }
+        with _program(code, folder, environment) as program:
+            await _until(program, lambda: _has_begun(folder / "bot.db"))
+            first = await _stopped(program)
+        exchange.publish(exchange.shipper, time.time())
+        with _program(code, folder, environment) as program:
+            await _until(program, lambda: bool(exchange.truth.offers))
+            second = await _stopped(program)
+    return len(exchange.truth.offers), first + second
+
+
+@contextmanager
+def _program(code: str, folder: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-W", "error", "-c", code]
+    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+async def _until(program: subprocess.Popen[str], true: Callable[[], bool]) -> None:
+    with anyio.fail_after(PATIENCE):
+        while not true():
+            assert program.poll() is None, program.communicate()[1]
+            await anyio.sleep(0.02)
+
+
+async def _stopped(program: subprocess.Popen[str]) -> str:
+    program.send_signal(signal.SIGTERM)
+    _, said = await anyio.to_thread.run_sync(lambda: program.communicate(timeout=PATIENCE))
+    assert program.returncode == 0, said
+    return said
+
+
+def _has_begun(store: Path) -> bool:
+    """Whether the first complete scan is kept: what is published from now on is new."""
+    if not store.exists():
+        return False
+    try:
+        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+            return any('"primed":true' in (state or "") for (state,) in connection.execute("SELECT state FROM feed"))
+    except sqlite3.OperationalError:
+        return False

@@ -1,0 +1,368 @@
+"""Every handler has its own delivery: at least once, one at a time for a request, and so many at a time for all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from tests.unit.bot import rig
+from tests.unit.bot.rig import HOUR, INTERVAL, Watch, bot_on, other
+
+from freight_exchange.store import Store
+from freight_exchange.testing import Sandbox
+
+pytestmark = pytest.mark.virtual_time
+
+store = rig.store
+
+
+async def test_one_handlers_failures_are_not_its_siblings(store: Store) -> None:
+    sandbox, watch = Sandbox(), Watch()
+    bot = bot_on(store)
+
+    @bot.on_new
+    async def sound(request: Any, ctx: Any) -> None:
+        watch.note("sound", ctx, request.index)
+
+    @bot.on_new(retries=2)
+    async def broken(request: Any, ctx: Any) -> None:
+        watch.note("broken", ctx, request.index)
+        raise ValueError("no")
+
+    async with sandbox.running(bot) as trial:
+        index = sandbox.publish()
+        await trial.idle()
+        dead = await bot.dead_letters()
+
+    assert watch.of("sound") == [(index, 1)]
+    assert watch.of("broken") == [(index, 1), (index, 2), (index, 3)]
+    assert [(letter.handler.rpartition(".")[2], letter.request) for letter in dead] == [("broken", index)]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_serial_for_a_request_and_bounded_for_all(store: Store, concurrency: int) -> None:
+    sandbox, watch = Sandbox(), Watch()
+    bot = bot_on(store, concurrency=concurrency)
+
+    @bot.on_new
+    async def one(request: Any, ctx: Any) -> None:
+        async with watch.working("one", ctx, request.index):
+            await anyio.sleep(15)
+
+    @bot.on_new
+    @bot.on_updated
+    async def two(request: Any, ctx: Any) -> None:
+        async with watch.working("two", ctx, request.index):
+            await anyio.sleep(7)
+
+    async with sandbox.running(bot) as trial:
+        indexes = [sandbox.publish() for _ in range(7)]
+        await anyio.sleep(INTERVAL * 1.5)
+        for index in indexes:
+            sandbox.exchange.update(index, sandbox.now(), other("Ningbo"))
+        await trial.idle()
+
+    assert watch.most == concurrency
+    assert watch.most_of_one == 1
+    assert sorted(watch.of("one")) == [(index, 1) for index in indexes]
+    assert sorted(watch.of("two")) == sorted([(index, 1) for index in indexes] * 2)
+
+
+async def test_requests_do_not_wait_for_each_other_while_there_is_room(store: Store) -> None:
+    sandbox, watch = Sandbox(), Watch()
+    bot = bot_on(store, concurrency=50)
+
+    @bot.on_new
+    async def slow(request: Any, ctx: Any) -> None:
+        async with watch.working("slow", ctx, request.index):
+            await anyio.sleep(100)
+
+    async with sandbox.running(bot) as trial:
+        for _ in range(40):
+            sandbox.publish()
+        await trial.idle()
+
+    assert watch.most == 40
+
+
+@pytest.mark.parametrize(
+    ("point", "attempts"),
+    [
+        ("before deliver", [1]),
+        ("after deliver", [1]),
+        ("before claim", [1]),
+        ("after claim", [2]),
+        ("before settle", [1, 2]),
+        ("after settle", [1]),
+    ],
+)
+async def test_at_least_once_through_a_crash(store: Store, point: str, attempts: list[int]) -> None:
+    """The attempt counts from its claim on; what is settled is not done again."""
+    sandbox, watch = Sandbox(), Watch()
+
+    def new_bot() -> Any:
+        bot = bot_on(store)
+
+        @bot.on_new
+        async def note(request: Any, ctx: Any) -> None:
+            watch.note("note", ctx, request.index)
+
+        return bot
+
+    index = sandbox.publish()
+    async with sandbox.running(new_bot(), crash_at=point) as trial:
+        await trial.crashed()
+    async with sandbox.running(new_bot()) as trial:
+        await trial.idle()
+        late = sandbox.publish()
+        await trial.idle()
+
+    assert watch.of("note") == [*((index, attempt) for attempt in attempts), (late, 1)]
+
+
+async def test_one_handler_hears_of_a_request_in_order_and_no_other_waits_for_it(store: Store) -> None:
+    sandbox, heard, updates = Sandbox(), list[tuple[str, str]](), list[float]()
+    bot = bot_on(store, allowance=timedelta(seconds=1))
+
+    @bot.on_new(id="struggling", retries=20)
+    @bot.on_updated(id="struggling", retries=20)
+    @bot.on_withdrawn(id="struggling", retries=20)
+    async def struggling(request: Any, ctx: Any) -> None:
+        if anyio.current_time() < began + 300:
+            raise ConnectionError("not yet")
+        heard.append((ctx.event.kind, request.origin))
+
+    @bot.on_updated
+    async def well(request: Any, ctx: Any) -> None:
+        updates.append(anyio.current_time())
+
+    async with sandbox.running(bot) as trial:
+        began = anyio.current_time()
+        index = sandbox.publish()
+        await anyio.sleep(30)
+        sandbox.exchange.update(index, sandbox.now(), other("Ningbo"))
+        await anyio.sleep(30)
+        sandbox.exchange.withdraw(index, sandbox.now())
+        await anyio.sleep(HOUR)
+        await trial.idle()
+
+    assert heard == [("new", "Hong Kong"), ("updated", "Ningbo"), ("withdrawn", "Ningbo")]
+    assert [moment < began + 60 for moment in updates] == [True]
+
+
+async def test_what_ends_within_the_drain_is_done(store: Store) -> None:
+    sandbox, watch, ended = Sandbox(), Watch(), list[bool]()
+
+    def new_bot() -> Any:
+        bot = bot_on(store, drain=timedelta(seconds=20), concurrency=1)
+
+        @bot.on_new
+        async def patient(request: Any, ctx: Any) -> None:
+            async with watch.working("patient", ctx, request.index):
+                assert not ctx.stopping
+                await ctx.stopping.wait()
+                await anyio.sleep(19)
+                ended.append(bool(ctx.stopping))
+
+        return bot
+
+    async with sandbox.running(new_bot()):
+        index = sandbox.publish()
+        await anyio.sleep(30)
+        waiting = sandbox.publish()  # taken in, and not begun any more
+        await anyio.sleep(30)
+    assert (watch.of("patient"), ended) == ([(index, 1)], [True])
+    async with sandbox.running(new_bot()) as trial:
+        await anyio.sleep(60)
+        assert trial.status.in_flight == 1
+    assert watch.of("patient") == [(index, 1), (waiting, 1)]
+
+
+async def test_what_the_drain_cuts_off_comes_again_and_has_not_failed(store: Store) -> None:
+    sandbox, watch = Sandbox(), Watch()
+
+    def new_bot() -> Any:
+        bot = bot_on(store, drain=timedelta(seconds=5))
+
+        @bot.on_new(retries=0)
+        async def endless(request: Any, ctx: Any) -> None:
+            async with watch.working("endless", ctx, request.index):
+                await anyio.sleep(3 * 60 if len(watch.calls) < 4 else 0)
+
+        return bot
+
+    index = sandbox.publish()
+    for _ in range(3):
+        bot = new_bot()
+        async with sandbox.running(bot):
+            await anyio.sleep(30)
+        assert bot.status().retried == bot.status().dead == 0
+    bot = new_bot()
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        assert await bot.dead_letters() == []
+    assert watch.of("endless") == [(index, 1)] * 4
+
+
+async def test_a_drain_does_not_wait_for_longer_than_it_was_told(store: Store) -> None:
+    sandbox = Sandbox()
+    bot = bot_on(store, drain=timedelta(seconds=5))
+
+    @bot.on_new
+    async def endless(request: Any, ctx: Any) -> None:
+        await anyio.sleep(HOUR)
+
+    async with sandbox.running(bot):
+        for _ in range(3):
+            sandbox.publish()
+        await anyio.sleep(60)
+        assert bot.status().in_flight == 3
+        began = anyio.current_time()
+    assert anyio.current_time() == pytest.approx(began + 5)
+
+
+async def test_a_handlers_task_that_fails_while_it_is_cut_off_ends_no_bot(store: Store) -> None:
+    """Its task group wraps the cancellation and the failure in one group."""
+    sandbox, attempts = Sandbox(), list[int]()
+
+    def new_bot() -> Any:
+        bot = bot_on(store, drain=timedelta(seconds=5))
+
+        @bot.on_new(retries=1)
+        async def careless(request: Any, ctx: Any) -> None:
+            attempts.append(ctx.attempt)
+            if len(attempts) > 1:
+                return
+
+            async def closing_badly() -> None:
+                try:
+                    await anyio.sleep(HOUR)
+                finally:
+                    raise OSError("cannot close")
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(closing_badly)
+                tasks.start_soon(anyio.sleep, HOUR)
+
+        return bot
+
+    sandbox.publish()
+    async with sandbox.running(new_bot()):
+        await anyio.sleep(60)
+    async with sandbox.running(new_bot()) as trial:
+        await trial.idle()
+    assert len(attempts) == 2
+
+
+async def test_a_handler_that_is_cancelled_by_nobody_has_failed(store: Store, anyio_backend_name: str) -> None:
+    """It awaited a task of its own that was cancelled. Nobody cancelled the bot, which goes on."""
+    if anyio_backend_name != "asyncio":
+        pytest.skip("only asyncio's tasks can be cancelled by anybody")
+    sandbox, watch = Sandbox(), Watch()
+    bot = bot_on(store)
+
+    @bot.on_new(retries=1)
+    async def entangled(request: Any, ctx: Any) -> None:
+        watch.note("entangled", ctx, request.index)
+        if request.origin == "Ningbo":
+            job = asyncio.create_task(asyncio.sleep(HOUR))
+            job.cancel()
+            await job
+
+    sandbox.publish(other("Ningbo"))
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        index = sandbox.publish()
+        await trial.idle()
+        (dead,) = await bot.dead_letters()
+    assert dead.attempts == 2
+    assert "cancelled" in (dead.error or "")
+    assert watch.of("entangled")[-1] == (index, 1)
+
+
+async def test_what_waits_for_a_handler_that_is_gone_is_kept_and_delays_nobody(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    sandbox, heard = Sandbox(), list[tuple[str, int]]()
+
+    def new_bot(*names: str, works: bool = True) -> Any:
+        bot = bot_on(store, drain=timedelta(0), concurrency=1)
+        for name in names:
+
+            @bot.on_new(id=name)
+            async def handler(request: Any, ctx: Any, name: str = name) -> None:
+                if not works:
+                    await anyio.sleep(HOUR)
+                heard.append((name, request.index))
+
+        return bot
+
+    waiting = [sandbox.publish() for _ in range(3)]
+    async with sandbox.running(new_bot("old", works=False)):
+        await anyio.sleep(60)
+    bot = new_bot("fresh")
+    with caplog.at_level(logging.ERROR, "freight_exchange.bot"):
+        async with sandbox.running(bot):
+            late = sandbox.publish()
+            await anyio.sleep(1.5 * HOUR)
+            assert await bot.dead_letters() == []
+    assert heard == [("fresh", late)]
+    assert len([record for record in caplog.records if "'old'" in record.getMessage()]) == 1
+
+    async with sandbox.running(new_bot("old", "fresh")):
+        # Whoever has put the handler back need not wait for it for long.
+        await anyio.sleep(300 + INTERVAL)
+    assert sorted(index for name, index in heard if name == "old") == waiting
+
+
+async def test_a_handler_that_is_not_registered_for_it_any_more_passes_it_by(store: Store) -> None:
+    """The handler is there, under its id, and wants other requests now."""
+    sandbox, heard = Sandbox(), list[int]()
+
+    def new_bot(**wanted: Any) -> Any:
+        bot = bot_on(store, drain=timedelta(0))
+
+        @bot.on_new(id="choosy", **wanted)
+        async def choosy(request: Any, ctx: Any) -> None:
+            if not wanted:
+                await anyio.sleep(HOUR)
+            heard.append(request.index)
+
+        return bot
+
+    here, there = sandbox.publish(), sandbox.publish(other("Ningbo"))
+    async with sandbox.running(new_bot()):
+        await anyio.sleep(60)
+    async with sandbox.running(new_bot(origin="Ningbo")) as trial:
+        await trial.idle()
+        assert trial.status.handled == 2
+    assert (here in heard, there in heard) == (False, True)
+
+
+async def test_ten_thousand_seconds_of_updates_with_restarts_reach_everybody_once_or_more(store: Store) -> None:
+    sandbox, seen = Sandbox(), set[tuple[str, int]]()
+
+    def new_bot() -> Any:
+        bot = bot_on(store, concurrency=4, drain=timedelta(seconds=3))
+        for name in ("one", "two", "three"):
+
+            @bot.on_new(id=name)
+            async def handler(request: Any, ctx: Any, name: str = name) -> None:
+                await anyio.sleep(request.index % 7)
+                seen.add((name, request.index))
+
+        return bot
+
+    indexes: list[int] = []
+    for run in range(6):
+        async with sandbox.running(new_bot()):
+            for _ in range(5):
+                indexes.append(sandbox.publish())
+                await anyio.sleep(run * 1.7)
+    async with sandbox.running(new_bot()) as trial:
+        await trial.idle()
+    assert seen == {(name, index) for name in ("one", "two", "three") for index in indexes}

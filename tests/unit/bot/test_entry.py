@@ -1,0 +1,215 @@
+"""An offer as the ledger keeps it: kept and taken up again it is the same, digit by digit."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any, get_args
+
+import attrs
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from freight_exchange import Bid, Company, Contact, Offer, UnknownWord
+from freight_exchange.bot.entry import Entry, State, is_entry, key_of
+from freight_exchange.models import BidStatus, SubmitOffer, validation
+from freight_exchange.store.work import Effect
+
+ENTRY = Entry(request=4, handler="quote", amount=Decimal("1840.50"), currency=2)
+
+indexes = st.integers(1, 2**62)
+money = st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=0, max_value=10**12)
+amounts = st.decimals(allow_nan=False, allow_infinity=False, min_value=0, max_value=10**25).filter(bool)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+words = texts.filter(str.strip)
+fees = st.none() | st.dictionaries(words, amounts | money.map(lambda fee: -fee), max_size=3)
+offers = st.none() | st.builds(
+    Offer,
+    id=st.none() | indexes,
+    amount=st.none() | money,
+    currency=st.none() | indexes,
+    terms=st.none() | texts,
+    rates=st.none() | st.dictionaries(words, money, max_size=2),
+)
+bids = st.builds(
+    Bid,
+    index=indexes,
+    ref_id=st.none() | texts,
+    origin=st.none() | texts,
+    quantity=st.none() | indexes,
+    weight=st.none() | money,
+    hazardous=st.none() | st.booleans(),
+    status=st.none() | st.sampled_from(BidStatus) | st.just(UnknownWord("Frozen")),
+    amount=st.none() | money,
+    currency=st.none() | indexes,
+    offer=offers,
+    contact=st.none() | st.builds(Contact, name=st.none() | texts, email=st.none() | texts),
+    company=st.none() | st.builds(Company, index=st.none() | indexes, name=st.none() | texts),
+)
+entries = st.builds(
+    Entry,
+    request=indexes,
+    revision=st.integers(0, 99),
+    state=st.sampled_from(get_args(State)),
+    handler=texts,
+    amount=amounts | money.filter(bool),
+    currency=indexes,
+    rates=fees,
+    terms=st.none() | texts,
+    baseline=st.lists(bids, max_size=3).map(tuple),
+    bid=st.none() | bids,
+    refusal=st.none() | texts,
+    status=st.none() | st.integers(100, 599),
+    looks=st.integers(0, 1000),
+    parked=st.booleans(),
+    at=st.floats(0, 1e12),
+)
+
+
+def digits(value: Any) -> Any:
+    """Every number as it would be printed: `Decimal("1.50")` is not `Decimal("1.5")` here."""
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, tuple):
+        return [digits(item) for item in value]
+    if hasattr(value, "keys"):
+        return {name: digits(value[name]) for name in value}
+    if attrs.has(type(value)):
+        return {field.name: digits(getattr(value, field.name)) for field in attrs.fields(type(value))}
+    return type(value), str(value)
+
+
+class TestKeeping:
+    @given(entries)
+    def test_gives_back_what_was_kept(self, entry: Entry) -> None:
+        effect = entry.effect()
+        back = Entry.of(effect)
+        assert back == entry
+        assert digits(back) == digits(entry)
+        assert (effect.key, effect.state, effect.at) == (entry.key, entry.state, entry.at)
+        assert back.effect() == effect
+
+    @given(entries)
+    def test_is_json_that_any_store_can_hold(self, entry: Entry) -> None:
+        payload = entry.effect().payload
+        assert payload.isascii()
+        assert isinstance(json.loads(payload), dict)
+
+    def test_keeps_the_order_of_the_fees(self) -> None:
+        """The shipper reads them in the order in which they were given."""
+        entry = attrs.evolve(ENTRY, rates={"Ocean Freight": Decimal(1700), "Chassis Fee": Decimal("140.50")})
+        back = Entry.of(entry.effect())
+        assert back.rates is not None
+        assert [*back.rates] == ["Ocean Freight", "Chassis Fee"]
+
+    @pytest.mark.parametrize(
+        "amount", ["0.01", "1840.50", "1840.5", "1E+3", "12345678901234567890.123456789012345678", "1e-29"]
+    )
+    def test_keeps_amounts_as_they_were_given(self, amount: str) -> None:
+        given = validation.amount(amount, "amount")
+        back = Entry.of(attrs.evolve(ENTRY, amount=given, rates=validation.rates({"Freight": amount})).effect())
+        assert back.rates is not None
+        assert str(back.amount) == str(back.rates["Freight"]) == str(given)
+
+    def test_no_fees_are_not_unsaid_fees(self) -> None:
+        assert Entry.of(attrs.evolve(ENTRY, rates={}).effect()).rates == {}
+        assert Entry.of(ENTRY.effect()).rates is None
+        assert Entry.of(attrs.evolve(ENTRY, terms="").effect()).terms == ""
+        assert Entry.of(ENTRY.effect()).terms is None
+
+    def test_refuses_a_state_that_there_is_not(self) -> None:
+        effect = attrs.evolve(ENTRY.effect(), state="told")
+        with pytest.raises(ValueError, match="no offer is 'told'"):
+            Entry.of(effect)
+
+    def test_reads_what_is_written_today(self) -> None:
+        """What lies in the stores of bots that run: this payload must be read for ever."""
+        payload = (
+            b'{"request":4,"revision":1,"handler":"quote","amount":"1840.50","currency":2,"rates":{"Fuel":"-1.50"},'
+            b'"terms":"14 days","baseline":["{\\"bid\\":{\\"index\\":4,\\"price\\":99.90}}"],'
+            b'"bid":null,"refusal":"no","status":422,"looks":3,"parked":true}'
+        )
+        entry = Entry.of(Effect(key="offer:4:1", state="unknown", payload=payload, at=12.5))
+        assert entry == Entry(
+            request=4,
+            revision=1,
+            state="unknown",
+            handler="quote",
+            amount=Decimal("1840.50"),
+            currency=2,
+            rates={"Fuel": Decimal("-1.50")},
+            terms="14 days",
+            baseline=(Bid(index=4, amount=Decimal("99.90")),),
+            refusal="no",
+            status=422,
+            looks=3,
+            parked=True,
+            at=12.5,
+        )
+        assert str(entry.baseline[0].amount) == "99.90"
+
+
+class TestTheKey:
+    @given(indexes, st.integers(0, 99), indexes, st.integers(0, 99))
+    @example(1, 11, 11, 1)
+    @example(4, 2, 4, 2)
+    def test_is_the_same_for_one_request_and_revision_alone(self, one: int, first: int, two: int, second: int) -> None:
+        assert (key_of(one, first) == key_of(two, second)) == ((one, first) == (two, second))
+
+    @given(entries)
+    def test_is_that_of_the_request_and_the_revision(self, entry: Entry) -> None:
+        assert entry.key == key_of(entry.request, entry.revision) == entry.effect().key
+        assert is_entry(entry.effect())
+
+    def test_is_written_so_for_ever(self) -> None:
+        """Spelt otherwise, every offer of the store would be unknown, and made again."""
+        assert key_of(4, 0) == "offer:4:0"
+        assert key_of(17, 2) == "offer:17:2"
+
+    @pytest.mark.parametrize("key", ["selected:4", "selections", "handler:quote", "offers:4:0", "offer", "x offer:4:0"])
+    def test_is_told_from_those_of_other_effects(self, key: str) -> None:
+        assert not is_entry(Effect(key=key, state="confirmed", payload=b"", at=0.0))
+
+
+class TestWhatIsOffered:
+    def test_is_what_is_written_to_the_service(self) -> None:
+        entry = attrs.evolve(ENTRY, rates={"Freight": Decimal(1700)}, terms="14 days", revision=3)
+        assert entry.write == SubmitOffer(4, Decimal("1840.50"), 2, {"Freight": Decimal(1700)}, "14 days")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"amount": Decimal("1840.51")}, {"currency": 3}, {"terms": "14 days"}, {"terms": ""},
+            {"rates": {"Freight": Decimal(1)}}, {"rates": {}}, {"request": 5},
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_differs_in_what_the_shipper_sees(self, change: dict[str, Any]) -> None:
+        assert not ENTRY.offers_the_same(attrs.evolve(ENTRY, **change))
+        assert not attrs.evolve(ENTRY, **change).offers_the_same(ENTRY)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"amount": Decimal("1840.5")}, {"handler": "other"}, {"state": "confirmed"}, {"revision": 1},
+            {"bid": Bid(index=4)}, {"baseline": (Bid(index=4),)}, {"looks": 3, "parked": True}, {"at": 9.0},
+            {"refusal": "no", "status": 400},
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_is_the_same_whatever_the_ledger_knows_of_it(self, change: dict[str, Any]) -> None:
+        assert ENTRY.offers_the_same(attrs.evolve(ENTRY, **change))
+
+
+def test_a_new_entry_is_an_intention() -> None:
+    assert (ENTRY.state, ENTRY.revision, ENTRY.looks, ENTRY.parked, ENTRY.baseline) == ("intent", 0, 0, False, ())
+
+
+def test_the_states_that_there_are() -> None:
+    assert set(get_args(State)) == {"intent", "sending", "unknown", "confirmed", "rejected"}
+
+
+def test_its_name_in_messages() -> None:
+    assert str(ENTRY) == "the offer on request 4"
+    assert str(attrs.evolve(ENTRY, revision=2)) == "the offer on request 4, revision 2"

@@ -1,0 +1,283 @@
+"""What becomes of a delivery: the whole table, written by hand, and the bounds of the back-off."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freight_exchange import errors
+from freight_exchange.bot.handlers import Handler
+from freight_exchange.bot.judging import IN_DOUBT, INTERRUPTED, Verdict, backoff, judge
+from freight_exchange.bot.outcomes import Drop, RetryLater
+from freight_exchange.store.work import Delivery
+
+
+async def quote(request: Any, ctx: Any) -> None: ...
+
+
+def handler(retries: int) -> Handler:
+    return Handler(id="quote", function=quote, wanted={}, retries=retries, timeout=300.0, from_start=False)
+
+
+def delivery(attempts: int, error: str | None = None) -> Delivery:
+    return Delivery(
+        event=1, handler="quote", index=4, kind="new", payload=b"", attempts=attempts, state="claimed",
+        not_before=0.0, error=error,
+    )  # fmt: skip
+
+
+def verdict(error: Exception | None, *, attempts: int = 1, retries: int = 8, served: bool = True) -> Verdict:
+    return judge(delivery(attempts), handler(retries), error, served=served, random=Random(0))
+
+
+DONE = Verdict(ending="done", state="done")
+
+
+def dropped(error: str) -> Verdict:
+    return Verdict(ending="dropped", state="done", error=error)
+
+
+def later(delay: float, error: str | None = None) -> Verdict:
+    return Verdict(ending="later", state="ready", delay=delay, error=error, forgive=True)
+
+
+def dead(error: str) -> Verdict:
+    return Verdict(ending="dead", state="dead", error=error)
+
+
+def released(error: str) -> Verdict:
+    return Verdict(ending="released", state="ready", delay=15.0, error=error, forgive=True)
+
+
+def held_back(error: str) -> Verdict:
+    return Verdict(ending="trouble", state="ready", delay=15.0, error=error, forgive=True)
+
+
+DOUBT = Verdict(ending="doubt", state="ready", delay=2.0, error="its offer is in doubt", forgive=True)
+
+# What a handler ended by, and what that comes to, whichever attempt it was and whether or not others are served.
+ALWAYS: list[tuple[Exception | None, Verdict]] = [
+    (None, DONE),
+    (Drop(), dropped("Drop")),
+    (Drop("too far"), dropped("Drop: too far")),
+    (errors.AlreadyOfferedError("by a person", request=4), dropped("AlreadyOfferedError: by a person")),
+    (RetryLater(), later(60.0)),
+    (RetryLater(timedelta(minutes=5), "no tariff"), later(300.0, "no tariff")),
+    (RetryLater(0), later(1.0)),
+    (RetryLater(0.5, "soon"), later(1.0, "soon")),
+    (RetryLater(1.5), later(1.5)),
+    (RetryLater(timedelta(days=30)), later(2_592_000.0)),
+    (errors.OfferInDoubtError("perhaps", request=4), DOUBT),
+    (errors.OfferRejectedError("no such currency"), dead("OfferRejectedError: no such currency")),
+    (errors.LoginRejectedError("wrong password"), released("LoginRejectedError: wrong password")),
+]
+
+# What is the service's trouble: it passes, and no delivery dies of it while nobody else is served either.
+TROUBLE: list[Exception] = [
+    errors.TransportError("refused"),
+    errors.DeadlineExceededError("60 s"),
+    errors.RateLimitedError("slower"),
+    errors.ServerError("down"),
+    errors.AuthenticationError("not yours"),
+]
+
+# What is the handler's own failure, service or no service. A subclass of what is trouble would be trouble.
+FAILURES: list[Exception] = [
+    ValueError("no tariff"),
+    TimeoutError(),
+    KeyError("Oslo"),
+    OSError("the database is away"),
+    ConnectionError("so is the tariff service"),
+    errors.BadRequestError("malformed"),
+    errors.NotFoundError("gone"),
+    errors.DecodeError("what is this"),
+    errors.ValidationError("amount must be greater than zero", field="amount"),
+    errors.ConfigurationError("not entered"),
+    errors.FeedProtocolError("?"),
+    errors.StoreError("full"),
+    errors.OutcomeUnknownError("a write of the handler's own"),
+    errors.FreightExchangeError("any other"),
+    ExceptionGroup("two", [ValueError("a"), KeyError("b")]),
+    ExceptionGroup("two", [Drop("a"), RetryLater(5)]),
+]
+
+
+def ids(value: object) -> str:
+    return "" if isinstance(value, Verdict) else type(value).__name__
+
+
+@pytest.mark.parametrize(("error", "expected"), ALWAYS, ids=ids)
+@pytest.mark.parametrize("attempts", [1, 2, 100])
+@pytest.mark.parametrize("retries", [0, 8])
+@pytest.mark.parametrize("served", [True, False])
+def test_what_is_decided_by_the_error_alone(
+    error: Exception | None, expected: Verdict, attempts: int, retries: int, served: bool
+) -> None:
+    assert verdict(error, attempts=attempts, retries=retries, served=served) == expected
+
+
+@pytest.mark.parametrize("error", [*TROUBLE, *FAILURES], ids=ids)
+@pytest.mark.parametrize(
+    ("attempts", "retries", "ending"),
+    [
+        (1, 0, "dead"), (2, 0, "dead"),
+        (1, 1, "failed"), (2, 1, "dead"), (3, 1, "dead"),
+        (1, 8, "failed"), (8, 8, "failed"), (9, 8, "dead"), (10, 8, "dead"),
+    ],
+)  # fmt: skip
+def test_a_failure_is_tried_again_as_often_as_was_said(
+    error: Exception, attempts: int, retries: int, ending: str
+) -> None:
+    found = verdict(error, attempts=attempts, retries=retries)
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if ending == "dead":
+        assert found == dead(said)
+    else:
+        assert found == Verdict(ending="failed", state="ready", delay=found.delay, error=said)
+        assert found.delay == backoff(attempts, Random(0))
+
+
+@pytest.mark.parametrize("error", TROUBLE, ids=ids)
+@pytest.mark.parametrize(("attempts", "retries"), [(1, 0), (2, 1), (9, 8), (100, 8)])
+def test_nothing_dies_of_the_services_trouble_while_nobody_is_served(
+    error: Exception, attempts: int, retries: int
+) -> None:
+    expected = held_back(f"{type(error).__name__}: {error}")
+    assert verdict(error, attempts=attempts, retries=retries, served=False) == expected
+
+
+@pytest.mark.parametrize("error", TROUBLE, ids=ids)
+@pytest.mark.parametrize("attempts", [1, 8])
+def test_before_its_last_attempt_the_services_trouble_is_a_failure_like_any_other(
+    error: Exception, attempts: int
+) -> None:
+    assert verdict(error, attempts=attempts, served=False) == verdict(error, attempts=attempts, served=True)
+    assert verdict(error, attempts=attempts, served=False).ending == "failed"
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=ids)
+@pytest.mark.parametrize("attempts", [1, 8, 9, 100])
+def test_while_nobody_is_served_a_failure_of_the_handlers_own_counts(error: Exception, attempts: int) -> None:
+    found = verdict(error, attempts=attempts, served=False)
+    assert found == verdict(error, attempts=attempts, served=True)
+    assert found.state == ("dead" if attempts > 8 else "ready")
+
+
+@pytest.mark.parametrize(("error", "expected"), ALWAYS[1:], ids=ids)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_one_error_in_the_wrappings_of_task_groups_is_that_error(
+    error: Exception, expected: Verdict, layers: int
+) -> None:
+    for _ in range(layers):
+        error = ExceptionGroup("unhandled errors in a TaskGroup", [error])
+    assert verdict(error) == expected
+
+
+def group(*inner: Exception) -> ExceptionGroup[Exception]:
+    return ExceptionGroup("unhandled errors in a TaskGroup", [*inner])
+
+
+def test_trouble_in_wrappings_is_trouble() -> None:
+    wrapped = group(group(errors.ServerError("down")))
+    assert verdict(wrapped, attempts=9, served=False) == held_back("ServerError: down")
+
+
+DOUBTFUL = errors.OfferInDoubtError("perhaps", request=4)
+
+# What the tasks of a handler's own group ended by, and what that comes to.
+TOGETHER: list[tuple[ExceptionGroup[Exception], Verdict]] = [
+    (group(Drop("a"), Drop("b")), dropped("Drop: a")),
+    (group(errors.AlreadyOfferedError("a"), errors.AlreadyOfferedError("b")), dropped("AlreadyOfferedError: a")),
+    (group(errors.OfferRejectedError("a"), errors.OfferRejectedError("b")), dead("OfferRejectedError: a")),
+    (group(DOUBTFUL, DOUBTFUL), DOUBT),
+    (group(DOUBTFUL, group(DOUBTFUL), group(group(DOUBTFUL))), DOUBT),
+    (group(errors.ServerError("down"), DOUBTFUL), DOUBT),
+    (group(ValueError("a"), group(KeyError("b"), DOUBTFUL)), DOUBT),
+    (group(errors.OfferRejectedError("a"), DOUBTFUL), DOUBT),
+    (group(Drop("a"), DOUBTFUL), DOUBT),
+]
+
+
+@pytest.mark.parametrize(("error", "expected"), TOGETHER)
+@pytest.mark.parametrize("attempts", [1, 9])
+@pytest.mark.parametrize("served", [True, False])
+def test_errors_alike_are_one_and_a_doubt_goes_before_all(
+    error: ExceptionGroup[Exception], expected: Verdict, attempts: int, served: bool
+) -> None:
+    assert verdict(error, attempts=attempts, served=served) == expected
+
+
+def test_trouble_of_two_sorts_is_trouble_all_the_same() -> None:
+    """A request is no more lost because one task was refused a connection and the other was answered 503."""
+    both = group(errors.TransportError("refused"), errors.ServerError("down"))
+    assert verdict(both, attempts=9, served=False).ending == "trouble"
+
+
+def test_what_is_kept_of_an_error_is_bounded() -> None:
+    kept = verdict(ValueError("x" * 10**6), attempts=9).error
+    assert kept is not None
+    assert kept.startswith("ValueError: xxx")
+    assert len(kept) < 1100
+
+
+def test_every_error_of_the_package_is_in_one_of_the_tables() -> None:
+    """A new one must be thought of."""
+    public = {kind for name in errors.__all__ if issubclass(kind := getattr(errors, name), Exception)}
+    judged = {type(error) for error, _ in ALWAYS} | {type(error) for error in (*TROUBLE, *FAILURES)}
+    assert public - judged == {errors.APIStatusError, errors.HeldError}, "a base, and what is raised before handlers"
+
+
+def test_the_two_by_which_a_delivery_is_known_again_differ() -> None:
+    assert len({IN_DOUBT, INTERRUPTED}) == 2
+    assert verdict(errors.OfferInDoubtError("perhaps")).error == IN_DOUBT
+    said = [verdict(error).error for error in (*TROUBLE, *FAILURES)]
+    assert not {IN_DOUBT, INTERRUPTED} & {*said}
+
+
+def test_a_verdict_never_sends_back_at_once() -> None:
+    """A delivery that is ready again now would be claimed in a loop."""
+    everything = [*(error for error, _ in ALWAYS), *TROUBLE, *FAILURES]
+    for served in (True, False):
+        for error in everything:
+            found = verdict(error, served=served)
+            assert (found.delay >= 0.5) == (found.state == "ready"), error
+
+
+class TestBackoff:
+    @pytest.mark.parametrize(
+        ("attempts", "longest"),
+        [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 16.0), (8, 128.0), (9, 256.0), (10, 300.0), (11, 300.0)],
+    )
+    def test_doubles_up_to_five_minutes(self, attempts: int, longest: float) -> None:
+        drawn = [backoff(attempts, Random(seed)) for seed in range(400)]
+        assert longest / 2 <= min(drawn) < longest * 0.52
+        assert longest * 0.98 < max(drawn) <= longest
+
+    @given(st.integers(1, 10**9), st.randoms())
+    def test_is_bounded(self, attempts: int, random: Random) -> None:
+        assert 0.5 <= backoff(attempts, random) <= 300.0
+
+    @given(st.integers(1, 10**6), st.integers(0, 2**32))
+    def test_never_gets_shorter(self, attempts: int, seed: int) -> None:
+        assert backoff(attempts, Random(seed)) <= backoff(attempts + 1, Random(seed))
+
+
+def test_a_verdict_is_a_value() -> None:
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        DONE.state = "ready"  # type: ignore[misc]  # frozen
+    assert Verdict(ending="done", state="done") == DONE
+
+
+@pytest.mark.parametrize(("earlier", "kept"), [(INTERRUPTED, None), ("OSError: down", "not yet"), (None, "not yet")])
+def test_a_handler_that_asks_for_later_stays_suspected_of_ending_the_process(
+    earlier: str | None, kept: str | None
+) -> None:
+    """No error is noted then, so that the store keeps the one that was there."""
+    asked = judge(delivery(1, earlier), handler(8), RetryLater(5, "not yet"), served=True, random=Random(0))
+    assert asked == later(5.0, kept)

@@ -1,0 +1,254 @@
+"""A bot that hears nothing says so within three intervals, whatever the reason, and lives on when it hears again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from tests.unit.bot.ledger_rig import INTERVAL, amounts_on, eventually, new_bot, offering_bot, strike
+
+from freight_exchange.bot import operations
+from freight_exchange.bot.tally import Tally
+from freight_exchange.errors import LoginRejectedError, NotFoundError
+from freight_exchange.store import MemoryStore
+from freight_exchange.testing import FAULTS, Profile, Sandbox, Trial
+
+pytestmark = pytest.mark.virtual_time
+
+THREE = 3 * INTERVAL.total_seconds()
+DEAF = ["stall", "html_200", "garbage_status", "refused", "unavailable_storm", "unauthorized_forever", "half_json"]
+LOGIN_REJECTED = [
+    "login_message_200",
+    "login_message_400",
+    "login_message_401",
+    "login_message_403",
+    "login_message_422",
+]
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def sandbox() -> Sandbox:
+    return Sandbox()
+
+
+def state(trial: Trial) -> str:
+    return trial.status.state
+
+
+def port(trial: Trial, path: str) -> int:
+    """What the operator's port says."""
+    said = operations.answer(f"GET {path} HTTP/1.1\r\n\r\n".encode(), trial.status, Tally())
+    return int(said.split()[1])
+
+
+async def turns_bad(trial: Trial) -> None:
+    """Within three intervals, and a poll that may just have been under way."""
+    await eventually(lambda: port(trial, "/livez") == 503, within=timedelta(seconds=THREE) + INTERVAL)
+    assert port(trial, "/readyz") == 503
+
+
+async def recovers(trial: Trial) -> None:
+    await eventually(lambda: port(trial, "/livez") == port(trial, "/readyz") == 200, within=timedelta(minutes=20))
+
+
+@pytest.mark.parametrize("fault", DEAF)
+async def test_a_deaf_feed_turns_bad_and_recovers(sandbox: Sandbox, fault: str) -> None:
+    async with sandbox.running(offering_bot(MemoryStore())) as trial:
+        await trial.idle()
+        assert port(trial, "/livez") == port(trial, "/readyz") == 200
+        sandbox.strike(*FAULTS[fault](times=None))
+        await turns_bad(trial)
+        index = sandbox.publish()
+        await anyio.sleep(3600)
+        assert port(trial, "/livez") == 503
+        sandbox.exchange.faults.clear()
+        await recovers(trial)
+        await eventually(lambda: amounts_on(sandbox, index))
+        await trial.idle()
+    assert len(amounts_on(sandbox, index)) == 1
+
+
+@pytest.mark.parametrize("fault", ["stall", "refused", "unavailable_storm", "login_hung", "login_message_500"])
+async def test_a_bot_that_never_gets_as_far_as_its_first_scan_turns_bad(sandbox: Sandbox, fault: str) -> None:
+    sandbox.strike(*FAULTS[fault](times=None))
+    async with sandbox.running(offering_bot(MemoryStore())) as trial:
+        await anyio.sleep(1)
+        assert (port(trial, "/livez"), port(trial, "/readyz")) == (200, 503)
+        await turns_bad(trial)
+        assert state(trial) == "starting"
+        await anyio.sleep(600)
+        assert port(trial, "/livez") == 503
+        sandbox.exchange.faults.clear()
+        await recovers(trial)
+        index = sandbox.publish()
+        await eventually(lambda: amounts_on(sandbox, index))
+
+
+@pytest.mark.parametrize("fault", LOGIN_REJECTED)
+async def test_a_login_that_is_rejected_at_the_first_start_is_raised(sandbox: Sandbox, fault: str) -> None:
+    strike(sandbox, fault, path="login", times=None)
+    bot = offering_bot(MemoryStore())
+    with pytest.raises(LoginRejectedError):
+        await bot.serve(exchange=sandbox.client())
+    assert bot.status().state == "stopped"
+    assert not bot.status().live
+
+
+async def test_a_wrong_address_is_raised(sandbox: Sandbox) -> None:
+    strike(sandbox, "not_found_page", path=None, times=None)
+    with pytest.raises(NotFoundError):
+        await offering_bot(MemoryStore()).serve(exchange=sandbox.client())
+
+
+@pytest.mark.parametrize("store", [MemoryStore, lambda: None], ids=["kept", "None"])
+@pytest.mark.parametrize("fault", LOGIN_REJECTED)
+async def test_a_login_that_is_rejected_later_is_waited_out(sandbox: Sandbox, store: Any, fault: str) -> None:
+    bot = offering_bot(store())
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        strike(sandbox, fault, path="login", times=None)
+        sandbox.exchange.expire_tokens()
+        await turns_bad(trial)
+        await eventually(lambda: state(trial) == "login-rejected")
+        index = sandbox.publish()
+        for _ in range(36):
+            await anyio.sleep(100)
+            assert not trial.status.live
+        sandbox.exchange.faults.clear()
+        await recovers(trial)
+        await eventually(lambda: amounts_on(sandbox, index))
+        await trial.idle()
+    assert len(amounts_on(sandbox, index)) == 1
+
+
+async def test_a_password_that_is_changed_and_changed_back_is_waited_out(sandbox: Sandbox) -> None:
+    async with sandbox.running(offering_bot(MemoryStore())) as trial:
+        await trial.idle()
+        password, sandbox.forwarder.password = sandbox.forwarder.password, "another"
+        sandbox.exchange.expire_tokens()
+        await turns_bad(trial)
+        tried = len(sandbox.truth.logins)
+        await anyio.sleep(2 * 3600)
+        # Often enough to be back soon, and not so often that an account is locked for it.
+        assert 4 <= len(sandbox.truth.logins) - tried <= 16
+        sandbox.forwarder.password = password
+        await recovers(trial)
+        index = sandbox.publish()
+        await eventually(lambda: amounts_on(sandbox, index))
+
+
+async def test_a_login_that_is_rejected_while_priming_is_waited_out(sandbox: Sandbox) -> None:
+    # The login is taken, the first scan fails for a while, and then the password is changed.
+    strike(sandbox, "unavailable_storm", path="quote/getrequests", times=None)
+    async with sandbox.running(offering_bot(MemoryStore())) as trial:
+        await eventually(lambda: sandbox.truth.logins)
+        await anyio.sleep(60)
+        strike(sandbox, "login_message_401", path="login", times=None)
+        sandbox.exchange.expire_tokens()
+        sandbox.exchange.faults.clear()
+        strike(sandbox, "login_message_401", path="login", times=None)
+        await anyio.sleep(600)
+        assert port(trial, "/livez") == 503
+        sandbox.exchange.faults.clear()
+        await recovers(trial)
+
+
+async def test_a_stop_is_heard_while_a_login_is_waited_out(sandbox: Sandbox) -> None:
+    bot = offering_bot(MemoryStore())
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        strike(sandbox, "login_message_401", path="login", times=None)
+        sandbox.exchange.expire_tokens()
+        await anyio.sleep(3600)
+        assert state(trial) == "login-rejected"
+        began = anyio.current_time()
+    assert anyio.current_time() - began < 1
+    assert state(trial) == "stopped"
+
+
+async def test_handlers_that_hang_make_nothing_look_dead(sandbox: Sandbox) -> None:
+    # Live is that the service is heard, and not that handlers are quick: those have their own bound.
+    bot = new_bot(MemoryStore(), concurrency=1, drain=timedelta(0))
+
+    @bot.on_new(timeout=3600)
+    async def hang(request: Any, ctx: Any) -> None:
+        await anyio.sleep_forever()
+
+    sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        for _ in range(20):
+            await anyio.sleep(60)
+            assert port(trial, "/livez") == 200 or state(trial) == "starting"
+        assert trial.status.in_flight == 1
+
+
+async def test_tokens_that_end_every_five_seconds_change_nothing() -> None:
+    sandbox = Sandbox(Profile(token_lifetime=5))
+    async with sandbox.running(offering_bot(MemoryStore())) as trial:
+        index = sandbox.publish()
+        await trial.idle()
+        for _ in range(30):
+            await anyio.sleep(13)
+            assert port(trial, "/livez") == 200
+    assert len(amounts_on(sandbox, index)) == 1
+
+
+async def test_a_restart_after_days_is_live_while_it_catches_up(sandbox: Sandbox) -> None:
+    store = MemoryStore()
+    async with sandbox.running(offering_bot(store)) as trial:
+        await trial.idle()
+    await anyio.sleep(2 * DAY.total_seconds())
+    async with sandbox.running(offering_bot(store)) as trial:
+        await anyio.sleep(0.01)
+        assert port(trial, "/livez") == 200
+        await trial.idle()
+        assert port(trial, "/readyz") == 200
+
+
+async def test_a_restart_after_days_under_an_outage_turns_bad(sandbox: Sandbox) -> None:
+    store = MemoryStore()
+    async with sandbox.running(offering_bot(store)) as trial:
+        await trial.idle()
+    await anyio.sleep(2 * DAY.total_seconds())
+    sandbox.strike(*FAULTS["stall"](times=None))
+    async with sandbox.running(offering_bot(store)) as trial:
+        await anyio.sleep(1)
+        assert port(trial, "/livez") == 200
+        await turns_bad(trial)
+        sandbox.exchange.faults.clear()
+        await recovers(trial)
+
+
+async def test_a_lifespan_that_takes_its_time_is_a_start_and_not_an_end(sandbox: Sandbox) -> None:
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        await anyio.sleep(20)
+        yield
+
+    bot = offering_bot(MemoryStore(), lifespan=lifespan)
+    for _ in range(2):
+        async with sandbox.running(bot) as trial:
+            await anyio.sleep(10)
+            assert state(trial) == "starting"
+            assert (port(trial, "/livez"), port(trial, "/readyz")) == (200, 503)
+            await trial.idle()
+            assert port(trial, "/readyz") == 200
+        assert state(trial) == "stopped"
+        assert port(trial, "/livez") == 503
+
+
+async def test_a_lifespan_that_hangs_turns_bad(sandbox: Sandbox) -> None:
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        await anyio.sleep(600)
+        yield
+
+    async with sandbox.running(offering_bot(MemoryStore(), lifespan=lifespan)) as trial:
+        await anyio.sleep(1)
+        await turns_bad(trial)
+        assert state(trial) == "starting"

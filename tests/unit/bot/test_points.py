@@ -1,0 +1,159 @@
+"""The named points: every durable step has two, and each name that the bot speaks is one of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from freight_exchange import Bot
+from freight_exchange import bot as package
+from freight_exchange.bot.entry import State
+from freight_exchange.bot.points import POINTS, STEPS, nowhere
+from freight_exchange.store import MemoryStore
+from freight_exchange.testing import FAULTS, Sandbox
+from freight_exchange.testing import POINTS as PUBLISHED
+
+pytestmark = pytest.mark.virtual_time
+
+SOURCES = sorted(Path(package.__file__).parent.glob("*.py"))
+
+
+def test_each_step_has_a_point_on_either_side() -> None:
+    assert len(POINTS) == 2 * len(STEPS) == len({*POINTS})
+    assert PUBLISHED is POINTS
+    pairs = [(POINTS[place], POINTS[place + 1]) for place in range(0, len(POINTS), 2)]
+    assert pairs == [(f"before {step}", f"after {step}") for step in STEPS]
+
+
+def test_the_names_are_kept() -> None:
+    """They stand in users' tests."""
+    assert STEPS == (
+        "deliver", "claim", "intent", "sending", "send", "confirmed", "rejected", "withdrawn", "unknown", "resolved",
+        "settle", "selected",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_nobody_need_listen(point: str) -> None:
+    nowhere(point)
+
+
+def test_what_the_bot_says_is_a_name_and_every_name_is_said() -> None:
+    """A step that was misspelt, or added without a name, would be one at which no test ever crashes a bot."""
+    said = {word for source in SOURCES for word in spoken(ast.parse(source.read_text()))}
+    steps = {word for word in said if " " not in word} | {word.split(" ", 1)[1] for word in said if " " in word}
+    assert steps == {*STEPS}
+    assert {word for word in said if " " in word} <= {*POINTS}
+
+
+def spoken(tree: ast.AST) -> Iterator[str]:
+    """The names in `write("step", ...)`, `at("before step")`, `advance(entry, "state")` and `step="step"`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        stepped = [word.value for word in node.keywords if word.arg == "step"]
+        match node.func.attr:
+            case "write" | "_put" | "at":
+                named = node.args[:1]
+            case "advance" | "_advance":
+                named = stepped or node.args[1:2]
+            case _:
+                continue
+        yield from (value.value for value in named if isinstance(value, ast.Constant) and isinstance(value.value, str))
+
+
+class TestARun:
+    async def visits(self, *, currency: int = 1, strike: str = "", select: bool = False) -> list[str]:
+        sandbox, visits, selected = Sandbox(), list[str](), list[int]()
+        bot = Bot(
+            store=MemoryStore(),
+            start="backfill",
+            interval=timedelta(seconds=10),
+            settle=timedelta(seconds=5),
+            selection_interval=timedelta(seconds=10),
+        )
+
+        @bot.on_new(retries=3)
+        async def quote(request: Any, ctx: Any) -> None:
+            await ctx.offer(amount=5, currency=currency)
+            if not select:
+                bot.stop()
+
+        if select:
+
+            @bot.on_selected
+            async def won(bid: Any, ctx: Any) -> None:
+                selected.append(bid.index)
+                bot.stop()
+
+        index = sandbox.publish()
+        if strike:
+            sandbox.strike(*FAULTS[strike](path="quote/submitoffer"))
+
+        def visit(point: str) -> None:
+            visits.append(point)
+            if point == "after rejected":
+                bot.stop()
+            if select and point == "after confirmed":
+                (offer,) = sandbox.truth.offers_on(index)
+                sandbox.exchange.select(offer.offer.index, sandbox.now())
+
+        with anyio.fail_after(3600):
+            await bot.serve(exchange=sandbox.client(), points=visit)
+        assert selected == [index] * select
+        return visits
+
+    def said_in_pairs(self, visits: list[str]) -> list[str]:
+        """The steps in their order; each is entered and left, and none lies within another."""
+        assert [point.split()[0] for point in visits] == ["before", "after"] * (len(visits) // 2)
+        steps = [point.split(" ", 1)[1] for point in visits]
+        assert steps[::2] == steps[1::2]
+        return steps[::2]
+
+    async def test_passes_them_in_the_order_of_a_request(self) -> None:
+        steps = self.said_in_pairs(await self.visits())
+        way = [step for step in steps if step not in ("claim", "deliver")]
+        assert way == ["intent", "sending", "send", "confirmed", "settle"]
+        assert steps.index("deliver") < steps.index("intent")
+        assert "claim" in steps[: steps.index("intent")]
+
+    async def test_that_is_refused(self) -> None:
+        steps = self.said_in_pairs(await self.visits(currency=99))
+        assert [step for step in steps if step not in ("claim", "deliver")] == [
+            "intent", "sending", "send", "rejected", "settle",
+        ]  # fmt: skip
+
+    async def test_that_could_not_send(self) -> None:
+        steps = self.said_in_pairs(await self.visits(strike="throttled_huge"))
+        assert [step for step in steps if step not in ("claim", "deliver")] == [
+            "intent", "sending", "send", "withdrawn", "settle", "intent", "sending", "send", "confirmed", "settle",
+        ]  # fmt: skip
+
+    async def test_that_is_in_doubt(self) -> None:
+        visits = await self.visits(strike="reset_after_processing")
+        way = [point for point in visits if point.split()[1] not in ("claim", "deliver", "settle")]
+        steps = ("intent", "sending", "send", "unknown", "resolved")
+        assert way == [f"{side} {step}" for step in steps for side in ("before", "after")]
+
+    async def test_that_is_selected(self) -> None:
+        visits = await self.visits(select=True)
+        way = [point for point in visits if point.split()[1] not in ("claim", "deliver")]
+        assert way.index("after confirmed") < way.index("before selected")
+        assert way.index("after selected") == way.index("before selected") + 1
+        assert way[-1] == "after settle"
+
+
+@pytest.mark.parametrize("point", ["", "sending", "before", "after send ", "before none", "Before send", 5], ids=repr)
+def test_a_crash_at_no_point_is_refused(point: Any) -> None:
+    with pytest.raises(ValueError, match="crash_at must be one of before deliver, after deliver, "):
+        Sandbox().running(Bot(store=None), crash_at=point)
+
+
+def test_the_states_of_an_offer_have_steps() -> None:
+    assert {*State.__args__} <= {*STEPS}  # type: ignore[attr-defined]  # the words of a literal

@@ -1,0 +1,268 @@
+"""A bot that is a process of its own: its signals, and the status that it exits with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+ROOT = Path(__file__).parents[3]
+PATIENCE = 60.0
+"""Seconds after which a process that does not end has failed the test; none of them takes as long."""
+
+PROGRAM = """
+import json, signal, sys
+from datetime import timedelta
+
+import anyio
+from freight_exchange import Bot, FreightExchange
+from freight_exchange.testing import FAULTS, Sandbox
+
+told = json.loads(sys.argv[1])
+
+
+def say(word):
+    print(word, flush=True)
+
+
+async def exchange_of(sandbox):
+    return sandbox.client()
+
+
+sandbox = Sandbox()
+indexes = [sandbox.publish() for _ in range(told.get("requests", 1))]
+for fault in told.get("faults", ()):
+    sandbox.strike(*FAULTS[fault](times=None))
+given = None if told.get("bare") else sandbox.client()
+
+
+async def lifespan():
+    say("lifespan")
+    if told.get("bug"):
+        raise RuntimeError("a bug")
+    yield
+    say("closed")
+
+
+bot = Bot(
+    given,
+    store=told.get("store"),
+    start="backfill",
+    interval=timedelta(seconds=1),
+    drain=timedelta(seconds=told.get("drain", 30)),
+    concurrency=100,
+    lifespan=lifespan,
+)
+begun = []
+
+
+@bot.on_new
+async def quote(request, ctx):
+    begun.append(request.index)
+    if len(begun) == len(indexes):
+        say("at the handlers")
+    match told.get("handler"):
+        case "heeds":
+            await ctx.stopping.wait()
+            await ctx.offer(amount=7, currency=1)
+        case "hangs":
+            await anyio.sleep(3600)
+        case "in a thread":
+            import time
+            await anyio.to_thread.run_sync(lambda: time.sleep(3600))
+        case "ends":
+            await ctx.offer(amount=7, currency=1)
+            bot.stop()
+        case "signals itself":
+            signal.raise_signal(signal.SIGTERM)
+            await ctx.stopping.wait()
+
+
+@bot.on_updated
+async def again(request, ctx):
+    say("updated")
+
+
+bot.run(backend=told.get("backend", "asyncio"))
+say("offers " + str(sum(len(sandbox.truth.offers_on(index)) for index in indexes)))
+"""
+
+BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+
+
+@contextmanager
+def process(environment: dict[str, str] | None = None, **told: Any) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, json.dumps(told)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT / "src",
+        env={name: value for name, value in os.environ.items() if not name.startswith("FREIGHT_EXCHANGE_")}
+        | (environment or {}),
+    ) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def until(child: subprocess.Popen[str], word: str) -> None:
+    """Wait until the process says it."""
+    assert child.stdout is not None
+    for line in child.stdout:
+        if line.strip() == word:
+            return
+    assert child.stderr is not None
+    raise AssertionError(f"it ended without saying {word!r}: {child.stderr.read()}")
+
+
+def end_of(child: subprocess.Popen[str]) -> tuple[int, str, str]:
+    said, complained = child.communicate(timeout=PATIENCE)
+    return child.returncode, said, complained
+
+
+class TestSignals:
+    @BACKENDS
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_the_first_drains_and_the_status_is_0(self, backend: str, number: signal.Signals) -> None:
+        with process(backend=backend, handler="heeds", requests=20) as child:
+            until(child, "at the handlers")
+            child.send_signal(number)
+            status, said, complained = end_of(child)
+        assert status == 0
+        assert said.split("\n") == ["closed", "offers 20", ""]
+        assert "draining" in complained
+        assert "Traceback" not in complained
+
+    @BACKENDS
+    def test_after_its_deadline_the_drain_cuts_off_and_the_status_is_0(self, backend: str, tmp_path: Path) -> None:
+        store = str(tmp_path / "bot.db")
+        with process(backend=backend, handler="hangs", requests=5, drain=0.2, store=store) as child:
+            until(child, "at the handlers")
+            child.send_signal(signal.SIGTERM)
+            status, said, complained = end_of(child)
+        assert (status, said) == (0, "closed\noffers 0\n")
+        assert "cut off" in complained
+        # What was cut off is there, and the file is nobody's.
+        with process(backend=backend, handler="heeds", requests=5, store=store) as child:
+            until(child, "at the handlers")
+            child.send_signal(signal.SIGTERM)
+            assert end_of(child)[:2] == (0, "closed\noffers 5\n")
+
+    @BACKENDS
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [(signal.SIGTERM, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT), (signal.SIGINT, signal.SIGINT)],
+    )
+    def test_the_second_ends_it_at_once_and_the_status_says_which(
+        self, backend: str, first: signal.Signals, second: signal.Signals
+    ) -> None:
+        with process(backend=backend, handler="hangs", drain=3600) as child:
+            until(child, "at the handlers")
+            child.send_signal(first)
+            assert child.stderr is not None
+            assert any("draining" in line for line in child.stderr)
+            child.send_signal(second)
+            status, said, _ = end_of(child)
+        assert status == 128 + second
+        assert "offers" not in said
+
+    @BACKENDS
+    def test_the_second_does_not_wait_for_a_thread(self, backend: str) -> None:
+        with process(backend=backend, handler="in a thread", drain=3600) as child:
+            until(child, "at the handlers")
+            child.send_signal(signal.SIGTERM)
+            assert child.stderr is not None
+            assert any("draining" in line for line in child.stderr)
+            child.send_signal(signal.SIGTERM)
+            try:
+                child.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                pytest.fail("it waits for the handler's thread")
+        assert child.returncode == 128 + signal.SIGTERM
+
+    @BACKENDS
+    def test_one_while_it_primes_under_an_outage_ends_it_well(self, backend: str) -> None:
+        with process(backend=backend, faults=["unavailable_storm"]) as child:
+            until(child, "lifespan")
+            time.sleep(0.3)
+            child.send_signal(signal.SIGTERM)
+            assert end_of(child)[:2] == (0, "closed\noffers 0\n")
+
+    @BACKENDS
+    def test_a_handler_may_send_it(self, backend: str) -> None:
+        with process(backend=backend, handler="signals itself") as child:
+            assert end_of(child)[0] == 0
+
+    @BACKENDS
+    def test_stop_ends_it_as_well(self, backend: str) -> None:
+        with process(backend=backend, handler="ends") as child:
+            status, said, _ = end_of(child)
+        assert (status, said.split("\n")[-2]) == (0, "offers 1")
+
+
+class TestStatuses:
+    @BACKENDS
+    @pytest.mark.parametrize(
+        ("status", "told"),
+        [
+            (77, {"faults": ["login_message_401"]}),
+            (76, {"faults": ["not_found_page"]}),
+            (76, {"faults": ["bad_certificate"]}),
+            (78, {"bare": True}),
+            (1, {"bug": True}),
+        ],
+        ids=["login", "address", "certificate", "configuration", "bug"],
+    )
+    def test_says_what_kept_it_from_starting(self, backend: str, status: int, told: dict[str, Any]) -> None:
+        with process(backend=backend, **told) as child:
+            ended, said, complained = end_of(child)
+        assert ended == status
+        assert "offers" not in said
+        # A bug has a traceback; for what a person can mend there is a sentence.
+        assert ("Traceback" in complained) == (status == 1)
+        assert complained.strip()
+
+    @BACKENDS
+    def test_73_where_the_store_cannot_be_used(self, backend: str, tmp_path: Path) -> None:
+        path = tmp_path / "bot.db"
+        path.write_bytes(b"this is no database, and never was one" * 100)
+        for store in (path, tmp_path):
+            with process(backend=backend, store=str(store)) as child:
+                ended, _, complained = end_of(child)
+            assert ended == 73
+            assert "Traceback" not in complained
+        assert path.read_bytes().startswith(b"this is no database")
+
+    @BACKENDS
+    def test_75_where_another_process_holds_it(self, backend: str, tmp_path: Path) -> None:
+        store = str(tmp_path / "bot.db")
+        with process(backend=backend, handler="hangs", store=store, drain=0.1) as first:
+            until(first, "at the handlers")
+            with process(backend=backend, store=store) as second:
+                ended, _, complained = end_of(second)
+            assert ended == 75
+            assert str(first.pid) in complained
+            assert first.poll() is None
+            first.send_signal(signal.SIGTERM)
+            assert end_of(first)[0] == 0
+
+    def test_the_documented_ones_are_all_of_them(self) -> None:
+        from freight_exchange import Bot
+        from freight_exchange.bot.process import STATUSES
+
+        assert Bot.run.__doc__ is not None
+        for _, status in STATUSES:
+            assert str(status) in Bot.run.__doc__

@@ -1,0 +1,324 @@
+"""An own bid that is selected is told of once, with the shipper's contact, through restarts."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from tests.unit.bot.ledger_rig import AMOUNT, BIDS, amounts_on, approve, blind, eventually, new_bot, sent, strike
+
+from freight_exchange import Bot
+from freight_exchange.models import Bid
+from freight_exchange.sandbox.messages import Reply
+from freight_exchange.store import MemoryStore
+from freight_exchange.testing import Fault, Profile, Sandbox
+
+pytestmark = pytest.mark.virtual_time
+
+LOOK = timedelta(minutes=2)
+CONTACTS = ("loadingPOC", "loadingCompany")
+
+
+@pytest.fixture
+def sandbox() -> Sandbox:
+    return Sandbox()
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+def winning_bot(store: MemoryStore | None, won: list[Bid], **options: Any) -> Bot:
+    """Offers on everything, and notes what was selected."""
+    bot = new_bot(store, selection_interval=LOOK, **options)
+
+    @bot.on_new
+    async def quote(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount=AMOUNT, currency=1)
+
+    @bot.on_selected
+    async def selected(bid: Any, ctx: Any) -> None:
+        won.append(bid)
+
+    return bot
+
+
+def indexes(won: list[Bid]) -> list[int]:
+    return [bid.index for bid in won]
+
+
+async def a_few_looks() -> None:
+    await anyio.sleep(5 * LOOK.total_seconds())
+
+
+async def test_it_is_told_once_with_the_contact_through_restarts(sandbox: Sandbox, store: MemoryStore) -> None:
+    won: list[Bid] = []
+    index, other = sandbox.publish(), sandbox.publish()
+    async with sandbox.running(winning_bot(store, won)) as trial:
+        await trial.idle()
+        await a_few_looks()
+        assert won == []
+        approve(sandbox, index)
+        await eventually(lambda: won)
+        await a_few_looks()
+    for _ in range(3):
+        # Long enough for the store to have forgotten the event itself.
+        await anyio.sleep(timedelta(days=20).total_seconds())
+        async with sandbox.running(winning_bot(store, won)) as trial:
+            await trial.idle()
+            await a_few_looks()
+    (bid,) = won
+    assert (bid.index, str(bid.amount)) == (index, AMOUNT)
+    assert bid.contact is not None
+    assert bid.contact.email == "shipper@demo.example"
+    assert bid.company is not None
+    assert other not in indexes(won)
+
+
+async def test_one_that_was_selected_while_the_bot_was_away_is_told(sandbox: Sandbox, store: MemoryStore) -> None:
+    won: list[Bid] = []
+    index = sandbox.publish()
+    async with sandbox.running(winning_bot(store, won)) as trial:
+        await trial.idle()
+    approve(sandbox, index)
+    await anyio.sleep(86_400)
+    async with sandbox.running(winning_bot(store, won)) as trial:
+        await eventually(lambda: won)
+        await trial.idle()
+    assert indexes(won) == [index]
+
+
+@pytest.mark.parametrize("start", ["now", "backfill"])
+async def test_what_was_selected_before_the_bots_time_is_told_by_a_backfill_alone(
+    sandbox: Sandbox, store: MemoryStore, start: Any
+) -> None:
+    won: list[Bid] = []
+    before = sandbox.publish()
+    sandbox.exchange.offer(sandbox.forwarder, before, sandbox.now(), amount=7)
+    approve(sandbox, before)
+    async with sandbox.running(winning_bot(store, won, start=start)) as trial:
+        await trial.idle()
+        await a_few_looks()
+        after = sandbox.publish()
+        await trial.idle()
+        approve(sandbox, after)
+        await eventually(lambda: after in indexes(won))
+    async with sandbox.running(winning_bot(store, won, start=start)) as trial:
+        await trial.idle()
+        await a_few_looks()
+    assert indexes(won) == ([after] if start == "now" else [before, after])
+
+
+async def test_an_offer_of_the_bots_own_is_told_though_the_first_look_came_after_it(
+    sandbox: Sandbox, store: MemoryStore
+) -> None:
+    """What is passed over at the start is what was there before, and not what the bot itself has won since."""
+    won: list[Bid] = []
+    sandbox.strike(_selected_fails_at_first())
+    async with sandbox.running(winning_bot(store, won, start="now")) as trial:
+        await trial.idle()
+        index = sandbox.publish()
+        await trial.idle()
+        assert amounts_on(sandbox, index) == [AMOUNT]
+        approve(sandbox, index)
+        await a_few_looks()
+    assert indexes(won) == [index]
+
+
+async def test_the_same_through_a_crash_before_the_first_look(sandbox: Sandbox, store: MemoryStore) -> None:
+    won: list[Bid] = []
+    sandbox.strike(_selected_fails_at_first())
+    async with sandbox.running(winning_bot(store, won, start="now")) as trial:
+        await trial.idle()
+        index = sandbox.publish()
+        await trial.idle()
+    approve(sandbox, index)
+    async with sandbox.running(winning_bot(store, won, start="now")) as trial:
+        await trial.idle()
+        await a_few_looks()
+    assert indexes(won) == [index]
+
+
+async def test_a_contact_that_shows_later_is_waited_for(sandbox: Sandbox, store: MemoryStore) -> None:
+    won: list[Bid] = []
+    index = sandbox.publish()
+    async with sandbox.running(winning_bot(store, won)) as trial:
+        await trial.idle()
+        sandbox.strike(_without_contacts(times=2))
+        approve(sandbox, index)
+        await a_few_looks()
+    (bid,) = won
+    assert bid.contact is not None
+
+
+async def test_a_contact_that_never_shows_delays_it_by_three_looks(sandbox: Sandbox, store: MemoryStore) -> None:
+    won: list[Bid] = []
+    index = sandbox.publish()
+    sandbox.strike(_without_contacts(times=None))
+    async with sandbox.running(winning_bot(store, won)) as trial:
+        await trial.idle()
+        approve(sandbox, index)
+        await anyio.sleep(2 * LOOK.total_seconds() - 30)
+        assert won == []
+        await anyio.sleep(2 * LOOK.total_seconds())
+        await trial.idle()
+    (bid,) = won
+    assert bid.contact is None
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [Profile(rows_clamp=10), Profile(rows_clamp=10, past_end="last_page", order="random")],
+    ids=["clamp", "last page"],
+)
+async def test_many_pages_of_them_are_told_each_once(store: MemoryStore, profile: Profile) -> None:
+    sandbox, won = Sandbox(profile), list[Bid]()
+    published = [sandbox.publish() for _ in range(45)]
+    async with sandbox.running(winning_bot(store, won)) as trial:
+        await trial.idle()
+        for index in published[:20]:
+            approve(sandbox, index)
+        await eventually(lambda: len(won) == 20)
+        for index in published[20:]:
+            approve(sandbox, index)
+        await eventually(lambda: len(won) == 45)
+        await a_few_looks()
+    async with sandbox.running(winning_bot(store, won)) as trial:
+        await trial.idle()
+        await a_few_looks()
+    assert sorted(indexes(won)) == published
+
+
+async def test_trouble_with_the_listing_delays_it_and_ends_nothing(sandbox: Sandbox, store: MemoryStore) -> None:
+    won: list[Bid] = []
+    index = sandbox.publish()
+    async with sandbox.running(winning_bot(store, won)) as trial:
+        await trial.idle()
+        for trouble in ("unavailable_storm", "html_200", "maintenance_200", "refused", "not_found_page", "half_json"):
+            with blind(sandbox, BIDS, trouble):
+                await a_few_looks()
+        approve(sandbox, index)
+        await eventually(lambda: won)
+        assert (trial.status.dead, trial.status.state) == (0, "running")
+    assert indexes(won) == [index]
+
+
+async def test_a_handler_that_fails_hears_of_it_again(sandbox: Sandbox, store: MemoryStore) -> None:
+    attempts: list[int] = []
+    bot = new_bot(store, selection_interval=LOOK)
+
+    @bot.on_new
+    async def quote(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount=AMOUNT, currency=1)
+
+    @bot.on_selected
+    async def selected(bid: Any, ctx: Any) -> None:
+        attempts.append(ctx.attempt)
+        if ctx.attempt < 3:
+            raise OSError("the database is away")
+
+    index = sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        approve(sandbox, index)
+        await eventually(lambda: attempts)
+        await trial.idle()
+        await a_few_looks()
+    assert attempts == [1, 2, 3]
+
+
+async def test_every_handler_hears_of_it(sandbox: Sandbox, store: MemoryStore) -> None:
+    won, also = list[Bid](), list[int]()
+    bot = winning_bot(store, won)
+
+    @bot.on_selected(origin="Hong Kong")
+    async def second(bid: Any, ctx: Any) -> None:
+        also.append(bid.index)
+
+    @bot.on_selected(origin="Nowhere")
+    async def never(bid: Any, ctx: Any) -> None:
+        also.append(-1)
+
+    index = sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        approve(sandbox, index)
+        await eventually(lambda: won and also)
+        await trial.idle()
+    assert (indexes(won), also) == ([index], [index])
+
+
+async def test_another_forwarders_selection_is_not_told(sandbox: Sandbox, store: MemoryStore) -> None:
+    won: list[Bid] = []
+    index = sandbox.publish()
+    theirs = sandbox.exchange.offer(sandbox.rival, index, sandbox.now(), amount=7)
+    async with sandbox.running(winning_bot(store, won)) as trial:
+        await trial.idle()
+        sandbox.exchange.select(theirs, sandbox.now())
+        await a_few_looks()
+    assert won == []
+
+
+async def test_nobody_asks_for_them_where_no_handler_wants_them(sandbox: Sandbox, store: MemoryStore) -> None:
+    bot = new_bot(store, selection_interval=LOOK)
+
+    @bot.on_new
+    async def quote(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount=AMOUNT, currency=1)
+
+    sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        before = len(sandbox.truth.calls_to("GET", BIDS))
+        await a_few_looks()
+        assert len(sandbox.truth.calls_to("GET", BIDS)) == before
+    assert sent(sandbox) == 1
+
+
+async def test_a_single_failure_of_the_first_look_does_not_cost_a_whole_pace(
+    sandbox: Sandbox, store: MemoryStore
+) -> None:
+    won: list[Bid] = []
+    strike(sandbox, "unavailable", BIDS, times=3)
+    index = sandbox.publish()
+    async with sandbox.running(winning_bot(store, won)) as trial:
+        await trial.idle()
+        approve(sandbox, index)
+        await eventually(lambda: won, within=2 * LOOK)
+    assert indexes(won) == [index]
+
+
+def _asks_for_selected(call: Any) -> bool:
+    return "sel" in (call.query.get("type"), json.loads(call.body or b"{}").get("type"))
+
+
+def _selected_fails_at_first() -> Fault:
+    """The selected bids cannot be listed at first: neither by the look for them, nor among all own bids."""
+
+    def refuse(good: Reply, now: float, random: Random) -> Reply:
+        return attrs.evolve(good, status=503, body=b'{"message": "Service unavailable."}')
+
+    return Fault(name="no selected", method="GET", path=BIDS, when=_asks_for_selected, times=6, mutate=refuse)
+
+
+def _without_contacts(times: int | None) -> Fault:
+    """Selected bids are listed without the shipper's contact, `times` times that there is one to be listed."""
+    left = [times]
+
+    def change(good: Reply, now: float, random: Random) -> Reply:
+        said = json.loads(good.body)
+        if not said["bids"] or left[0] == 0:
+            return good
+        left[0] = None if left[0] is None else left[0] - 1
+        for bid in said["bids"].values():
+            for name in CONTACTS:
+                bid.pop(name, None)
+        return attrs.evolve(good, body=json.dumps(said).encode())
+
+    return Fault(name="no contact", method="GET", path=BIDS, when=_asks_for_selected, times=None, mutate=change)

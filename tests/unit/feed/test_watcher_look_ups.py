@@ -1,0 +1,240 @@
+"""Look-ups of what scans lack: one that fails harms neither the scans nor the others, and none is forgotten."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from tests.unit.feed.rig import HOUR, Rig, Service
+
+from freight_exchange.errors import DecodeError, LoginRejectedError, RateLimitedError
+from freight_exchange.feed.lookups import Lookups
+from freight_exchange.hooks import Degraded, Scan
+from freight_exchange.models import RateRequest
+from freight_exchange.store import Store
+from freight_exchange.store.protocol import Seen
+
+virtual_time = pytest.mark.virtual_time
+
+
+@attrs.define
+class Mute(Service):
+    """Does not say what became of some requests."""
+
+    mute: frozenset[int] = frozenset({1})
+
+    async def get(self, index: int) -> RateRequest:
+        if index in self.mute:
+            self.lookups.append(index)
+            await anyio.sleep(self.latency)
+            raise DecodeError("no collection", raw={"message": "No records found."})
+        return await Service.get(self, index)
+
+
+async def live(service: Service, store: Store, **options: Any) -> Rig:
+    rig = Rig(service, store=store, **options)
+    await rig.watcher.prime()
+    await rig.looks()
+    service.pages.clear()
+    return rig
+
+
+@virtual_time
+async def test_a_look_up_that_keeps_failing_is_no_failure_of_scans_and_holds_nobody_up(store: Store) -> None:
+    service = Mute()
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.looks()
+    service.publish(2)
+    await rig.looks()
+    rig.told.clear()
+    service.withdraw(1, 2)
+    await rig.goes_on_for(2 * HOUR)
+    assert rig.tale == [("new", 1), ("new", 2), ("withdrawn", 2)]
+    assert rig.watcher.phase == "live"
+    assert sorted(service.windows)[len(service.windows) // 2] < 100
+    assert not [told for told in rig.told if isinstance(told, Degraded)]
+    assert all(told.complete for told in rig.told if isinstance(told, Scan))
+    assert 5 <= service.lookups.count(1) < 100
+
+
+@virtual_time
+async def test_what_could_not_be_looked_up_is_told_once_it_can(store: Store) -> None:
+    service = Mute()
+    rig = await live(service, store, interval=120.0)
+    service.publish(1)
+    await rig.looks()
+    service.withdraw(1)
+    await rig.goes_on_for(3 * HOUR)
+    assert rig.tale == [("new", 1)]
+    service.mute = frozenset()
+    await rig.goes_on_for(3 * HOUR)
+    assert rig.tale == [("new", 1), ("withdrawn", 1)]
+
+
+@virtual_time
+async def test_many_look_ups_that_fail_slowly_do_not_hold_up_the_scans(store: Store) -> None:
+    service = Mute(latency=20.0, mute=frozenset(range(1, 31)))
+    rig = await live(service, store)
+    service.publish(*range(1, 31))
+    await rig.looks()
+    service.withdraw(*range(1, 31))
+    times = []
+    while anyio.current_time() < HOUR:
+        await rig.looks()
+        times.append(anyio.current_time())
+    assert max(later - earlier for earlier, later in pairwise(times)) < 90
+    assert len(service.lookups) > 30
+
+
+@virtual_time
+async def test_a_limit_of_rate_ends_the_look_ups_of_this_scan(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(*range(1, 6))
+    await rig.looks()
+    service.withdraw(*range(1, 6))
+    service.lookup_faults[:] = [RateLimitedError("slowly", status=429, retry_after=30.0)] * 2
+    while not service.lookups:
+        await rig.looks()
+    assert len(service.lookups) == 1
+    await rig.looks()
+    assert len(service.lookups) == 2
+    await rig.looks()
+    assert len(rig.tale) == 10
+
+
+@virtual_time
+async def test_whoever_has_less_patience_than_a_look_up_takes_gets_scans_and_in_time_the_look_up(store: Store) -> None:
+    service = Service(latency=0.6)
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.looks()
+    service.withdraw(1)
+    service.pages.clear()
+    until = anyio.current_time() + 1200
+    while anyio.current_time() < until:
+        with anyio.move_on_after(1.0):
+            await rig.watcher.look()
+    assert rig.tale == [("new", 1), ("withdrawn", 1)]
+    assert service.lookups == [1, 1]
+    assert len(service.pages) < 80
+
+
+@virtual_time
+async def test_what_is_listed_again_is_not_looked_up_any_more(store: Store) -> None:
+    service = Mute()
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.looks()
+    record = service.books[1].record
+    service.withdraw(1)
+    while not service.lookups:
+        await rig.looks()
+    service.publish(1)
+    assert service.books[1].record == record
+    await rig.goes_on_for(HOUR)
+    assert service.lookups == [1]
+    assert rig.tale == [("new", 1)]
+
+
+@virtual_time
+async def test_a_login_rejected_by_a_look_up_ends_the_feed(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.looks()
+    service.withdraw(1)
+    service.lookup_faults[:] = [LoginRejectedError("no", status=401)]
+    with pytest.raises(LoginRejectedError):
+        await rig.goes_on_for(HOUR)
+    assert rig.watcher.phase == "stopped"
+
+
+@virtual_time
+async def test_after_a_deep_scan_that_lacked_something_narrow_ones_stay_narrow(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(*range(1, 301))
+    await rig.looks()
+    await anyio.sleep(10 * HOUR)
+    rig = rig.again()
+    await rig.looks(4)
+    service.clamp, service.latency = 3, 1.0
+    rig = rig.again(run="a third")
+    service.withdraw(1)
+    rig.told.clear()
+    service.pages.clear()
+    for index in range(1001, 1016):
+        service.publish(index)
+        await rig.goes_on_for(60)
+        assert ("new", index) in rig.tale
+    await rig.goes_on_for(HOUR)
+    assert ("withdrawn", 1) in rig.tale
+    narrow = [told.window for told in rig.told if isinstance(told, Scan) and told.rung == "narrow"]
+    assert max(narrow) < 1800
+    assert [told.rung for told in rig.told if isinstance(told, Scan)].count("five days") == 2
+
+
+def missed(index: int, *, missing: int = 2) -> Seen:
+    return Seen(
+        index=index,
+        digest=b"d",
+        record=None,
+        version=1,
+        first=0.0,
+        last=0.0,
+        scan=1,
+        updated_after=0.0,
+        missing=missing,
+    )
+
+
+def test_what_one_scan_has_lacked_is_not_looked_up() -> None:
+    lookups = Lookups()
+    lookups.saw([missed(1, missing=1)], frozenset())
+    assert not lookups
+
+
+def test_one_that_fails_goes_behind_the_others_and_is_left_after_five_times() -> None:
+    lookups = Lookups()
+    lookups.saw([missed(1), missed(2)], frozenset())
+    lookups.failed(lookups.next().index)
+    assert lookups.next().index == 2
+    for _ in range(4):
+        lookups.saw([], frozenset())
+        lookups.failed(2 if lookups.next().index == 2 else 1)
+    turns = 0
+    while turns < 20:
+        lookups.saw([], frozenset())
+        if not lookups:
+            break
+        lookups.failed(lookups.next().index)
+        turns += 1
+    assert turns == 5
+    lookups.saw([missed(1)], frozenset())
+    assert lookups.next().index == 1
+
+
+def test_ten_are_looked_up_after_a_scan_and_the_others_after_the_next() -> None:
+    lookups = Lookups()
+    lookups.saw([missed(index) for index in range(1, 26)], frozenset())
+    counts = []
+    while lookups:
+        count = 0
+        while lookups:
+            lookups.done(lookups.next().index)
+            count += 1
+        counts.append(count)
+        lookups.saw([], frozenset())
+    assert counts == [10, 10, 5]
+
+
+def test_what_is_listed_is_looked_up_no_more() -> None:
+    lookups = Lookups()
+    lookups.saw([missed(1), missed(2)], frozenset())
+    lookups.saw([], frozenset({1}))
+    assert lookups.next().index == 2

@@ -1,0 +1,311 @@
+"""Trouble that meets some looks and not others: what has been read is kept, and everyone else has a turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from tests.unit.feed.rig import DAY, HOUR, HandClock, Rig, Service
+
+from freight_exchange.errors import RateLimitedError, ServerError
+from freight_exchange.feed.cover import WIDEST
+from freight_exchange.feed.events import Gap
+from freight_exchange.hooks import Degraded, Recovered, Scan
+from freight_exchange.models import RateRequest
+from freight_exchange.store import Store
+from freight_exchange.wire import Rows
+
+pytestmark = pytest.mark.virtual_time
+
+DOWN = ServerError("down", status=503)
+
+
+async def live(service: Service, store: Store, **options: Any) -> Rig:
+    rig = Rig(service, store=store, **options)
+    await rig.watcher.prime()
+    await rig.looks()
+    service.pages.clear()
+    return rig
+
+
+def scans(rig: Rig, *, complete: bool = True) -> Counter[str]:
+    """The scans that ended so far, by their depth."""
+    return Counter(told.rung for told in rig.told if isinstance(told, Scan) and told.complete == complete)
+
+
+# A start that hands out a part
+
+
+async def test_the_oldest_that_a_start_is_to_hand_out_do_not_slide_out_of_the_window(store: Store) -> None:
+    service = Service(clamp=5, latency=2.0)
+    service.publish(*range(1, 101), age=HOUR / 2)
+    for index in range(101, 131):
+        service.publish(index, age=HOUR - 100 + 3 * (index - 101))
+    rig = Rig(service, store=store, start=timedelta(hours=1))
+    await rig.watcher.prime()
+    assert Counter(rig.tale) == {("new", index): 1 for index in range(1, 131)}
+
+
+async def test_a_start_with_more_pages_than_ten_minutes_hold_comes_to_an_end(store: Store) -> None:
+    service = Service(clamp=10, latency=4.0)
+    service.publish(*range(1, 1001), age=DAY)
+    rig = Rig(service, store=store, start=timedelta(days=2))
+    with anyio.fail_after(DAY / 2):
+        await rig.watcher.prime()
+    assert len(rig.tale) == 1000
+
+
+# Pages that fail
+
+
+@attrs.define
+class Limited(Service):
+    """Answers sixty pages a minute, and says when to ask again."""
+
+    minute: int = -1
+    asked: int = 0
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        now = anyio.current_time()
+        if int(now // 60) != self.minute:
+            self.minute, self.asked = int(now // 60), 0
+        self.asked += 1
+        if self.asked > 60:
+            raise RateLimitedError("slowly", status=429, retry_after=60 - now % 60)
+        return await Service.page(self, number, rows, window)
+
+
+async def test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_rate(store: Store) -> None:
+    service = Limited(clamp=10, latency=0.1)
+    service.publish(*range(1, 1501), age=DAY)
+    rig = Rig(service, store=store, start="backfill")
+    with anyio.fail_after(HOUR):
+        await rig.watcher.prime()
+    assert service.windows == [WIDEST] * len(service.windows)
+    assert len(rig.tale) == 1500
+    # Up to the end, down again, and no page for nothing but those that were refused.
+    assert len(service.pages) < 310
+
+
+async def test_what_a_deep_scan_has_read_is_kept_when_a_page_fails(store: Store) -> None:
+    service = Service(clamp=3, latency=0.5)
+    rig = await live(service, store)
+    service.publish(*range(1, 31))
+    await rig.goes_on_for(10 * 60)
+    rig = rig.again()
+    service.pages.clear()
+    while len(service.pages) < 6:
+        await rig.looks()
+    service.faults[:] = [DOWN] * 12
+    await rig.goes_on_for(600)
+    deep = [number for number, _, window in service.pages if window == WIDEST]
+    assert deep.count(1) <= 3
+    assert scans(rig)["five days"] == 1
+
+
+async def test_a_deep_scan_whose_pages_stand_still_for_long_is_given_up(store: Store) -> None:
+    service = Stuck(clamp=3)
+    rig = await live(service, store)
+    service.publish(*range(1, 31))
+    rig = rig.again()
+    await rig.goes_on_for(HOUR)
+    assert scans(rig)["five days"] == 0
+    assert scans(rig, complete=False)["five days"] >= 1
+    assert scans(rig)["half an hour"] >= 1
+    service.publish(99)
+    await rig.looks(10)
+    assert ("new", 99) in rig.tale
+    assert rig.watcher.phase == "live"
+    service.page_that_fails = 10**9
+    await rig.goes_on_for(2 * HOUR)
+    assert scans(rig)["five days"] == 1
+
+
+@attrs.define
+class Stuck(Service):
+    """Never gives one of its later pages of a window that is deep."""
+
+    page_that_fails: int = 7
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        if window >= 6 * HOUR and number == self.page_that_fails:
+            self.faults.insert(0, DOWN)
+        return await Service.page(self, number, rows, window)
+
+
+@attrs.define
+class Slow(Service):
+    """Gives no page of many rows in time."""
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        if min(rows, len(self.books)) > 300:
+            self.faults.insert(0, ServerError("gateway time-out", status=504))
+        return await Service.page(self, number, rows, window)
+
+
+async def test_a_service_that_cannot_give_large_pages_is_asked_for_smaller_ones(store: Store) -> None:
+    service = Slow(latency=5.0)
+    service.publish(*range(1, 501), age=DAY)
+    rig = Rig(service, store=store, start="backfill")
+    with anyio.fail_after(600):
+        await rig.watcher.prime()
+    assert len(rig.tale) == 500
+    assert rig.journal.state.clamp is None
+
+
+# Depths that fail
+
+
+@attrs.define
+class Shallow(Service):
+    """Answers no window of five days."""
+
+    shallow: bool = False
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        if self.shallow and window >= WIDEST:
+            self.faults.insert(0, DOWN)
+        return await Service.page(self, number, rows, window)
+
+
+async def test_a_depth_that_fails_rests_and_the_others_have_their_turns(store: Store) -> None:
+    service = Shallow()
+    rig = await live(service, store, interval=120.0)
+    await rig.goes_on_for(23.9 * HOUR)
+    service.shallow = True
+    rig.told.clear()
+    service.late = 400.0
+    service.publish(1)
+    await rig.goes_on_for(6 * HOUR)
+    assert ("new", 1) in rig.tale
+    assert scans(rig)["six hours"] >= 5
+    assert scans(rig)["half an hour"] >= 40
+    assert 5 <= scans(rig, complete=False)["five days"] <= 12
+    changes = [type(told) for told in rig.told if isinstance(told, Degraded | Recovered)]
+    assert changes == [Degraded]
+    service.shallow = False
+    await rig.goes_on_for(6 * HOUR)
+    assert isinstance(next(told for told in reversed(rig.told) if isinstance(told, Degraded | Recovered)), Recovered)
+
+
+async def test_a_deep_scan_that_fails_after_a_restart_gives_way_to_narrow_ones_and_comes_soon(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    rig = rig.again()
+    service.faults[:] = [DOWN] * 4
+    await rig.goes_on_for(100)
+    assert service.windows[0] == WIDEST
+    assert min(service.windows[:5]) < 100
+    assert scans(rig)["five days"] == 1
+
+
+async def test_after_an_outage_no_depth_rests_any_longer(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    rig = rig.again()
+    service.faults[:] = [DOWN] * 1000
+    await rig.fails_until_well()
+    await rig.looks(2)
+    assert scans(rig)["five days"] == 1
+    assert [type(told) for told in rig.told if isinstance(told, Degraded | Recovered)] == [Degraded, Recovered]
+
+
+# Turns
+
+
+@pytest.mark.parametrize("interval", [3.0, 30.0])
+async def test_a_deep_scan_goes_on_while_narrow_ones_take_all_the_time_there_is(store: Store, interval: float) -> None:
+    service = Service(clamp=3, latency=4.0)
+    rig = await live(service, store, interval=interval)
+    service.publish(*range(1, 16))
+    await rig.goes_on_for(600)
+    service.late = 600.0
+    service.publish(*range(101, 116))
+    await rig.goes_on_for(3 * HOUR)
+    assert {index for _, index in rig.tale} >= set(range(101, 116))
+    assert scans(rig)["half an hour"] > 3
+
+
+async def test_a_long_allowance_does_not_keep_deep_scans_from_pausing(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store, allowance=1800.0)
+    service.publish(*range(1, 301), age=10 * HOUR)
+    service.clamp, service.latency = 3, 2.0
+    rig = rig.again()
+    for index in range(5001, 5005):
+        service.publish(index)
+        await rig.goes_on_for(50)
+        assert ("new", index) in rig.tale
+    assert scans(rig)["five days"] == 0
+
+
+async def test_neither_numbers_of_scans_nor_the_last_success_go_back(store: Store) -> None:
+    service = Service(clamp=5, latency=2.0)
+    service.publish(*range(1, 101), age=20 * 60.0)
+    rig = await live(service, store)
+    numbers, successes = list[int](), list[Any]()
+    for _ in range(150):
+        await rig.looks()
+        numbers.append(rig.journal.state.scan)
+        successes.append(rig.watcher.last_success)
+    assert numbers == sorted(numbers)
+    assert successes == sorted(successes)
+    assert scans(rig)["half an hour"] >= 1
+
+
+# Clocks
+
+
+@pytest.mark.parametrize("back", [DAY, 8 * DAY])
+async def test_a_wall_set_back_stops_no_cover_where_no_boot_is_told(store: Store, back: float) -> None:
+    service = Service()
+    rig = await live(service, store, clock=HandClock(boot_id=""))
+    rig.clock.wall -= back
+    await rig.goes_on_for(600)
+    assert rig.journal.state.cover.least(rig.clock.read()) < 60
+    assert min(service.windows[-3:]) < 100
+
+
+async def test_a_machine_that_was_saved_for_days_tells_the_gap(store: Store) -> None:
+    """Its steady clocks stood still; its wall clock was put right."""
+    service = Service()
+    rig = await live(service, store)
+    before = rig.clock.read().wall
+    for index in range(1, 7):
+        service.asleep += DAY
+        service.publish(index)
+    rig.clock.wall += 6 * DAY
+    await rig.looks(3)
+    (gap,) = [event for event in rig.events if isinstance(event, Gap)]
+    assert before - 100 < gap.since.timestamp() < before
+    assert timedelta(days=1) < gap.until - gap.since < timedelta(days=1, minutes=15)
+    assert sorted(index for _, index in rig.tale) == [2, 3, 4, 5, 6]
+
+
+# Whoever leaves
+
+
+async def test_that_scans_fail_is_told_though_somebody_left_while_a_hook_heard_of_one(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    told, scope = list[str](), anyio.CancelScope()
+
+    async def hook(event: Any) -> None:
+        await anyio.sleep(0.01)
+        if isinstance(event, Scan) and event.error is not None:
+            scope.cancel()
+        await anyio.sleep(0.01)
+        told.append(type(event).__name__)
+
+    rig.watcher._hooks = type(rig.watcher._hooks)((hook,))
+    service.faults[:] = [DOWN] * 12
+    with scope:
+        await rig.goes_on_for(HOUR)
+    assert scope.cancelled_caught
+    scope = anyio.CancelScope()
+    await rig.fails_until_well()
+    assert [name for name in told if name != "Scan"] == ["Degraded", "Recovered"]

@@ -1,0 +1,188 @@
+"""What a round of a sweep leaves unexplained, and what may be excused: only what came while the listing was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.unit.paging.shelf import Shelf, same
+
+from freight_exchange.paging import PageSizes
+from freight_exchange.paging.walk import MOST_ROUNDS, ROUNDS_WITHOUT_NEWS, Walk
+
+Happening = Callable[[list[int]], None]
+
+THERE = frozenset(range(6))
+MOST_PAGES = 20
+
+
+def sweep() -> Walk[int]:
+    return Walk("operation", PageSizes(), 2, same, sweep=True)
+
+
+def one_round(walk: Walk[int], shelf: Shelf[int], happening: Happening | None = None) -> set[int]:
+    """Climb and come down once; what happens does so after the first page. What the pages added."""
+    found = set(walk.take(shelf.page(walk.number, walk.size)))
+    if happening is not None:
+        happening(shelf.rows)
+    descending = False
+    while not walk.ended and (walk.descending or not descending):
+        descending = walk.descending
+        found.update(walk.take(shelf.page(walk.number, walk.size)))
+    return found
+
+
+def insert(row: int) -> Happening:
+    return lambda rows: rows.insert(0, row)
+
+
+def repeat(rows: list[int]) -> None:
+    """The listing holds a row twice: nothing comes and nothing goes, and yet no round proves anything."""
+    rows.insert(0, rows[-1])
+
+
+def unproven() -> tuple[Walk[int], Shelf[int]]:
+    """After a first round, which brought all that is there and a row inserted meanwhile."""
+    walk, shelf = sweep(), Shelf(sorted(THERE))
+    one_round(walk, shelf, insert(100))
+    return walk, shelf
+
+
+def test_a_round_that_proves_nothing_tells_what_it_brought() -> None:
+    walk, shelf = sweep(), Shelf(sorted(THERE))
+    assert not walk.unexplained
+    one_round(walk, shelf, insert(100))
+    assert not walk.ended
+    assert walk.unexplained == THERE | {100}
+
+
+def test_a_later_round_tells_only_what_it_was_the_first_to_bring() -> None:
+    walk, shelf = unproven()
+    walk.excuse(frozenset())
+    assert one_round(walk, shelf, insert(101)) == {101}
+    assert walk.unexplained == {101}
+
+
+def test_a_round_that_proves_all_leaves_nothing_to_explain() -> None:
+    walk = sweep()
+    one_round(walk, Shelf(sorted(THERE)))
+    assert walk.ended
+    assert not walk.unexplained
+
+
+def test_a_round_that_brings_nothing_leaves_nothing_to_explain() -> None:
+    walk, shelf = unproven()
+    walk.excuse(frozenset())
+    assert not one_round(walk, shelf, repeat)
+    assert not walk.ended
+    assert not walk.unexplained
+
+
+def test_a_pass_without_a_sweep_leaves_nothing_to_explain() -> None:
+    walk = Walk[int]("operation", PageSizes(), 2, same)
+    one_round(walk, Shelf(sorted(THERE)), insert(100))
+    assert walk.ended
+    assert not walk.unexplained
+
+
+def test_rounds_that_bring_only_what_is_recent_come_to_an_end() -> None:
+    walk, shelf = unproven()
+    walk.excuse(frozenset({100}))
+    for row in range(101, 101 + ROUNDS_WITHOUT_NEWS):
+        assert not walk.ended
+        one_round(walk, shelf, insert(row))
+        walk.excuse(frozenset({100, row}))
+    assert walk.ended
+
+
+def test_without_an_excuse_they_never_do() -> None:
+    walk, shelf = sweep(), Shelf(sorted(THERE))
+    for row in range(100, 100 + MOST_ROUNDS):
+        assert not walk.restless
+        one_round(walk, shelf, insert(row))
+    assert walk.restless
+    assert not walk.ended
+
+
+@pytest.mark.parametrize("place", range(ROUNDS_WITHOUT_NEWS))
+def test_a_round_that_brings_more_than_what_is_recent_makes_the_count_begin_anew(place: int) -> None:
+    walk, shelf = unproven()
+    walk.excuse(frozenset())
+
+    def two_of_which_one_was_there(rows: list[int]) -> None:
+        rows[:0] = (200, 300)
+
+    for row in range(101, 101 + place):
+        one_round(walk, shelf, insert(row))
+        walk.excuse(frozenset({row}))
+    one_round(walk, shelf, two_of_which_one_was_there)
+    walk.excuse(frozenset({300}))
+    for row in range(400, 400 + ROUNDS_WITHOUT_NEWS):
+        assert not walk.ended
+        one_round(walk, shelf, insert(row))
+        walk.excuse(frozenset({row}))
+    assert walk.ended
+
+
+def test_excused_rounds_and_rounds_without_news_count_together() -> None:
+    walk, shelf = unproven()
+    walk.excuse(frozenset())
+    for number in range(ROUNDS_WITHOUT_NEWS):
+        assert not walk.ended
+        one_round(walk, shelf, repeat if number % 2 else insert(101 + number))
+        walk.excuse(frozenset({101 + number}))
+    assert walk.ended
+
+
+def test_a_round_is_excused_once() -> None:
+    walk, shelf = unproven()
+    walk.excuse(frozenset())
+    one_round(walk, shelf, insert(101))
+    for _ in range(2 * ROUNDS_WITHOUT_NEWS):
+        walk.excuse(frozenset({101}))
+    assert not walk.unexplained
+    assert not walk.ended
+    one_round(walk, shelf, insert(102))
+    walk.excuse(frozenset({102}))
+    assert not walk.ended
+
+
+def test_what_was_not_excused_cannot_be_later() -> None:
+    walk, shelf = unproven()
+    walk.excuse(frozenset())
+    for row in range(101, 101 + ROUNDS_WITHOUT_NEWS):
+        one_round(walk, shelf, insert(row))
+        walk.excuse(frozenset())
+        walk.excuse(frozenset({row}))
+    assert not walk.ended
+
+
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_an_excuse_in_the_middle_of_a_round_counts_for_nothing(after: int) -> None:
+    walk, shelf = unproven()
+    walk.excuse(frozenset())
+    for row in range(101, 101 + ROUNDS_WITHOUT_NEWS):
+        for _ in range(after):
+            walk.take(shelf.page(walk.number, walk.size))
+        for _ in range(ROUNDS_WITHOUT_NEWS):
+            walk.excuse(THERE | {100, row})
+        assert not walk.ended
+        shelf.rows.insert(0, row)
+        for _ in range(MOST_PAGES):
+            walk.take(shelf.page(walk.number, walk.size))
+            if walk.unexplained:
+                break
+        assert walk.unexplained == {row}
+        walk.excuse(frozenset())
+    assert not walk.ended
+
+
+def test_a_row_that_cannot_be_read_is_never_recent() -> None:
+    walk, shelf = unproven()
+    walk.excuse(frozenset())
+    shelf.broken = lambda row: row > 100
+    for row in range(101, 101 + ROUNDS_WITHOUT_NEWS):
+        one_round(walk, shelf, insert(row))
+        assert walk.unexplained
+        walk.excuse(frozenset(range(1000)))
+    assert not walk.ended

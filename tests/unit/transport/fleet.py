@@ -1,0 +1,138 @@
+"""Processes that share a login through a file, and the service that they log in at. All in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+from tests.unit.transport.tokens import crowd
+
+from freight_exchange.errors import FreightExchangeError
+from freight_exchange.hooks import Event, Hooks, Login
+from freight_exchange.models import User
+from freight_exchange.options import Timeouts
+from freight_exchange.transport import clock
+from freight_exchange.transport.kept_login import KeptLogin, Moment
+from freight_exchange.transport.message import Kind, Request, Response
+from freight_exchange.transport.redaction import Secret
+from freight_exchange.transport.renewal import LoginCall, Renewal
+from freight_exchange.transport.session import Grant
+from freight_exchange.transport.shared_login import SharedLogin
+from freight_exchange.transport.tasks import Jobs
+from freight_exchange.transport.token_file import TokenFile
+
+URL = "https://host.example/api"
+EMAIL = "me@co.example"
+ADA = User(first_name="Ada", email=EMAIL)
+HOUR = 3600.0
+
+
+class Service:
+    """Its tokens are `t1`, `t2`, ...; a login takes a second, a call a tenth."""
+
+    def __init__(self, *, lifetime: float | None = HOUR) -> None:
+        self.lifetime = lifetime
+        self.takes = 1.0
+        self.logins = self.at_once = self.most_at_once = 0
+        self.failure: FreightExchangeError | None = None
+        self.refused: set[str] = set()
+        self.refuses_all = False
+        self.same_token = False
+
+    async def log_in(self, email: str, password: Secret) -> Grant:
+        self.logins += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        number = self.logins
+        try:
+            await anyio.sleep(self.takes)
+        finally:
+            self.at_once -= 1
+        if self.failure is not None:
+            raise self.failure
+        token = "t1" if self.same_token else f"t{number}"
+        return Grant(token=Secret(token), lifetime=self.lifetime, user=ADA)
+
+    async def send(self, request: Request) -> Response:
+        assert request.token is not None
+        await anyio.sleep(0.1)
+        refused = self.refuses_all or request.token.reveal() in self.refused
+        return Response(status=401 if refused else 200, content=b"{}")
+
+    def revoke(self) -> None:
+        """Refuse every token that was given so far."""
+        self.refused |= {f"t{number}" for number in range(1, self.logins + 1)}
+
+
+class Process:
+    """What a process has of its own; the file and the service are shared."""
+
+    def __init__(
+        self,
+        service: Service,
+        store: TokenFile,
+        *,
+        account: str = EMAIL,
+        patience: float = 30.0,
+        log_in: LoginCall | None = None,
+    ) -> None:
+        self.service = service
+        self.account = account
+        self.events: list[Event] = []
+        self.adopted: list[tuple[str, User]] = []
+        self.sent: list[str] = []
+        self.jobs = Jobs()
+        self.shared = SharedLogin(store, URL, log_in or service.log_in, adopt=self.adopt, patience=patience)
+        self.renewal = Renewal(
+            self.jobs, Hooks((self.events.append,)), self.credentials, self.shared, refused=self.shared.refuse
+        )
+
+    def adopt(self, login: KeptLogin, password: Secret) -> None:
+        assert password.reveal() == "right"
+        self.adopted.append((login.token.reveal(), login.user))
+
+    async def credentials(self) -> tuple[str, Secret]:
+        return self.account, Secret("right")
+
+    async def call(self, **options: Any) -> int:
+        async def send(request: Request) -> Response:
+            assert request.token is not None
+            self.sent.append(request.token.reveal())
+            return await self.service.send(request)
+
+        return (await self.renewal(self.request(**options), send)).status
+
+    @staticmethod
+    def request(**options: Any) -> Request:
+        return Request(method="GET", path="carrier", kind=Kind.READ, timeouts=Timeouts(), **options)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it logged in itself, each time."""
+        return [event.reason for event in self.events if isinstance(event, Login)]
+
+
+def kept(token: str = "c4nary-t0ken", *, lifetime: float | None = HOUR, age: float = 0.0, **others: Any) -> KeptLogin:
+    """A login that somebody kept so many seconds ago."""
+    moment = Moment(wall=clock.wall_time() - age, boot=0.0, boot_id="")
+    facts: dict[str, Any] = {"base_url": URL, "account": EMAIL, "obtained": moment, "user": ADA} | others
+    return KeptLogin(token=Secret(token), lifetime=lifetime, **facts)
+
+
+def put(path: Path, login: KeptLogin) -> None:
+    """Write the file as another process would."""
+    TokenFile(path).of(URL, EMAIL).write(login, alone=False)
+
+
+async def all_of(fleet: list[Process]) -> set[Any]:
+    """What a call of each, all at once, came to."""
+    outcomes: list[Any] = []
+
+    async def one(process: Process) -> None:
+        outcomes.extend(await crowd(process.call, 3))
+
+    async with anyio.create_task_group() as tasks:
+        for process in fleet:
+            tasks.start_soon(one, process)
+    return {outcome if isinstance(outcome, int) else type(outcome) for outcome in outcomes}

@@ -1,0 +1,262 @@
+"""What stands in a token file: all of a login comes back, nothing else is taken for one, and its age is told."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.transport.fleet import ADA, EMAIL, HOUR, URL, kept
+
+from freight_exchange.models import Company, User
+from freight_exchange.transport import clock, kept_login
+from freight_exchange.transport.kept_login import KeptLogin, Moment, UnfitError
+from freight_exchange.transport.redaction import Secret
+
+CANARY = "c4nary-t0ken"
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+NUMBERS = st.integers(-(10**30), 10**30) | st.decimals(-(10**9), 10**9, allow_nan=False, places=6)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+EXTRA = st.dictionaries(TEXT, JSON, max_size=3)
+SOME_TEXT = st.none() | TEXT
+COMPANIES = st.builds(Company, index=st.none() | st.integers(0, 10**12), name=SOME_TEXT, postal=SOME_TEXT, extra=EXTRA)
+USERS = st.builds(
+    User,
+    first_name=SOME_TEXT,
+    email=SOME_TEXT,
+    enabled=st.none() | st.booleans(),
+    last_login=st.none() | st.datetimes(),
+    company=st.none() | COMPANIES,
+    extra=EXTRA,
+)
+SECONDS = st.floats(0, 1e11, allow_subnormal=False).map(lambda seconds: round(seconds, 9))
+LOGINS = st.builds(
+    KeptLogin,
+    base_url=st.just(URL),
+    account=st.just(EMAIL),
+    token=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1).map(Secret),
+    lifetime=st.none() | SECONDS,
+    obtained=st.builds(Moment, wall=SECONDS, boot=SECONDS, boot_id=TEXT),
+    user=USERS,
+)
+
+
+def read(content: bytes) -> KeptLogin:
+    return KeptLogin.read(content, base_url=URL, account=EMAIL)
+
+
+def problem(content: bytes) -> str:
+    with pytest.raises(UnfitError) as caught:
+        read(content)
+    shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    own = [frame for frame in shown.stack if frame.filename == kept_login.__file__]
+    assert CANARY not in f"{caught.value!r}{[frame.locals for frame in own]}"
+    return str(caught.value)
+
+
+def with_changes(**changes: Any) -> bytes:
+    return json.dumps(json.loads(kept(CANARY).text()) | changes).encode()
+
+
+class TestContent:
+    @given(LOGINS)
+    def test_all_of_it_comes_back(self, login: KeptLogin) -> None:
+        assert read(login.text()) == login
+
+    def test_every_field_of_the_user_comes_back(self) -> None:
+        company: dict[str, Any] = {field.name: field.name for field in attrs.fields(Company)}
+        company |= {"index": 7, "extra": {"a": (1,)}}
+        fields: dict[str, Any] = {field.name: field.name for field in attrs.fields(User)}
+        fields |= {"enabled": False, "last_login": datetime(2030, 1, 2, 3, 4, 5), "extra": {"b": Decimal("1.50")}}
+        fields["company"] = Company(**company)
+        user = User(**fields)
+        found = read(kept(user=user).text()).user
+        assert found == user
+        assert str(found.extra["b"]) == "1.50"
+
+    def test_what_json_cannot_hold_of_unknown_fields_is_left_out(self) -> None:
+        deep: object = "end"
+        for _ in range(70):
+            deep = [deep]
+        strange = User(email=EMAIL, company=Company(name="Co", extra={"n": 10**100}), extra={"deep": deep})
+        assert read(kept(user=strange).text()).user == User(email=EMAIL, company=Company(name="Co"))
+
+    def test_what_json_cannot_hold_at_all(self) -> None:
+        with pytest.raises(UnfitError, match="cannot hold"):
+            kept(account="\ud800").text()
+
+    @pytest.mark.parametrize("change", [{"account": "you@co.example"}, {"base_url": "https://host.example/v2/api"}])
+    def test_of_another_account_or_service(self, change: dict[str, str]) -> None:
+        assert "another account or service" in problem(with_changes(**change))
+
+    @pytest.mark.parametrize("version", [0, 2])
+    def test_of_another_version(self, version: object) -> None:
+        assert "another version" in problem(with_changes(version=version))
+
+    @pytest.mark.parametrize(
+        "key", ["version", "base_url", "account", "token", "lifetime", "wall", "boot", "boot_id", "user"]
+    )
+    def test_nothing_may_be_missing(self, key: str) -> None:
+        content = json.loads(kept(CANARY).text())
+        del content[key]
+        assert "no login" in problem(json.dumps(content).encode())
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"version": "1"},
+            {"version": True},
+            {"token": ""},
+            {"token": None},
+            {"token": 5},
+            {"token": [CANARY]},
+            {"token": f"{CANARY}\r\nx: y"},
+            {"token": f"{CANARY} {CANARY}"},
+            {"token": f"{CANARY}\u00e9"},
+            {"lifetime": "3600"},
+            {"lifetime": -1},
+            {"lifetime": True},
+            {"lifetime": 10**300},
+            {"wall": None},
+            {"wall": "now"},
+            {"wall": -1},
+            {"boot": {}},
+            {"boot_id": 5},
+            {"base_url": None},
+            {"account": [EMAIL]},
+            {"user": None},
+            {"user": [CANARY]},
+            {"user": {"email": 5}},
+            {"user": {"enabled": 1}},
+            {"user": {"last_login": "yesterday"}},
+            {"user": {"last_login": 5}},
+            {"user": {"company": "Co"}},
+            {"user": {"company": {"index": True}}},
+            {"user": {"company": {"name": None}}},
+            {"user": {"extra": []}},
+        ],
+        ids=repr,
+    )
+    def test_what_is_no_login(self, change: dict[str, object]) -> None:
+        assert "no login" in problem(with_changes(**change))
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"", b" ", b"null", b"[]", b"5", CANARY.encode(), b'{"token": "' + CANARY.encode(), b"\xff\xfe", b"\0" * 500,
+         b"[" * 90_000, b'{"version":1' + b"0" * 5000 + b"}", b'{"version":NaN}', b'{"version":1e999}'],
+        ids=lambda content: repr(content[:20]),
+    )  # fmt: skip
+    def test_what_is_not_even_json(self, content: bytes) -> None:
+        assert problem(content)
+
+    def test_fields_that_a_later_version_adds_to_the_user_are_passed_over(self) -> None:
+        user = {"email": EMAIL, "first_name": "Ada", "shoe_size": 38}
+        assert read(with_changes(user=user, more=True)).user == ADA
+
+    @given(st.binary(max_size=300))
+    def test_any_bytes(self, content: bytes) -> None:
+        assert problem(content)
+
+    @given(st.data())
+    def test_any_damage(self, data: st.DataObject) -> None:
+        moment = Moment(wall=1.9e9, boot=5.5, boot_id="this")
+        content = bytearray(kept(CANARY, obtained=moment).text())
+        for _ in range(data.draw(st.integers(1, 4))):
+            at = data.draw(st.integers(0, len(content) - 1))
+            content[at : at + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=9))
+            if not content:
+                break
+        try:
+            login = read(bytes(content))
+        except UnfitError:
+            assert problem(bytes(content))
+            return
+        # What can still be read is whole: it goes into a header, and into sums.
+        token = login.token.reveal()
+        assert token.isascii()
+        assert token.isprintable()
+        assert isinstance(login.fresh(), bool)
+        read(login.text())
+
+    @given(JSON)
+    def test_any_value_in_any_place(self, value: object) -> None:
+        def spelled(thing: object) -> Any:
+            return float(thing) if isinstance(thing, Decimal) else thing
+
+        for key in ("token", "lifetime", "wall", "boot", "boot_id", "user"):
+            try:
+                login = read(json.dumps(json.loads(kept(CANARY).text()) | {key: value}, default=spelled).encode())
+            except UnfitError:
+                continue
+            assert isinstance(login.fresh(), bool)
+
+    def test_no_repr_shows_the_token(self) -> None:
+        assert CANARY not in repr(kept(CANARY))
+
+
+class TestAge:
+    @pytest.fixture(autouse=True)
+    def _clocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(clock, "wall_time", lambda: 10_000.0)
+        monkeypatch.setattr(clock, "boot_time", lambda: 1_000.0)
+        monkeypatch.setattr(kept_login, "_boot_id", lambda: "this")
+
+    @pytest.mark.parametrize(
+        ("wall", "boot", "boot_id", "age"),
+        [
+            (9_900, 900, "this", 100),
+            # The calendar was set back, or forward: the clock that says most counts.
+            (20_000, 900, "this", 100),
+            (9_000, 900, "this", 1_000),
+            # After another start of the machine, or on another machine, there is the calendar alone.
+            (9_900, 0, "other", 100),
+            (9_900, 5_000, "other", 100),
+            (9_900, 5_000, "this", 100),
+            (10_200, 0, "other", 0),
+            (10_301, 0, "other", None),
+        ],
+    )
+    def test_by_the_clock_that_says_most(self, wall: float, boot: float, boot_id: str, age: float | None) -> None:
+        assert Moment(wall=wall, boot=boot, boot_id=boot_id).age() == age
+
+    def test_where_the_system_tells_no_start_there_is_the_calendar_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kept_login, "_boot_id", lambda: "")
+        assert Moment(wall=9_900, boot=0, boot_id="").age() == 100
+
+    @pytest.mark.parametrize(
+        ("lifetime", "wall", "fresh"),
+        [
+            (HOUR, 10_000, True),
+            (HOUR, 10_000 - 3_299, True),
+            (HOUR, 10_000 - 3_301, False),
+            (1_000, 10_000 - 899, True),
+            (1_000, 10_000 - 901, False),
+            (0, 10_000, False),
+            (HOUR, 10_250, True),
+            (HOUR, 10_350, False),
+            (None, 1, True),
+            (None, 20_000, True),
+        ],
+    )
+    def test_fresh_until_the_leeway(self, lifetime: float | None, wall: float, fresh: bool) -> None:
+        moment = Moment(wall=wall, boot=0, boot_id="other")
+        assert kept(lifetime=lifetime, obtained=moment).fresh() is fresh
+
+
+def test_a_moment_is_told_by_the_machines_own_clocks() -> None:
+    moment = Moment.at(clock.Instant(1.0, clock.boot_time(), clock.wall_time()))
+    age = moment.age()
+    assert age is not None
+    assert 0 <= age < HOUR
+    assert moment.boot_id == kept_login._boot_id()

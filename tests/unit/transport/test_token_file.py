@@ -1,0 +1,411 @@
+"""The token file on the disk: whose it is, who may read it, and that nobody sees it half written. It never fails."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.unit.transport.fleet import EMAIL, URL, kept, put
+
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.transport.kept_login import KeptLogin
+from freight_exchange.transport.login_file import LoginFile
+from freight_exchange.transport.token_file import TokenFile
+from freight_exchange.transport.turn_lock import TurnLock
+
+CANARY = "c4nary-t0ken"
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners as POSIX has them")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "token.json"
+
+
+@pytest.fixture
+def file(path: Path) -> LoginFile:
+    return LoginFile(path, URL, EMAIL)
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def anything(_: KeptLogin) -> bool:
+    return True
+
+
+def nothing(_: KeptLogin) -> bool:
+    return False
+
+
+def warned(caplog: pytest.LogCaptureFixture, file: LoginFile, words: str) -> None:
+    """One warning, with the path and those words, and without the token."""
+    [record] = caplog.records
+    assert (record.levelno, record.name) == (logging.WARNING, "freight_exchange.auth")
+    assert str(file.path) in record.getMessage()
+    assert words in record.getMessage()
+    assert CANARY not in caplog.text
+    caplog.clear()
+
+
+class TestWhere:
+    @pytest.mark.parametrize("given", ["", "a\0b", b"token.json", 5, True, "\ud800", "folder/", "/", "..", "a/.."])
+    def test_what_is_no_path(self, given: Any) -> None:
+        with pytest.raises(ConfigurationError, match="TokenFile needs the path of a file"):
+            TokenFile(given)
+
+    def test_it_stays_where_it_is_when_the_directory_changes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        store = TokenFile("token.json")
+        monkeypatch.chdir("/")
+        assert store.of(URL, EMAIL).path == tmp_path / "token.json"
+        assert repr(store) == f"TokenFile({str(tmp_path / 'token.json')!r})"
+
+    def test_home_is_understood(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("USERPROFILE", str(tmp_path))
+        assert TokenFile(Path("~/bots/token.json")).of(URL, EMAIL).path == tmp_path / "bots" / "token.json"
+
+    def test_without_a_path_each_account_has_one_in_the_users_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME", str(tmp_path))
+        store = TokenFile()
+        accounts = [(URL, EMAIL), (URL, "you@co.example"), ("https://other.example/api", EMAIL), (URL, "\ud800")]
+        paths = {store.of(*account).path for account in accounts}
+        assert len(paths) == 4
+        assert {path.parent for path in paths} == {tmp_path / "freight-exchange"}
+        assert store.of(URL, EMAIL).path == TokenFile().of(URL, EMAIL).path
+        assert not any("co.example" in path.name for path in paths)
+        assert repr(store) == "TokenFile()"
+
+    @posix
+    @pytest.mark.parametrize("named", ["", "state"])
+    @pytest.mark.parametrize(
+        ("platform", "folder"), [("linux", ".local/state"), ("darwin", "Library/Application Support")]
+    )
+    def test_where_that_folder_is(
+        self, named: str, platform: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # A relative one means nothing.
+        monkeypatch.setenv("XDG_STATE_HOME", named)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setattr(sys, "platform", platform)
+        assert TokenFile().of(URL, EMAIL).path.parent == tmp_path / folder / "freight-exchange"
+
+    def test_without_a_home_it_is_said_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def homeless(_: object = None) -> Path:
+            raise RuntimeError("no home")
+
+        monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+        monkeypatch.delenv("LOCALAPPDATA", raising=False)
+        monkeypatch.setattr(Path, "home", homeless)
+        monkeypatch.setattr(Path, "expanduser", homeless)
+        with pytest.raises(ConfigurationError, match="give TokenFile a path"):
+            TokenFile()
+        with pytest.raises(ConfigurationError, match="no home"):
+            TokenFile("~/token.json")
+
+
+class TestReadingAndWriting:
+    def test_what_was_written_is_read(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
+        assert file.read() is None
+        for login in (kept("one"), kept("two", lifetime=None)):
+            file.write(login, alone=True)
+            assert file.read() == login
+        assert caplog.records == []
+        assert [found.name for found in file.path.parent.iterdir()] == ["token.json"]
+
+    @posix
+    @pytest.mark.usefixtures("open_umask")
+    def test_only_the_owner_can_read_any_of_it(self, tmp_path: Path) -> None:
+        file = LoginFile(tmp_path / "new" / "newer" / "token.json", URL, EMAIL)
+        lock = file.look(anything)
+        assert isinstance(lock, TurnLock)
+        file.write(kept(), alone=True)
+        lock.close()
+        folders = [mode(tmp_path / "new"), mode(tmp_path / "new" / "newer")]
+        assert folders == [0o700, 0o700]
+        assert {found.name: mode(found) for found in file.path.parent.iterdir()} == {
+            "token.json": 0o600,
+            "token.json.lock": 0o600,
+        }
+
+    @posix
+    @pytest.mark.usefixtures("open_umask")
+    def test_not_even_the_draft_can_be_read(self, file: LoginFile, monkeypatch: pytest.MonkeyPatch) -> None:
+        modes = []
+        real = os.fdopen
+
+        def watching(descriptor: int, *rest: Any) -> Any:
+            modes.append((stat.S_IMODE(os.fstat(descriptor).st_mode), os.fstat(descriptor).st_size))
+            return real(descriptor, *rest)
+
+        monkeypatch.setattr(os, "fdopen", watching)
+        file.write(kept(), alone=True)
+        assert modes == [(0o600, 0)]
+
+    def test_nobody_sees_it_half_written(self, file: LoginFile) -> None:
+        logins = [kept("a" * 20_000), kept("b" * 10)]
+        file.write(logins[0], alone=True)
+        done = threading.Event()
+        seen = []
+
+        def look() -> None:
+            while not done.is_set():
+                seen.append(file.read())
+
+        reader = threading.Thread(target=look)
+        reader.start()
+        for number in range(200):
+            file.write(logins[number % 2], alone=True)
+        done.set()
+        reader.join()
+        assert {login.token for login in seen if login is not None} <= {login.token for login in logins}
+        assert None not in seen
+
+    @pytest.mark.parametrize("fails", ["fsync", "replace", "open"])
+    def test_a_write_that_fails_leaves_the_old_one_and_no_draft(
+        self, fails: str, file: LoginFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        file.write(kept("old"), alone=True)
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        with monkeypatch.context() as patch:
+
+            def fail(*_: object) -> None:
+                raise full
+
+            patch.setattr(Path if fails == "replace" else os, fails, fail)
+            file.write(kept(CANARY), alone=True)
+        warned(caplog, file, f"cannot be written ({full.strerror})")
+        found = file.read()
+        assert found is not None
+        assert found.token.reveal() == "old"
+        assert [found.name for found in file.path.parent.iterdir()] == ["token.json"]
+
+    def test_what_no_file_can_hold(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
+        file.write(kept(CANARY, account="\ud800"), alone=True)
+        warned(caplog, file, "is not written: it cannot hold")
+        assert not file.path.exists()
+
+    def test_the_drafts_of_the_killed_are_removed_and_nothing_else(self, file: LoginFile) -> None:
+        draft, *others = [
+            file.path.with_name(name)
+            for name in (
+                f"token.json.{'0f' * 8}.tmp",
+                "token.json.mine.tmp",
+                f"token.json.{'0f' * 8}",
+                f"other.json.{'0f' * 8}.tmp",
+            )
+        ]
+        for found in (draft, *others):
+            found.touch()
+        file.write(kept(), alone=False)
+        assert draft.exists(), "another may be writing it"
+        file.write(kept(), alone=True)
+        assert not draft.exists()
+        assert all(other.exists() for other in others)
+
+
+class TestWhatIsNotUsed:
+    @pytest.fixture(autouse=True)
+    def _level(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.DEBUG)
+
+    @posix
+    @pytest.mark.parametrize("bits", [0o640, 0o604, 0o644, 0o620, 0o602, 0o601, 0o666])
+    def test_one_that_others_may_read_or_write(
+        self, bits: int, file: LoginFile, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        put(file.path, kept(CANARY))
+        file.path.chmod(bits)
+        assert file.read() is None
+        warned(caplog, file, f"is not used: it is open to other users (mode {bits:04o})")
+        file.write(kept("new"), alone=True)
+        assert mode(file.path) == 0o600
+        assert file.read() is not None
+
+    @posix
+    def test_a_link_is_not_followed(self, file: LoginFile, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        target = tmp_path / "target"
+        put(target, kept(CANARY))
+        content = target.read_bytes()
+        file.path.symlink_to(target)
+        assert file.read() is None
+        warned(caplog, file, "is not used: it is a symbolic link")
+        file.write(kept("new"), alone=True)
+        assert not file.path.is_symlink()
+        assert target.read_bytes() == content
+
+    @posix
+    def test_a_link_in_place_of_the_lock_is_not_followed(
+        self, file: LoginFile, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        file.path.with_name("token.json.lock").symlink_to(tmp_path / "target")
+        lock = file.look(anything)
+        assert isinstance(lock, TurnLock)
+        assert not lock.held
+        warned(caplog, file, "cannot be locked")
+        assert not (tmp_path / "target").exists()
+
+    @posix
+    def test_another_users_is_neither_read_nor_replaced(
+        self, file: LoginFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        put(file.path, kept(CANARY))
+        content = file.path.read_bytes()
+        somebody = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: somebody)
+        assert file.read() is None
+        warned(caplog, file, "is not used: it belongs to another user")
+        file.write(kept("new"), alone=True)
+        warned(caplog, file, "is not written: it belongs to another user")
+        assert file.path.read_bytes() == content
+
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            (b"", "no login"),
+            (CANARY.encode(), "no login"),
+            (kept(CANARY).text()[:-20], "no login"),
+            (kept(CANARY).text() + b" " * 100_000, "too large"),
+            (kept(CANARY, account="you@co.example").text(), "another account"),
+            (kept(CANARY, base_url="https://other.example/api").text(), "another account or service"),
+        ],
+        ids=["empty", "text", "cut", "large", "account", "service"],
+    )
+    def test_one_that_holds_something_else(
+        self, content: bytes, words: str, file: LoginFile, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        put(file.path, kept())
+        file.path.write_bytes(content)
+        assert file.read() is None
+        warned(caplog, file, words)
+        file.write(kept("new"), alone=True)
+        assert file.read() is not None
+
+    def test_a_directory(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
+        file.path.mkdir()
+        assert file.read() is None
+        warned(caplog, file, "is no file" if sys.platform != "win32" else "cannot be read")
+        file.write(kept(CANARY), alone=True)
+        warned(caplog, file, "is not written: it is no file")
+
+    @posix
+    def test_a_pipe_is_not_waited_for_nor_replaced(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
+        os.mkfifo(file.path, 0o600)
+        assert file.read() is None
+        warned(caplog, file, "is not used: it is no file")
+        file.write(kept(CANARY), alone=True)
+        warned(caplog, file, "is not written: it is no file")
+        assert file.path.is_fifo()
+
+    @posix
+    def test_a_socket(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(file.path))
+            assert file.read() is None
+        warned(caplog, file, "cannot be read")
+
+    def test_a_file_where_a_directory_should_be(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        (tmp_path / "folder").touch()
+        file = LoginFile(tmp_path / "folder" / "token.json", URL, EMAIL)
+        lock = file.look(anything)
+        assert isinstance(lock, TurnLock)
+        assert not lock.held
+        caplog.clear()
+        file.write(kept(CANARY), alone=False)
+        warned(caplog, file, "cannot be written")
+
+    def test_a_warning_is_given_once_until_all_is_well(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
+        for _ in range(2):
+            put(file.path, kept())
+            file.path.write_bytes(b"?")
+            for _ in range(5):
+                assert file.read() is None
+            warned(caplog, file, "no login")
+            file.write(kept(), alone=True)
+            assert file.read() is not None
+
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+    @given(content=st.binary(max_size=200), bits=st.integers(0, 0o777))
+    def test_whatever_lies_there_costs_a_warning_and_no_error(self, content: bytes, bits: int, path: Path) -> None:
+        file = LoginFile(path, URL, EMAIL)
+        path.unlink(missing_ok=True)
+        path.write_bytes(content)
+        path.chmod(bits)
+        assert file.read() is None
+        lock = file.look(anything)
+        assert isinstance(lock, TurnLock)
+        file.write(kept("new"), alone=True)
+        lock.close()
+        assert file.read() is not None
+
+
+class TestTheTurn:
+    def test_a_login_that_is_wanted_needs_no_lock(self, file: LoginFile) -> None:
+        put(file.path, kept())
+        assert isinstance(file.look(anything), KeptLogin)
+        assert not file.path.with_name("token.json.lock").exists()
+
+    def test_one_has_the_lock_and_the_others_do_not(self, file: LoginFile, path: Path) -> None:
+        lock = file.look(nothing)
+        assert isinstance(lock, TurnLock)
+        assert lock.held
+        other = LoginFile(path, URL, EMAIL)
+        assert other.look(nothing) is None
+        lock.close()
+        lock.close()
+        assert not lock.held
+        assert isinstance(other.look(nothing), TurnLock)
+
+    def test_what_the_last_holder_wrote_is_seen_under_the_lock(
+        self, file: LoginFile, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It wrote and let go between this one's first look and its lock."""
+        real = TurnLock.take
+
+        def late(where: Path) -> TurnLock | None:
+            put(path, kept("theirs"))
+            return real(where)
+
+        monkeypatch.setattr(TurnLock, "take", late)
+        found = file.look(anything)
+        assert isinstance(found, KeptLogin)
+        monkeypatch.undo()
+        assert isinstance(LoginFile(path, URL, EMAIL).look(nothing), TurnLock), "the lock was given back"
+
+    def test_where_no_lock_can_be_had_each_goes_alone(
+        self, file: LoginFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def none(_: object) -> bool:
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr(TurnLock, "_locked", none)
+        for _ in range(3):
+            lock = file.look(nothing)
+            assert isinstance(lock, TurnLock)
+            assert not lock.held
+        warned(caplog, file, "cannot be locked (No locks available)")

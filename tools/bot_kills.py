@@ -1,0 +1,68 @@
+"""A bot killed again and again while it makes offers, and what the exchange saw of it, as a table.
+
+`python tools/bot_kills.py --kills 240 --seed 0` makes ordeals of 30 kills, at every named point and at any moment, on
+asyncio and trio in turn. `--without-ledger` does the same to a bot that offers directly. Exits with 1 if anything was
+missed, offered twice or for the wrong amount, or is not at its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import anyio
+from tests.crash.bot.figures import Outcome, table
+from tests.crash.bot.ordeal import Ordeal
+from tests.crash.bot.plan import Kill, draw, without_ledger
+
+from freight_exchange.testing import POINTS
+
+_MORE, _AT_RANDOM = 4, 2
+_IN_ONE = len(POINTS) + _MORE + _AT_RANDOM
+
+
+def plans(kills: int, seed: int) -> Iterator[tuple[int, list[Kill]]]:
+    """The ordeals' seeds and plans; the last one is as long as it takes."""
+    while kills > 0:
+        yield seed, draw(Random(seed), POINTS, more=_MORE, at_random=_AT_RANDOM)[:kills]
+        kills -= _IN_ONE
+        seed += 1
+
+
+def run(seed: int, plan: list[Kill], *, ledger: bool) -> Outcome:
+    backend = ("asyncio", "trio")[seed % 2]
+    if not ledger:
+        plan = without_ledger(plan, Random(seed))
+    with TemporaryDirectory() as directory:
+        outcome = anyio.run(Ordeal(Path(directory), backend, seed, ledger=ledger).run, plan, backend=backend)
+    for flaw in outcome.verdict.flaws:
+        print(f"seed {seed}, {backend}: {flaw}")
+    for point in outcome.unhit:
+        print(f"seed {seed}, {backend}: the kill {point} came too late")
+    print(outcome.errors, end="")
+    flaws = len(outcome.verdict.flaws)
+    print(f"seed {seed}, {backend}: {outcome.kills.total()} kills, {flaws} flaws, {outcome.seconds:.0f} s", flush=True)
+    return outcome
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=_IN_ONE)
+    parser.add_argument("--seed", type=int, default=0, help="the first ordeal's seed; the others count up from it")
+    parser.add_argument("--without-ledger", action="store_true", help="the handler offers directly")
+    arguments = parser.parse_args()
+    ledger = not arguments.without_ledger
+    outcomes = [run(seed, plan, ledger=ledger) for seed, plan in plans(arguments.kills, arguments.seed)]
+    print(table(outcomes))
+    return int(any(outcome.verdict.flaws or outcome.errors for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,317 @@
+"""What stays of a bot that runs for a month, in virtual time: its memory, its store, its descriptors and tasks.
+
+`python tools/bot_long.py` runs it on a file and prints the tables. A virtual month waits for a real disk some 300,000
+times: a `--folder` in memory takes a third of the time, and says the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import heapq
+import itertools
+import json
+import math
+import multiprocessing
+import sqlite3
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, Literal
+
+import anyio
+import attrs
+
+# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.bot_costs import BiddingExchange
+from tools.watcher_costs import Month, _client, _in_virtual_time, _Machine, _memory
+
+from freight_exchange import Bot
+from freight_exchange.store import SQLiteStore
+
+__all__ = ["BotMonth", "LivelyExchange", "bot_month"]
+
+Backend = Literal["asyncio", "trio"]
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
+_MB: Final = 1e6
+_STEPS: Final = 50_000.0
+"""Bytes a day that one step of the allocator by half a megabyte, in the middle of twenty days, looks like: a hundred
+bytes kept of each delivery were three times as many."""
+_UPDATED: Final = (10, 2 * _HOUR)
+_SELECTED: Final = (100, 6 * _HOUR)
+"""Every so many requests, and so long after they were published."""
+_RECORD: Final = (
+    '{"index":%d,"commodityname":"Electronics","refId":"FX%07d","requesttype":"Shipping","status":"%s",'
+    '"origin":"Hong Kong","destination":"Los Angeles","needdate":"2030-01-15 00:00:00","notes":"%s",'
+    '"qty":10,"packaging":"carton","measureUnit":"m","width":0.8,"height":0.5,"length":1.2,"massUnit":"kg","weight":40,'
+    '"incoterm":"FOB","hazardous":0}'
+)
+_STAGES: Final = (("Available", "as published"), ("Available", "as updated"), ("Selected", "as updated"))
+
+
+class LivelyExchange(BiddingExchange):
+    """Every tenth request is updated after two hours, and on every hundredth the offer is selected after six.
+
+    Args:
+        listed_for: Seconds for which a selected bid is listed.
+    """
+
+    def __init__(self, period: float, now: Callable[[], float], *, most: int, listed_for: float = 5 * _DAY) -> None:
+        super().__init__(period, now, most=most, latency=0.05)
+        self._listed_for = listed_for
+
+    def selected(self, at: float) -> range:
+        every, after = _SELECTED
+        oldest = max(0, self.published(at - after - self._listed_for)) if at > after + self._listed_for else 0
+        return range(self.selections(at) * every, oldest, -every)
+
+    def selections(self, at: float) -> int:
+        """How many bids were ever selected by then."""
+        every, after = _SELECTED
+        return self.published(at - after) // every if at > after else 0
+
+    def _page(self, offset: int, rows: int, window: int) -> bytes:
+        now = self._now()
+        rows = min(rows, self._most_rows)
+        changes = heapq.merge(*(self._changes(now, window, stage) for stage in range(3)), reverse=True)
+        page = [*changes][offset * rows : (offset + 1) * rows]
+        records = (
+            f'"{place}":{_RECORD % (index, index, *_STAGES[stage])}' for place, (_, index, stage) in enumerate(page)
+        )
+        return f'{{"raterequests":{{{",".join(records)}}}}}'.encode()
+
+    def _changes(self, now: float, window: float, stage: int) -> Iterator[tuple[float, int, int]]:
+        """The requests that came to this stage within the window and are there still, the last one first."""
+        every, after = ((1, 0.0), _UPDATED, _SELECTED)[stage]
+        newest = int((now - after) / self._period) // every * every if now >= after else 0
+        oldest = max(0, math.ceil((now - after - window) / self._period) - 1)
+        for index in range(newest, oldest, -every):
+            published = index * self._period
+            if not any(
+                index % later == 0 and published + delay <= now for later, delay in (_UPDATED, _SELECTED)[stage:]
+            ):
+                yield published + after, index, stage
+
+
+@attrs.frozen(kw_only=True)
+class Day:
+    """What there is at the end of a day.
+
+    Attributes:
+        resident: Bytes of the process's memory.
+        file: Bytes of the store's file, its log included.
+        rows: Rows of the store, by what they are.
+        objects: What the garbage collector watches, once it has collected.
+        descriptors: Open files, where the system says.
+        tasks: Tasks of the loop.
+    """
+
+    resident: int
+    file: int
+    rows: Mapping[str, int]
+    objects: int
+    descriptors: int
+    tasks: int
+
+
+@attrs.frozen(kw_only=True)
+class BotMonth(Month):
+    """What stays of many days of a bot.
+
+    Attributes:
+        days: What there was at the end of each.
+        offers: By how many offers a request got, how many requests.
+        handled: Deliveries by their event's kind.
+        selections: How many bids were selected.
+    """
+
+    days: Sequence[Day]
+    offers: Mapping[int, int]
+    handled: Mapping[str, int]
+    selections: int
+
+
+def bot_month(
+    days: int, period: float, path: Path, interval: float = 60.0, looks: float = 600.0, backend: Backend = "asyncio"
+) -> BotMonth:
+    """Run a bot for so many days on a file, and offer on every request.
+
+    Args:
+        days: How many.
+        period: Seconds from one publication to the next.
+        path: The store's file.
+        interval: Seconds from one scan to the next.
+        looks: Seconds from one look for selected bids to the next.
+        backend: On which the bot runs.
+    """
+    done: BotMonth = _in_virtual_time(backend, _bot_month, days, period, path, interval, looks)
+    return done
+
+
+async def _bot_month(days: int, period: float, path: Path, interval: float, looks: float) -> BotMonth:
+    began = time.perf_counter()
+    machine = _Machine(0.0)
+    rest = 2 * interval + looks
+    service = LivelyExchange(period, machine.now, most=int((days * _DAY + rest) / period) + 2)
+    handled: Counter[str] = Counter()
+    store = SQLiteStore(path, inline=True)
+    bot = _bot(store, interval, looks, handled)
+    ends: list[Day] = []
+    published = selections = 0
+    async with _client(service, machine) as exchange, anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(bot.serve, exchange=exchange))
+        for day in range(1, days + 1):
+            await anyio.sleep(day * _DAY - machine.now())
+            ends.append(_day(path))
+        # The last to come are few: what was published shortly before the end is offered on as well.
+        await anyio.sleep(rest)
+        published = service.published(machine.now() - interval - period)
+        bot.stop()
+        selections = service.selections(machine.now() - looks)
+    store.close()
+    last = ends[-1]
+    return BotMonth(
+        resident=[day.resident for day in ends],
+        file=[day.file for day in ends],
+        events=sum(handled.values()),
+        live=last.rows["seen live"],
+        tombstones=last.rows["seen tombstone"],
+        kept_events=sum(count for name, count in last.rows.items() if name.startswith("event")),
+        seconds=time.perf_counter() - began,
+        days=ends,
+        offers=Counter(service.offers[1 : published + 1]),
+        handled=handled,
+        selections=selections,
+    )
+
+
+def _bot(store: SQLiteStore, interval: float, looks: float, handled: Counter[str]) -> Bot:
+    bot = Bot(store=store, interval=timedelta(seconds=interval), selection_interval=timedelta(seconds=looks))
+
+    @bot.on_new
+    @bot.on_updated
+    async def quote(request: Any, ctx: Any) -> None:
+        handled[ctx.event.kind] += 1
+        await ctx.offer(amount="1840.50", currency=1)
+
+    @bot.on_selected
+    async def won(bid: Any, ctx: Any) -> None:
+        assert bid.contact is not None
+        handled[ctx.event.kind] += 1
+
+    return bot
+
+
+def _day(path: Path) -> Day:
+    resident = _memory("VmRSS")
+    gc.collect()
+    return Day(
+        resident=resident,
+        file=sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*")),
+        rows=_rows(path),
+        objects=len(gc.get_objects()),
+        descriptors=_descriptors(),
+        tasks=len(anyio.get_running_tasks()),
+    )
+
+
+_KINDS: Final = (
+    ("event", "CASE WHEN owed THEN 'owed' WHEN acknowledged THEN 'done' ELSE 'pending' END"),
+    ("delivery", "state"),
+    ("effect", "substr(key, 1, instr(key || ':', ':') - 1)"),
+    ("seen", "CASE WHEN record IS NULL THEN 'tombstone' ELSE 'live' END"),
+)
+
+
+def _rows(path: Path) -> Mapping[str, int]:
+    found: Counter[str] = Counter()
+    with closing(sqlite3.connect(path)) as reader:
+        for table, kind in _KINDS:
+            for name, count in reader.execute(f"SELECT {kind}, count(*) FROM {table} GROUP BY 1"):
+                found[f"{table} {name}"] = count
+    return found
+
+
+def _descriptors() -> int:
+    said = Path("/proc/self/fd")
+    return len([*said.iterdir()]) if said.exists() else 0
+
+
+# The tables
+
+
+def _print_days(done: BotMonth) -> None:
+    names = sorted({name for day in done.days for name in day.rows})
+    print(f"| day | memory MB | objects | file MB | descriptors | tasks | {' | '.join(names)} |")
+    print("|---" * (6 + len(names)) + "|")
+    for number, day in enumerate(done.days, 1):
+        if number in (1, 2, len(done.days)) or not number % 5:
+            rows = " | ".join(str(day.rows[name]) for name in names)
+            sizes = f"{day.resident / _MB:.1f} | {day.objects} | {day.file / _MB:.1f}"
+            print(f"| {number} | {sizes} | {day.descriptors} | {day.tasks} | {rows} |")
+
+
+def _print_slopes(done: BotMonth, since: int) -> bool:
+    def said(series: Sequence[int], unit: float, name: str) -> str:
+        slope, error = done.slope(series, since)
+        typical = median(
+            (later - early) / (far - near)
+            for (near, early), (far, later) in itertools.combinations([*enumerate(series, 1)][since - 1 :], 2)
+        )
+        figures = f"{slope / unit:.2f} {name} a day, standard error {error / unit:.2f}"
+        return f"{figures}; median slope between two days {typical / unit:.2f}"
+
+    slope, error = done.slope(done.resident, since)
+    days = len(done.days)
+    print(f"\n| from day {since} to {days} | |\n|---|---|")
+    print(f"| memory | {said(done.resident, 1000, 'kB')} |")
+    print(f"| objects | {said([day.objects for day in done.days], 1, 'objects')} |")
+    print(f"| the file | {said(done.file, 1000, 'kB')} |")
+    print(
+        f"| offers a request: requests | {', '.join(f'{many}: {done.offers[many]}' for many in sorted(done.offers))} |"
+    )
+    print(f"| deliveries | {', '.join(f'{count} {kind}' for kind, count in sorted(done.handled.items()))} |")
+    print(f"| bids selected | {done.selections} |")
+    print(f"| measured in | {done.seconds:.0f} s |")
+    once = set(done.offers) == {1} and done.handled["selected"] == done.selections
+    return once and abs(slope) <= max(3 * error, _STEPS)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--interval", type=float, default=60.0, help="seconds between scans")
+    parser.add_argument(
+        "--looks", type=float, default=600.0, help="seconds from one look for selected bids to the next"
+    )
+    parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio")
+    parser.add_argument("--folder", type=Path, help="where the store's file lies meanwhile")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the figures, day by day")
+    options = parser.parse_args()
+    if options.days < 3:
+        parser.error("a slope wants three days at least")
+    with (
+        tempfile.TemporaryDirectory(dir=options.folder) as folder,
+        # Whose memory is of this measurement only.
+        multiprocessing.get_context("spawn").Pool(1) as pool,
+    ):
+        path = Path(folder) / "month.db"
+        arguments = (options.days, _MINUTE, path, options.interval, options.looks, options.backend)
+        done = pool.apply(bot_month, arguments)
+    if options.json is not None:
+        options.json.write_text(json.dumps(attrs.asdict(done)))
+    _print_days(done)
+    return int(not _print_slopes(done, max(1, options.days // 3)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
