@@ -16,13 +16,16 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export UV_PYTHON_DOWNLOADS := never
 export VIRTUAL_ENV := $(abspath $(VENV))
 
-.PHONY: help setup demo test test-all test-long pytest wheel-test lint types floors format bench lock clean
+.PHONY: help setup demo test test-all test-long test-browser pytest wheel-test lint types floors format docs bench \
+	lock clean
 
 help:
 	@echo "make demo       a forwarder's bot at work, killed in the middle, and what came of it"
 	@echo "make test       every check: lint, types, floors, tests, the built wheel"
 	@echo "make test-all   the tests and the wheel on each Python >= 3.11 of this machine"
 	@echo "make test-long  the tests that take minutes"
+	@echo "make test-browser  the sandbox's board in a real browser"
+	@echo "make docs       the documentation, built into site/"
 	@echo "make bench      what things cost, beside their peers"
 	@echo "make lint | types | floors | pytest | wheel-test   one check alone"
 	@echo "make format     let ruff put the code in order"
@@ -73,8 +76,21 @@ format: $(READY)
 	@$(BIN)/python -m ruff check --fix-only .
 	@$(BIN)/python -m ruff format .
 
-bench: $(READY)
-	@$(BIN)/python -m benchmarks
+# What few need lies in an environment of its own: .venvs/docs, .venvs/bench, .venvs/browser.
+.venvs/%/.ready: requirements/%.txt $(READY)
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/$*
+	@VIRTUAL_ENV=$(abspath .venvs/$*) $(BIN)/uv pip sync --quiet --require-hashes requirements/dev.txt requirements/$*.txt
+	@VIRTUAL_ENV=$(abspath .venvs/$*) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+docs: .venvs/docs/.ready
+	@.venvs/docs/bin/python -m mkdocs build --strict
+
+bench: .venvs/bench/.ready
+	@.venvs/bench/bin/python -m benchmarks
+
+test-browser: .venvs/browser/.ready
+	@.venvs/browser/bin/python -m pytest -m browser tests/browser
 
 # Names, versions and hashes only: no header, no index, no address.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
@@ -83,6 +99,8 @@ lock:
 	@test -x $(BIN)/uv || $(MAKE) setup
 	@$(LOCK) requirements/uv.in --output-file requirements/uv.txt
 	@$(LOCK) pyproject.toml --group dev --all-extras --output-file requirements/dev.txt
+	@for group in docs bench browser; do \
+		$(LOCK) pyproject.toml --group $$group --constraint requirements/dev.txt --output-file requirements/$$group.txt; done
 	@! grep -n '://' requirements/*.txt
 
 clean:
