@@ -8,16 +8,13 @@ code that it changes is not there any more. `--only WORD` makes those whose name
 from __future__ import annotations
 
 import argparse
-import shutil
-import subprocess
 import sys
-import tempfile
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-_PATIENCE = 300.0
+# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.mutating import SURVIVED, Check, Mutation, by_tests, one, run, table
 
 _SCHEDULES = """
 import logging, sys
@@ -30,19 +27,6 @@ for seed in range(int(sys.argv[1])):
         sys.exit(1)
 """
 
-
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """A rule taken away: in each of these files, this text in the place of that."""
-
-    name: str
-    edits: tuple[tuple[str, str, str], ...]
-
-
-def _one(name: str, file: str, old: str, new: str) -> Mutation:
-    return Mutation(name, ((file, old, new),))
-
-
 MUTATIONS = (
     Mutation(
         "1 no overlap: nothing is allowed for late showing",
@@ -51,46 +35,46 @@ MUTATIONS = (
             ("feed/cover.py", "return elapsed + allowance <= window", "return elapsed <= window"),
         ),
     ),
-    _one("1 no check after the scan", "feed/cover.py", "return elapsed + allowance <= window", "return True"),
-    _one(
+    one("1 no check after the scan", "feed/cover.py", "return elapsed + allowance <= window", "return True"),
+    one(
         "1 the cover is taken at the scan's end",
         "feed/journal.py",
         "        covered = complete and self._covers(look, received)\n",
         "        covered = complete and self._covers(look, received)\n"
         "        look.began = received if covered else look.began\n",
     ),
-    _one(
+    one(
         "1 the wall clock alone tells the cover's age",
         "feed/clock.py",
         "return max(steady, wall)",
         "return max(0.0, wall)",
     ),
-    _one("2 no sweep", "feed/scanner.py", "_index, sweep=True)", "_index, sweep=False)"),
-    _one(
+    one("2 no sweep", "feed/scanner.py", "_index, sweep=True)", "_index, sweep=False)"),
+    one(
         "2 the page size is not learned",
         "paging/walk.py",
         "            self._sizes.clamped(self._operation, len(bare))\n",
         "",
     ),
-    _one(
+    one(
         "3 a short page ends the listing, whatever was learned",
         "paging/walk.py",
         "elif not self._paged or rows < longest or not rows:",
         "elif rows < self.size:",
     ),
-    _one(
+    one(
         "3 an error past page 0 ends the scan at once",
         "feed/scanner.py",
         "if self._end is None or self._end == self._agreed:",
         "if True:",
     ),
-    _one(
+    one(
         "4 the cover advances on a partial scan",
         "feed/journal.py",
         "covered = complete and self._covers(look, received)",
         "covered = self._covers(look, received)",
     ),
-    _one(
+    one(
         "4 rows count only when the scan is complete",
         "feed/watcher.py",
         "            if look.unwritten is not None:\n",
@@ -98,38 +82,38 @@ MUTATIONS = (
         "                look.unwritten = None\n"
         "            if look.unwritten is not None:\n",
     ),
-    _one(
+    one(
         "4 whole scans are made again, not pages",
         "feed/scanner.py",
         "if may_pass(error) and self.attempts < _ATTEMPTS:",
         "if False:",
     ),
-    _one(
+    one(
         "4 what a deep scan has read is thrown away when a page fails",
         "feed/watcher.py",
         "return look is self._deep and scanner.pages > 0 and stuck and may_pass(error)",
         "return False",
     ),
-    _one(
+    one(
         "5 no ladder",
         "feed/ladder.py",
         "return next((rung for rung in rungs if now - last.get(rung.name, -rung.every) >= rung.every), NARROW)",
         "return NARROW",
     ),
-    _one("5 no deep scan after a restart", "feed/plan.py", "self.fresh = True", "self.fresh = False"),
-    _one(
+    one("5 no deep scan after a restart", "feed/plan.py", "self.fresh = True", "self.fresh = False"),
+    one(
         "5 a deep scan that failed is made again at once",
         "feed/plan.py",
         "self._rests[rung.name] = _Rest(time + seconds, seconds)",
         "self._rests[rung.name] = _Rest(time, seconds)",
     ),
-    _one(
+    one(
         "5 a deep scan waits for as long as narrow ones are due",
         "feed/watcher.py",
         "self._narrow, self._turn_of_deep = look, True",
         "self._narrow, self._turn_of_deep = look, False",
     ),
-    _one("7 what cannot be read is dropped", "feed/classify.py", "for error in broken:", "for error in ():"),
+    one("7 what cannot be read is dropped", "feed/classify.py", "for error in broken:", "for error in ():"),
     Mutation(
         "7 a set of hashes instead of the last one",
         (
@@ -141,43 +125,43 @@ MUTATIONS = (
             ),
         ),
     ),
-    _one(
+    one(
         "7 withdrawn without a look-up",
         "feed/watcher.py",
         "            record = await self._source.get(row.index) if row.index > 0 else None\n",
         '            raise NotFoundError("who knows", status=404)\n',
     ),
-    _one(
+    one(
         "7 withdrawn after one scan that lacks it",
         "feed/lookups.py",
         "SCANS_THAT_MISS: Final = 2",
         "SCANS_THAT_MISS = 1",
     ),
-    _one(
+    one(
         "7 a look-up that failed is not made again",
         "feed/watcher.py",
         "self._lookups.failed(row.index)",
         "self._lookups.done(row.index)",
     ),
-    _one(
+    one(
         "7 a look-up that fails is a failure of the scan",
         "feed/watcher.py",
         "            if may_pass(error):\n                _logger",
         "            if may_pass(error):\n                raise\n                _logger",
     ),
-    _one(
+    one(
         "7 absence counts where the window proves nothing",
         "feed/journal.py",
         "updated_after=came - look.window + 1.0",
         "updated_after=-1e17",
     ),
-    _one(
+    one(
         "8 memory bounded by count",
         "store/memory.py",
         "for index in indexes if index in book.seen}",
         "for index in indexes if index in [*book.seen][-8:]}",
     ),
-    _one(
+    one(
         "8 no tombstone",
         "store/book.py",
         "            self.put(attrs.evolve(self.seen[index], record=None,",
@@ -185,38 +169,38 @@ MUTATIONS = (
         "            self._live.discard(index)\n"
         "            (lambda gone: None)(attrs.evolve(self.seen.pop(index), record=None,",
     ),
-    _one(
+    one(
         "9 a restart primes again",
         "feed/journal.py",
         "else State.load(store.state)\n",
         "else attrs.evolve(State.load(store.state), primed=False)\n",
     ),
-    _one(
+    one(
         "9 a failed first scan has primed",
         "feed/journal.py",
         "            after = attrs.evolve(after, schema=meaning.schema)\n",
         "            after = attrs.evolve(after, schema=meaning.schema, primed=True)\n",
     ),
-    _one(
+    one(
         "9 what a start is to hand out may slide out of the window",
         "feed/journal.py",
         "return is_covered(look.window, state.since_entered(received) + within, 0.0)",
         "return True",
     ),
-    _one("10 no gap", "feed/journal.py", "if not state.primed or lost <= since:", "if True:"),
-    _one(
+    one("10 no gap", "feed/journal.py", "if not state.primed or lost <= since:", "if True:"),
+    one(
         "10 a machine that was saved tells no gap",
         "feed/journal.py",
         "        now = max(now, furthest) if math.isfinite(furthest) else now\n",
         "",
     ),
-    _one(
+    one(
         "11 Retry-After is ignored",
         "feed/pacer.py",
         "return pause if retry_after is None else max(pause, min(retry_after, LONGEST_PAUSE))",
         "return pause",
     ),
-    _one(
+    one(
         "feed: what is in hand is forgotten on a break",
         "feed/feed.py",
         "        self._queue.extendleft(reversed(self._in_hand.values()))\n",
@@ -225,60 +209,15 @@ MUTATIONS = (
 )
 
 
-def _copy(where: Path) -> Path:
-    tree = where / "tree"
-    tree.mkdir()
-    for name in ("src", "tests", "tools", "examples"):
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        if (ROOT / name).exists():
-            shutil.copy(ROOT / name, tree / name)
-    return tree
+def _by_schedules(runs: int) -> Check:
+    def check(tree: Path) -> str:
+        code, output = run(tree, [sys.executable, "-c", _SCHEDULES, str(runs)])
+        if code == 0:
+            return SURVIVED
+        said = output.strip().splitlines() or ["?"]
+        return said[-1][:60]
 
-
-def _apply(tree: Path, mutation: Mutation) -> dict[Path, str]:
-    """Make the mutation; what the files said before."""
-    before: dict[Path, str] = {}
-    after: dict[Path, str] = {}
-    for name, old, new in mutation.edits:
-        file = tree / "src" / "freight_exchange" / name
-        before.setdefault(file, file.read_text())
-        text = after.get(file, before[file])
-        if text.count(old) != 1:
-            raise LookupError(f"{name} holds {text.count(old)} times what is to be changed")
-        after[file] = text.replace(old, new)
-    for file, text in after.items():
-        file.write_text(text)
-    return before
-
-
-def _run(tree: Path, command: list[str]) -> tuple[int, str]:
-    environment = {"PYTHONPATH": f"{tree / 'src'}:{tree}", "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(
-            command, cwd=tree, env=environment, check=False, capture_output=True, text=True, timeout=_PATIENCE
-        )
-    except subprocess.TimeoutExpired:
-        return 1, "hung"
-    return done.returncode, done.stdout + done.stderr
-
-
-def _by_schedules(tree: Path, runs: int) -> str:
-    code, output = _run(tree, [sys.executable, "-c", _SCHEDULES, str(runs)])
-    if code == 0:
-        return "-"
-    said = output.strip().splitlines() or ["?"]
-    return said[-1][:60]
-
-
-def _by_tests(tree: Path) -> str:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/unit/feed"]
-    code, output = _run(tree, command)
-    if code == 0:
-        return "-"
-    failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return failed[0].split(" ", 1)[1].split(" - ")[0].rpartition("/")[2] if failed else output.strip()[-60:]
+    return check
 
 
 def main() -> int:
@@ -287,32 +226,10 @@ def main() -> int:
     parser.add_argument("--only", default="", help="make those mutations whose name holds this")
     parser.add_argument("--without-tests", action="store_true", help="the schedules alone")
     arguments = parser.parse_args()
-    chosen = [mutation for mutation in MUTATIONS if arguments.only in mutation.name]
-    survived = 0
-    with tempfile.TemporaryDirectory() as folder:
-        tree = _copy(Path(folder))
-        sound = [_by_schedules(tree, arguments.runs), "-" if arguments.without_tests else _by_tests(tree)]
-        if sound != ["-", "-"]:
-            # A check that is red already would seem to catch everything.
-            print(f"the tree fails as it is: {sound}")
-            return 1
-        print("| Mutation | Caught by the schedules | Caught by a test | s |\n|---|---|---|---|", flush=True)
-        for mutation in chosen:
-            began = time.monotonic()
-            try:
-                before = _apply(tree, mutation)
-            except LookupError as error:
-                survived += 1
-                print(f"| {mutation.name} | not made: {error} | | |", flush=True)
-                continue
-            schedules = _by_schedules(tree, arguments.runs)
-            tests = "" if arguments.without_tests else _by_tests(tree)
-            for file, text in before.items():
-                file.write_text(text)
-            survived += schedules == "-" and tests in ("", "-")
-            print(f"| {mutation.name} | {schedules} | {tests} | {time.monotonic() - began:.0f} |", flush=True)
-    print(f"{len(chosen)} mutations, {survived} survived or could not be made")
-    return int(survived > 0)
+    checks = {"the schedules": _by_schedules(arguments.runs)}
+    if not arguments.without_tests:
+        checks["a test"] = by_tests("tests/unit/feed")
+    return table([mutation for mutation in MUTATIONS if arguments.only in mutation.name], checks)
 
 
 if __name__ == "__main__":

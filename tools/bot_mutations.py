@@ -1,0 +1,195 @@
+"""Breaks the bot and the send path on purpose, one rule at a time, and shows which test goes red.
+
+Each mutation is made in a copy of the tree, and the tests that are to notice run until one fails. Prints a table; exits
+with 1 if a mutation survives, or if the code that it changes is not there any more. `--only WORD` makes those whose
+name holds the word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.mutating import Mutation, by_tests, one, table
+
+MUTATIONS = (
+    one(
+        "ledger: none, nothing is written down",
+        "bot/ledger.py",
+        "if not await self._desk.write(step, lambda store: store.put_effect(entry.effect(), was=was)):",
+        "if False:",
+    ),
+    one(
+        "ledger: what was being sent at a crash is sent again",
+        "bot/ledger.py",
+        'entry = await self.advance(entry, "unknown")\n            self.doubts.take_up(entry)\n',
+        'entry = await self.advance(entry, "intent")\n                continue\n'
+        "            self.doubts.take_up(entry)\n",
+    ),
+    one(
+        "ledger: a lost answer is taken for a refusal to serve",
+        "bot/ledger.py",
+        "await self._doubt(entry, str(error))\n            raise _in_doubt(entry) from error\n        except Bad",
+        'await self.advance(entry, "intent", step="withdrawn")\n            raise\n        except Bad',
+    ),
+    one(
+        "ledger: a key for each handler",
+        "bot/entry.py",
+        "return key_of(self.request, self.revision)",
+        'return f"{key_of(self.request, self.revision)}:{self.handler}"',
+    ),
+    one(
+        "ledger: own bids that it does not know are not looked at",
+        "bot/ledger.py",
+        "if not allow_existing and await self._own.unknown_on(asked.request):",
+        "if False:",
+    ),
+    one(
+        "ledger: one who asks while it is on its way does not wait",
+        "bot/ledger.py",
+        "if (sending := self._on_the_way.get(known.key)) is not None:",
+        "if (sending := self._on_the_way.get(known.key)) is not None and False:",
+    ),
+    one(
+        "ledger: whoever leaves takes the send with him",
+        "bot/ledger.py",
+        "        self._tasks.start_soon(send)\n        return await sending.answer()\n",
+        "        await send()\n        return await sending.answer()\n",
+    ),
+    one(
+        "ledger: what cannot be proven is taken for not taken",
+        "bot/doubts.py",
+        "                    looks = entry.looks + 1\n",
+        '                    await self._close(entry, "intent", why="nobody saw it")\n'
+        "                    return\n"
+        "                    looks = entry.looks + 1\n",
+    ),
+    one(
+        "ledger: an offer in doubt costs an attempt",
+        "bot/judging.py",
+        "delay=_WHILE_IN_DOUBT, error=IN_DOUBT, forgive=True",
+        "delay=_WHILE_IN_DOUBT, error=IN_DOUBT, forgive=False",
+    ),
+    one(
+        "ledger: the bot hears its own offers as updates",
+        "bot/ledger.py",
+        "        if not event.changed:\n            return False\n",
+        "        return False\n",
+    ),
+    one(
+        "deliveries: attempts are not counted at the claim",
+        "store/work_rows.py",
+        "SET state = 'claimed', attempts = attempts + 1",
+        "SET state = 'claimed', attempts = max(1, attempts)",
+    ),
+    one(
+        "deliveries: two of one request at a time",
+        "store/tray.py",
+        "return slip.index not in claimed and self._queues[slip.handler, slip.index][0] == slip.event",
+        "return True",
+    ),
+    one(
+        "deliveries: being cancelled is a failure",
+        "bot/deliveries.py",
+        'Verdict(ending="released", state="ready", delay=delay, forgive=True))',
+        'Verdict(ending="failed", state="ready", delay=delay))',
+    ),
+    one(
+        "deliveries: an update may swallow what follows it, whatever that is",
+        "bot/deliveries.py",
+        '            if later.kind != "updated":\n                break\n',
+        "",
+    ),
+    one(
+        "deliveries: nothing is ever given up", "bot/judging.py", "if delivery.attempts > handler.retries:", "if False:"
+    ),
+    one(
+        "deliveries: one that ends the process is tried for ever",
+        "bot/deliveries.py",
+        "if delivery.attempts > handler.retries + 1:",
+        "if False:",
+    ),
+    one(
+        "deliveries: suspects are handed over together",
+        "bot/deliveries.py",
+        "[0 if suspects else 1 :]",
+        "[0:0]",
+    ),
+    one(
+        "deliveries: a handler may hang",
+        "bot/deliveries.py",
+        "with anyio.fail_after(handler.timeout):",
+        "with anyio.fail_after(None):",
+    ),
+    one(
+        "deliveries: one that floods is not held back",
+        "bot/judging.py",
+        "delay = max(error.delay, _LEAST_DELAY)",
+        "delay = error.delay",
+    ),
+    one("deliveries: no bound", "bot/deliveries.py", "free = self._concurrency - self._running", "free = 1000"),
+    one(
+        "deliveries: the wait for what is due may be nothing",
+        "bot/deliveries.py",
+        "None if wait is None else max(wait, _A_MOMENT)",
+        "wait",
+    ),
+    one("drain: it goes on claiming", "bot/deliveries.py", "while not self._stopping:", "while True:"),
+    one(
+        "drain: a second signal is one more of the first",
+        "bot/process.py",
+        "if bot.is_stopping:",
+        "if False:",
+    ),
+    one(
+        "operation: alive is what breathes",
+        "bot/run.py",
+        'return self.phase != "stopped" and self.age() <= INTERVALS_ALIVE * self._plan.interval',
+        "return True",
+    ),
+    one(
+        "intake: a gap is acknowledged by nobody's leave",
+        "bot/intake.py",
+        "leave.append(number_of(event))",
+        "deliveries[number_of(event)] = wanted",
+    ),
+    one(
+        "selections: told by every look",
+        "bot/selections.py",
+        '        if store.effect(f"selected:{bid.index}") is not None:\n            return False\n',
+        "",
+    ),
+    Mutation(
+        "selections: what is told is not remembered",
+        (
+            (
+                "bot/selections.py",
+                'await self._desk.read(partial(self._mark, key=f"selected:{bid.index}", state="told", now=now))',
+                "await anyio.sleep(0)",
+            ),
+            (
+                "bot/selections.py",
+                '        key = f"selected:{bid.index}"\n',
+                '        key = f"selected:{bid.index}:{now}"\n',
+            ),
+        ),
+    ),
+)
+
+TESTS = ("tests/unit/bot/test_crash_points.py", "tests/unit/bot")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="make those mutations whose name holds this")
+    arguments = parser.parse_args()
+    chosen = [mutation for mutation in MUTATIONS if arguments.only in mutation.name]
+    return table(chosen, {"a test": by_tests(*TESTS)})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

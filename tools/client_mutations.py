@@ -1,0 +1,97 @@
+"""Breaks the client's send path and its login on purpose, and shows which test goes red.
+
+Each mutation is made in a copy of the tree, and the tests that are to notice run until one fails. Prints a table; exits
+with 1 if a mutation survives, or if the code that it changes is not there any more. `--only WORD` makes those whose
+name holds the word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.mutating import Mutation, by_tests, one, table
+
+MUTATIONS = (
+    Mutation(
+        "a write is tried again after its headers may have left",
+        (
+            (
+                "transport/verdict.py",
+                "Cause.INTERRUPTED: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN}",
+                "Cause.INTERRUPTED: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.RETRY}",
+            ),
+            ("transport/verdict.py", "        return not error.unsent\n", "        return False\n"),
+            (
+                "transport/caller.py",
+                "            if self._in_doubt:\n                # Whatever",
+                "            if False:\n                # Whatever",
+            ),
+        ),
+    ),
+    one(
+        "a write is tried again after an answer that says nothing of it",
+        "transport/verdict.py",
+        "Cause.BROKEN: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN}",
+        "Cause.BROKEN: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.RETRY}",
+    ),
+    one(
+        "a write that ran out of time is said not to have happened",
+        "transport/caller.py",
+        '        if self._in_doubt:\n            return self._unknown(_doubtful(f"{message} after',
+        '        if False:\n            return self._unknown(_doubtful(f"{message} after',
+    ),
+    one(
+        "no single flight: each caller logs in for himself",
+        "transport/renewal.py",
+        "        if job is None or job.finished:\n            job = self._start(reason)\n",
+        "        job = self._start(reason)\n",
+    ),
+    one(
+        "a login ends with whoever asked for it first",
+        "transport/renewal.py",
+        "            return await job.wait()\n        except EndedError:",
+        "            return await self._renew(reason)\n        except EndedError:",
+    ),
+    one(
+        "no deadline",
+        "transport/caller.py",
+        "with anyio.CancelScope(deadline=request.ends_at) as scope:",
+        "with anyio.CancelScope() as scope:",
+    ),
+    one(
+        "no budget: every call retries under an outage",
+        "transport/caller.py",
+        "if isinstance(decision, Again) and self._caller.budget.spend(decision.cost):",
+        "if isinstance(decision, Again):",
+    ),
+    one(
+        "Retry-After is not heeded",
+        "transport/verdict.py",
+        "delay = retry_after + chance() * min(1.0, 0.1 * retry_after)",
+        "delay = 0.0",
+    ),
+)
+
+TESTS = (
+    "tests/unit/transport",
+    "tests/faults/test_matrix.py",
+    "tests/faults/test_outage.py",
+    "tests/faults/test_login.py",
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="make those mutations whose name holds this")
+    arguments = parser.parse_args()
+    chosen = [mutation for mutation in MUTATIONS if arguments.only in mutation.name]
+    return table(chosen, {"a test": by_tests(*TESTS)})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

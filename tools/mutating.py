@@ -1,0 +1,120 @@
+"""The code broken on purpose: a copy of the tree, a text in the place of another, and the check that goes red."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_PATIENCE = 1200.0
+
+SURVIVED = "-"
+"""What a check says that notices nothing."""
+
+Check = Callable[[Path], str]
+"""Judges the tree in this folder: what it noticed, or `SURVIVED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A rule taken away: in each of these files, this text in the place of that."""
+
+    name: str
+    edits: tuple[tuple[str, str, str], ...]
+
+
+def one(name: str, file: str, old: str, new: str) -> Mutation:
+    """A mutation of one place."""
+    return Mutation(name, ((file, old, new),))
+
+
+def table(mutations: Sequence[Mutation], checks: dict[str, Check]) -> int:
+    """Make each mutation, and print by which of these checks it is caught; 1 if one is caught by none."""
+    survived = 0
+    with tempfile.TemporaryDirectory() as folder:
+        tree = _copy(Path(folder))
+        sound = {name: check(tree) for name, check in checks.items()}
+        if set(sound.values()) != {SURVIVED}:
+            # A check that is red already would seem to catch everything.
+            print(f"the tree fails as it is: {sound}")
+            return 1
+        print(f"| Mutation | {' | '.join(f'Caught by {name}' for name in checks)} | s |")
+        print(f"|---|{'---|' * len(checks)}---|", flush=True)
+        for mutation in mutations:
+            began = time.monotonic()
+            try:
+                with _made(tree, mutation):
+                    caught = [check(tree) for check in checks.values()]
+            except LookupError as error:
+                survived += 1
+                print(f"| {mutation.name} | not made: {error} |", flush=True)
+                continue
+            survived += all(said == SURVIVED for said in caught)
+            print(f"| {mutation.name} | {' | '.join(caught)} | {time.monotonic() - began:.0f} |", flush=True)
+    print(f"{len(mutations)} mutations, {survived} survived or could not be made")
+    return int(survived > 0)
+
+
+def by_tests(*tests: str) -> Check:
+    """Runs these tests until one fails: which."""
+
+    def check(tree: Path) -> str:
+        code, output = run(tree, [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests])
+        if code == 0:
+            return SURVIVED
+        failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return failed[0].split(" ", 1)[1].split(" - ")[0].rpartition("/")[2] if failed else output.strip()[-60:]
+
+    return check
+
+
+def run(tree: Path, command: list[str]) -> tuple[int, str]:
+    """The status and the output of a command in that tree."""
+    environment = {"PYTHONPATH": f"{tree / 'src'}:{tree}", "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=environment, check=False, capture_output=True, text=True, timeout=_PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        return 1, "hung"
+    return done.returncode, done.stdout + done.stderr
+
+
+def _copy(where: Path) -> Path:
+    tree = where / "tree"
+    tree.mkdir()
+    for name in ("src", "tests", "tools", "examples", "docs"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, tree / name)
+    return tree
+
+
+@contextmanager
+def _made(tree: Path, mutation: Mutation) -> Iterator[None]:
+    """Make the mutation, and take it back."""
+    before: dict[Path, str] = {}
+    after: dict[Path, str] = {}
+    for name, old, new in mutation.edits:
+        file = tree / "src" / "freight_exchange" / name
+        before.setdefault(file, file.read_text())
+        text = after.get(file, before[file])
+        if text.count(old) != 1:
+            raise LookupError(f"{name} holds {text.count(old)} times what is to be changed")
+        after[file] = text.replace(old, new)
+    try:
+        for file, text in after.items():
+            file.write_text(text)
+        yield
+    finally:
+        for file, text in before.items():
+            file.write_text(text)
