@@ -5,60 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from freight_exchange.client import FreightExchange
-from freight_exchange.errors import (
-    AlreadyOfferedError,
-    APIStatusError,
-    AuthenticationError,
-    BadRequestError,
-    ConfigurationError,
-    DeadlineExceededError,
-    DecodeError,
-    FeedProtocolError,
-    FreightExchangeError,
-    HeldError,
-    LoginRejectedError,
-    NotFoundError,
-    OfferInDoubtError,
-    OfferRejectedError,
-    OutcomeUnknownError,
-    RateLimitedError,
-    ServerError,
-    StoreError,
-    TransportError,
-    ValidationError,
-)
-from freight_exchange.models import (
-    Applied,
-    Bid,
-    BidStatus,
-    BidsType,
-    Carrier,
-    Company,
-    Conflict,
-    Contact,
-    Currency,
-    Listing,
-    NotApplied,
-    Offer,
-    OfferStatus,
-    OffersType,
-    Packaging,
-    RateRequest,
-    RateRequestDraft,
-    RequestStatus,
-    RequestType,
-    Route,
-    RouteDraft,
-    SearchType,
-    StillUnknown,
-    UnknownWord,
-    User,
-)
-from freight_exchange.options import Addresses, RetryPolicy, Timeouts
-from freight_exchange.paging import Page, Paginator
-from freight_exchange.transport.message import Request, Response
-
 __all__ = [
     "APIStatusError",
     "Addresses",
@@ -138,35 +84,141 @@ logging.getLogger("freight_exchange").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
     from freight_exchange.bot import Bot, BotStatus, Context, DeadLetter, Doubt, Drop, RetryLater, Router
+    from freight_exchange.client import FreightExchange
+    from freight_exchange.errors import (
+        AlreadyOfferedError,
+        APIStatusError,
+        AuthenticationError,
+        BadRequestError,
+        ConfigurationError,
+        DeadlineExceededError,
+        DecodeError,
+        FeedProtocolError,
+        FreightExchangeError,
+        HeldError,
+        LoginRejectedError,
+        NotFoundError,
+        OfferInDoubtError,
+        OfferRejectedError,
+        OutcomeUnknownError,
+        RateLimitedError,
+        ServerError,
+        StoreError,
+        TransportError,
+        ValidationError,
+    )
     from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable
     from freight_exchange.feed.feed import Feed
     from freight_exchange.feed.filter import RequestFilter
     from freight_exchange.feed.status import Explanation, FeedStatus
+    from freight_exchange.models import (
+        Applied,
+        Bid,
+        BidStatus,
+        BidsType,
+        Carrier,
+        Company,
+        Conflict,
+        Contact,
+        Currency,
+        Listing,
+        NotApplied,
+        Offer,
+        OfferStatus,
+        OffersType,
+        Packaging,
+        RateRequest,
+        RateRequestDraft,
+        RequestStatus,
+        RequestType,
+        Route,
+        RouteDraft,
+        SearchType,
+        StillUnknown,
+        UnknownWord,
+        User,
+    )
+    from freight_exchange.options import Addresses, RetryPolicy, Timeouts
+    from freight_exchange.paging import Page, Paginator
+    from freight_exchange.transport.message import Request, Response
     from freight_exchange.transport.token_file import TokenFile
 
     __version__: str
 else:
-    # Imported when it is asked for: many programs never watch. Unseen by type checkers: to them, every misspelt name of
-    # the package would be there.
+    # Imported when it is asked for: many programs never watch, and the command line's help needs none of it. Unseen by
+    # type checkers: to them, every misspelt name of the package would be there.
     _LATER = {
+        "APIStatusError": "errors",
+        "Addresses": "options",
+        "AlreadyOfferedError": "errors",
+        "Applied": "models",
+        "AuthenticationError": "errors",
+        "BadRequestError": "errors",
+        "Bid": "models",
         "BidSelected": "feed.events",
+        "BidStatus": "models",
+        "BidsType": "models",
         "Bot": "bot",
         "BotStatus": "bot",
+        "Carrier": "models",
+        "Company": "models",
+        "ConfigurationError": "errors",
+        "Conflict": "models",
+        "Contact": "models",
         "Context": "bot",
+        "Currency": "models",
         "DeadLetter": "bot",
+        "DeadlineExceededError": "errors",
+        "DecodeError": "errors",
         "Doubt": "bot",
         "Drop": "bot",
         "Explanation": "feed.status",
         "Feed": "feed.feed",
+        "FeedProtocolError": "errors",
         "FeedStatus": "feed.status",
+        "FreightExchange": "client",
+        "FreightExchangeError": "errors",
         "Gap": "feed.events",
+        "HeldError": "errors",
+        "Listing": "models",
+        "LoginRejectedError": "errors",
+        "NotApplied": "models",
+        "NotFoundError": "errors",
+        "Offer": "models",
+        "OfferInDoubtError": "errors",
+        "OfferRejectedError": "errors",
+        "OfferStatus": "models",
+        "OffersType": "models",
+        "OutcomeUnknownError": "errors",
+        "Packaging": "models",
+        "Page": "paging",
+        "Paginator": "paging",
+        "RateLimitedError": "errors",
+        "RateRequest": "models",
+        "RateRequestDraft": "models",
+        "Request": "transport.message",
         "RequestEvent": "feed.events",
         "RequestFilter": "feed.filter",
+        "RequestStatus": "models",
+        "RequestType": "models",
+        "Response": "transport.message",
         "RetryLater": "bot",
+        "RetryPolicy": "options",
+        "Route": "models",
+        "RouteDraft": "models",
         "Router": "bot",
         "SchemaChanged": "feed.events",
+        "SearchType": "models",
+        "ServerError": "errors",
+        "StillUnknown": "models",
+        "StoreError": "errors",
+        "Timeouts": "options",
         "TokenFile": "transport.token_file",
+        "TransportError": "errors",
+        "UnknownWord": "models",
         "Unreadable": "feed.events",
+        "User": "models",
+        "ValidationError": "errors",
     }
 
     def __getattr__(name: str) -> object:

@@ -33,8 +33,8 @@ def test_the_types_are_shipped() -> None:
     assert Path(freight_exchange.__file__).with_name("py.typed").is_file()
 
 
-def test_importing_it_loads_nothing_that_it_does_not_need() -> None:
-    probe = "import sys, freight_exchange; print(*sorted(sys.modules))"
+def test_importing_the_client_loads_nothing_that_it_does_not_need() -> None:
+    probe = "import sys; from freight_exchange import FreightExchange; print(*sorted(sys.modules))"
     told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
     loaded = set(told.stdout.split())
     assert "freight_exchange" in loaded
@@ -44,6 +44,13 @@ def test_importing_it_loads_nothing_that_it_does_not_need() -> None:
         "opentelemetry", "pytest", "sqlite3", "starlette", "uvicorn",
     }  # fmt: skip
     assert loaded & unwanted == set()
+
+
+def test_importing_the_package_alone_loads_no_client() -> None:
+    probe = "import sys, freight_exchange; print(*sorted(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
+    loaded = {name for name in told.stdout.split() if name.split(".")[0] in ("freight_exchange", "httpx", "attrs")}
+    assert loaded == {"freight_exchange"}
 
 
 class TestTheLock:
