@@ -7,14 +7,13 @@ name holds the word.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 # A script's own folder is on the path, the tree's root is not, and what follows needs it.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.mutating import Mutation, by_tests, one, table
+from tools.mutating import Mutation, main, one
 
 MUTATIONS = (
     Mutation(
@@ -85,13 +84,5 @@ TESTS = (
 )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="make those mutations whose name holds this")
-    arguments = parser.parse_args()
-    chosen = [mutation for mutation in MUTATIONS if arguments.only in mutation.name]
-    return table(chosen, {"a test": by_tests(*TESTS)})
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, MUTATIONS, TESTS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -60,6 +61,14 @@ def table(mutations: Sequence[Mutation], checks: dict[str, Check]) -> int:
             print(f"| {mutation.name} | {' | '.join(caught)} | {time.monotonic() - began:.0f} |", flush=True)
     print(f"{len(mutations)} mutations, {survived} survived or could not be made")
     return int(survived > 0)
+
+
+def main(about: str | None, mutations: Sequence[Mutation], tests: Sequence[str]) -> int:
+    """A script that makes these mutations, or those that are named, and runs these tests on each."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--only", default="", help="make those mutations whose name holds this")
+    only = parser.parse_args().only
+    return table([mutation for mutation in mutations if only in mutation.name], {"a test": by_tests(*tests)})
 
 
 def by_tests(*tests: str) -> Check:

@@ -41,16 +41,6 @@ TAKEN = [UNANSWERED, "server_error_after_commit", "reset_mid_reply", "stall", "h
 NOT_TAKEN = [UNPROCESSED, "server_error", "html_200", "garbage_status", "unavailable"]
 
 
-@pytest.fixture
-def sandbox() -> Sandbox:
-    return Sandbox()
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
 class TestWhatBecomesOfADoubt:
     @pytest.mark.parametrize("fault", TAKEN)
     async def test_one_that_was_taken_is_found_and_the_handler_has_its_bid(

@@ -23,16 +23,6 @@ DRAIN = timedelta(seconds=25)
 
 
 @pytest.fixture
-def sandbox() -> Sandbox:
-    return Sandbox()
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
-@pytest.fixture
 async def exchange(sandbox: Sandbox) -> AsyncIterator[FreightExchange]:
     """Entered, so that a bot leaves it open."""
     async with sandbox.client() as client:

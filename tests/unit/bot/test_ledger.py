@@ -36,16 +36,6 @@ NO_CURRENCY = 99
 NOT_SENT = "throttled_huge"
 
 
-@pytest.fixture
-def sandbox() -> Sandbox:
-    return Sandbox()
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
 class TestAskedAgain:
     async def test_in_one_call_it_gives_the_first_bid_again(self, sandbox: Sandbox, store: MemoryStore) -> None:
         bot, bids = new_bot(store), list[Bid]()

@@ -38,16 +38,6 @@ pytestmark = pytest.mark.virtual_time
 OTHERS = 990
 
 
-@pytest.fixture
-def sandbox() -> Sandbox:
-    return Sandbox()
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
 def offered_by_hand(sandbox: Sandbox) -> int:
     """A request on which the forwarder has offered without the bot."""
     index = sandbox.publish()

@@ -24,16 +24,6 @@ LOOK = timedelta(minutes=2)
 CONTACTS = ("loadingPOC", "loadingCompany")
 
 
-@pytest.fixture
-def sandbox() -> Sandbox:
-    return Sandbox()
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
 def winning_bot(store: MemoryStore | None, won: list[Bid], **options: Any) -> Bot:
     """Offers on everything, and notes what was selected."""
     bot = new_bot(store, selection_interval=LOOK, **options)

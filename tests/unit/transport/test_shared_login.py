@@ -18,26 +18,8 @@ from freight_exchange.transport.message import Request, Response
 from freight_exchange.transport.token_file import TokenFile
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> TokenFile:
-    """For virtual time."""
-    return TokenFile(tmp_path / "token.json", inline=True)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "token.json"
-
-
-@pytest.fixture
-def _calendar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clocks that processes share follow the loop's."""
-    monkeypatch.setattr(clock, "wall_time", lambda: 1.9e9 + anyio.current_time())
-    monkeypatch.setattr(clock, "boot_time", lambda: 1e5 + anyio.current_time())
-
-
 @pytest.mark.virtual_time
-@pytest.mark.usefixtures("_calendar")
+@pytest.mark.usefixtures("calendar")
 class TestOneForAll:
     async def test_eight_processes_make_one_login(self, store: TokenFile) -> None:
         service = Service()
@@ -136,7 +118,7 @@ class TestOneForAll:
     async def test_two_accounts_in_the_users_folder_do_not_meet(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr("freight_exchange.transport.token_file._state_folder", lambda: tmp_path)
+        monkeypatch.setattr("freight_exchange.transport.token_file.state_folder", lambda: tmp_path)
         service, store = Service(), TokenFile(inline=True)
         fleet = [Process(service, store, account=account) for account in (EMAIL, "you@co.example") for _ in range(2)]
         assert await all_of(fleet) == {200}
@@ -158,7 +140,7 @@ class TestOneForAll:
 
 
 @pytest.mark.virtual_time
-@pytest.mark.usefixtures("_calendar")
+@pytest.mark.usefixtures("calendar")
 class TestWhatIsNotTaken:
     async def test_one_that_was_refused_is_not_taken_again(self, store: TokenFile, path: Path) -> None:
         service = Service()

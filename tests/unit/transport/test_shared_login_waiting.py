@@ -17,33 +17,15 @@ from tests.unit.transport.fleet import EMAIL, URL, Process, Service, all_of
 from tests.unit.transport.tokens import crowd
 
 from freight_exchange.errors import TransportError
-from freight_exchange.transport import clock, shared_login
+from freight_exchange.transport import shared_login
 from freight_exchange.transport.kept_login import KeptLogin
 from freight_exchange.transport.login_file import LoginFile
 from freight_exchange.transport.token_file import TokenFile
 from freight_exchange.transport.turn_lock import TurnLock
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> TokenFile:
-    """For virtual time."""
-    return TokenFile(tmp_path / "token.json", inline=True)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "token.json"
-
-
-@pytest.fixture
-def _calendar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clocks that processes share follow the loop's."""
-    monkeypatch.setattr(clock, "wall_time", lambda: 1.9e9 + anyio.current_time())
-    monkeypatch.setattr(clock, "boot_time", lambda: 1e5 + anyio.current_time())
-
-
 @pytest.mark.virtual_time
-@pytest.mark.usefixtures("_calendar")
+@pytest.mark.usefixtures("calendar")
 class TestWaiting:
     async def test_a_holder_that_stands_still_holds_up_the_others_for_a_while_only(
         self, store: TokenFile, caplog: pytest.LogCaptureFixture

@@ -1,0 +1,30 @@
+"""What the tests of shared logins begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from freight_exchange.transport import clock
+from freight_exchange.transport.token_file import TokenFile
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the token file lies."""
+    return tmp_path / "token.json"
+
+
+@pytest.fixture
+def store(path: Path) -> TokenFile:
+    """For virtual time."""
+    return TokenFile(path, inline=True)
+
+
+@pytest.fixture
+def calendar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clocks that processes share follow the loop's."""
+    monkeypatch.setattr(clock, "wall_time", lambda: 1.9e9 + anyio.current_time())
+    monkeypatch.setattr(clock, "boot_time", lambda: 1e5 + anyio.current_time())
