@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import Final
 
+import attrs
 import click
 
 from freight_exchange.cli.text import clean
@@ -22,6 +23,7 @@ from freight_exchange.errors import (
     FeedProtocolError,
     FreightExchangeError,
     HeldError,
+    LoginRejectedError,
     NotFoundError,
     OutcomeUnknownError,
     RateLimitedError,
@@ -31,7 +33,7 @@ from freight_exchange.errors import (
     ValidationError,
 )
 
-__all__ = ["ADVICE", "STATUSES", "Ending", "InterruptedWriteError", "Status", "ended"]
+__all__ = ["ADVICE", "STATUSES", "Ending", "InterruptedWriteError", "Row", "Status", "ended", "row_of"]
 
 
 class Status(IntEnum):
@@ -65,37 +67,46 @@ def _is_of_the_login(error: FreightExchangeError) -> bool:
     return error.path == "login"
 
 
-STATUSES: Final[
-    tuple[tuple[type[FreightExchangeError], Callable[[FreightExchangeError], bool] | None, Status], ...]
-] = (
-    (OutcomeUnknownError, None, Status.OUTCOME_UNKNOWN),
-    (ValidationError, None, Status.USAGE),
-    (ConfigurationError, None, Status.CONFIGURATION),
-    (HeldError, None, Status.TRY_LATER),
-    (StoreError, None, Status.STORE),
-    (AuthenticationError, None, Status.LOGIN_REJECTED),
-    (RateLimitedError, None, Status.TRY_LATER),
-    (ServerError, None, Status.UNAVAILABLE),
+@attrs.frozen
+class Row:
+    """What an error of this kind, where it fits, ends the program with; the sentence is the error's own unless told."""
+
+    kind: type[FreightExchangeError]
+    status: Status
+    sentence: str | None = None
+    fits: Callable[[FreightExchangeError], bool] = lambda _: True
+
+
+STATUSES: Final = (
+    Row(OutcomeUnknownError, Status.OUTCOME_UNKNOWN),
+    Row(ValidationError, Status.USAGE),
+    Row(ConfigurationError, Status.CONFIGURATION),
+    Row(HeldError, Status.TRY_LATER),
+    Row(StoreError, Status.STORE),
+    Row(LoginRejectedError, Status.LOGIN_REJECTED, "the service rejected the email or password"),
+    Row(AuthenticationError, Status.LOGIN_REJECTED),
+    Row(RateLimitedError, Status.TRY_LATER),
+    Row(ServerError, Status.UNAVAILABLE),
     # A wrong URL is met at the login first.
-    (NotFoundError, _is_of_the_login, Status.UNEXPECTED),
-    (NotFoundError, None, Status.NOT_FOUND),
-    (APIStatusError, _is_of_the_login, Status.UNEXPECTED),
-    (APIStatusError, None, Status.REFUSED),
-    (DecodeError, None, Status.UNEXPECTED),
-    (FeedProtocolError, None, Status.UNEXPECTED),
-    (TransportError, _is_permanent, Status.UNEXPECTED),
-    (TransportError, None, Status.UNAVAILABLE),
-    (DeadlineExceededError, None, Status.UNAVAILABLE),
+    Row(NotFoundError, Status.UNEXPECTED, "there is no exchange at this URL", _is_of_the_login),
+    Row(NotFoundError, Status.NOT_FOUND),
+    Row(APIStatusError, Status.UNEXPECTED, fits=_is_of_the_login),
+    Row(APIStatusError, Status.REFUSED),
+    Row(DecodeError, Status.UNEXPECTED),
+    Row(FeedProtocolError, Status.UNEXPECTED),
+    Row(TransportError, Status.UNEXPECTED, fits=_is_permanent),
+    Row(TransportError, Status.UNAVAILABLE),
+    Row(DeadlineExceededError, Status.UNAVAILABLE),
 )
-"""The first row that fits an error says the status."""
+"""The first row that fits an error says how the program ends; an error that none fits is a bug."""
 
 ADVICE: Final = {
-    Status.UNAVAILABLE: "Nothing was changed: try again later.",
-    Status.LOGIN_REJECTED: "Check the email and the password; too many wrong ones may lock the account.",
-    Status.UNEXPECTED: "Is the URL right? It is the API root, such as https://host/api.",
     Status.OUTCOME_UNKNOWN: "Do not send it again before you have looked whether it is there.",
+    Status.UNAVAILABLE: "Nothing was changed: try again later.",
+    Status.UNEXPECTED: "Is the URL right? It is the API root, such as https://host/api.",
+    Status.LOGIN_REJECTED: "Check both: too many wrong passwords may lock the account.",
 }
-"""What to do about it, where the error itself may not say."""
+"""What to do about it, where the sentence may not say."""
 
 
 class Ending:
@@ -119,10 +130,12 @@ def ended() -> Iterator[Ending]:
         ending.status = error.exit_code
         _show(error)
     except FreightExchangeError as error:
-        ending.status = status_of(error)
-        if ending.status == Status.BUG:
+        row = row_of(error)
+        if row is None:
+            ending.status = Status.BUG
             raise
-        _say(str(error), ADVICE.get(Status(ending.status)))
+        ending.status = row.status
+        _say(row.sentence or str(error), *getattr(error, "__notes__", ()), ADVICE.get(row.status))
     except InterruptedWriteError as error:
         ending.status = Status.OUTCOME_UNKNOWN
         _say(str(error), ADVICE[Status.OUTCOME_UNKNOWN])
@@ -136,12 +149,9 @@ def ended() -> Iterator[Ending]:
         _fall_silent()
 
 
-def status_of(error: FreightExchangeError) -> int:
-    """The status for this error; that of a bug for one which nobody has thought of."""
-    for kind, fits, status in STATUSES:
-        if isinstance(error, kind) and (fits is None or fits(error)):
-            return status
-    return Status.BUG
+def row_of(error: FreightExchangeError) -> Row | None:
+    """The row of the table that an error fits, if one does."""
+    return next((row for row in STATUSES if isinstance(error, row.kind) and row.fits(error)), None)
 
 
 def _show(error: click.ClickException) -> None:
@@ -151,12 +161,12 @@ def _show(error: click.ClickException) -> None:
         _say(error.format_message())
 
 
-def _say(sentence: str, advice: str | None = None) -> None:
+def _say(sentence: str, *more: str | None) -> None:
     # A reader that is gone does not change how the program ends.
     with contextlib.suppress(OSError):
         click.echo(f"Error: {clean(sentence)}", err=True)
-        if advice is not None:
-            click.echo(f"  {advice}", err=True)
+        for line in filter(None, more):
+            click.echo(f"  {clean(line)}", err=True)
 
 
 def _fall_silent() -> None:

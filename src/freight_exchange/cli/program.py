@@ -18,8 +18,18 @@ __all__ = ["PROGRAM", "program", "run"]
 PROGRAM: Final = "freight-exchange"
 _COMPLETE: Final = "_FREIGHT_EXCHANGE_COMPLETE"
 
-_HOMES: Final[dict[str, Home]] = {}
-"""The commands, in the order in which help lists them."""
+_HOMES: Final = {
+    "login": Home("login", "login", "Log in, and stay logged in."),
+    "logout": Home("login", "logout", "Forget the login."),
+    "whoami": Home("login", "whoami", "Show who is logged in, and where."),
+    "requests": Home("requests", "requests", "Rate requests: list, get, publish, watch."),
+    "offers": Home("offers", "offers", "Offers on your own requests: list, get, approve, decline."),
+    "bids": Home("bids", "bids", "Your own offers: list, submit."),
+    "routes": Home("routes", "routes", "Routes: list, get, create, update."),
+    "carriers": Home("reference", "carriers", "List the carriers."),
+    "currencies": Home("reference", "currencies", "List the currencies."),
+    "demo": Home("demo", "demo", "Show the exchange at work, without an account."),
+}
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

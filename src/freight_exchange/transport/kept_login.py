@@ -127,11 +127,11 @@ class KeptLogin:
         return wire.dump(said)
 
     @classmethod
-    def read(cls, content: bytes, *, base_url: str, account: str) -> Self:
-        """The login that was kept.
+    def read(cls, content: bytes, *, base_url: str | None = None, account: str | None = None) -> Self:
+        """The login that was kept; of this service and account, where they are given.
 
         Raises:
-            UnfitError: It is none, or not one of this account.
+            UnfitError: It is none, or another's.
         """
         login, problem = cls._read(content, base_url, account)
         if login is None:
@@ -141,7 +141,7 @@ class KeptLogin:
         return login
 
     @classmethod
-    def _read(cls, content: bytes, base_url: str, account: str) -> tuple[Self | None, str]:
+    def _read(cls, content: bytes, base_url: str | None, account: str | None) -> tuple[Self | None, str]:
         try:
             said = _mapping(wire.parse(content))
             if _as(int, said["version"]) != _VERSION:
@@ -158,7 +158,7 @@ class KeptLogin:
             )
         except (DecodeError, KeyError, TypeError, ValueError):
             return None, "holds no login that can be read: the next login replaces it"
-        if (login.base_url, login.account) != (base_url, account):
+        if base_url not in (None, login.base_url) or account not in (None, login.account):
             return None, "holds the login of another account or service: give each a file of its own"
         return login, ""
 

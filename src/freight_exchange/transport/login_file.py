@@ -35,9 +35,12 @@ _LINK: Final = {errno.ELOOP, errno.EMLINK}
 
 
 class LoginFile:
-    """One account's file, and the lock beside it. Every method may block, and is called in a worker thread."""
+    """One account's file, and the lock beside it. Every method may block, and is called in a worker thread.
 
-    def __init__(self, path: Path, base_url: str, account: str) -> None:
+    `base_url` and `account` say whose login it must hold; whoever only looks may leave them open.
+    """
+
+    def __init__(self, path: Path, base_url: str | None = None, account: str | None = None) -> None:
         self.path: Final = path
         self._base_url = base_url
         self._account = account

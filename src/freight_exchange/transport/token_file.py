@@ -6,11 +6,15 @@ import hashlib
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.transport.login_file import LoginFile
 
-__all__ = ["TokenFile"]
+if TYPE_CHECKING:
+    from freight_exchange.transport.kept_login import KeptLogin
+
+__all__ = ["TokenFile", "state_folder"]
 
 _HOME = "there is no home directory for the token file: give TokenFile a path"
 
@@ -45,7 +49,7 @@ class TokenFile:
         self._path = None if path is None else _absolute(path)
         self.inline = inline
         if path is None:
-            _state_folder()
+            state_folder()
 
     def __repr__(self) -> str:
         return "TokenFile()" if self._path is None else f"TokenFile({str(self._path)!r})"
@@ -55,8 +59,39 @@ class TokenFile:
         path = self._path
         if path is None:
             key = hashlib.sha256(f"{base_url}\n{account}".encode(errors="replace")).hexdigest()[:16]
-            path = _state_folder() / "freight-exchange" / f"token-{key}.json"
+            path = state_folder() / "freight-exchange" / f"token-{key}.json"
         return LoginFile(path, base_url, account)
+
+    def look(self) -> KeptLogin | None:
+        """The login that the file holds, whichever account and service it is of; `None` without one that can be used.
+
+        It may block, and leaves the file as it is. `base_url`, `account` and `fresh()` of what it gives say what is
+        there.
+
+        Raises:
+            ConfigurationError: There is a file for each account, and not one path.
+        """
+        return self._file().read()
+
+    def forget(self) -> bool:
+        """Remove the file, and with it the login; whether there was one. It may block.
+
+        Raises:
+            ConfigurationError: There is a file for each account, and not one path; or it cannot be removed.
+        """
+        path = self._file().path
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise ConfigurationError(f"the token file {path} cannot be removed: {error.strerror}") from None
+        return True
+
+    def _file(self) -> LoginFile:
+        if self._path is None:
+            raise ConfigurationError("there is a file for each account: give TokenFile the path of one")
+        return LoginFile(self._path)
 
 
 def _absolute(given: str | os.PathLike[str]) -> Path:
@@ -74,7 +109,7 @@ def _absolute(given: str | os.PathLike[str]) -> Path:
     return absolute
 
 
-def _state_folder() -> Path:
+def state_folder() -> Path:
     """Where this user's programs keep what they may lose."""
     name = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME"
     named = Path(os.environ.get(name, ""))

@@ -1,0 +1,134 @@
+"""`bids`: your own offers on the requests of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from freight_exchange.cli.asking import check, confirm
+from freight_exchange.cli.connecting import connected
+from freight_exchange.cli.drafts import FIELDS, draft_options, given_fields
+from freight_exchange.cli.listing import show_listing
+from freight_exchange.cli.money import codes, money
+from freight_exchange.cli.options import WordOf, json_option, limit_option, yes_option
+from freight_exchange.cli.showing import Column, said, show_details, show_json
+
+if TYPE_CHECKING:
+    from freight_exchange import Bid, FreightExchange
+    from freight_exchange.cli.settings import Settings
+
+__all__ = ["bids"]
+
+
+@click.group
+def bids() -> None:
+    """Your own offers: list them, submit one."""
+
+
+@bids.command("list")
+@click.option("--state", type=WordOf("BidsType"), help="Selected (sel), not selected (nsel), active, or all offers.")
+@limit_option
+@json_option
+@click.pass_obj
+def list_(settings: Settings, /, state: str | None, limit: int | None, as_json: bool) -> None:
+    """List your own offers, and whom to call where one was selected.
+
+    \b
+    Example:
+      freight-exchange bids list --state sel
+    """
+
+    async def work(exchange: FreightExchange) -> None:
+        await show_listing(
+            exchange.bids.list(type=state),
+            _columns({} if as_json else await codes(exchange)),
+            as_json=as_json,
+            nothing="There are no such offers of yours.",
+            limit=limit,
+        )
+
+    connected(settings, work)
+
+
+@bids.command
+@click.argument("request", type=int)
+@draft_options("Offer")
+@click.option("--rate", "rates", multiple=True, metavar="NAME=AMOUNT", help="A fee within the total; may be repeated.")
+@yes_option
+@json_option
+@click.pass_obj
+def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool, as_json: bool, **given: Any) -> None:
+    """Submit an offer on REQUEST, given by its index. It is sent once, whatever happens.
+
+    \b
+    Examples:
+      freight-exchange bids submit 4 --amount 1840.50 --currency USD --terms "valid 14 days"
+      freight-exchange bids submit 4 --amount 1840.50 --currency USD --rate "Ocean Freight=1700" --rate "Chassis=140.50"
+    """
+    check(yes=yes)
+    offer = given_fields("Offer", given, more=("rates",))
+    offer["rates"] = {**offer.get("rates", {}), **_fees(rates)} or None
+    if missing := [field for field in FIELDS["Offer"] if field.needed and field.name not in offer]:
+        named = ", ".join(f"{field.name} ({field.option})" for field in missing)
+        raise click.UsageError(f"still missing: {named}; nothing was sent")
+
+    async def work(exchange: FreightExchange) -> None:
+        if not yes:
+            on = await exchange.requests.get(request)
+            what = f"{on.quantity} x {on.packaging} of {on.commodity}, {on.origin} to {on.destination}"
+            confirm(f"Offer {offer['amount']} {offer['currency']} on {said(what)}?", yes=yes)
+        bid = await exchange.bids.submit(request, **offer)
+        if as_json:
+            show_json(bid)
+        else:
+            _show(bid, await codes(exchange))
+
+    connected(settings, work)
+
+
+def _fees(rates: Sequence[str]) -> dict[str, str]:
+    fees = {}
+    for rate in rates:
+        name, equals, amount = rate.rpartition("=")
+        if not equals:
+            raise click.UsageError(f"--rate takes NAME=AMOUNT, not {rate!r}; nothing was sent")
+        fees[name.strip()] = amount.strip()
+    return fees
+
+
+def _columns(known: Mapping[int, str]) -> Sequence[Column[Bid]]:
+    return (
+        Column("REQUEST", lambda bid: bid.index, right=True),
+        Column("REF", lambda bid: bid.ref_id),
+        Column("COMMODITY", lambda bid: bid.commodity),
+        Column("ORIGIN", lambda bid: bid.origin),
+        Column("DESTINATION", lambda bid: bid.destination),
+        Column("OFFER", lambda bid: money(bid.amount, bid.currency, known), right=True),
+        Column("STATUS", lambda bid: bid.status),
+        Column("CONTACT", _contact),
+    )
+
+
+def _contact(bid: Bid) -> str | None:
+    if bid.contact is None:
+        return None
+    return " ".join(part for part in (bid.contact.name, bid.contact.email and f"<{bid.contact.email}>") if part)
+
+
+def _show(bid: Bid, known: Mapping[int, str]) -> None:
+    offer = bid.offer
+    rates = {} if offer is None or offer.rates is None else offer.rates
+    show_details(
+        [
+            ("request", bid.index),
+            ("commodity", bid.commodity),
+            ("from", bid.origin),
+            ("to", bid.destination),
+            ("offer", money(bid.amount, bid.currency, known)),
+            *((f"  {said(name)}", fee) for name, fee in rates.items()),
+            ("terms", None if offer is None else offer.terms),
+            ("status", bid.status if offer is None else offer.status),
+        ]
+    )

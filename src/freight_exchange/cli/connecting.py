@@ -1,0 +1,190 @@
+"""From the settings to a client: who connects where, by which password, and for how long."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import sys
+import warnings
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import anyio
+import attrs
+import click
+
+import freight_exchange
+from freight_exchange.cli.ending import InterruptedWriteError
+from freight_exchange.cli.text import clean
+from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError
+from freight_exchange.hooks import Attempt
+from freight_exchange.settings import EMAIL_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE
+from freight_exchange.transport.message import Kind
+from freight_exchange.transport.token_file import TokenFile, state_folder
+
+if TYPE_CHECKING:
+    from freight_exchange import FreightExchange
+    from freight_exchange.cli.settings import Settings
+    from freight_exchange.hooks import Event
+    from freight_exchange.transport.kept_login import KeptLogin
+    from freight_exchange.transport.message import Next, Request, Response
+
+__all__ = ["Caller", "caller", "connected", "on_a_terminal", "token_file"]
+
+T = TypeVar("T")
+
+_AGAIN: Final = "the login that was kept has ended: log in again with `freight-exchange login`"
+
+
+@attrs.frozen(kw_only=True)
+class Caller:
+    """Who connects where.
+
+    Attributes:
+        url: The API root.
+        email: The account.
+        password: Its password; `None` where the login that is kept is enough.
+        store: The token file to use, if one is to be used.
+    """
+
+    url: str
+    email: str
+    password: str | None = attrs.field(repr=False)
+    store: TokenFile | None
+
+
+def on_a_terminal() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def token_file(settings: Settings) -> TokenFile:
+    """The file that the login is kept in."""
+    return TokenFile(settings.token_file or state_folder() / "freight-exchange" / "login.json")
+
+
+def caller(settings: Settings, *, logs_in: bool = False) -> Caller:
+    """Who connects where: by the options, the environment and the login that is kept, and then by asking.
+
+    Args:
+        settings: What the options say.
+        logs_in: Whether it is to log in anew, and to be kept.
+
+    Raises:
+        ConfigurationError: Something is missing, and there is nobody to ask.
+    """
+    be_heard()
+    file = token_file(settings)
+    kept = file.look()
+    if kept is not None and not _is_meant(kept, settings):
+        kept = None
+    url = (
+        settings.url
+        or (None if kept is None else kept.base_url)
+        or _asked(
+            "URL of the service",
+            f"no URL: give --url or set {URL_VARIABLE}, or log in once with `freight-exchange login`",
+        )
+    )
+    email = (
+        settings.email
+        or (None if kept is None else kept.account)
+        or _asked(
+            "Email", f"no account: give --email or set {EMAIL_VARIABLE}, or log in once with `freight-exchange login`"
+        )
+    )
+    password = os.environ.get(PASSWORD_VARIABLE) or None
+    if password is None and (logs_in or kept is None or not kept.fresh()):
+        password = _asked(
+            f"Password of {email}",
+            f"no password: set {PASSWORD_VARIABLE}, or log in once, on a terminal, with `freight-exchange login`",
+            hidden=True,
+        )
+    keeps = logs_in or kept is not None or settings.token_file is not None
+    return Caller(url=url, email=email, password=password, store=file if keeps else None)
+
+
+def connected(settings: Settings, work: Callable[[FreightExchange], Awaitable[T]], *, who: Caller | None = None) -> T:
+    """What the work gives that is done with a client.
+
+    Raises:
+        InterruptedWriteError: It was interrupted while a write was on its way.
+    """
+    attempts: list[Attempt] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, Attempt):
+            attempts.append(event)
+
+    who = caller(settings) if who is None else who
+    client = _client(who, settings, note)
+
+    async def main() -> T:
+        async with client as exchange:
+            return await work(exchange)
+
+    try:
+        return anyio.run(main)
+    except FreightExchangeError as error:
+        if error.method is not None:
+            error.add_note(f"The service is {who.url}, the account {who.email}.")
+        raise
+    except KeyboardInterrupt:
+        if any(attempt.abandoned and attempt.may_have_taken_effect for attempt in attempts):
+            raise InterruptedWriteError(
+                "interrupted while it was on its way: the service may or may not have taken it"
+            ) from None
+        raise
+
+
+def be_heard() -> None:
+    """Say on standard error what the SDK warns of, unless more is heard already."""
+    logger = logging.getLogger("freight_exchange")
+    if all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+        logger.addHandler(_Warnings(logging.WARNING))
+
+
+class _Warnings(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        # A login that failed ends the program, which says so.
+        if not record.msg.startswith("login failed"):
+            click.echo(f"Warning: {clean(record.getMessage())}", err=True)
+
+
+def _client(who: Caller, settings: Settings, hook: Callable[[Event], None]) -> FreightExchange:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        client = freight_exchange.FreightExchange(
+            who.url,
+            email=who.email,
+            # Never sent: `_only_kept` sees to that.
+            password=secrets.token_urlsafe() if who.password is None else who.password,
+            token_store=who.store,
+            deadline=settings.timeout,
+            middleware=[_only_kept] if who.password is None else [],
+            hooks=[hook],
+        )
+    for warning in caught:
+        click.echo(f"Warning: {clean(str(warning.message))}", err=True)
+    return client
+
+
+async def _only_kept(request: Request, call_next: Next) -> Response:
+    """Nobody has given a password: with the login that was kept, or not at all."""
+    if request.kind is Kind.LOGIN:
+        raise AuthenticationError(_AGAIN, method=request.method, path=request.path)
+    return await call_next(request)
+
+
+def _is_meant(kept: KeptLogin, settings: Settings) -> bool:
+    """Whether the login that is kept is the one that the settings speak of, as far as they do."""
+    said_url = None if settings.url is None else settings.url.strip().rstrip("/")
+    return said_url in (None, kept.base_url) and settings.email in (None, kept.account)
+
+
+def _asked(what: str, otherwise: str, *, hidden: bool = False) -> str:
+    if not on_a_terminal():
+        raise ConfigurationError(otherwise)
+    answer: str = click.prompt(what, hide_input=hidden, err=True)
+    return answer

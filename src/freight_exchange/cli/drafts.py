@@ -1,0 +1,172 @@
+"""What is to be written, given by options, by a file, or by both: the SDK's typed drafts come out."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import attrs
+import click
+
+import freight_exchange
+from freight_exchange.cli.options import MOMENT, ParamType, WordOf
+
+__all__ = ["FIELDS", "Field", "draft_options", "drafted", "given_fields"]
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+@attrs.frozen
+class Field:
+    """A field of a draft, and its option.
+
+    Attributes:
+        name: Its name in the draft, and in a file.
+        help: What it is.
+        type: What its option takes.
+        needed: Whether nothing can be sent without it.
+        metavar: What help calls its value.
+    """
+
+    name: str
+    help: str
+    type: ParamType | type | None = None
+    needed: bool = True
+    metavar: str | None = None
+
+    @property
+    def option(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    def decorate(self, command: Decorated) -> Decorated:
+        if self.type is bool:
+            negative = f"--not-{self.name.replace('_', '-')}"
+            return click.option(f"{self.option}/{negative}", self.name, default=None, help=self.help)(command)
+        return click.option(self.option, self.name, type=self.type, metavar=self.metavar, help=self.help)(command)
+
+
+FIELDS: Final[Mapping[str, tuple[Field, ...]]] = {
+    "RateRequestDraft": (
+        Field("commodity", "What is to be moved."),
+        Field("type", "How it travels.", WordOf("RequestType")),
+        Field("origin", "Port or city."),
+        Field("destination", "Port or city."),
+        Field("arrival", "When it is to arrive.", MOMENT, metavar="DATE"),
+        Field("packaging", "What one unit is.", WordOf("Packaging")),
+        Field("quantity", "How many units.", int),
+        Field("length", "Metres, of one unit.", metavar="M"),
+        Field("width", "Metres, of one unit.", metavar="M"),
+        Field("height", "Metres, of one unit.", metavar="M"),
+        Field("weight", "Kilograms, of one unit.", metavar="KG"),
+        Field("incoterm", "Three letters, such as FOB."),
+        Field("hazardous", "Whether the goods are dangerous.", bool),
+        Field("notes", "Information for forwarders.", needed=False),
+    ),
+    "RouteDraft": (
+        Field("origin", "Port or city."),
+        Field("destination", "Port or city."),
+        Field("cy_cutoff", "When the container yard closes, in the route's zone.", MOMENT, metavar="DATE"),
+        Field("cfs_cutoff", "When the freight station closes, in the route's zone.", MOMENT, metavar="DATE"),
+        Field("departure", "In the route's zone.", MOMENT, metavar="DATE"),
+        Field("arrival", "At the destination, by its own clocks.", MOMENT, metavar="DATE"),
+        Field("carrier", "The carrier's index; `freight-exchange carriers` lists them.", int),
+        Field("vessel", "The vessel's name."),
+        Field("voyage_id", "The voyage's code."),
+        Field("timezone", "The zone of cut-offs and departure, such as Asia/Hong_Kong."),
+    ),
+    "Offer": (
+        Field("amount", "The total.", metavar="AMOUNT"),
+        Field("currency", "Its code, such as USD."),
+        Field("terms", "Terms and conditions.", needed=False),
+    ),
+}
+"""The fields of each draft, in the order of its own; an offer's are those of `exchange.bids.submit`."""
+
+_file_option = click.option(
+    "--file",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Fields from a file, JSON or TOML (by its name: *.toml); - reads JSON from standard input.",
+)
+
+
+def draft_options(kind: str) -> Callable[[Decorated], Decorated]:
+    """Adds the options of that draft, and `--file`."""
+
+    def decorate(command: Decorated) -> Decorated:
+        for field in reversed(FIELDS[kind]):
+            command = field.decorate(command)
+        return _file_option(command)
+
+    return decorate
+
+
+def drafted(kind: str, given: Mapping[str, Any]) -> Any:
+    """The draft, of what options and file say together.
+
+    Raises:
+        UsageError: A field is missing, or unknown.
+        ValidationError: A value cannot be right; it names the field.
+    """
+    values = given_fields(kind, given)
+    if missing := [field for field in FIELDS[kind] if field.needed and field.name not in values]:
+        named = ", ".join(f"{field.name} ({field.option})" for field in missing)
+        raise click.UsageError(f"still missing: {named}; nothing was sent")
+    return getattr(freight_exchange, kind)(**values)
+
+
+def given_fields(kind: str, given: Mapping[str, Any], *, more: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What options and file say together, by the names of the fields; options count before the file.
+
+    Args:
+        kind: Of which draft.
+        given: The options, and `file` among them.
+        more: Names that the file may have beside the fields.
+
+    Raises:
+        UsageError: The file cannot be read, or has a field that there is not.
+    """
+    known = {field.name: field for field in FIELDS[kind]}
+    values: dict[str, Any] = {}
+    for name, value in _read(given.get("file")).items():
+        if name not in known and name not in more:
+            there = ", ".join([*known, *more])
+            raise click.UsageError(f"the file has {name!r}, which is no field; there are {there}; nothing was sent")
+        values[name] = _moment(name, value) if name in known and known[name].type is MOMENT else value
+    return values | {name: given[name] for name in known if given.get(name) is not None}
+
+
+def _read(file: str | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        if file.endswith(".toml"):
+            said: Any = tomllib.loads(text, parse_float=Decimal)
+        else:
+            said = json.loads(text, parse_float=Decimal)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{file} cannot be read: {error}; nothing was sent") from None
+    if not isinstance(said, dict):
+        raise click.UsageError(f"{file} must hold one object with the fields; nothing was sent")
+    return said
+
+
+def _moment(name: str, value: object) -> object:
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime.combine(value, time())
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise click.UsageError(
+                f"{name} is no date such as 2027-03-01 or '2027-03-01 17:00', but {value!r}; nothing was sent"
+            ) from None
+    return value

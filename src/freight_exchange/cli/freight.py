@@ -1,0 +1,69 @@
+"""What a carrier would charge for, of a request: by weight, or by the room that it takes. Pure."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import attrs
+
+from freight_exchange import cargo
+from freight_exchange.errors import ValidationError
+from freight_exchange.models.enums import RequestType
+
+if TYPE_CHECKING:
+    from freight_exchange.cargo import Basis, CargoWarning, GrossWeight, Per
+    from freight_exchange.models import Bid, Listing, RateRequest
+
+__all__ = ["Charge", "charge", "doubts", "gross"]
+
+
+@attrs.frozen
+class Charge:
+    """What is charged for.
+
+    Attributes:
+        amount: How much of it, in the unit.
+        unit: `kg` by air and road, `W/M`, revenue tons, by sea.
+        by: What decided.
+    """
+
+    amount: Decimal
+    unit: str
+    by: Basis
+
+    def __str__(self) -> str:
+        return f"{self.amount:f} {self.unit}"
+
+
+def charge(freight: RateRequest | Listing | Bid, per: Per) -> Charge | None:
+    """What is charged for this freight; `None` for what does not travel, and where a measure is missing."""
+    try:
+        match freight.type:
+            case RequestType.SHIPPING:
+                tons = cargo.revenue_tons(freight, per=per)
+                return Charge(tons.tons, "W/M", tons.basis)
+            case RequestType.AIR_FREIGHT:
+                weight = cargo.air_chargeable_weight(freight, per=per)
+            case RequestType.TRUCKING:
+                weight = cargo.road_chargeable_weight(freight, per=per)
+            case _:
+                return None
+    except ValidationError:
+        return None
+    return Charge(weight.kilograms, "kg", weight.basis)
+
+
+def gross(freight: RateRequest | Listing | Bid, per: Per) -> GrossWeight | None:
+    """What all units weigh; `None` where a measure is missing."""
+    try:
+        return cargo.gross_weight(freight, per=per)
+    except ValidationError:
+        return None
+
+
+def doubts(freight: RateRequest, per: Per) -> list[CargoWarning]:
+    """What is odd about the request."""
+    weight = gross(freight, per)
+    found = [None if weight is None else weight.warning, cargo.incoterm_warning(freight.incoterm, freight.type)]
+    return [warning for warning in found if warning is not None]

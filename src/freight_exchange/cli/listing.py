@@ -1,0 +1,73 @@
+"""How a listing is read and shown: as lines while it comes, or whole as a table, with its progress on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from freight_exchange.cli.showing import Column, show_json, show_table
+
+if TYPE_CHECKING:
+    from freight_exchange import Paginator
+
+__all__ = ["progress", "show_listing"]
+
+T = TypeVar("T")
+
+
+async def show_listing(
+    listing: Paginator[T],
+    columns: Sequence[Column[T]],
+    *,
+    as_json: bool,
+    nothing: str,
+    limit: int | None = None,
+    wanted: Callable[[T], bool] = lambda _: True,
+    as_object: Callable[[T], object] = lambda record: record,
+) -> list[T]:
+    """Read a listing and show it; what was shown.
+
+    Args:
+        listing: The listing.
+        columns: What the table says of each record.
+        as_json: Whether each record is a JSON object on a line instead, as soon as it has come.
+        nothing: The sentence for a listing that holds nothing.
+        limit: How many to show at the most.
+        wanted: Which records to show.
+        as_object: What the JSON object says of a record.
+    """
+    shown: list[T] = []
+    pages = listing.pages()
+    with progress("reading") as advance:
+        try:
+            async for page in pages:
+                fresh = [record for record in page if wanted(record)][: None if limit is None else limit - len(shown)]
+                shown += fresh
+                advance(len(page))
+                if as_json:
+                    for record in fresh:
+                        show_json(as_object(record))
+                if len(shown) == limit:
+                    break
+        finally:
+            await pages.aclose()
+    if not as_json:
+        show_table(shown, columns, nothing=nothing)
+    return shown
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Iterator[Callable[[int], None]]:
+    """Shows how much has come, on a terminal, while it takes long enough to be wondered about; gives what to tell."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f} records"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda count: bar.update(task, advance=count)

@@ -1,0 +1,89 @@
+"""`login`, `logout` and `whoami`: who uses the exchange."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from freight_exchange.cli.connecting import caller, connected, token_file
+from freight_exchange.cli.options import json_option
+from freight_exchange.cli.showing import said, show_details, show_json
+
+if TYPE_CHECKING:
+    from freight_exchange import FreightExchange, User
+    from freight_exchange.cli.settings import Settings
+
+__all__ = ["login", "logout", "whoami"]
+
+
+@click.command
+@click.pass_obj
+def login(settings: Settings, /) -> None:
+    """Log in, and stay logged in: later commands need neither the URL nor the account nor the password.
+
+    What is kept, in a file that nobody but you can read, is the service's token, and never the password. When the
+    token has ended, log in again.
+
+    \b
+    Example:
+      freight-exchange --url https://host/api login
+    """
+    who = caller(settings, logs_in=True)
+    # Or the login that is kept would be gone on with, whatever the password.
+    token_file(settings).forget()
+    user = connected(settings, _user, who=who)
+    click.echo(f"Logged in as {_name(user)} at {said(who.url)}.")
+
+
+@click.command
+@click.pass_obj
+def logout(settings: Settings, /) -> None:
+    """Forget the login that is kept.
+
+    The service has no logout: a token that somebody else has is good until it ends.
+
+    \b
+    Example:
+      freight-exchange logout
+    """
+    was_there = token_file(settings).forget()
+    click.echo("The login is forgotten." if was_there else "There was no login to forget.")
+
+
+@click.command
+@json_option
+@click.pass_obj
+def whoami(settings: Settings, /, as_json: bool) -> None:
+    """Show who is logged in, and where.
+
+    \b
+    Example:
+      freight-exchange whoami
+    """
+    who = caller(settings)
+    user = connected(settings, _user, who=who)
+    if as_json:
+        show_json({"url": who.url, "user": user})
+        return
+    company = user.company
+    show_details(
+        [
+            ("name", _name(user)),
+            ("title", user.title),
+            ("email", user.email),
+            ("company", None if company is None else company.name),
+            ("phone", None if company is None else company.phone),
+            ("last login", user.last_login),
+            ("service", who.url),
+        ]
+    )
+
+
+async def _user(exchange: FreightExchange) -> User:
+    return await exchange.login()
+
+
+def _name(user: User) -> str:
+    names = " ".join(name for name in (user.first_name, user.middle_name, user.last_name) if name)
+    return said(names or user.email or "somebody without a name")

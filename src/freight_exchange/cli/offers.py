@@ -1,0 +1,211 @@
+"""`offers`: what forwarders offer on your own requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from freight_exchange.cli.asking import check, confirm
+from freight_exchange.cli.connecting import connected
+from freight_exchange.cli.listing import progress, show_listing
+from freight_exchange.cli.money import codes, money
+from freight_exchange.cli.options import WordOf, json_option, limit_option, yes_option
+from freight_exchange.cli.showing import Column, said, show_details, show_json, show_table
+
+if TYPE_CHECKING:
+    from freight_exchange import FreightExchange, Listing, Offer
+    from freight_exchange.cli.settings import Settings
+
+__all__ = ["offers"]
+
+
+@attrs.frozen
+class _Row:
+    """An offer with the request that it is on; a request without offers has a row of its own."""
+
+    listing: Listing
+    offer: Offer | None
+
+
+@click.group
+def offers() -> None:
+    """Offers on your own requests: list them, approve or decline one."""
+
+
+@offers.command("list")
+@click.option(
+    "--state",
+    type=WordOf("OffersType"),
+    default="all",
+    help="Your requests with an offer (offers), with a selected one (sel), without (nsel), or all.",
+)
+@limit_option
+@json_option
+@click.pass_obj
+def list_(settings: Settings, /, state: str, limit: int | None, as_json: bool) -> None:
+    """List your requests, each with the offers on it.
+
+    \b
+    Example:
+      freight-exchange offers list --state offers
+    """
+
+    async def work(exchange: FreightExchange) -> None:
+        listing = exchange.offers.search(type=state)
+        if as_json:
+            await show_listing(listing, (), as_json=True, nothing="", limit=limit)
+            return
+        known = await codes(exchange)
+        rows: list[_Row] = []
+        with progress("reading") as advance:
+            found = 0
+            async for record in listing:
+                rows += [_Row(record, offer) for offer in record.offers] or [_Row(record, None)]
+                found += 1
+                advance(1)
+                if found == limit:
+                    break
+        show_table(rows, _columns(known), nothing="There are no such requests of yours.")
+
+    connected(settings, work)
+
+
+@offers.command
+@click.argument("request", type=int)
+@json_option
+@click.pass_obj
+def get(settings: Settings, /, request: int, as_json: bool) -> None:
+    """Show one of your requests, given by its index, with the offers on it.
+
+    \b
+    Example:
+      freight-exchange offers get 4
+    """
+
+    async def work(exchange: FreightExchange) -> None:
+        listing = await exchange.offers.get(request)
+        if as_json:
+            show_json(listing)
+        else:
+            _show(listing, await codes(exchange))
+
+    connected(settings, work)
+
+
+@offers.command
+@click.argument("offer", type=int)
+@yes_option
+@json_option
+@click.pass_obj
+def approve(settings: Settings, /, offer: int, yes: bool, as_json: bool) -> None:
+    """Accept OFFER, given by its number, and learn whose it is. You and the forwarder are given each other's contact.
+
+    \b
+    Example:
+      freight-exchange offers approve 17
+    """
+    _respond(settings, offer, "Approve", lambda exchange: exchange.offers.approve, yes=yes, as_json=as_json)
+
+
+@offers.command
+@click.argument("offer", type=int)
+@yes_option
+@json_option
+@click.pass_obj
+def decline(settings: Settings, /, offer: int, yes: bool, as_json: bool) -> None:
+    """Decline OFFER, given by its number.
+
+    \b
+    Example:
+      freight-exchange offers decline 17 --yes
+    """
+    _respond(settings, offer, "Decline", lambda exchange: exchange.offers.decline, yes=yes, as_json=as_json)
+
+
+def _respond(
+    settings: Settings,
+    number: int,
+    verb: str,
+    operation: Callable[[FreightExchange], Callable[[int], Any]],
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    check(yes=yes)
+
+    async def work(exchange: FreightExchange) -> None:
+        if not yes:
+            await _ask(exchange, number, verb)
+        listing: Listing = await operation(exchange)(number)
+        if as_json:
+            show_json(listing)
+        else:
+            _show(listing, await codes(exchange))
+
+    connected(settings, work)
+
+
+async def _ask(exchange: FreightExchange, number: int, verb: str) -> None:
+    listing, offer = await _found(exchange, number)
+    price = money(offer.amount, offer.currency, await codes(exchange))
+    what = f"{price} on {listing.commodity}, {listing.origin} to {listing.destination}"
+    confirm(f"{verb} offer {number}: {said(what)}?", yes=False)
+
+
+async def _found(exchange: FreightExchange, number: int) -> tuple[Listing, Offer]:
+    with progress("looking for the offer:") as advance:
+        async for listing in exchange.offers.search(type="offers"):
+            advance(1)
+            for offer in listing.offers:
+                if offer.id == number:
+                    return listing, offer
+    raise click.UsageError(f"there is no offer {number} on your requests; nothing was sent")
+
+
+def _columns(known: Mapping[int, str]) -> Sequence[Column[_Row]]:
+    return (
+        Column("REQUEST", lambda row: row.listing.index, right=True),
+        Column("COMMODITY", lambda row: row.listing.commodity),
+        Column("ORIGIN", lambda row: row.listing.origin),
+        Column("DESTINATION", lambda row: row.listing.destination),
+        Column("OFFER", lambda row: None if row.offer is None else row.offer.id, right=True),
+        Column(
+            "AMOUNT",
+            lambda row: None if row.offer is None else money(row.offer.amount, row.offer.currency, known),
+            right=True,
+        ),
+        Column("STATUS", lambda row: "no offer yet" if row.offer is None else row.offer.status),
+        Column("TERMS", lambda row: None if row.offer is None else row.offer.terms),
+    )
+
+
+def _show(listing: Listing, known: Mapping[int, str]) -> None:
+    company, contact = listing.company, listing.contact
+    show_details(
+        [
+            ("request", listing.index),
+            ("commodity", listing.commodity),
+            ("from", listing.origin),
+            ("to", listing.destination),
+            ("status", listing.status),
+            ("contact", None if contact is None else contact.name),
+            ("email", None if contact is None else contact.email),
+            ("company", None if company is None else company.name),
+            ("city", None if company is None else company.city),
+            ("fax", None if company is None else company.fax),
+        ]
+    )
+    for offer in listing.offers:
+        click.echo()
+        show_details(
+            [
+                ("offer", offer.id),
+                ("amount", money(offer.amount, offer.currency, known)),
+                *((f"  {said(name)}", fee) for name, fee in (offer.rates or {}).items()),
+                ("terms", offer.terms),
+                ("status", offer.status),
+            ]
+        )

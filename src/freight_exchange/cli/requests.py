@@ -1,0 +1,196 @@
+"""`requests`: what shippers ask offers for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from freight_exchange.cli import freight
+from freight_exchange.cli.asking import check, confirm
+from freight_exchange.cli.connecting import connected
+from freight_exchange.cli.drafts import draft_options, drafted
+from freight_exchange.cli.filters import filter_options, filtered
+from freight_exchange.cli.listing import show_listing
+from freight_exchange.cli.options import DURATION, WordOf, json_option, limit_option, yes_option
+from freight_exchange.cli.showing import Column, plain, said, show_details, show_json
+from freight_exchange.cli.watch import watch
+
+if TYPE_CHECKING:
+    from freight_exchange import FreightExchange, RateRequest
+    from freight_exchange.cargo import Per
+    from freight_exchange.cli.settings import Settings
+
+__all__ = ["requests"]
+
+_weight_option = click.option(
+    "--weight",
+    "per",
+    type=click.Choice(["unit", "total"]),
+    default="unit",
+    show_default=True,
+    help="Whether a request's weight is that of one unit, as the service says, or of all of them.",
+)
+
+
+@click.group
+def requests() -> None:
+    """Rate requests: find them, publish your own, watch for new ones."""
+
+
+@requests.command("list")
+@filter_options
+@click.option("--state", type=WordOf("SearchType"), default="all", help="With an accepted offer, or waiting for one.")
+@click.option("--since", type=DURATION, metavar="TIME", help="Updated within it, such as 6h; five days unless told.")
+@_weight_option
+@limit_option
+@json_option
+@click.pass_obj
+def list_(
+    settings: Settings,
+    /,
+    state: str,
+    since: timedelta | None,
+    per: Per,
+    limit: int | None,
+    as_json: bool,
+    **filters: Any,
+) -> None:
+    """List the open requests of the last five days, which is all that the service lists.
+
+    CHARGEABLE is what a carrier would charge for: revenue tons (W/M) by sea, kilograms by air (divisor 6000) and road
+    (333 kg a cubic metre, 1850 kg a loading metre). A ? says that weight and volume do not go together.
+
+    \b
+    Examples:
+      freight-exchange requests list --origin "Hong Kong" --type shipping --max-volume 60
+      freight-exchange requests list --json | jq .index
+    """
+    where = filtered(filters)
+
+    async def work(exchange: FreightExchange) -> None:
+        await show_listing(
+            exchange.requests.search(type=state, since=since),
+            _columns(per),
+            as_json=as_json,
+            nothing="There are no such requests.",
+            limit=limit,
+            wanted=lambda request: where is None or where.matches(request),
+            as_object=lambda request: as_object(request, per),
+        )
+
+    connected(settings, work)
+
+
+@requests.command
+@click.argument("index", type=int)
+@_weight_option
+@json_option
+@click.pass_obj
+def get(settings: Settings, /, index: int, per: Per, as_json: bool) -> None:
+    """Show one request, with what is odd about it.
+
+    \b
+    Example:
+      freight-exchange requests get 4
+    """
+
+    async def work(exchange: FreightExchange) -> None:
+        _show(await exchange.requests.get(index), per, as_json=as_json)
+
+    connected(settings, work)
+
+
+@requests.command
+@draft_options("RateRequestDraft")
+@yes_option
+@json_option
+@click.pass_obj
+def publish(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> None:
+    """Publish a request, given by options, by a file (JSON or TOML), or by both: then the options count.
+
+    \b
+    Examples:
+      freight-exchange requests publish --file tiles.toml
+      freight-exchange requests publish --file tiles.toml --quantity 24 --yes
+    """
+    check(yes=yes)
+    draft = drafted("RateRequestDraft", given)
+
+    async def work(exchange: FreightExchange) -> None:
+        await exchange.login()
+        confirm(
+            f"Publish {draft.quantity} x {draft.packaging} of {said(draft.commodity)}, {said(draft.origin)} to"
+            f" {said(draft.destination)}, {draft.volume:f} m3?",
+            yes=yes,
+        )
+        _show(await exchange.requests.publish(draft), "unit", as_json=as_json)
+
+    connected(settings, work)
+
+
+requests.add_command(watch)
+
+
+def as_object(request: RateRequest, per: Per) -> dict[str, Any]:
+    """A request as a JSON object: its own fields, and what they come to."""
+    charge = freight.charge(request, per)
+    chargeable = None if charge is None else {"amount": charge.amount, "unit": charge.unit, "by": charge.by}
+    return {**plain(request), "volume": request.volume, "chargeable": chargeable}
+
+
+def _columns(per: Per) -> Sequence[Column[RateRequest]]:
+    return (
+        Column("INDEX", lambda request: request.index, right=True),
+        Column("REF", lambda request: request.ref_id),
+        Column("TYPE", lambda request: request.type),
+        Column("COMMODITY", lambda request: request.commodity),
+        Column("ORIGIN", lambda request: request.origin),
+        Column("DESTINATION", lambda request: request.destination),
+        Column("ARRIVAL", lambda request: None if request.need_date is None else request.need_date.date()),
+        Column("UNITS", _units),
+        Column("M3", lambda request: request.volume, right=True),
+        Column("KG", lambda request: _kilograms(request, per), right=True),
+        Column("CHARGEABLE", lambda request: freight.charge(request, per), right=True),
+    )
+
+
+def _units(request: RateRequest) -> str:
+    return " ".join(str(said) for said in (request.quantity, request.packaging) if said is not None)
+
+
+def _kilograms(request: RateRequest, per: Per) -> str | None:
+    weight = freight.gross(request, per)
+    return None if weight is None else f"{weight.kilograms:f}" + ("?" if weight.warning else "")
+
+
+def _show(request: RateRequest, per: Per, *, as_json: bool) -> None:
+    if as_json:
+        show_json(as_object(request, per))
+        return
+    weight, charge = freight.gross(request, per), freight.charge(request, per)
+    sizes = [request.length, request.width, request.height]
+    show_details(
+        [
+            ("request", request.index),
+            ("reference", request.ref_id),
+            ("commodity", request.commodity),
+            ("type", request.type),
+            ("status", request.status),
+            ("from", request.origin),
+            ("to", request.destination),
+            ("arrival", request.need_date),
+            ("units", _units(request)),
+            ("each", None if None in sizes else " x ".join(f"{size:f}" for size in sizes) + " m"),
+            ("volume", None if request.volume is None else f"{request.volume:f} m3"),
+            ("gross weight", None if weight is None else f"{weight.kilograms:f} kg"),
+            ("chargeable", None if charge is None else f"{charge} by {charge.by}"),
+            ("incoterm", request.incoterm),
+            ("hazardous", request.hazardous),
+            ("notes", request.notes),
+        ]
+    )
+    for doubt in freight.doubts(request, per):
+        click.echo(f"Is its {doubt.field} right? {said(doubt.message)}", err=True)

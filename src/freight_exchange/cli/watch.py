@@ -1,0 +1,171 @@
+"""`requests watch`: requests as they appear, change and are withdrawn: live on a terminal, line by line elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import freight_exchange
+from freight_exchange.cli.connecting import connected
+from freight_exchange.cli.filters import filter_options, filtered
+from freight_exchange.cli.options import DURATION, ParamType, json_option
+from freight_exchange.cli.showing import plain, said, show_json
+
+if TYPE_CHECKING:
+    from freight_exchange import Feed, FreightExchange
+    from freight_exchange.cli.settings import Settings
+    from freight_exchange.feed.events import Event
+
+__all__ = ["as_object", "line_of", "watch"]
+
+
+class _Start(ParamType):
+    name = "start"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta | str:
+        return value if value in ("now", "backfill") else DURATION.convert(value, param, ctx)
+
+
+@click.command
+@filter_options
+@click.option(
+    "--store",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Keep in this file what was shown: the next run goes on there, and misses nothing.",
+)
+@click.option(
+    "--start",
+    type=_Start(),
+    default="now",
+    show_default=True,
+    metavar="WHEN",
+    help="Where the first run begins: now, backfill (all that is listed), or a time such as 6h ago.",
+)
+@click.option("--interval", type=DURATION, default="30s", show_default=True, metavar="TIME", help="Between two looks.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many events.")
+@json_option
+@click.pass_obj
+def watch(
+    settings: Settings,
+    /,
+    store: str | None,
+    start: Any,
+    interval: timedelta,
+    count: int | None,
+    as_json: bool,
+    **filters: Any,
+) -> None:
+    """Watch for requests: new ones, changes, and those that are withdrawn. Ctrl-C ends it.
+
+    With --store nothing is missed between two runs, and what was shown is not shown again. Without, the watch begins
+    anew each time.
+
+    \b
+    Examples:
+      freight-exchange requests watch --origin Shenzhen --type air-freight
+      freight-exchange requests watch --store requests.db --json | ./quote
+    """
+    where = filtered(filters)
+
+    async def work(exchange: FreightExchange) -> None:
+        async with exchange.watch(store=store, start=start, interval=interval, where=where) as feed:
+            if as_json or not sys.stdout.isatty():
+                await _pull(feed, count, _print_json if as_json else _print_line)
+            else:
+                from freight_exchange.cli.live import live
+
+                async with live(feed) as show:
+                    await _pull(feed, count, show)
+
+    connected(settings, work)
+
+
+async def _pull(feed: Feed, count: int | None, show: Callable[[Event], Awaitable[None] | None]) -> None:
+    shown = 0
+    async for event in feed:
+        if (showing := show(event)) is not None:
+            await showing
+        # Only now: what a reader did not get, because the pipe broke say, comes again.
+        await event.ack()
+        shown += 1
+        if shown == count:
+            return
+
+
+def _print_json(event: Event) -> None:
+    show_json(as_object(event))
+    sys.stdout.flush()
+
+
+def _print_line(event: Event) -> None:
+    click.echo(line_of(event))
+    sys.stdout.flush()
+
+
+def as_object(event: Event) -> dict[str, Any]:
+    """An event as a JSON object."""
+    match event:
+        case freight_exchange.RequestEvent():
+            since, until = event.observed_between
+            return {
+                "kind": event.kind,
+                "request": plain(event.request),
+                "previous": plain(event.previous),
+                "changed": plain(event.changed),
+                "observed_after": None if since is None else _utc(since),
+                "observed": _utc(until),
+            }
+        case freight_exchange.Gap():
+            return {"kind": event.kind, "since": _utc(event.since), "until": _utc(event.until)}
+        case freight_exchange.SchemaChanged():
+            return {
+                "kind": event.kind,
+                "added": plain(event.added),
+                "removed": plain(event.removed),
+                "requests": plain(event.requests),
+                "observed": _utc(event.observed),
+            }
+        case freight_exchange.Unreadable():
+            return {
+                "kind": event.kind,
+                "index": event.index,
+                "raw": plain(event.raw),
+                "error": event.error,
+                "observed": _utc(event.observed),
+            }
+
+
+def line_of(event: Event) -> str:
+    """An event as a line for people."""
+    match event:
+        case freight_exchange.RequestEvent(request=request):
+            parts = [
+                f"{event.observed_between[1].astimezone():%H:%M:%S}",
+                f"{event.kind:<9}",
+                str(request.index),
+                said(request.ref_id),
+                said(request.type),
+                said(request.commodity),
+                f"{said(request.origin)} to {said(request.destination)}",
+                "" if request.volume is None else f"{request.volume:f} m3",
+                f"changed: {said(', '.join(event.changed))}" if event.changed else "",
+            ]
+            return "  ".join(part for part in parts if part)
+        case freight_exchange.Gap():
+            return (
+                f"nobody watched from {said(event.since)} to {said(event.until)}: what was updated then may be missing"
+            )
+        case freight_exchange.SchemaChanged():
+            names = said(", ".join([*(f"+{name}" for name in event.added), *(f"-{name}" for name in event.removed)]))
+            return f"the service changed the fields of its requests: {names}"
+        case freight_exchange.Unreadable():
+            return f"request {said(event.index)} cannot be read: {said(event.error)}"
+
+
+def _utc(moment: datetime) -> str:
+    return moment.isoformat(" ", "seconds")
