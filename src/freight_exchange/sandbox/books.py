@@ -59,6 +59,29 @@ class Books:
         for number, route in enumerate(ROUTES):
             self.routes.put(_FIRST_ROUTE + number, float("-inf"), attrs.evolve(route, index=_FIRST_ROUTE + number))
 
+    def restore(
+        self,
+        requests: Iterable[tuple[float, Request]],
+        offers: Iterable[tuple[float, Offer]],
+        routes: Iterable[tuple[float, Route]],
+    ) -> None:
+        """Puts back what another exchange had, each with the time of its last change and in the order of these.
+
+        For books in which nothing has happened yet. The truth stays what these books have seen themselves.
+        """
+        self.routes = Table()
+        for time, request in requests:
+            self.requests.put(request.index, time, request)
+        for time, offer in offers:
+            self.offers.put(offer.index, time, offer)
+        for time, route in routes:
+            self.routes.put(route.index, time, route)
+        for index in self.requests.indexes():
+            self._owned.setdefault(self._request(index).owner, []).append(index)
+        for index, _, _, offer in sorted(self.offers.latest(), key=lambda entry: entry[0]):
+            self._offers_of_request.setdefault(offer.request, []).append(index)
+            self._offers_of_account.setdefault(offer.account, []).append(index)
+
     # Accounts and tokens
 
     def add_account(

@@ -75,6 +75,11 @@ class Exchange:
     def truth(self) -> Truth:
         return self._books.truth
 
+    @property
+    def books(self) -> Books:
+        """All its records, to look at: what changes them are the methods here."""
+        return self._books
+
     # HTTP
 
     def handle(self, call: Call, now: float) -> Reply:
@@ -133,13 +138,15 @@ class Exchange:
             if login or account is None:
                 answer = self._login(call, fields, now, number)
             else:
-                answer = self._operate(call, fields, account, now, number)
+                answer = self._operate(call.method, call.path, fields, account, now, number)
             return _Outcome(self._reply(answer), account, parameters, done=True)
         except Refusal as refusal:
             return _Outcome(self._refused(refusal), account, parameters, done=False)
 
-    def _operate(self, call: Call, fields: Fields, account: Account, now: float, number: int) -> Answer:
-        operation = OPERATIONS.get((call.method, call.path))
+    def _operate(
+        self, method: str, path: str, fields: Fields, account: Account, now: float, number: int | None
+    ) -> Answer:
+        operation = OPERATIONS.get((method, path))
         if operation is None:
             raise Refusal(405, "Method Not Allowed")
         late = self._profile.late_visibility
@@ -243,6 +250,14 @@ class Exchange:
         return self._books.add_account(
             email, password, role=role, firstname=firstname, lastname=lastname, title=title, company=company
         )
+
+    def act(self, account: Account, method: str, path: str, parameters: Mapping[str, Any], now: float) -> None:
+        """Does what a call of the account would do, by the same rules, and out of reach of every fault.
+
+        Raises:
+            Refusal: The exchange will not do it.
+        """
+        self._operate(method, path, Fields(parameters, {}), account, now, None)
 
     def publish(self, account: Account, now: float, cargo: Cargo = _CARGO) -> int:
         """Publishes a rate request and gives its index."""

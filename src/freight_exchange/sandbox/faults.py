@@ -152,6 +152,10 @@ class FaultScript:
         """Disarms every fault. What has fired stays on record."""
         self._armed.clear()
 
+    def disarm(self, *faults: Fault) -> None:
+        """Disarms these faults, the very ones that were added."""
+        self._armed = [armed for armed in self._armed if not any(armed.fault is fault for fault in faults)]
+
     @property
     def waiting(self) -> tuple[Fault, ...]:
         """The faults that can still strike."""

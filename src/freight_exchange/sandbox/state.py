@@ -30,6 +30,8 @@ _T = TypeVar("_T")
 
 @attrs.frozen(kw_only=True)
 class Company:
+    """Whom an account of the sandbox works for."""
+
     index: int
     name: str
     address1: str = "1 Harbour Road"
@@ -202,3 +204,9 @@ class Table(Generic[_T]):
 
     def indexes(self) -> tuple[int, ...]:
         return tuple(sorted(self._versions))
+
+    def latest(self) -> Iterator[tuple[int, int, float, _T]]:
+        """Of every record the index, how many versions it has, the time of the current one and that version, what
+        was put last first."""
+        for index, versions in reversed(self._versions.items()):
+            yield index, len(versions), *versions[-1]

@@ -13,9 +13,9 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qsl, unquote
 
 import anyio
@@ -29,9 +29,9 @@ from .faults import Cut, WireFault
 from .messages import Call, Reply
 
 if TYPE_CHECKING:
-    from .core import Exchange
+    from .faults import FaultScript
 
-__all__ = ["TcpFace", "refused_port", "serve_tcp", "stalled_listener"]
+__all__ = ["Answering", "Site", "TcpFace", "refused_port", "serve_tcp", "stalled_listener"]
 
 BASE_PATH = "/api/"
 NOT_FOUND = Reply(404, (("content-type", "text/html"),), b"<html><body><h1>Not Found</h1></body></html>")
@@ -42,6 +42,19 @@ _PHRASES = {status.value: status.phrase.encode("ascii") for status in http.HTTPS
 _GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
 # Twice what the most patient of the usual clients reads before it gives up on a head.
 _FLOOD = 262_144
+
+
+class Answering(Protocol):
+    """What is served: an `Exchange`, or what stands before one."""
+
+    @property
+    def faults(self) -> FaultScript: ...
+
+    def handle(self, call: Call, now: float) -> Reply: ...
+
+
+Site = Callable[[Call], Awaitable[Reply]]
+"""Answers what lies outside the API. The paths of its calls are relative to the server's root."""
 
 
 def call_of(
@@ -107,13 +120,17 @@ class TcpFace:
 
 @asynccontextmanager
 async def serve_tcp(
-    exchange: Exchange,
+    exchange: Answering,
     *,
     host: str = "127.0.0.1",
+    port: int = 0,
     tls: ssl.SSLContext | None = None,
     clock: Callable[[], float] = time.time,
+    site: Site | None = None,
 ) -> AsyncIterator[TcpFace]:
-    """Serves `exchange` on a free port until the context is left, from the task that entered it.
+    """Serves `exchange` until the context is left, from the task that entered it.
+
+    `port` is a free one unless told. `site` answers what lies outside the API, in place of a 404.
 
     Performs every cut that begins once a connection stands. What comes before cannot be asked of a server
     that is already there, and is answered by a 500 that names it: `refused_port`, `stalled_listener`, a name
@@ -125,13 +142,13 @@ async def serve_tcp(
     long.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, 0), family=family, backlog=1024) as listener:
+    with socket.create_server((host, port), family=family, backlog=1024) as listener:
         listener.setblocking(False)
         name = f"[{host}]" if family == socket.AF_INET6 else host
         scheme = "http" if tls is None else "https"
         face = TcpFace(f"{scheme}://{name}:{listener.getsockname()[1]}/api")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_accept, listener, _Server(exchange, clock, tls, face), tasks)
+            tasks.start_soon(_accept, listener, _Server(exchange, clock, tls, face, site), tasks)
             yield face
             tasks.cancel_scope.cancel()
 
@@ -168,10 +185,18 @@ def stalled_listener(host: str = "127.0.0.1", *, connects: bool = True) -> Itera
 
 @attrs.frozen
 class _Server:
-    exchange: Exchange
+    exchange: Answering
     clock: Callable[[], float]
     tls: ssl.SSLContext | None
     face: TcpFace
+    site: Site | None
+
+    async def answer(self, head: h11.Request, body: bytes) -> Reply:
+        call = _call(head, body)
+        if call is not None:
+            return self.exchange.handle(call, self.clock())
+        elsewhere = _call(head, body, "/")
+        return NOT_FOUND if self.site is None or elsewhere is None else await self.site(elsewhere)
 
 
 async def _accept(listener: socket.socket, server: _Server, tasks: anyio.abc.TaskGroup) -> None:
@@ -295,8 +320,7 @@ class _Conversation:
         self._unread = parser.trailing_data[0]
         if head is None or lost:
             return None
-        call = _call(head, body)
-        reply = NOT_FOUND if call is None else self._server.exchange.handle(call, self._server.clock())
+        reply = await self._server.answer(head, body)
         stays = await self._deliver(reply)
         return reply if stays and parser.their_state is not h11.MUST_CLOSE else None
 
@@ -370,9 +394,9 @@ class _Conversation:
             await self._stream.receive()
 
 
-def _call(head: h11.Request, body: bytes) -> Call | None:
+def _call(head: h11.Request, body: bytes, base_path: str = BASE_PATH) -> Call | None:
     path, _, query = head.target.decode("latin-1").partition("?")
-    return call_of(head.method.decode("ascii"), unquote(path), query, head.headers, body)
+    return call_of(head.method.decode("ascii"), unquote(path), query, head.headers, body, base_path)
 
 
 def _head(reply: Reply) -> bytes:

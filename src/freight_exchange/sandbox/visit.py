@@ -27,7 +27,10 @@ class Answer:
 
 @attrs.frozen
 class Visit:
-    """The context of one call. Reads see the state of `seen_at`, which late visibility puts before `now`."""
+    """The context of one call, or of what is done without one, and then `call`, its number, is `None`.
+
+    Reads see the state of `seen_at`, which late visibility puts before `now`.
+    """
 
     books: Books
     profile: Profile
@@ -36,7 +39,7 @@ class Visit:
     account: Account
     now: float
     seen_at: float
-    call: int
+    call: int | None
 
     def side(self, role: str) -> None:
         """Refuses the other side of the market, where the profile says that rights are enforced."""

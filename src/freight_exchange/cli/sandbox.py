@@ -1,0 +1,124 @@
+"""`freight-exchange sandbox`: a whole exchange on this machine, with a board to look at."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import time
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import anyio
+import click
+
+from freight_exchange.cli.ending import Status
+from freight_exchange.sandbox import Exchange
+from freight_exchange.sandbox.board import PATH, Board, Desk, samples
+from freight_exchange.sandbox.keeping import StateError, StateFile
+from freight_exchange.sandbox.tcp import TcpFace, serve_tcp
+
+__all__ = ["sandbox"]
+
+_PORT: Final = 8765
+_ROLES: Final = {
+    "shipper": "publishes requests and approves offers",
+    "forwarder": "makes offers: your bot",
+    "rival": "makes offers too",
+}
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0 takes a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A name under which the server is called, apart from localhost and addresses. May be given again.",
+)
+@click.option("--state", type=click.Path(dir_okay=False, path_type=Path), help="A file that keeps it over restarts.")
+@click.option("--seed", type=int, help="What random orders and tokens are drawn from.")
+@click.option("--requests", type=click.IntRange(0, 1000), default=0, help="Publish so many examples to begin with.")
+@click.option("--json", "as_json", is_flag=True, help="Say where it is as one line of JSON.")
+def sandbox(
+    port: int, host: str, names: tuple[str, ...], state: Path | None, seed: int | None, requests: int, as_json: bool
+) -> None:
+    """Serve a freight exchange of your own, with a board to look at, until Ctrl-C.
+
+    On the board you are the shipper: publish requests, watch the offers of your bot arrive, approve one, and switch
+    faults on to see how the bot copes. It needs no network and no account, and knows nothing of a real exchange.
+
+    \b
+    Example:
+      freight-exchange sandbox --state exchange.db
+    """
+    try:
+        with closing(StateFile(state)) if state is not None else nullcontext() as file:
+            exchange = Exchange(seed=seed or 0)
+            known = file is not None and file.restore(exchange, seed)
+            desk = Desk(exchange, file=file, names=names)
+            if not known:
+                for cargo in samples(requests, time.time()):
+                    desk.publish(cargo)
+            _until_stopped(desk, host, port, as_json=as_json, state=state)
+    except StateError as error:
+        raise _FileFailedError(str(error)) from error
+
+
+def _until_stopped(desk: Desk, host: str, port: int, *, as_json: bool, state: Path | None) -> None:
+    async def serve() -> None:
+        async with serve_tcp(desk, host=host, port=port, site=(board := Board(desk))) as face:
+            board.url = face.url
+            _announce(desk, face, as_json=as_json, state=state)
+            await anyio.sleep_forever()
+
+    try:
+        anyio.run(serve)
+    except KeyboardInterrupt:
+        # It has no other end: this one is no failure.
+        if not as_json:
+            click.echo("\nStopped." if state is None else f"\nStopped. The exchange is kept in {state}.")
+    except OSError as error:
+        raise _NotListeningError(f"It cannot listen on {host}, port {port}: {error.strerror or error}.") from error
+    except BaseExceptionGroup as group:
+        # What a connection's task meets comes wrapped.
+        broken: BaseException | None = group.subgroup(StateError)
+        while isinstance(broken, BaseExceptionGroup):
+            broken = broken.exceptions[0]
+        raise broken if broken is not None else group from group
+
+
+def _announce(desk: Desk, face: TcpFace, *, as_json: bool, state: Path | None) -> None:
+    exchange = desk.exchange
+    board = face.url.removesuffix("api") + PATH
+    accounts = {"shipper": exchange.shipper, "forwarder": exchange.forwarder, "rival": exchange.rival}
+    if as_json:
+        told = {name: {"email": account.email, "password": account.password} for name, account in accounts.items()}
+        click.echo(json.dumps({"url": face.url, "board": board, "accounts": told}))
+        return
+    click.echo(f"The exchange  {face.url}")
+    click.echo(f"Its board     {board}\n")
+    click.echo("Accounts")
+    for name, account in accounts.items():
+        click.echo(f"  {account.email:<23} password {account.password:<11} {_ROLES[name]}")
+    forwarder = accounts["forwarder"]
+    click.echo("\nTo let a program in as the forwarder, paste this line where it will run:")
+    click.echo(
+        f"  export FREIGHT_EXCHANGE_URL={face.url} FREIGHT_EXCHANGE_EMAIL={forwarder.email}"
+        f" FREIGHT_EXCHANGE_PASSWORD={forwarder.password}\n"
+    )
+    if not ipaddress.ip_address(urlsplit(face.url).hostname or "").is_loopback:
+        click.echo("Whoever reaches this address may use the board: it asks for no password.", err=True)
+    kept = "Nothing is kept: --state FILE would." if state is None else f"Everything is kept in {state}."
+    click.echo(f"{kept} Ctrl-C stops it.")
+
+
+class _FileFailedError(click.ClickException):
+    exit_code = Status.STORE
+
+
+class _NotListeningError(click.ClickException):
+    exit_code = Status.USAGE

@@ -1,0 +1,557 @@
+// The sandbox's board. Texts become text nodes and nothing else: the page has no place where one could be markup.
+
+const $ = (id) => document.getElementById(id);
+let state = null;
+let offered = null;
+let sample = 0;
+
+// Elements
+
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  return made;
+}
+
+// Puts the entries into the list; what is as before stays as it is, with the focus in it.
+function fill(list, entries, key, build, { fresh = false } = {}) {
+  const before = new Map([...list.children].map((child) => [child.dataset.key, child]));
+  const first = list.dataset.filled === undefined;
+  list.dataset.filled = "";
+  let place = list.firstElementChild;
+  for (const entry of entries) {
+    const name = String(key(entry));
+    const signature = JSON.stringify(entry);
+    let child = before.get(name);
+    before.delete(name);
+    if (child === undefined || child.signature !== signature) {
+      const made = build(entry);
+      made.dataset.key = name;
+      made.signature = signature;
+      if (child === undefined) {
+        if (fresh && !first) made.classList.add("fresh");
+      } else {
+        const held = child.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
+        if (place === child) place = made;
+        child.replaceWith(made);
+        if (held) (made.querySelector(`[data-focus="${CSS.escape(held)}"]`) ?? made.querySelector("[data-rest]"))?.focus();
+      }
+      child = made;
+    }
+    if (child === place) place = place.nextElementSibling;
+    else list.insertBefore(child, place);
+  }
+  for (const child of before.values()) child.remove();
+}
+
+function chip(kind, sign, words) {
+  return element("span", { class: `chip ${kind}` }, element("span", { "aria-hidden": "true" }, sign), words);
+}
+
+function put(id, text) {
+  if ($(id).textContent !== text) $(id).textContent = text;
+}
+
+// Words
+
+const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
+const person = (who) => (who ? who.split("@")[0] : "somebody");
+const date = (day) => {
+  const moment = new Date(`${day}T00:00:00Z`);
+  const words = { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" };
+  return Number.isNaN(moment.getTime()) ? day : moment.toLocaleDateString("en-GB", words);
+};
+const reference = (index) => state.requests.find((request) => request.index === index)?.ref ?? `request ${index}`;
+
+function ago(seconds) {
+  const passed = Math.max(0, Math.round(Date.now() / 1000 - seconds));
+  if (passed < 10) return "just now";
+  if (passed < 60) return `${Math.floor(passed / 10) * 10} s ago`;
+  if (passed < 3600) return `${Math.floor(passed / 60)} min ago`;
+  return passed < 86400 ? `${Math.floor(passed / 3600)} h ago` : `${Math.floor(passed / 86400)} d ago`;
+}
+
+function since(seconds) {
+  const when = new Date(seconds * 1000);
+  return element("time", { class: "ref", datetime: when.toISOString(), "data-since": seconds, title: when.toLocaleString("en-GB") }, ago(seconds));
+}
+
+// Talking to the exchange
+
+async function act(what, values, complaint) {
+  put(complaint, "");
+  try {
+    const answer = await fetch(`/board/${what}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(values),
+    });
+    if (answer.ok) return true;
+    const refused = await answer.json();
+    put(complaint, refused.message);
+    return refused;
+  } catch {
+    put(complaint, "The exchange does not answer. Is it still running?");
+  }
+  return false;
+}
+
+const pause = (milliseconds) => new Promise((resume) => setTimeout(resume, milliseconds));
+
+function told(connection, words) {
+  $("link").dataset.state = connection;
+  put("link-words", words);
+}
+
+async function follow() {
+  for (;;) {
+    if (document.hidden) await new Promise((resume) => document.addEventListener("visibilitychange", resume, { once: true }));
+    try {
+      const answer = await fetch(`/board/state?after=${state?.revision ?? 0}`);
+      if (!answer.ok) throw new Error(`status ${answer.status}`);
+      const next = await answer.json();
+      told("live", "Live");
+      announce(state, next);
+      state = next;
+      show();
+      // What happens meanwhile comes in one piece.
+      await pause(150);
+    } catch {
+      told("lost", "Not connected: trying again");
+      await pause(1000);
+    }
+  }
+}
+
+// What a screen reader says: sums of what happened, at most every three seconds
+
+const news = { offers: 0, requests: 0, approved: 0, struck: 0, due: false };
+
+function announce(before, after) {
+  if (before === null) return;
+  const count = (snapshot) => snapshot.requests.reduce((sum, request) => sum + request.offers.length, 0);
+  news.offers += Math.max(0, count(after) - count(before));
+  for (const [name, of] of [["requests", (c) => c.open + c.selected + c.withdrawn], ["approved", (c) => c.selected], ["struck", (c) => c.struck]]) {
+    news[name] += Math.max(0, of(after.counts) - of(before.counts));
+  }
+  if (news.due || !(news.offers + news.requests + news.approved + news.struck)) return;
+  news.due = true;
+  setTimeout(() => {
+    const parts = [
+      news.requests ? plural(news.requests, "new request") : "",
+      news.offers ? plural(news.offers, "new offer") : "",
+      news.approved ? `${plural(news.approved, "offer")} approved` : "",
+      news.struck ? `${plural(news.struck, "call")} struck by a fault` : "",
+    ];
+    $("news").textContent = `${parts.filter(Boolean).join(", ")}.`;
+    Object.assign(news, { offers: 0, requests: 0, approved: 0, struck: 0, due: false });
+  }, 3000);
+}
+
+// Requests and offers
+
+const FILTERS = {
+  all: () => true,
+  open: (request) => request.state === "open",
+  offers: (request) => request.offers.length > 0,
+  selected: (request) => request.state === "selected",
+};
+
+function standing(request) {
+  if (request.state === "selected") return chip("good", "✓", "Approved");
+  if (request.state === "withdrawn") return chip("plain", "✕", "Withdrawn");
+  const waiting = request.offers.filter((offer) => offer.status === "pending").length;
+  return waiting ? chip("warn", "●", `${plural(waiting, "offer")} waiting`) : chip("", "○", "Open, no offer yet");
+}
+
+function requestItem(request) {
+  const waiting = request.state === "open" && request.offers.some((offer) => offer.status === "pending");
+  const facts = [
+    element("b", {}, request.commodity),
+    request.type,
+    `${Number(request.quantity).toLocaleString("en")} ${request.packaging}${request.quantity === 1 ? "" : "s"}`,
+    `${request.volume} m³`,
+    `${request.weight} kg`,
+    request.incoterm,
+    `by ${date(request.arrival)}`,
+  ];
+  const title = `request-${request.index}`;
+  return element(
+    "li",
+    {},
+    element(
+      "article",
+      { class: `request ${waiting ? "offered" : request.state}`, "aria-labelledby": title },
+      element(
+        "div",
+        {},
+        element("h3", { id: title, tabindex: "-1", "data-rest": "" }, `${request.origin} → ${request.destination}`),
+        element("span", { class: "ref" }, request.ref),
+        request.hazardous ? chip("bad", "▲", "Dangerous goods") : null,
+        element("span", { class: "push" }),
+        since(request.created),
+        standing(request),
+      ),
+      element("div", { class: "facts" }, facts.map((fact) => element("span", {}, fact))),
+      request.notes ? element("p", { class: "facts" }, request.notes) : null,
+      request.offers.length ? offersTable(request) : null,
+      contacts(request),
+      request.state === "open" ? doings(request) : null,
+    ),
+  );
+}
+
+function doings(request) {
+  const act_ = (what) => () => act(what, { request: request.index }, "act-error");
+  return element(
+    "div",
+    {},
+    element("button", { type: "button", class: "quiet", "data-focus": `compete-${request.index}`, "aria-label": `Let the rival make an offer on ${request.ref}`, onclick: act_("compete") }, "Let the rival offer"),
+    element("button", { type: "button", class: "quiet", "data-focus": `withdraw-${request.index}`, "aria-label": `Withdraw ${request.ref}`, onclick: act_("withdraw") }, "Withdraw"),
+  );
+}
+
+function offersTable(request) {
+  const head = ["Amount", "For", "Status", "Answer"].map((word) => element("th", { scope: "col" }, word));
+  const number = (offer) => Number(offer.amount.replaceAll(",", ""));
+  const rivals = request.offers.filter((offer) => offer.status === "pending");
+  const lowest = rivals.length > 1 && new Set(rivals.map((offer) => offer.currency)).size === 1
+    ? Math.min(...rivals.map(number)) : null;
+  return element(
+    "table",
+    { class: "offers" },
+    element("caption", { class: "hidden" }, `Offers on ${request.ref}`),
+    element("thead", { class: "hidden" }, element("tr", {}, head)),
+    element("tbody", {}, request.offers.map((offer) => offerRow(request, offer, number(offer) === lowest))),
+  );
+}
+
+const OFFER_SIGNS = { pending: ["warn", "●", "Waiting"], selected: ["good", "✓", "Approved"], declined: ["plain", "✕", "Declined"], rejected: ["plain", "✕", "Rejected"] };
+
+function offerRow(request, offer, lowest) {
+  const detail = [...offer.rates.map(([fee, amount]) => `${fee} ${amount}`), offer.terms ?? ""].filter(Boolean).join(" · ");
+  const sum = `${offer.currency} ${offer.amount}`;
+  const answer = (approved) => async () => {
+    const done = await act("respond", { offer: offer.id, approved }, "act-error");
+    if (done === true) $(`request-${request.index}`)?.focus();
+  };
+  const button = (name, approved, kind) =>
+    element("button", { type: "button", class: `small ${kind}`, "data-focus": `${name}-${offer.id}`, "aria-label": `${name} the offer of ${sum} on ${request.ref}`, onclick: answer(approved) }, name);
+  const open = request.state === "open" && offer.status === "pending";
+  const [kind, sign, word] = request.state !== "open" && offer.status === "pending" ? ["plain", "–", "Not taken"] : OFFER_SIGNS[offer.status] ?? ["plain", "?", offer.status];
+  return element(
+    "tr",
+    { "data-offer": offer.id },
+    element("td", { class: "amount" }, sum),
+    element("td", { class: "detail" }, detail || "No particulars", lowest ? element("span", {}, " ", chip("good", "↓", "lowest")) : null),
+    element("td", { class: "status" }, chip(kind, sign, word)),
+    element("td", {}, open ? [button("Approve", 1, "primary"), button("Decline", 0, "")] : null),
+  );
+}
+
+function contacts(request) {
+  const offer = request.offers.find((each) => each.forwarder);
+  if (!offer) return null;
+  const card = (title, who) =>
+    element(
+      "section",
+      {},
+      element("h4", {}, title),
+      element("p", {}, element("b", {}, who.name), ` · ${who.email}`),
+      element("p", {}, who.company, who.phone ? ` · ${who.phone}` : ""),
+      element("p", {}, who.address),
+    );
+  return element("div", { class: "contacts" }, card("The forwarder, named to the shipper", offer.forwarder), card("The shipper, named to the forwarder", offer.shipper));
+}
+
+function showRequests() {
+  const filter = FILTERS[document.querySelector("#filter input:checked").value];
+  const words = $("find").value.trim().toLowerCase();
+  const fits = (request) => !words || [request.ref, request.commodity, request.origin, request.destination, request.type].join(" ").toLowerCase().includes(words);
+  const shown = state.requests.filter((request) => filter(request) && fits(request));
+  fill($("requests"), shown, (request) => request.index, requestItem, { fresh: true });
+  $("nothing").hidden = shown.length > 0;
+  put("nothing", state.requests.length ? "No request is like that." : "No request yet. Publish one: fill in the form, or take an example.");
+  put("hidden-count", state.hidden ? `${plural(state.hidden, "older request")} not shown.` : "");
+}
+
+// Faults and habits
+
+const value = (words) => (words === null ? "none" : words === true ? "yes" : words === false ? "no" : words === "" ? "no header" : String(words).replaceAll("_", " "));
+
+function showOn() {
+  const often = (armed) => (armed.times === null ? "until switched off" : `the next ${plural(armed.times, "call")}`);
+  const habits = Object.entries(state.habits).map(([name, now]) => ({ name, now }));
+  const rows = [
+    ...state.armed.map((armed) => ({ key: `fault-${armed.id}`, words: armed.label, more: `${armed.at}, ${often(armed)}`, off: ["disarm", { id: armed.id }] })),
+    ...habits.map(({ name, now }) => {
+      const habit = offered.habits.find((each) => each.name === name);
+      return { key: `habit-${name}`, words: `${habit.label}: ${value(now)}`, more: `usually ${value(habit.default)}`, off: ["turn", { name, value: habit.default }] };
+    }),
+  ];
+  if (!rows.length) rows.push({ key: "none", words: "" });
+  fill($("on"), rows, (row) => row.key, (row) => {
+    if (!row.words) return element("p", {}, "Nothing is switched on: the exchange does as its document says.");
+    const off = () => act(...row.off, "trouble-error");
+    return element(
+      "div",
+      {},
+      element("span", {}, row.words, element("small", {}, row.more)),
+      element("button", { type: "button", class: "small", "data-focus": row.key, "aria-label": `Switch off: ${row.words}`, onclick: off }, "Switch off"),
+    );
+  });
+}
+
+function suggested() {
+  const kind = document.querySelector("#shelf-kind input:checked").value;
+  const words = $("search").value.trim().toLowerCase();
+  if (kind === "habits") {
+    const all = offered.habits;
+    const found = words ? all.filter((habit) => `${habit.name} ${habit.label} ${habit.meaning}`.toLowerCase().includes(words)) : all.filter((habit) => habit.shelved);
+    return { kind, all, found };
+  }
+  const plain = new Map(offered.shelf.map((entry) => [entry.fault, entry]));
+  const all = [
+    ...offered.shelf.map((entry) => ({ name: entry.fault, label: entry.label, explains: entry.explains, operation: entry.operation, times: entry.times })),
+    ...offered.faults.filter((fault) => !plain.has(fault.name)).map((fault) => ({ ...fault, explains: fault.name.replaceAll("_", " ") })),
+  ];
+  const found = words ? all.filter((fault) => `${fault.name} ${fault.label} ${fault.explains}`.toLowerCase().includes(words)) : all.slice(0, plain.size);
+  return { kind, all, found };
+}
+
+function showShelf() {
+  const { kind, all, found } = suggested();
+  $("choices").hidden = kind === "habits";
+  const entries = kind === "habits" ? found.map((habit) => ({ ...habit, now: habit.name in state.habits ? state.habits[habit.name] : habit.default })) : found;
+  fill($("shelf"), entries, (entry) => `${kind}-${entry.name}`, kind === "habits" ? habitItem : faultItem);
+  const rest = all.length - found.length;
+  put("shelf-more", found.length === 0 ? "None is like that." : rest > 0 ? `${rest} more ${kind}: find them by a word, such as ${kind === "habits" ? "“offer” or “date”" : "“login” or “gzip”"}.` : "");
+}
+
+function faultItem(fault) {
+  const on = async () => {
+    const operation = $("c-operation").value;
+    const times = $("c-times").value;
+    const phase = $("c-phase").value;
+    const values = {
+      name: fault.name,
+      operation: operation === "" ? fault.operation : operation === "any" ? "" : operation,
+      processed: phase === "" ? null : phase === "after",
+    };
+    const often = times === "" ? fault.times : times === "always" ? null : Number(times);
+    if (often !== null) values.times = often;
+    await act("arm", values, "trouble-error");
+  };
+  return element(
+    "li",
+    {},
+    element("div", {}, element("b", {}, fault.label), element("small", {}, fault.explains)),
+    element("button", { type: "button", class: "small", "data-focus": `arm-${fault.name}`, "aria-label": `Switch on: ${fault.label}`, onclick: on }, "Switch on"),
+  );
+}
+
+function habitItem(habit) {
+  const id = `habit-${habit.name}`;
+  const turn = (now) => act("turn", { name: habit.name, value: now }, "trouble-error");
+  const control = habit.choices
+    ? element(
+        "select",
+        { id, "data-focus": id, onchange: (event) => turn(habit.choices[event.target.selectedIndex]) },
+        habit.choices.map((choice) => element("option", { selected: choice === habit.now }, value(choice))),
+      )
+    : element("input", {
+        id,
+        "data-focus": id,
+        type: "number",
+        min: "0",
+        step: "any",
+        value: habit.now ?? "",
+        placeholder: habit.default === null ? "none" : null,
+        onchange: (event) => turn(event.target.value === "" ? habit.default : Number(event.target.value)),
+      });
+  return element("li", {}, element("div", {}, element("label", { for: id }, element("b", {}, habit.label)), habit.label.toLowerCase() === habit.meaning.toLowerCase() ? null : element("small", {}, habit.meaning)), control);
+}
+
+// Calls
+
+function copedItem(strike) {
+  const about = strike.request === null ? "" : ` on ${reference(strike.request)}`;
+  const offer = strike.offers !== null;
+  const kind = !offer ? "" : strike.offers === 1 ? "good" : strike.offers > 1 ? "bad" : "";
+  const verdict = !offer
+    ? null
+    : strike.offers === 1
+      ? chip("good", "✓", "One offer stands: coped")
+      : strike.offers > 1
+        ? chip("bad", "▲", `${strike.offers} offers stand: sent more than once`)
+        : chip("warn", "○", "No offer stands yet");
+  const steps = strike.then.map((step) =>
+    element("li", {}, `${step.does}${step.count > 1 ? ` × ${step.count}` : ""}${step.fault ? ", and is struck again" : step.status >= 400 ? `, and gets status ${step.status}` : ""}`),
+  );
+  return element(
+    "li",
+    { class: kind },
+    element("b", {}, strike.fault),
+    element("p", {}, `${person(strike.who)} ${strike.does}${about}; the exchange ${strike.processed ? "has done it" : "has done nothing"}.`),
+    steps.length ? element("p", {}, "Then the caller:") : element("p", {}, "Nothing from the caller since."),
+    steps.length ? element("ol", {}, steps) : null,
+    verdict ? element("p", {}, verdict) : null,
+  );
+}
+
+function callItem(call) {
+  const failed = call.fault !== null || call.status >= 400;
+  const about = call.request === null ? "" : ` on ${reference(call.request)}`;
+  const count = call.count > 1 ? ` × ${call.count}` : "";
+  return element(
+    "li",
+    { title: call.address },
+    element("time", { datetime: new Date(call.time * 1000).toISOString() }, clock(call.time)),
+    element("span", {}, `${person(call.who)} ${call.does}${about}${count}`, call.fault ? element("small", {}, `Struck: ${call.fault}`) : null),
+    element("span", { class: failed ? "bad" : "" }, call.status ? `${failed ? "✕" : "✓"} ${call.status}` : "✕ no answer"),
+  );
+}
+
+function show() {
+  for (const name of ["open", "waiting", "selected", "struck", "twice"]) put(`count-${name}`, state.counts[name].toLocaleString("en"));
+  $("tile-twice").classList.toggle("broken", state.counts.twice > 0);
+  document.title = `${state.counts.waiting ? `(${state.counts.waiting}) ` : ""}Freight exchange sandbox`;
+  showRequests();
+  showOn();
+  showShelf();
+  fill($("coped"), state.strikes, (strike) => strike.number, copedItem);
+  $("coped-empty").hidden = state.strikes.length > 0;
+  fill($("calls"), state.calls, (call) => call.number, callItem);
+  $("calls-empty").hidden = state.calls.length > 0;
+}
+
+// The form
+
+const form = $("publish");
+
+function summed() {
+  const [quantity, weight, length, width, height] = ["quantity", "weight", "length", "width", "height"].map((name) => Number(form.elements[name].value));
+  const figure = (amount, digits) => amount.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const parts = [
+    length * width * height * quantity > 0 ? `Volume ${figure(length * width * height * quantity, 2)} m³` : "",
+    weight * quantity > 0 ? `gross weight ${figure(weight * quantity, 0)} kg` : "",
+  ].filter(Boolean);
+  put("sum", parts.length ? parts.join(" · ") : "Volume and weight appear here.");
+}
+
+function complain(field) {
+  for (const input of form.elements) input.removeAttribute("aria-invalid");
+  const input = field ? form.elements[field] : null;
+  if (!input) return;
+  input.setAttribute("aria-invalid", "true");
+  input.setAttribute("aria-describedby", "publish-error");
+  input.focus();
+}
+
+async function publish(event) {
+  event.preventDefault();
+  const values = Object.fromEntries([...new FormData(form)].filter(([, text]) => text !== ""));
+  values.hazardous = form.elements.hazardous.checked ? 1 : 0;
+  values.arrival = `${values.arrival} 00:00:00`;
+  const done = await act("requests", values, "publish-error");
+  complain(done && done !== true ? done.field : null);
+  if (done !== true) return;
+  form.reset();
+  summed();
+  form.elements.commodityname.focus();
+}
+
+function example() {
+  const values = offered.samples[sample++ % offered.samples.length];
+  for (const [name, content] of Object.entries(values)) {
+    if (name === "hazardous") form.elements.hazardous.checked = content === 1;
+    else form.elements[name].value = name === "arrival" ? content.slice(0, 10) : content;
+  }
+  complain(null);
+  put("publish-error", "");
+  summed();
+}
+
+// The rest of the page
+
+function theme(choice) {
+  const dark = choice ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+}
+
+function remembered(choice) {
+  try {
+    if (choice === undefined) return localStorage.getItem("theme") ?? "";
+    localStorage.setItem("theme", choice);
+  } catch {
+    // A browser that keeps nothing shows the page all the same.
+  }
+  return choice ?? "";
+}
+
+function connection() {
+  const forwarder = offered.accounts.find((account) => account.email === offered.forwarder);
+  $("paste").textContent = `export FREIGHT_EXCHANGE_URL=${offered.url} FREIGHT_EXCHANGE_EMAIL=${forwarder.email} FREIGHT_EXCHANGE_PASSWORD=${forwarder.password}`;
+  $("accounts").replaceChildren(
+    ...offered.accounts.map((account) => element("tr", {}, [account.name, account.email, account.password, account.role].map((text) => element("td", {}, text)))),
+  );
+}
+
+async function begin() {
+  $("theme").value = remembered();
+  theme($("theme").value);
+  $("theme").addEventListener("change", () => theme(remembered($("theme").value)));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme($("theme").value));
+  $("connect-button").addEventListener("click", () => {
+    $("connect").hidden = !$("connect").hidden;
+    $("connect-button").setAttribute("aria-expanded", String(!$("connect").hidden));
+  });
+  $("copy").addEventListener("click", async () => {
+    getSelection().selectAllChildren($("paste"));
+    try {
+      await navigator.clipboard.writeText($("paste").textContent);
+      put("copy", "Copied");
+    } catch {
+      put("copy", "Press Ctrl+C");
+    }
+    setTimeout(() => put("copy", "Copy"), 2000);
+  });
+  form.addEventListener("submit", publish);
+  form.addEventListener("input", summed);
+  $("example").addEventListener("click", example);
+  $("filter").addEventListener("change", () => state && showRequests());
+  $("find").addEventListener("input", () => state && showRequests());
+  $("shelf-kind").addEventListener("change", () => state && showShelf());
+  $("search").addEventListener("input", () => state && showShelf());
+  while (offered === null) {
+    try {
+      offered = await (await fetch("/board/catalogue")).json();
+    } catch {
+      told("lost", "Not connected: trying again");
+      await pause(1000);
+    }
+  }
+  connection();
+  const places = new Set(offered.samples.flatMap((each) => [each.origin, each.destination]));
+  $("places").append(...[...places].sort().map((place) => element("option", { value: place })));
+  $("c-operation").append(
+    element("option", { value: "" }, "as suggested"),
+    element("option", { value: "any" }, "any call"),
+    ...offered.operations.map((operation) => element("option", { value: operation.key }, operation.label)),
+  );
+  setInterval(() => {
+    for (const moment of document.querySelectorAll("[data-since]")) {
+      const words = ago(Number(moment.dataset.since));
+      if (moment.textContent !== words) moment.textContent = words;
+    }
+  }, 5000);
+  await follow();
+}
+
+begin();

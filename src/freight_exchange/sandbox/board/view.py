@@ -1,0 +1,153 @@
+"""What the page shows, as plain values: the exchange seen by its shipper, and the calls seen by its operator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from typing import Any, Final
+
+from freight_exchange.sandbox.books import Books
+from freight_exchange.sandbox.profile import Profile
+from freight_exchange.sandbox.state import Account, Offer, Request
+
+from .desk import Desk
+from .traffic import digest, strikes
+from .words import OPERATIONS, fault_label
+
+__all__ = ["snapshot"]
+
+_MOST_REQUESTS: Final = 200
+_MOST_CALLS: Final = 40
+_MOST_STRIKES: Final = 6
+
+
+def snapshot(desk: Desk) -> dict[str, Any]:
+    """Everything that changes, in one value."""
+    exchange, now = desk.exchange, desk.clock()
+    books = exchange.books
+    requests = [request for _, _, _, request in books.requests.latest()]
+    shown = sorted(requests, key=lambda request: request.index, reverse=True)[:_MOST_REQUESTS]
+    lines = list(desk.traffic)
+    states = Counter(request.state for request in requests)
+    return {
+        "revision": desk.revision,
+        "now": now,
+        "counts": {
+            "open": states["open"],
+            "selected": states["selected"],
+            "withdrawn": states["withdrawn"],
+            "waiting": _waiting(books),
+            "struck": sum(line.fault is not None for line in lines),
+            "twice": _twice(books),
+        },
+        "hidden": len(requests) - len(shown),
+        "requests": [_request(books, request, now) for request in shown],
+        "calls": digest(reversed(lines), _MOST_CALLS),
+        "strikes": [
+            {**strike, "offers": _offers(books, strike["who"], strike["request"], now)}
+            for strike in strikes(lines, _MOST_STRIKES)
+        ],
+        "armed": [
+            {
+                "id": armed.id,
+                "name": armed.name,
+                "label": fault_label(armed.name),
+                "at": OPERATIONS[armed.operation].label if armed.operation else "Any call",
+                "times": armed.times,
+            }
+            for armed in desk.armed
+        ],
+        "habits": _habits(exchange.profile),
+    }
+
+
+def _request(books: Books, request: Request, now: float) -> dict[str, Any]:
+    cargo = request.cargo
+    return {
+        "index": request.index,
+        "ref": request.refid,
+        "state": request.state,
+        "selected": request.selected,
+        "shipper": books.accounts[request.owner].name,
+        "created": request.created,
+        "updated": request.updated,
+        "commodity": cargo.commodityname,
+        "type": cargo.requesttype,
+        "origin": cargo.origin,
+        "destination": cargo.destination,
+        "arrival": cargo.arrival[:10],
+        "notes": cargo.notes,
+        "quantity": cargo.quantity,
+        "packaging": cargo.packaging,
+        "volume": _decimals(Decimal(cargo.length * cargo.width * cargo.height * cargo.quantity), 2),
+        "weight": _decimals(Decimal(cargo.weight * cargo.quantity), 0),
+        "incoterm": cargo.incoterm,
+        "hazardous": bool(cargo.hazardous),
+        "offers": [_offer(books, request, offer) for offer in books.offers_on(request.index, now)],
+    }
+
+
+def _offer(books: Books, request: Request, offer: Offer) -> dict[str, Any]:
+    currency = books.currencies.get(offer.currency)
+    chosen = offer.index == request.selected
+    return {
+        "id": offer.index,
+        "amount": _decimals(Decimal(offer.amount), 2),
+        "currency": currency.code if currency is not None else "",
+        "status": "selected" if chosen else offer.status,
+        "created": offer.created,
+        "terms": offer.terms,
+        "rates": [[fee, _decimals(Decimal(amount), 2)] for fee, amount in offer.rates.items()],
+        # As the service has it: a forwarder is named when its offer is approved, and not before.
+        "forwarder": _contact(books.accounts[offer.account]) if chosen else None,
+        "shipper": _contact(books.accounts[request.owner]) if chosen else None,
+    }
+
+
+def _contact(account: Account) -> dict[str, str]:
+    company = account.company
+    place = ", ".join(part for part in (company.address1, company.city, company.state, company.country) if part)
+    return {
+        "name": account.name,
+        "email": account.email,
+        "company": company.name,
+        "phone": company.phone,
+        "address": place,
+    }
+
+
+def _decimals(value: Decimal, places: int) -> str:
+    """Exact enough to be read: a figure that would need an exponent keeps it."""
+    return f"{value:,.{places}f}" if value == 0 or abs(value.adjusted()) < 18 else f"{value:.3E}"
+
+
+def _waiting(books: Books) -> int:
+    return sum(
+        offer.status == "pending" and _open(books.requests.get(offer.request))
+        for _, _, _, offer in books.offers.latest()
+    )
+
+
+def _open(request: Request | None) -> bool:
+    return request is not None and request.state == "open"
+
+
+def _twice(books: Books) -> int:
+    """Offers alike in forwarder, request and amount, beyond the first: what a careful bot never makes."""
+    offers = (offer for _, _, _, offer in books.offers.latest())
+    made = Counter((offer.request, offer.account, offer.amount, offer.currency) for offer in offers)
+    return sum(count - 1 for count in made.values())
+
+
+def _offers(books: Books, who: str | None, request: int | None, now: float) -> int | None:
+    """How many offers a caller has on a request by now: one, if it coped."""
+    account = books.by_email.get(who.casefold()) if who is not None else None
+    if account is None or request is None:
+        return None
+    return sum(offer.account == account.index for offer in books.offers_on(request, now))
+
+
+def _habits(profile: Profile) -> dict[str, Any]:
+    """The habits that were turned."""
+    values = {knob.name: (getattr(profile, knob.name), knob.default) for knob in Profile.knobs()}
+    return {name: value for name, (value, default) in values.items() if value != default}
