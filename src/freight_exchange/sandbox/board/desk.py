@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -21,12 +20,11 @@ from freight_exchange.sandbox.validation import Refusal
 
 from .guard import known_host
 from .habits import turned
-from .traffic import Line, line_of
+from .traffic import Traffic, line_of
 from .words import OPERATIONS, PERFORMED
 
 __all__ = ["Armed", "Desk"]
 
-_MOST_LINES = 400
 # The truth is for tests, which end; a server may run for weeks.
 _MOST_CALLS = 2000
 _PER_VOLUME = Decimal(70)
@@ -55,7 +53,7 @@ class Desk:
         clock: Its seconds since the epoch.
         names: The names under which the server is known, apart from `localhost` and addresses.
         revision: Grows with everything that happens.
-        traffic: The last calls, in their order.
+        traffic: The last calls, and what struck them.
         armed: The faults that were switched on here and can still strike.
     """
 
@@ -71,7 +69,7 @@ class Desk:
         self.clock = clock
         self.names = frozenset(names)
         self.revision = 1
-        self.traffic: deque[Line] = deque(maxlen=_MOST_LINES)
+        self.traffic = Traffic()
         self.armed: tuple[Armed, ...] = ()
         self._file = file
         self._numbers = itertools.count(1)
@@ -92,7 +90,7 @@ class Desk:
         who = self._caller(call)
         reply = self.exchange.handle(call, now)
         record = self.exchange.truth.calls[-1]
-        self.traffic.append(line_of(record, who))
+        self.traffic.add(line_of(record, who))
         self._forget()
         self._settle()
         return reply

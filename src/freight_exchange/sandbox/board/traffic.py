@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections import deque
+from typing import Any, Final, Self
 
 import attrs
 
@@ -12,9 +12,13 @@ from freight_exchange.sandbox.truth import CallRecord
 
 from .words import OPERATIONS, fault_label, operation_of
 
-__all__ = ["Line", "digest", "line_of", "strikes"]
+__all__ = ["Line", "Traffic", "line_of"]
 
-_SHOWN_AFTER: Final = 4
+_MOST_ENTRIES: Final = 40
+_MOST_STRIKES: Final = 6
+_MOST_STEPS: Final = 4
+_POLLS: Final = frozenset({"search", "bids", "offers", "routes", "lists"})
+"""What bots do while they wait. A route that is written is among them, and rare."""
 
 
 @attrs.frozen(kw_only=True)
@@ -67,50 +71,99 @@ def _sent(body: bytes) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def digest(lines: Iterable[Line], most: int) -> list[dict[str, Any]]:
-    """The first calls, in the order given; the same call again and again is one entry with a count."""
-    entries: list[dict[str, Any]] = []
-    last: Line | None = None
-    for line in lines:
-        if last is not None and _alike(line, last):
-            entries[-1]["count"] += 1
-            continue
-        if len(entries) == most:
-            break
-        entries.append(_entry(line))
-        last = line
-    return entries
+@attrs.define
+class Entry:
+    """A call, or a caller's polls one after the other."""
+
+    first: Line
+    time: float
+    count: int
+    does: list[str]
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        return cls(line, line.time, 1, [line.does])
+
+    def takes(self, line: Line) -> bool:
+        """Whether the call is more of the same, and then it is counted here."""
+        if not _alike(line, self.first):
+            return False
+        self.count += 1
+        self.time = line.time
+        if line.does not in self.does:
+            self.does.append(line.does)
+        return True
+
+    def shown(self) -> dict[str, Any]:
+        line = self.first
+        return {
+            "number": line.number,
+            "time": self.time,
+            "who": line.who,
+            "does": list(self.does),
+            "address": line.address,
+            "status": line.status,
+            "fault": fault_label(line.fault) if line.fault else None,
+            "processed": line.processed,
+            "request": line.request,
+            "count": self.count,
+        }
+
+
+@attrs.define
+class Strike:
+    """A call that a fault struck, and what its caller did next."""
+
+    line: Line
+    then: list[Entry]
+
+    def follow(self, line: Line) -> None:
+        about = {self.line.request, line.request}
+        if line.who != self.line.who or (None not in about and len(about) > 1):
+            return
+        if self.then and self.then[-1].takes(line):
+            return
+        if len(self.then) < _MOST_STEPS:
+            self.then.append(Entry.of(line))
+
+    def shown(self) -> dict[str, Any]:
+        return {**Entry.of(self.line).shown(), "then": [entry.shown() for entry in self.then]}
+
+
+class Traffic:
+    """The last calls and the last strikes, as much as a person looks at.
+
+    Attributes:
+        struck: How many calls were struck.
+    """
+
+    def __init__(self) -> None:
+        self.struck = 0
+        self._entries: deque[Entry] = deque(maxlen=_MOST_ENTRIES)
+        self._strikes: deque[Strike] = deque(maxlen=_MOST_STRIKES)
+
+    def add(self, line: Line) -> None:
+        for strike in self._strikes:
+            strike.follow(line)
+        if line.fault is not None:
+            self.struck += 1
+            self._strikes.append(Strike(line, []))
+        if not (self._entries and self._entries[-1].takes(line)):
+            self._entries.append(Entry.of(line))
+
+    def calls(self) -> list[dict[str, Any]]:
+        """The newest first."""
+        return [entry.shown() for entry in reversed(self._entries)]
+
+    def strikes(self) -> list[dict[str, Any]]:
+        """The newest first."""
+        return [strike.shown() for strike in reversed(self._strikes)]
 
 
 def _alike(line: Line, other: Line) -> bool:
-    kept = (line.who, line.operation, line.address, line.status, line.fault)
-    return line.fault is None and kept == (other.who, other.operation, other.address, other.status, other.fault)
-
-
-def _entry(line: Line) -> dict[str, Any]:
-    return {
-        "number": line.number,
-        "time": line.time,
-        "who": line.who,
-        "does": line.does,
-        "address": line.address,
-        "status": line.status,
-        "fault": fault_label(line.fault) if line.fault else None,
-        "processed": line.processed,
-        "request": line.request,
-        "count": 1,
-    }
-
-
-def strikes(lines: Sequence[Line], most: int) -> list[dict[str, Any]]:
-    """The last calls that a fault struck, the newest first, each with what its caller did next."""
-    found: list[dict[str, Any]] = []
-    for at in range(len(lines) - 1, -1, -1):
-        line = lines[at]
-        if line.fault is None:
-            continue
-        after = (later for later in lines[at + 1 :] if later.who == line.who)
-        found.append({**_entry(line), "then": digest(after, _SHOWN_AFTER)})
-        if len(found) == most:
-            break
-    return found
+    """Whether both are the same caller's polls, or the same call in vain."""
+    if line.fault is not None or other.fault is not None or line.who != other.who:
+        return False
+    if line.status == other.status == 200:
+        return line.operation in _POLLS and other.operation in _POLLS
+    return (line.address, line.status) == (other.address, other.status)

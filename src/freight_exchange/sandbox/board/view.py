@@ -11,14 +11,11 @@ from freight_exchange.sandbox.profile import Profile
 from freight_exchange.sandbox.state import Account, Offer, Request
 
 from .desk import Desk
-from .traffic import digest, strikes
 from .words import OPERATIONS, fault_label
 
 __all__ = ["snapshot"]
 
 _MOST_REQUESTS: Final = 200
-_MOST_CALLS: Final = 40
-_MOST_STRIKES: Final = 6
 
 
 def snapshot(desk: Desk) -> dict[str, Any]:
@@ -27,7 +24,6 @@ def snapshot(desk: Desk) -> dict[str, Any]:
     books = exchange.books
     requests = [request for _, _, _, request in books.requests.latest()]
     shown = sorted(requests, key=lambda request: request.index, reverse=True)[:_MOST_REQUESTS]
-    lines = list(desk.traffic)
     states = Counter(request.state for request in requests)
     return {
         "revision": desk.revision,
@@ -37,15 +33,15 @@ def snapshot(desk: Desk) -> dict[str, Any]:
             "selected": states["selected"],
             "withdrawn": states["withdrawn"],
             "waiting": _waiting(books),
-            "struck": sum(line.fault is not None for line in lines),
+            "struck": desk.traffic.struck,
             "twice": _twice(books),
         },
         "hidden": len(requests) - len(shown),
         "requests": [_request(books, request, now) for request in shown],
-        "calls": digest(reversed(lines), _MOST_CALLS),
+        "calls": desk.traffic.calls(),
         "strikes": [
             {**strike, "offers": _offers(books, strike["who"], strike["request"], now)}
-            for strike in strikes(lines, _MOST_STRIKES)
+            for strike in desk.traffic.strikes()
         ],
         "armed": [
             {

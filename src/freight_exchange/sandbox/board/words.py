@@ -77,20 +77,20 @@ SHELF: Final = (
     Shelved(
         "reset_after_processing",
         "The answer to an offer gets lost",
-        "The exchange takes the offer; the connection breaks before the answer. A careless bot offers twice.",
+        "It is taken, and nobody is told. A careless bot offers twice.",
         "submit",
     ),
     Shelved(
         "reset_after_send",
         "An offer gets lost on its way",
-        "The connection breaks before the exchange has done anything. A careless bot believes that it has offered.",
+        "It is not taken. A careless bot believes that it has offered.",
         "submit",
     ),
-    Shelved("stall", "An offer is never answered", "The exchange takes the offer, and stays silent.", "submit"),
+    Shelved("stall", "An offer is never answered", "It is taken, and the line stays silent.", "submit"),
     Shelved(
         "bad_request_after_commit",
         "Taken, but answered by an error",
-        "The offer is taken and answered by status 500. Whoever sends it again is refused.",
+        "Status 500, and whoever sends it again is refused.",
         "submit",
     ),
     Shelved(
@@ -106,7 +106,7 @@ SHELF: Final = (
     Shelved(
         "maintenance_200",
         "A maintenance note instead of a list",
-        "With status 200, as if all were well. Whoever takes it for an empty list goes deaf.",
+        "Whoever takes it for an empty list goes deaf.",
         "search",
     ),
     Shelved("html_200", "A web page instead of data", "What a proxy or a login wall sends, with status 200.", ""),

@@ -60,6 +60,7 @@ function put(id, text) {
 // Words
 
 const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+const list = (words) => new Intl.ListFormat("en").format(words);
 const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
 const person = (who) => (who ? who.split("@")[0] : "somebody");
 const date = (day) => {
@@ -194,15 +195,14 @@ function requestItem(request) {
         element("h3", { id: title, tabindex: "-1", "data-rest": "" }, `${request.origin} → ${request.destination}`),
         element("span", { class: "ref" }, request.ref),
         request.hazardous ? chip("bad", "▲", "Dangerous goods") : null,
-        element("span", { class: "push" }),
+        request.state === "open" ? doings(request) : element("span", { class: "push" }),
         since(request.created),
         standing(request),
       ),
-      element("div", { class: "facts" }, facts.map((fact) => element("span", {}, fact))),
+      element("p", { class: "facts" }, facts.map((fact) => element("span", {}, fact))),
       request.notes ? element("p", { class: "facts" }, request.notes) : null,
       request.offers.length ? offersTable(request) : null,
       contacts(request),
-      request.state === "open" ? doings(request) : null,
     ),
   );
 }
@@ -210,15 +210,15 @@ function requestItem(request) {
 function doings(request) {
   const act_ = (what) => () => act(what, { request: request.index }, "act-error");
   return element(
-    "div",
-    {},
+    "span",
+    { class: "push" },
     element("button", { type: "button", class: "quiet", "data-focus": `compete-${request.index}`, "aria-label": `Let the rival make an offer on ${request.ref}`, onclick: act_("compete") }, "Let the rival offer"),
     element("button", { type: "button", class: "quiet", "data-focus": `withdraw-${request.index}`, "aria-label": `Withdraw ${request.ref}`, onclick: act_("withdraw") }, "Withdraw"),
   );
 }
 
 function offersTable(request) {
-  const head = ["Amount", "For", "Status", "Answer"].map((word) => element("th", { scope: "col" }, word));
+  const head = ["Amount", "Detail", "Status", "Answer"].map((word) => element("th", { scope: "col", class: word.toLowerCase() }, word));
   const number = (offer) => Number(offer.amount.replaceAll(",", ""));
   const rivals = request.offers.filter((offer) => offer.status === "pending");
   const lowest = rivals.length > 1 && new Set(rivals.map((offer) => offer.currency)).size === 1
@@ -251,7 +251,7 @@ function offerRow(request, offer, lowest) {
     element("td", { class: "amount" }, sum),
     element("td", { class: "detail" }, detail || "No particulars", lowest ? element("span", {}, " ", chip("good", "↓", "lowest")) : null),
     element("td", { class: "status" }, chip(kind, sign, word)),
-    element("td", {}, open ? [button("Approve", 1, "primary"), button("Decline", 0, "")] : null),
+    element("td", { class: "answer" }, open ? [button("Approve", 1, "primary"), button("Decline", 0, "")] : null),
   );
 }
 
@@ -286,7 +286,7 @@ function showRequests() {
 const value = (words) => (words === null ? "none" : words === true ? "yes" : words === false ? "no" : words === "" ? "no header" : String(words).replaceAll("_", " "));
 
 function showOn() {
-  const often = (armed) => (armed.times === null ? "until switched off" : `the next ${plural(armed.times, "call")}`);
+  const often = (armed) => (armed.times === null ? "until switched off" : armed.times === 1 ? "the next call" : `the next ${armed.times} calls`);
   const habits = Object.entries(state.habits).map(([name, now]) => ({ name, now }));
   const rows = [
     ...state.armed.map((armed) => ({ key: `fault-${armed.id}`, words: armed.label, more: `${armed.at}, ${often(armed)}`, off: ["disarm", { id: armed.id }] })),
@@ -392,13 +392,13 @@ function copedItem(strike) {
         ? chip("bad", "▲", `${strike.offers} offers stand: sent more than once`)
         : chip("warn", "○", "No offer stands yet");
   const steps = strike.then.map((step) =>
-    element("li", {}, `${step.does}${step.count > 1 ? ` × ${step.count}` : ""}${step.fault ? ", and is struck again" : step.status >= 400 ? `, and gets status ${step.status}` : ""}`),
+    element("li", {}, `${list(step.does)}${step.request === null ? "" : ` on ${reference(step.request)}`}${step.count > 1 ? ` × ${step.count}` : ""}${step.fault ? ", and is struck again" : step.status >= 400 ? `, and gets status ${step.status}` : ""}`),
   );
   return element(
     "li",
     { class: kind },
     element("b", {}, strike.fault),
-    element("p", {}, `${person(strike.who)} ${strike.does}${about}; the exchange ${strike.processed ? "has done it" : "has done nothing"}.`),
+    element("p", {}, `${person(strike.who)} ${list(strike.does)}${about}; the exchange ${strike.processed ? "has done it" : "has done nothing"}.`),
     steps.length ? element("p", {}, "Then the caller:") : element("p", {}, "Nothing from the caller since."),
     steps.length ? element("ol", {}, steps) : null,
     verdict ? element("p", {}, verdict) : null,
@@ -413,7 +413,7 @@ function callItem(call) {
     "li",
     { title: call.address },
     element("time", { datetime: new Date(call.time * 1000).toISOString() }, clock(call.time)),
-    element("span", {}, `${person(call.who)} ${call.does}${about}${count}`, call.fault ? element("small", {}, `Struck: ${call.fault}`) : null),
+    element("span", {}, `${person(call.who)} ${list(call.does)}${about}${count}`, call.fault ? element("small", {}, `Struck: ${call.fault}`) : null),
     element("span", { class: failed ? "bad" : "" }, call.status ? `${failed ? "✕" : "✓"} ${call.status}` : "✕ no answer"),
   );
 }
@@ -434,9 +434,11 @@ function show() {
 // The form
 
 const form = $("publish");
+// By a method: `elements.length` is how many there are, and not the length of the cargo.
+const input = (name) => form.elements.namedItem(name);
 
 function summed() {
-  const [quantity, weight, length, width, height] = ["quantity", "weight", "length", "width", "height"].map((name) => Number(form.elements[name].value));
+  const [quantity, weight, length, width, height] = ["quantity", "weight", "length", "width", "height"].map((name) => Number(input(name).value));
   const figure = (amount, digits) => amount.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const parts = [
     length * width * height * quantity > 0 ? `Volume ${figure(length * width * height * quantity, 2)} m³` : "",
@@ -446,32 +448,35 @@ function summed() {
 }
 
 function complain(field) {
-  for (const input of form.elements) input.removeAttribute("aria-invalid");
-  const input = field ? form.elements[field] : null;
-  if (!input) return;
-  input.setAttribute("aria-invalid", "true");
-  input.setAttribute("aria-describedby", "publish-error");
-  input.focus();
+  for (const each of form.elements) {
+    each.removeAttribute("aria-invalid");
+    each.removeAttribute("aria-describedby");
+  }
+  const wrong = field ? input(field) : null;
+  if (!wrong) return;
+  wrong.setAttribute("aria-invalid", "true");
+  wrong.setAttribute("aria-describedby", "publish-error");
+  wrong.focus();
 }
 
 async function publish(event) {
   event.preventDefault();
   const values = Object.fromEntries([...new FormData(form)].filter(([, text]) => text !== ""));
-  values.hazardous = form.elements.hazardous.checked ? 1 : 0;
+  values.hazardous = input("hazardous").checked ? 1 : 0;
   values.arrival = `${values.arrival} 00:00:00`;
   const done = await act("requests", values, "publish-error");
   complain(done && done !== true ? done.field : null);
   if (done !== true) return;
   form.reset();
   summed();
-  form.elements.commodityname.focus();
+  input("commodityname").focus();
 }
 
 function example() {
   const values = offered.samples[sample++ % offered.samples.length];
   for (const [name, content] of Object.entries(values)) {
-    if (name === "hazardous") form.elements.hazardous.checked = content === 1;
-    else form.elements[name].value = name === "arrival" ? content.slice(0, 10) : content;
+    if (name === "hazardous") input(name).checked = content === 1;
+    else input(name).value = name === "arrival" ? content.slice(0, 10) : content;
   }
   complain(null);
   put("publish-error", "");
