@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.status import FeedStatus
+    from freight_exchange.bot.entry import Entry
+    from freight_exchange.feed.events import Gap
+    from freight_exchange.feed.status import Explanation, FeedStatus
+    from freight_exchange.store.work import DeliveryState
 
-__all__ = ["BotStatus", "DeadLetter", "Doubt"]
+__all__ = ["BotStatus", "DeadLetter", "Doubt", "FileStatus", "Handling"]
 
 
 @attrs.frozen(kw_only=True)
@@ -88,3 +91,46 @@ class Doubt:
     currency: int
     parked: bool
     since: datetime
+
+
+@attrs.frozen(kw_only=True)
+class FileStatus:
+    """What a bot's file says of the bot.
+
+    Attributes:
+        name: The bot's name.
+        base_url, account: The service and the account that it belongs to.
+        holder: Who holds the file now: the process, its host, and since when; `None` for nobody.
+        covered_until: Before this nothing can have been missed, UTC; `None` before the first complete scan.
+        unacknowledged: Events that wait to become deliveries.
+        deliveries: How many there are in each state: `ready`, `claimed`, `done`, `dead`.
+        offers: How many there are in each state: `intent`, `sending`, `unknown`, `confirmed`, `rejected`.
+        parked: Those for which a person has to decide.
+        gaps: The gaps that were not acknowledged.
+    """
+
+    name: str
+    base_url: str
+    account: str
+    holder: str | None
+    covered_until: datetime | None
+    unacknowledged: int
+    deliveries: Mapping[str, int]
+    offers: Mapping[str, int]
+    parked: int
+    gaps: Sequence[Gap]
+
+
+@attrs.frozen(kw_only=True)
+class Handling:
+    """What became of a request: why it was, or was not yet, handed out, and to whom.
+
+    Attributes:
+        explanation: What the feed says.
+        deliveries: The state of each delivery, and what its last attempt ended by, by kind of event and handler.
+        offers: The offers on it: revision, state, amount and the index of the currency are of note.
+    """
+
+    explanation: Explanation
+    deliveries: Sequence[tuple[str, str, DeliveryState, str | None]]
+    offers: Sequence[Entry]

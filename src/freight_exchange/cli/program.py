@@ -28,6 +28,9 @@ _HOMES: Final = {
     "routes": Home("routes", "routes", "Routes: list, get, create, update."),
     "carriers": Home("reference", "carriers", "List the carriers."),
     "currencies": Home("reference", "currencies", "List the currencies."),
+    "bot": Home("bot", "bot", "Run a bot, and look after its file."),
+    "explain": Home("explain", "explain", "Say why a request was, or was not yet, handed out."),
+    "sandbox": Home("sandbox", "sandbox", "Serve an exchange of your own, with a board to look at."),
     "demo": Home("demo", "demo", "Show the exchange at work, without an account."),
 }
 

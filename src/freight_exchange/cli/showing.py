@@ -13,7 +13,6 @@ import click
 
 from freight_exchange import wire
 from freight_exchange.cli.text import clean, escaped_json, fitted, width
-from freight_exchange.models._base import Frozen
 
 __all__ = ["Column", "plain", "said", "show_details", "show_json", "show_table"]
 
@@ -101,9 +100,10 @@ def said(value: object) -> str:
 
 def plain(value: object) -> Any:
     """A record as JSON has it: its fields by their names in this package, dates as the service writes them."""
+    kind: Any = type(value)
     match value:
-        case Frozen():
-            return {field.name: plain(getattr(value, field.name)) for field in attrs.fields(type(value))}
+        case _ if attrs.has(kind):
+            return {field.name: plain(getattr(value, field.name)) for field in attrs.fields(kind)}
         case datetime():
             return value.isoformat(" ")
         case Mapping():

@@ -10,7 +10,9 @@ import attrs
 
 from freight_exchange.store.protocol import Absence, Commit, Seen, StoredEvent
 
-__all__ = ["about", "absent", "acknowledge", "is_due", "known", "of_kind", "pending", "prune", "write"]
+__all__ = [
+    "about", "absent", "acknowledge", "is_due", "known", "of_kind", "pending", "prune", "unacknowledged", "write"
+]  # fmt: skip
 
 _INDEXES_AT_ONCE: Final = 500
 """SQLite before 3.32 takes no more than 999 parameters."""
@@ -38,6 +40,7 @@ _ADD: Final = """
 """
 _PROPOSED_AGAIN: Final = "UPDATE event SET at = ? WHERE feed = ? AND key = ? AND at < ?"
 _PENDING: Final = f"SELECT {_EVENT} FROM event WHERE feed = ? AND id > ? AND acknowledged = 0 ORDER BY id LIMIT ?"
+_UNACKNOWLEDGED: Final = "SELECT count(*) FROM event WHERE feed = ? AND acknowledged = 0"
 _OF_KIND: Final = f"SELECT {_EVENT} FROM event WHERE feed = ? AND kind = ? AND acknowledged = 0 ORDER BY id"
 _ABOUT: Final = f'SELECT {_EVENT} FROM event WHERE feed = ? AND "index" = ? ORDER BY id'
 _ACKNOWLEDGE: Final = """
@@ -103,6 +106,11 @@ def write(connection: sqlite3.Connection, feed: int, commit: Commit) -> int:
 
 def pending(connection: sqlite3.Connection, feed: int, after: int, limit: int) -> list[StoredEvent]:
     return [_event(row) for row in connection.execute(_PENDING, (feed, after, max(0, limit)))]
+
+
+def unacknowledged(connection: sqlite3.Connection, feed: int) -> int:
+    (count,) = connection.execute(_UNACKNOWLEDGED, (feed,)).fetchone()
+    return int(count)
 
 
 def of_kind(connection: sqlite3.Connection, feed: int, kind: str) -> list[StoredEvent]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from freight_exchange.errors import StoreError
 
-__all__ = ["APPLICATION_ID", "VERSION", "damaged", "prepare"]
+__all__ = ["APPLICATION_ID", "VERSION", "damaged", "prepare", "recognised"]
 
 APPLICATION_ID: Final = 0x46_58_53_54
 """Says to whoever looks into the file (`file`, `PRAGMA application_id`) whose it is: FXST."""
@@ -116,7 +116,7 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         StoreError: It is another program's, a newer version's, or damaged.
         sqlite3.Error: It cannot be read or written.
     """
-    version = _recognised(connection, path)
+    version = recognised(connection, path)
     if version:
         _check(connection, path)
     # Before anything is created: what is created in the log alone would be gone with the log.
@@ -128,7 +128,12 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         _migrate(connection, version)
 
 
-def _recognised(connection: sqlite3.Connection, path: str) -> int:
+def recognised(connection: sqlite3.Connection, path: str) -> int:
+    """The version of the store, or 0 for an empty database.
+
+    Raises:
+        StoreError: It is another program's, or a newer version's.
+    """
     application = _pragma(connection, "application_id")
     version = _pragma(connection, "user_version")
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

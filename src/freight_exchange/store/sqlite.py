@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
+from freight_exchange.store import rows
 from freight_exchange.store.lock import FileLock, Holder
 from freight_exchange.store.schema import prepare
 from freight_exchange.store.sqlite_feed import SQLiteFeed, transaction
@@ -58,6 +59,7 @@ class SQLiteStore:
         self._connection: sqlite3.Connection | None = None
         self._dispose: Callable[[], object] | None = None
         self._process = 0
+        self._file: os.stat_result | None = None
         self._closed = False
 
     def open(self, binding: Binding, *, lease: float) -> SQLiteFeed:
@@ -100,6 +102,7 @@ class SQLiteStore:
             dispose = weakref.finalize(self, undo.pop_all().close)
             dispose.atexit = False
         self._connection, self._dispose, self._process = connection, dispose, holder.pid
+        self._file = None if self.path == _MEMORY else os.stat(self.path)
         return connection
 
     def _let_go(self) -> None:
@@ -131,9 +134,7 @@ class SQLiteStore:
                 "UPDATE feed SET epoch = ?, holder = ?, lease_until = ? WHERE id = ?",
                 (epoch + 1, holder.note(), time.time() + lease, number),
             )
-            (waiting,) = connection.execute(
-                "SELECT count(*) FROM event WHERE feed = ? AND acknowledged = 0", (number,)
-            ).fetchone()
+            waiting = rows.unacknowledged(connection, number)
         return SQLiteFeed(self, number, binding.feed, epoch + 1, lease, state, waiting)
 
     def _refuse_if_held_elsewhere(self, binding: Binding, holder: Holder | None, until: float, us: Holder) -> None:
@@ -166,7 +167,22 @@ class SQLiteStore:
                 raise StoreError(f"the feed {feed.name!r} was released, or its store {self.path} closed")
             if self._process != os.getpid():
                 raise StoreError(f"the store {self.path} was opened by process {self._process}: a fork cannot use it")
+            self._check_file()
             yield self._connection
+
+    def _check_file(self) -> None:
+        """What is written into a file that was removed is lost without a word."""
+        if self._file is None:
+            return
+        try:
+            there = os.path.samestat(self._file, os.stat(self.path))
+        except OSError:
+            there = False
+        if not there:
+            raise StoreError(
+                f"the file of the store {self.path} was removed or replaced while it was in use: put the old one back, "
+                "or start again with what is there now"
+            )
 
     def release(self, feed: SQLiteFeed) -> None:
         with self._access:

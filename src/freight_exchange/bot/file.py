@@ -1,0 +1,234 @@
+"""A bot's file, for whoever looks after it from a shell: read at any time, changed while no bot holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, get_args
+
+import anyio
+import attrs
+
+from freight_exchange.bot.entry import Entry, State, is_entry, key_of
+from freight_exchange.bot.status import DeadLetter, Doubt, FileStatus, Handling
+from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.feed import state as feed_state
+from freight_exchange.feed.clock import SystemClock
+from freight_exchange.feed.events import Gap
+from freight_exchange.feed.payload import unpack
+from freight_exchange.feed.status import explain
+from freight_exchange.models import Bid
+from freight_exchange.store import SQLiteStore, rows, work_rows
+from freight_exchange.store.looking import KeptFeed, feeds, looking_into
+from freight_exchange.store.work import EVERY, DeliveryState
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.clock import Reading
+    from freight_exchange.store.sqlite_feed import SQLiteFeed
+
+__all__ = ["BotFile"]
+
+_IN_DOUBT: Final[tuple[State, ...]] = ("sending", "unknown")
+_LEASE: Final = 30.0
+
+
+class BotFile:
+    """The file of a bot.
+
+    Reading is possible at any time, and sees what the bot last committed. Changing takes the lease that the bot has
+    while it runs: then it raises `HeldError`, which says who holds it. Every method blocks, and is to be called
+    outside of an event loop; inside of the bot's own program, `Bot` has the same.
+
+    Args:
+        path: The file.
+        name: The bot's name; needed where the file has several.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
+        self._path = path
+        self._name = name
+
+    def status(self) -> FileStatus:
+        """What the file says of the bot.
+
+        Raises:
+            StoreError: There is no store of this version, or it cannot be read.
+            ConfigurationError: There is no such bot in it, or there are several and no name was given.
+        """
+        with self._looking() as (connection, feed, kept):
+            entries = [
+                Entry.of(effect) for effect in work_rows.effects(connection, feed.number, ()) if is_entry(effect)
+            ]
+            covered = None if kept is None or not kept.primed else _moment(kept, kept.cover.time)
+            return FileStatus(
+                name=feed.binding.feed,
+                base_url=feed.binding.base_url,
+                account=feed.binding.account,
+                holder=None if feed.holder is None else str(feed.holder),
+                covered_until=covered,
+                unacknowledged=rows.unacknowledged(connection, feed.number),
+                deliveries=_counts(connection, feed.number),
+                offers={state: sum(entry.state == state for entry in entries) for state in get_args(State)},
+                parked=sum(entry.parked for entry in entries),
+                gaps=[*_gaps(connection, feed.number).values()],
+            )
+
+    def dead_letters(self) -> Sequence[DeadLetter]:
+        """As `Bot.dead_letters`."""
+        with self._looking() as (connection, feed, _):
+            return [
+                DeadLetter(
+                    event=dead.event,
+                    handler=dead.handler,
+                    request=dead.index,
+                    kind=dead.kind,
+                    attempts=dead.attempts,
+                    error=dead.error,
+                )
+                for dead in work_rows.deliveries(connection, feed.number, "dead", EVERY)
+            ]
+
+    def doubts(self) -> Sequence[Doubt]:
+        """As `Bot.doubts`; an offer that was on its way when the bot was killed, or is now, is among them."""
+        with self._looking() as (connection, feed, kept):
+            entries = [Entry.of(effect) for effect in work_rows.effects(connection, feed.number, _IN_DOUBT)]
+            return [
+                Doubt(
+                    request=entry.request,
+                    revision=entry.revision,
+                    handler=entry.handler,
+                    amount=entry.amount,
+                    currency=entry.currency,
+                    parked=entry.parked,
+                    since=_moment(kept, entry.at),
+                )
+                for entry in entries
+                if kept is not None
+            ]
+
+    def gaps(self) -> Sequence[Gap]:
+        """The gaps that were not acknowledged."""
+        with self._looking() as (connection, feed, _):
+            return [*_gaps(connection, feed.number).values()]
+
+    def explain(self, index: int) -> Handling:
+        """What became of a request.
+
+        Raises:
+            ConfigurationError: The first scan was never written down: the file knows nothing yet.
+        """
+        with self._looking() as (connection, feed, kept):
+            if kept is None:
+                raise ConfigurationError("the file knows nothing yet: its first scan was never complete")
+            now, events = _now(), rows.about(connection, feed.number, index)
+            told = explain(
+                index,
+                rows.known(connection, feed.number, (index,)).get(index),
+                events,
+                state=kept,
+                time=kept.cover.time_at(now),
+                wall=now.wall,
+                where=None,
+            )
+            found = connection.execute(
+                "SELECT event.kind, delivery.handler, delivery.state, delivery.error FROM delivery JOIN event"
+                ' ON event.id = delivery.event WHERE delivery.feed = ? AND event."index" = ?'
+                " ORDER BY delivery.event, delivery.handler",
+                (feed.number, index),
+            ).fetchall()
+            offers: list[Entry] = []
+            while (effect := work_rows.effect(connection, feed.number, key_of(index, len(offers)))) is not None:
+                offers.append(Entry.of(effect))
+            return Handling(
+                explanation=told,
+                deliveries=[tuple(row) for row in found],
+                offers=offers,
+            )
+
+    def replay(self, event: int, handler: str) -> bool:
+        """As `Bot.replay`: the next run of the bot tries it.
+
+        Raises:
+            HeldError: The bot, or another process, holds the file.
+        """
+        with self._holding() as (work, time):
+            return work.replay(event, handler, at=time)
+
+    def resolve(self, request: int, *, taken: bool, revision: int = 0) -> None:
+        """As `Bot.resolve`: the next run of the bot goes by it.
+
+        Raises:
+            HeldError: The bot, or another process, holds the file.
+            ValidationError: That offer is not in doubt.
+        """
+        with self._holding() as (work, time):
+            effect = work.effect(key_of(request, revision))
+            entry = None if effect is None else Entry.of(effect)
+            if entry is None or entry.state not in _IN_DOUBT:
+                raise ValidationError(
+                    f"the offer on request {request}, revision {revision}, is not in doubt", field="request"
+                )
+            bid = Bid(index=request, amount=entry.amount, currency=entry.currency) if taken else None
+            state: State = "confirmed" if taken else "intent"
+            decided = attrs.evolve(entry, state=state, bid=bid, looks=0, parked=False, at=time)
+            work.put_effect(decided.effect(), was=entry.state)
+
+    def acknowledge_gaps(self) -> int:
+        """As `Bot.acknowledge_gaps`.
+
+        Raises:
+            HeldError: The bot, or another process, holds the file.
+        """
+        with self._holding() as (work, time):
+            numbers = [stored.id for stored in work.of_kind(Gap.kind)]
+            work.acknowledge(numbers, at=time)
+            return len(numbers)
+
+    @contextlib.contextmanager
+    def _looking(self) -> Iterator[tuple[sqlite3.Connection, KeptFeed, feed_state.State | None]]:
+        with looking_into(self._path) as connection:
+            feed = self._chosen(feeds(connection))
+            yield connection, feed, None if feed.state is None else feed_state.State.load(feed.state)
+
+    @contextlib.contextmanager
+    def _holding(self) -> Iterator[tuple[SQLiteFeed, float]]:
+        with self._looking() as (_, feed, _):
+            binding = feed.binding
+        store = SQLiteStore(self._path)
+        try:
+            work = store.open(binding, lease=_LEASE)
+            yield work, 0.0 if work.state is None else feed_state.State.load(work.state).cover.time_at(_now())
+        finally:
+            store.close()
+
+    def _chosen(self, there: Sequence[KeptFeed]) -> KeptFeed:
+        named = [feed for feed in there if self._name in (None, feed.binding.feed)]
+        if len(named) == 1:
+            return named[0]
+        names = ", ".join(repr(feed.binding.feed) for feed in there) or "none at all"
+        raise ConfigurationError(f"say which of the file's bots by its name: there is {names}")
+
+
+def _now() -> Reading:
+    async def read() -> Reading:
+        return SystemClock().read()
+
+    return anyio.run(read)
+
+
+def _moment(kept: feed_state.State, time: float) -> datetime:
+    now = _now()
+    return datetime.fromtimestamp(now.wall - (kept.cover.time_at(now) - time), UTC)
+
+
+def _gaps(connection: sqlite3.Connection, feed: int) -> dict[int, Gap]:
+    told = {stored.id: unpack(stored.kind, stored.payload) for stored in rows.of_kind(connection, feed, Gap.kind)}
+    return {number: gap for number, gap in told.items() if isinstance(gap, Gap)}
+
+
+def _counts(connection: sqlite3.Connection, feed: int) -> dict[str, int]:
+    found = connection.execute("SELECT state, count(*) FROM delivery WHERE feed = ? GROUP BY state", (feed,)).fetchall()
+    return {state: dict(found).get(state, 0) for state in get_args(DeliveryState)}

@@ -1,0 +1,289 @@
+"""`bot`: run a bot, and look after its file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+
+import freight_exchange
+from freight_exchange.bot.file import BotFile
+from freight_exchange.cli.asking import check, confirm
+from freight_exchange.cli.options import json_option, yes_option
+from freight_exchange.cli.showing import Column, plain, show_details, show_json, show_table
+from freight_exchange.settings import EMAIL_VARIABLE, URL_VARIABLE
+
+if TYPE_CHECKING:
+    from freight_exchange import Bot, DeadLetter, Doubt, Gap
+    from freight_exchange.cli.settings import Settings
+
+__all__ = ["bot", "file_options"]
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def file_options(command: Decorated) -> Decorated:
+    """Adds what says which bot's file is meant."""
+    command = click.option("--name", metavar="NAME", help="The bot's name, where the file has several.")(command)
+    return click.option(
+        "--store",
+        required=True,
+        type=click.Path(dir_okay=False),
+        envvar="FREIGHT_EXCHANGE_STORE",
+        show_envvar=True,
+        metavar="FILE",
+        help="The bot's file.",
+    )(command)
+
+
+@click.group
+def bot() -> None:
+    """Run a bot, and look after its file.
+
+    The file can be read at any time. To change what is in it, stop the bot: it holds its file while it runs.
+    """
+
+
+@bot.command
+@click.argument("target", metavar="MODULE:BOT")
+@click.option("--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True)
+@click.pass_obj
+def run(settings: Settings, /, target: str, backend: Literal["asyncio", "trio"]) -> None:
+    """Run the bot that is called BOT in MODULE, until Ctrl-C or SIGTERM, which drain it.
+
+    The module is looked for in the current directory too. The bot takes the service and the account from the
+    environment or the options before the command, and the password from the environment: it has to log in for months.
+
+    \b
+    Example:
+      freight-exchange bot run my_bot:bot
+    """
+    found = _imported(target)
+    for variable, value in ((URL_VARIABLE, settings.url), (EMAIL_VARIABLE, settings.email)):
+        if value is not None:
+            os.environ[variable] = value
+    found.run(backend=backend)
+
+
+@bot.command
+@file_options
+@json_option
+def status(store: str, name: str | None, as_json: bool) -> None:
+    """Say how the bot is, as far as its file tells.
+
+    \b
+    Example:
+      freight-exchange bot status --store bot.db
+    """
+    told = BotFile(store, name=name).status()
+    if as_json:
+        show_json(
+            {field: plain(getattr(told, field)) for field in _STATUS} | {"gaps": [_gap(gap) for gap in told.gaps]}
+        )
+        return
+    doubtful = told.offers["sending"] + told.offers["unknown"]
+    show_details(
+        [
+            ("bot", told.name),
+            ("service", told.base_url),
+            ("account", told.account),
+            ("held by", told.holder or "nobody: it does not run"),
+            (
+                "covered until",
+                "nothing yet" if told.covered_until is None else f"{told.covered_until:%Y-%m-%d %H:%M:%S} UTC",
+            ),
+            ("events", f"{told.unacknowledged} wait"),
+            ("deliveries", ", ".join(f"{count} {state}" for state, count in told.deliveries.items())),
+            ("offers", f"{told.offers['confirmed']} taken, {told.offers['rejected']} refused, {doubtful} in doubt"),
+            ("parked", f"{told.parked}: a person has to decide" if told.parked else None),
+            ("gaps", f"{len(told.gaps)} not acknowledged" if told.gaps else None),
+        ]
+    )
+
+
+@bot.group
+def dead() -> None:
+    """Deliveries that were given up, because their handler failed again and again."""
+
+
+@dead.command("list")
+@file_options
+@json_option
+def dead_list(store: str, name: str | None, as_json: bool) -> None:
+    """List the dead letters, the oldest first.
+
+    \b
+    Example:
+      freight-exchange bot dead list --store bot.db
+    """
+    _show(BotFile(store, name=name).dead_letters(), _DEAD, as_json=as_json, nothing="There are no dead letters.")
+
+
+@dead.command("replay")
+@click.argument("event", type=int, required=False)
+@click.argument("handler", required=False)
+@click.option("--all", "every", is_flag=True, help="All of them.")
+@file_options
+@yes_option
+def dead_replay(store: str, name: str | None, event: int | None, handler: str | None, every: bool, yes: bool) -> None:
+    """Have the handler called again for EVENT, as if for the first time, by the next run of the bot.
+
+    Mend first what it died of. The bot must not run meanwhile.
+
+    \b
+    Examples:
+      freight-exchange bot dead replay 17 quote --store bot.db
+      freight-exchange bot dead replay --all --store bot.db
+    """
+    if every == (event is not None) or (event is None) != (handler is None):
+        raise click.UsageError("give the EVENT and the HANDLER of one dead letter, or --all")
+    check(yes=yes)
+    file = BotFile(store, name=name)
+    letters = [letter for letter in file.dead_letters() if every or (letter.event, letter.handler) == (event, handler)]
+    if not letters:
+        raise click.UsageError("there is no such dead letter")
+    confirm(f"Try {len(letters)} again?", yes=yes)
+    for letter in letters:
+        file.replay(letter.event, letter.handler)
+    click.echo(f"{len(letters)} will be tried again by the next run of the bot.")
+
+
+@bot.group
+def doubts() -> None:
+    """Offers of which it is not known whether the service took them."""
+
+
+@doubts.command("list")
+@file_options
+@json_option
+def doubts_list(store: str, name: str | None, as_json: bool) -> None:
+    """List the offers in doubt, the oldest first. Those that are parked wait for you; the bot looks for the others.
+
+    \b
+    Example:
+      freight-exchange bot doubts list --store bot.db
+    """
+    _show(BotFile(store, name=name).doubts(), _DOUBTS, as_json=as_json, nothing="There are no offers in doubt.")
+
+
+@doubts.command("resolve")
+@click.argument("request", type=int)
+@click.option("--taken/--not-taken", default=None, help="Whether the service shows the offer on its own pages.")
+@click.option("--revision", type=int, default=0, show_default=True, help="Which offer on the request.")
+@file_options
+@yes_option
+def doubts_resolve(store: str, name: str | None, request: int, taken: bool | None, revision: int, yes: bool) -> None:
+    """Say whether the offer on REQUEST is there. Look at the service's own pages first: one that is said not to be
+    there is made again.
+
+    \b
+    Example:
+      freight-exchange bot doubts resolve 4 --taken --store bot.db
+    """
+    if taken is None:
+        raise click.UsageError("say --taken or --not-taken")
+    check(yes=yes)
+    then = "it counts as made" if taken else "the bot makes it again"
+    confirm(f"The offer on request {request} is {'' if taken else 'not '}there, and {then}?", yes=yes)
+    BotFile(store, name=name).resolve(request, taken=taken, revision=revision)
+    click.echo(f"Noted: {then}.")
+
+
+@bot.group
+def gaps() -> None:
+    """Times in which nobody watched, for longer than the service looks back."""
+
+
+@gaps.command("list")
+@file_options
+@json_option
+def gaps_list(store: str, name: str | None, as_json: bool) -> None:
+    """List the gaps that were not acknowledged: look through what was published then by hand.
+
+    \b
+    Example:
+      freight-exchange bot gaps list --store bot.db
+    """
+    found = BotFile(store, name=name).gaps()
+    if as_json:
+        for gap in found:
+            show_json(_gap(gap))
+    else:
+        show_table(found, _GAPS, nothing="There are no gaps.")
+
+
+@gaps.command("ack")
+@file_options
+@yes_option
+def gaps_ack(store: str, name: str | None, yes: bool) -> None:
+    """Acknowledge the gaps: somebody has seen to them.
+
+    \b
+    Example:
+      freight-exchange bot gaps ack --store bot.db
+    """
+    check(yes=yes)
+    file = BotFile(store, name=name)
+    confirm(f"Acknowledge {len(file.gaps())}?", yes=yes)
+    click.echo(f"{file.acknowledge_gaps()} acknowledged.")
+
+
+def _imported(target: str) -> Bot:
+    module, colon, attribute = target.partition(":")
+    if not (module and colon and attribute):
+        raise click.UsageError(f"give MODULE:BOT, such as my_bot:bot, not {target!r}")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(import_module(module), attribute, None)
+    except ModuleNotFoundError as error:
+        # One that the module itself imports is the module's own trouble, and shown with its traceback.
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise click.UsageError(f"there is no module {module!r} here") from None
+    if not isinstance(found, freight_exchange.Bot):
+        raise click.UsageError(f"{module} has no Bot that is called {attribute!r}")
+    return found
+
+
+_STATUS = ("name", "base_url", "account", "holder", "covered_until", "unacknowledged", "deliveries", "offers", "parked")
+
+_DEAD: tuple[Column[DeadLetter], ...] = (
+    Column("EVENT", lambda letter: letter.event, right=True),
+    Column("HANDLER", lambda letter: letter.handler),
+    Column("REQUEST", lambda letter: letter.request, right=True),
+    Column("KIND", lambda letter: letter.kind),
+    Column("ATTEMPTS", lambda letter: letter.attempts, right=True),
+    Column("ERROR", lambda letter: letter.error),
+)
+_DOUBTS: tuple[Column[Doubt], ...] = (
+    Column("REQUEST", lambda doubt: doubt.request, right=True),
+    Column("REVISION", lambda doubt: doubt.revision, right=True),
+    Column("AMOUNT", lambda doubt: doubt.amount, right=True),
+    Column("CURRENCY", lambda doubt: doubt.currency, right=True),
+    Column("HANDLER", lambda doubt: doubt.handler),
+    Column("SINCE", lambda doubt: f"{doubt.since:%Y-%m-%d %H:%M:%S} UTC"),
+    Column("PARKED", lambda doubt: doubt.parked),
+)
+_GAPS: tuple[Column[Gap], ...] = (
+    Column("SINCE", lambda gap: f"{gap.since:%Y-%m-%d %H:%M:%S} UTC"),
+    Column("UNTIL", lambda gap: f"{gap.until:%Y-%m-%d %H:%M:%S} UTC"),
+)
+
+T = TypeVar("T", "DeadLetter", "Doubt")
+
+
+def _show(records: Sequence[T], columns: Sequence[Column[T]], *, as_json: bool, nothing: str) -> None:
+    if as_json:
+        for record in records:
+            show_json(record)
+    else:
+        show_table(records, columns, nothing=nothing)
+
+
+def _gap(gap: Gap) -> dict[str, str]:
+    return {"since": gap.since.isoformat(" ", "seconds"), "until": gap.until.isoformat(" ", "seconds")}

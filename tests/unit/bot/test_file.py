@@ -1,0 +1,181 @@
+"""A bot's file, looked after from outside: read while the bot runs, changed only while it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from freight_exchange import Bot, ConfigurationError, HeldError, StoreError, ValidationError
+from freight_exchange._virtual_time import virtual_time_options
+from freight_exchange.bot.file import BotFile
+from freight_exchange.store import SQLiteStore
+from freight_exchange.testing import FAULTS, Profile, Sandbox
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "bot.db"
+
+
+def made(path: Path, handler: Callable[[Any, Any], Awaitable[None]], **options: Any) -> Bot:
+    bot = Bot(store=SQLiteStore(path, inline=True), start="backfill", interval=timedelta(minutes=10), **options)
+    bot.on_new(id="quote", retries=0)(handler)
+    return bot
+
+
+def run(sandbox: Sandbox, bot: Bot, during: Callable[[], object] = lambda: None, *, hours: float = 1) -> None:
+    """Run the bot for some virtual hours, and then do something beside it."""
+
+    async def main() -> None:
+        async with sandbox.running(bot):
+            await anyio.sleep(3600 * hours)
+            # A loop of its own is what a shell has.
+            await anyio.to_thread.run_sync(during)
+
+    anyio.run(main, backend="asyncio", backend_options=virtual_time_options("asyncio"))
+
+
+async def offer(request: Any, ctx: Any) -> None:
+    await ctx.offer(amount="1840.50", currency="USD")
+
+
+async def fail(request: Any, ctx: Any) -> None:
+    raise ValueError("no tariff")
+
+
+def test_the_status_of_a_bot_that_stands_still(path: Path) -> None:
+    sandbox = Sandbox()
+    sandbox.publish()
+    run(sandbox, made(path, offer))
+    status = BotFile(path).status()
+    assert (status.name, status.base_url, status.account) == ("requests", sandbox.url, sandbox.forwarder.email)
+    assert status.holder is None
+    assert status.covered_until is not None
+    assert status.covered_until.tzinfo is UTC
+    assert status.unacknowledged == 0
+    assert status.deliveries == {"ready": 0, "claimed": 0, "done": 1, "dead": 0}
+    assert status.offers == {"intent": 0, "sending": 0, "unknown": 0, "confirmed": 1, "rejected": 0}
+    assert status.parked == 0
+    assert status.gaps == []
+
+
+def test_a_dead_letter_is_replayed_by_the_next_run(path: Path) -> None:
+    sandbox = Sandbox()
+    index = sandbox.publish()
+    run(sandbox, made(path, fail))
+    file = BotFile(path)
+    (letter,) = file.dead_letters()
+    assert (letter.handler, letter.request, letter.error) == ("quote", index, "ValueError: no tariff")
+    assert not file.replay(letter.event, "another")
+    assert file.replay(letter.event, "quote")
+    assert file.dead_letters() == []
+    run(sandbox, made(path, offer))
+    assert len(sandbox.truth.offers_on(index)) == 1
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_doubt_is_resolved_as_a_person_says(path: Path, taken: bool) -> None:
+    # A service that rounds shows a price that may be the offer's, or not.
+    sandbox = Sandbox(Profile(amount_rounding="whole"))
+    sandbox.strike(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
+    index = sandbox.publish()
+    run(sandbox, made(path, allowing))
+    file = BotFile(path)
+    (doubt,) = file.doubts()
+    assert (doubt.request, doubt.revision, doubt.amount, doubt.parked) == (index, 0, Decimal("1840.50"), True)
+    assert abs(datetime.now(UTC) - doubt.since) < timedelta(days=1)
+    assert file.status().parked == 1
+    file.resolve(index, taken=taken)
+    assert file.doubts() == []
+    run(sandbox, made(path, allowing))
+    assert len(sandbox.truth.offers_on(index)) == (1 if taken else 2)
+    assert file.status().offers["confirmed"] == 1
+    with pytest.raises(ValidationError, match="is not in doubt"):
+        file.resolve(index, taken=taken)
+
+
+async def allowing(request: Any, ctx: Any) -> None:
+    await ctx.offer(amount="1840.50", currency="USD", allow_existing=True)
+
+
+def test_a_gap_is_told_and_acknowledged(path: Path) -> None:
+    sandbox = Sandbox()
+    run(sandbox, made(path, offer))
+    sandbox._began_wall += timedelta(days=7).total_seconds()
+    run(sandbox, made(path, offer))
+    file = BotFile(path)
+    (gap,) = file.gaps()
+    assert gap.until - gap.since > timedelta(days=1)
+    assert [*file.status().gaps] == [gap]
+    assert file.acknowledge_gaps() == 1
+    assert (file.gaps(), file.acknowledge_gaps()) == ([], 0)
+
+
+def test_beside_a_bot_that_runs_it_can_be_read_and_not_changed(path: Path) -> None:
+    sandbox, file = Sandbox(), BotFile(path)
+    sandbox.publish()
+    said: list[object] = []
+
+    def beside() -> None:
+        said.append(file.status().holder)
+        said.append(file.dead_letters())
+        for change in (file.acknowledge_gaps, lambda: file.replay(1, "quote"), lambda: file.resolve(1, taken=True)):
+            with pytest.raises(HeldError, match="stop that one first"):
+                change()
+
+    run(sandbox, made(path, fail), beside)
+    holder, letters = said
+    assert "process" in str(holder)
+    assert len(letters) == 1  # type: ignore[arg-type]  # the second thing said
+
+
+def test_what_became_of_a_request(path: Path) -> None:
+    sandbox = Sandbox()
+    index = sandbox.publish()
+    run(sandbox, made(path, offer))
+    told = BotFile(path).explain(index)
+    assert told.explanation.verdict == "handed-out"
+    assert told.deliveries == [("new", "quote", "done", None)]
+    assert [(offer.revision, offer.state, offer.amount) for offer in told.offers] == [
+        (0, "confirmed", Decimal("1840.50"))
+    ]
+    unseen = BotFile(path).explain(index + 1)
+    assert (unseen.explanation.verdict, unseen.deliveries, unseen.offers) == ("unseen", [], [])
+
+
+def test_a_holder_that_was_killed_holds_nothing(path: Path) -> None:
+    sandbox = Sandbox()
+    sandbox.publish()
+
+    async def main() -> None:
+        async with sandbox.running(made(path, offer), crash_at="after confirmed") as trial:
+            await trial.crashed()
+
+    anyio.run(main, backend="asyncio", backend_options=virtual_time_options("asyncio"))
+    assert BotFile(path).status().offers["confirmed"] == 1
+
+
+def test_a_path_without_a_store(path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no store"):
+        BotFile(path).status()
+    assert not path.exists()
+    path.write_text("not a database, but long enough to be taken for one at a glance")
+    with pytest.raises(StoreError, match="is no database"):
+        BotFile(path).status()
+
+
+def test_a_file_with_several_bots_wants_a_name(path: Path) -> None:
+    sandbox = Sandbox()
+    for name in ("sea", "air"):
+        run(sandbox, made(path, offer, name=name))
+    with pytest.raises(ConfigurationError, match="'sea', 'air'"):
+        BotFile(path).status()
+    assert BotFile(path, name="air").status().name == "air"
+    with pytest.raises(ConfigurationError, match="say which"):
+        BotFile(path, name="road").status()
