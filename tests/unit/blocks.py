@@ -16,15 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
-from freight_exchange.sandbox import Exchange
+from freight_exchange.sandbox import FAULTS, Account, Exchange, Fault
 from freight_exchange.sandbox.tcp import serve_tcp
 
-__all__ = ["ROOT", "blocks_of", "compiled", "run_program"]
+__all__ = ["ROOT", "blocks_of", "compiled", "environment_of", "run_against_a_server", "run_program"]
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"<!-- run: (?P<how>[a-z, ]+) -->\n```python\n(?P<code>.*?)```", re.DOTALL)
+BLOCK = re.compile(r"<!-- run: (?P<how>[a-z, ]+) -->\n```python(?: title=\"[^\"]+\")?\n(?P<code>.*?)```", re.DOTALL)
 PATIENCE = 60.0
+
+Printed = list[tuple[object, ...]]
 
 
 def blocks_of(page: Path) -> list[tuple[list[str], str]]:
@@ -47,6 +50,60 @@ def compiled(code: str, page: Path, names: dict[str, Any] | None = None) -> Call
     return namespace["block"]  # type: ignore[no-any-return]  # made by the line above
 
 
+def environment_of(url: str, account: Account) -> dict[str, str]:
+    """What names the exchange and the account to a program."""
+    return {
+        "FREIGHT_EXCHANGE_URL": url,
+        "FREIGHT_EXCHANGE_EMAIL": account.email,
+        "FREIGHT_EXCHANGE_PASSWORD": account.password,
+    }
+
+
+async def run_against_a_server(code: str, page: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Exchange, Printed]:
+    """Run a block whose client takes everything from the environment, which names a server; what the block waits for, a
+    second party does. What happened at the exchange, and what the block printed."""
+    exchange = Exchange()
+    printed: Printed = []
+    account = exchange.shipper if "offers" in code else exchange.forwarder
+
+    def an_offer_comes_in(exchange: Exchange, now: float) -> None:
+        newest = exchange.newest_open()
+        assert newest is not None
+        exchange.offer(exchange.rival, newest, now)
+
+    if "publish" in code:
+        exchange.faults.add(Fault(name="an offer", path="quote/offer", change=an_offer_comes_in))
+    elif "watch" in code:
+        exchange.faults.add(
+            Fault(
+                name="a request",
+                path="quote/getrequests",
+                skip=1,
+                change=lambda exchange, now: exchange.touch(exchange.publish(exchange.shipper, now), now),
+            )
+        )
+        code = code.replace("timedelta(seconds=30)", "timedelta(seconds=0.05)")
+    else:
+        exchange.publish(exchange.shipper, time.time())
+    if "except OutcomeUnknownError as error" in code:
+        exchange.faults.add(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
+    if "Retry()" in code:
+        exchange.faults.add(*FAULTS["reset_after_send"](path="quote/getrequests"))
+
+    async with serve_tcp(exchange) as face:
+        for name, value in environment_of(face.url, account).items():
+            monkeypatch.setenv(name, value)
+        with anyio.CancelScope() as scope:
+
+            def note(*values: object) -> None:
+                printed.append(values)
+                if "watch" in code:
+                    scope.cancel()
+
+            await compiled(code, page)(note)
+    return exchange, printed
+
+
 async def run_program(code: str, folder: Path) -> tuple[int, str]:
     """Run a bot that is a program of its own, as it stands, on the store `bot.db`: it begins, it is stopped, a request
     is published, it begins again and offers, and is stopped again.
@@ -56,12 +113,7 @@ async def run_program(code: str, folder: Path) -> tuple[int, str]:
     """
     exchange = Exchange()
     async with serve_tcp(exchange) as face:
-        environment = {
-            **os.environ,
-            "FREIGHT_EXCHANGE_URL": face.url,
-            "FREIGHT_EXCHANGE_EMAIL": exchange.forwarder.email,
-            "FREIGHT_EXCHANGE_PASSWORD": exchange.forwarder.password,
-        }
+        environment = os.environ | environment_of(face.url, exchange.forwarder)
         with _program(code, folder, environment) as program:
             await _until(program, lambda: _has_begun(folder / "bot.db"))
             first = await _stopped(program)

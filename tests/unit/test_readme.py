@@ -6,15 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 from tests.unit import blocks
-from tests.unit.blocks import ROOT, blocks_of, run_program
+from tests.unit.blocks import ROOT, blocks_of, run_against_a_server, run_program
 
 from freight_exchange import FreightExchange
-from freight_exchange.sandbox import FAULTS, Exchange, Fault
-from freight_exchange.sandbox.tcp import serve_tcp
 
 README = ROOT / "README.md"
 BLOCKS = blocks_of(README)
@@ -81,45 +78,7 @@ async def test_a_block_over_aiohttp(code: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def against_a_server(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment names a server; what the block waits for, a second party does."""
-    exchange = Exchange()
-    printed: list[tuple[object, ...]] = []
-    account = exchange.shipper if "offers" in code else exchange.forwarder
-
-    def an_offer_comes_in(exchange: Exchange, now: float) -> None:
-        newest = exchange.newest_open()
-        assert newest is not None
-        exchange.offer(exchange.rival, newest, now)
-
-    if "publish" in code:
-        exchange.faults.add(Fault(name="an offer", path="quote/offer", change=an_offer_comes_in))
-    elif "watch" in code:
-        exchange.faults.add(
-            Fault(
-                name="a request",
-                path="quote/getrequests",
-                skip=1,
-                change=lambda exchange, now: exchange.touch(exchange.publish(exchange.shipper, now), now),
-            )
-        )
-        code = code.replace("timedelta(seconds=30)", "timedelta(seconds=0.05)")
-    else:
-        exchange.publish(exchange.shipper, now())
-    if "OutcomeUnknownError" in code:
-        exchange.faults.add(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
-
-    async with serve_tcp(exchange) as face:
-        monkeypatch.setenv("FREIGHT_EXCHANGE_URL", face.url)
-        monkeypatch.setenv("FREIGHT_EXCHANGE_EMAIL", account.email)
-        monkeypatch.setenv("FREIGHT_EXCHANGE_PASSWORD", account.password)
-        with anyio.CancelScope() as scope:
-
-            def note(*values: object) -> None:
-                printed.append(values)
-                if "watch" in code:
-                    scope.cancel()
-
-            await compiled(code)(note)
+    exchange, printed = await run_against_a_server(code, README, monkeypatch)
     assert printed
     if "OutcomeUnknownError" in code:
         assert printed[0][0] == "the offer stands:"
@@ -142,9 +101,3 @@ async def test_a_block_that_is_a_test(code: str) -> None:
     assert tests
     for test in tests:
         await test()
-
-
-def now() -> float:
-    import time
-
-    return time.time()

@@ -1,0 +1,219 @@
+"""The documentation holds together: every page is in the menu, every link leads somewhere, every public name is found.
+
+Read from the sources alone: no network, and nothing of what builds the site.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+OUTSIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
+PUBLIC = (
+    "freight_exchange",
+    "freight_exchange.bot",
+    "freight_exchange.cargo",
+    "freight_exchange.errors",
+    "freight_exchange.hooks",
+    "freight_exchange.models",
+    "freight_exchange.options",
+    "freight_exchange.sandbox",
+    "freight_exchange.sandbox.asgi",
+    "freight_exchange.store",
+    "freight_exchange.testing",
+)
+FENCE = re.compile(r"^(`{3,}).*?^\1`*$", re.DOTALL | re.MULTILINE)
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+LINK = re.compile(
+    r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\((?P<target>[^()\s]+)(?: \"[^\"]*\")?\)|(?:href|src)=\"(?P<html>[^\"]+)\""
+)
+INCLUDED = re.compile(r'^\s*--8<-- "(?P<path>[^":]+)(?::(?P<section>[\w-]+))?"$', re.MULTILINE)
+DIRECTIVE = re.compile(r"^::: (?P<path>\S+)$", re.MULTILINE)
+
+
+def text_of(page: Path) -> str:
+    """What the page shows as text, with the files that it includes, without its blocks of code."""
+    text = INCLUDED.sub(lambda match: (ROOT / match["path"]).read_text(), FENCE.sub("", page.read_text()))
+    return COMMENT.sub("", FENCE.sub("", text))
+
+
+def links_of(page: Path) -> list[str]:
+    prose = re.sub(r"`[^`\n]*`", "code", text_of(page))
+    return [match["target"] or match["html"] for match in LINK.finditer(prose)]
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The headings of the page as the site names them, and what it documents by its name."""
+    text = text_of(page)
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ +(.*)$", text, re.MULTILINE):
+        slug, number = slug_of(heading), 0
+        while slug in found:
+            number += 1
+            slug = f"{slug_of(heading)}_{number}"
+        found.add(slug)
+    return found | set(DIRECTIVE.findall(text))
+
+
+def slug_of(heading: str) -> str:
+    if (named := re.search(r"\{ *#([\w-]+) *\}", heading)) is not None:
+        return named[1]
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").replace("*", "")
+    ascii_only = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", ascii_only).strip().lower())
+
+
+def is_documented(page: Path, anchor: str) -> bool:
+    """Whether the anchor is a member of something that the page documents."""
+    return any(
+        anchor.startswith(f"{path}.") and hasattr(found(path), anchor[len(path) + 1 :])
+        for path in DIRECTIVE.findall(page.read_text())
+    )
+
+
+def found(path: str) -> object:
+    """What stands under a dotted path."""
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            thing: object = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            thing = getattr(thing, part)
+        return thing
+    raise AssertionError(f"there is no {path}")
+
+
+def menu() -> list[str]:
+    """The pages that the menu names, in its order."""
+    text = (ROOT / "mkdocs.yml").read_text()
+    (nav,) = re.findall(r"^nav:\n((?:  .*\n|\n)+)", text, re.MULTILINE)
+    return re.findall(r"(\S+\.md)$", nav, re.MULTILINE)
+
+
+def documented() -> dict[str, Path]:
+    """What the reference documents, and on which page."""
+    pages = [DOCS / page for page in menu() if page.startswith("reference/")]
+    return {path: page for page in pages for path in DIRECTIVE.findall(page.read_text())}
+
+
+def public_names() -> Iterator[str]:
+    for module in PUBLIC:
+        yield from (f"{module}.{name}" for name in importlib.import_module(module).__all__ if name != "__version__")
+
+
+def test_every_page_is_in_the_menu_once() -> None:
+    assert sorted(menu()) == [str(page.relative_to(DOCS)) for page in PAGES]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_every_page_begins_with_its_title_and_says_something(page: Path) -> None:
+    text = INCLUDED.sub(lambda match: (ROOT / match["path"]).read_text(), page.read_text())
+    assert re.match(r"# \S", text)
+    assert len(text.splitlines()) > 5
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in links_of(page):
+        if re.match(r"(https?|mailto):", target):
+            continue
+        path, _, anchor = target.partition("#")
+        assert not path.startswith("/"), f"{target} is right on one host only"
+        # The changelog is written at the root, and shown among the pages.
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{target} leads nowhere"
+        if anchor and there.suffix == ".md":
+            assert anchor in anchors_of(there) or is_documented(there, anchor), f"{target}: no such heading"
+        if page.is_relative_to(DOCS):
+            assert there.is_relative_to(DOCS), f"{target} is not part of the site"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_nothing_is_fetched_from_elsewhere(page: Path) -> None:
+    assert not re.search(r"!\[[^\]]*\]\(https?:|src=\"https?:|@import", text_of(page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_every_file_that_a_page_shows_is_there(page: Path) -> None:
+    for match in INCLUDED.finditer(page.read_text()):
+        shown = (ROOT / match["path"]).read_text()
+        assert match["section"] is None or f"--8<-- [start:{match['section']}]" in shown
+
+
+def test_the_reference_has_every_public_name() -> None:
+    there = [found(path) for path in documented()]
+    # A name of another module for a thing that is documented will do.
+    missing = [name for name in public_names() if not any(found(name) is thing for thing in there)]
+    assert missing == []
+
+
+def test_the_reference_has_nothing_that_is_gone_and_nothing_twice() -> None:
+    paths = [path for page in (DOCS / "reference").glob("*.md") for path in DIRECTIVE.findall(page.read_text())]
+    assert len(paths) == len(set(paths)) > 100
+    for path in paths:
+        found(path)
+
+
+@pytest.mark.parametrize("path", [path for path in documented() if inspect.isclass(found(path))])
+def test_docstrings_name_what_there_is(path: str) -> None:
+    thing = found(path)
+    assert inspect.isclass(thing)
+    assert thing.__doc__, "no docstring"
+    functions = [member for _, member in inspect.getmembers(thing, inspect.isfunction)]
+    known = set(dir(thing)) | _fields(thing) | set(inspect.signature(thing.__init__).parameters)
+    assert not _named(thing.__doc__) - known, "the class has no such parameter or attribute"
+    for function in functions:
+        unknown = _named(function.__doc__ or "") - set(inspect.signature(function).parameters)
+        assert not unknown, f"{function.__qualname__} has no such parameter"
+
+
+def _fields(thing: type) -> set[str]:
+    own = {name for owner in thing.__mro__ for name in getattr(owner, "__annotations__", {})}
+    return own | set(re.findall(r"self\.(\w+)", inspect.getsource(thing)))
+
+
+def _named(docstring: str) -> set[str]:
+    """The names under `Args:` and `Attributes:`, of which several can share a line."""
+    sections = re.findall(
+        r"^(?:Args|Attributes):\n((?:    .*\n|\n)+)", f"{inspect.cleandoc(docstring)}\n", re.MULTILINE
+    )
+    lines = (line for section in sections for line in re.findall(r"^    (\w+(?:, \w+)*):", section, re.MULTILINE))
+    return {name for line in lines for name in line.split(", ")}
+
+
+def test_the_tree_of_errors_is_the_one_that_there_is() -> None:
+    errors = importlib.import_module("freight_exchange.errors")
+    page = (DOCS / "reference" / "errors.md").read_text()
+    (tree,) = re.findall(r"```\n(FreightExchangeError\n.*?)```", page, re.DOTALL)
+    parents: dict[int, str] = {}
+    drawn: dict[str, str] = {}
+    doubtful: set[str] = set()
+    for line in tree.splitlines():
+        name = re.search(r"\w+", line)
+        assert name is not None
+        parents[name.start() // 4] = name[0]
+        if name.start():
+            drawn[name[0]] = parents[name.start() // 4 - 1]
+        if "may have taken effect" in line:
+            doubtful.add(name[0])
+    kinds = {name: getattr(errors, name) for name in errors.__all__}
+    assert drawn == {name: kind.__base__.__name__ for name, kind in kinds.items() if name != "FreightExchangeError"}
+    assert doubtful == {name for name, kind in kinds.items() if kind.may_have_taken_effect}
+
+
+def test_the_pages_of_the_reference_say_what_they_hold() -> None:
+    index = (DOCS / "reference" / "index.md").read_text()
+    assert set(re.findall(r"\]\((\w+\.md)\)", index)) == {
+        page.name for page in (DOCS / "reference").glob("*.md") if page.name != "index.md"
+    }

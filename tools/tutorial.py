@@ -1,0 +1,217 @@
+"""Follow the tutorial to the letter, as a reader does: its commands are typed, its files saved, its keys pressed.
+
+`python tools/tutorial.py` begins in an empty folder with the wheel that it builds, and says how long it takes from
+there to the bot's first offer. Whatever the page shows has to appear; the exit status is 1 if something else does.
+
+What there is to do, comments in the page say in front of its blocks: `terminal: NAME` types the lines after `$` and
+waits for each to end (`stays`: not for the last one); `run: file` saves; `shows: NAME` waits for those lines;
+`press: NAME, quit` or `stop` sends the signal that Ctrl-\\ or Ctrl-C sends.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.wheel_test import build
+
+__all__ = ["PAGE", "Step", "follow", "steps_of"]
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGE: Final = ROOT / "docs" / "tutorial.md"
+FIRST_OFFER: Final = "offered 1347.84"
+PATIENCE: Final = 20.0
+KEYS: Final = {"quit": signal.SIGQUIT, "stop": signal.SIGINT}
+
+_STEP: Final = re.compile(
+    r"<!-- (?P<what>terminal|run|shows|press): (?P<words>[a-z, ]+) -->"
+    r"(?:\n```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)```)?",
+    re.DOTALL,
+)
+
+
+class Step(NamedTuple):
+    """One thing to do: what, where and how, and the block that it is about."""
+
+    what: str
+    words: tuple[str, ...]
+    title: str | None
+    text: str
+
+    @property
+    def commands(self) -> list[str]:
+        return [line.removeprefix("$ ") for line in self.text.splitlines()]
+
+
+def steps_of(page: str) -> list[Step]:
+    """What the page has its reader do, in its order."""
+    return [
+        Step(match["what"], tuple(match["words"].split(", ")), match["title"], match["text"] or "")
+        for match in _STEP.finditer(page)
+    ]
+
+
+class Terminal:
+    """A shell, what is typed into it, and what it has shown."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.shown = ""
+        self._looked_at = 0
+        self._typed = 0
+        self._shell = subprocess.Popen(
+            ["bash", "--norc"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            bufsize=1,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # The shell and what runs in it are a session of their own.
+        os.killpg(self._shell.pid, signal.SIGKILL)
+        self._shell.wait()
+        self._reader.join()
+        for end in (self._shell.stdin, self._shell.stdout):
+            assert end is not None
+            end.close()
+
+    def type(self, command: str, *, wait: bool) -> None:
+        assert self._shell.stdin is not None
+        self._typed += 1
+        ended = f"[command {self._typed} ended: "
+        self._shell.stdin.write(f'{command}\necho "{ended}$?]"\n')
+        if wait:
+            self.until(lambda: ended in self.shown, command)
+            assert f"{ended}0]" in self.shown, f"{command} failed"
+
+    def shows(self, lines: list[str]) -> None:
+        """Wait until these lines have appeared, in this order, after what was looked for before."""
+
+        def appeared() -> int:
+            at = self._looked_at
+            for line in lines:
+                found = self.shown.find(line, at)
+                if found < 0:
+                    return 0
+                at = found + len(line)
+            return at
+
+        self.until(lambda: appeared() > 0, "\n".join(lines))
+        self._looked_at = appeared()
+
+    def press(self, key: signal.Signals) -> None:
+        """The key goes to what runs in the shell, and the shell waits for its end."""
+        for child in _children(self._shell.pid):
+            os.kill(child, key)
+        self.until(lambda: f"[command {self._typed} ended: " in self.shown, f"the end after {key.name}")
+
+    def until(self, true: Callable[[], bool], what: str) -> None:
+        began = time.monotonic()
+        while not true():
+            assert time.monotonic() - began < PATIENCE, f"it did not come to this:\n{what}"
+            time.sleep(0.02)
+
+    def _read(self) -> None:
+        assert self._shell.stdout is not None
+        for line in self._shell.stdout:
+            self.shown += line
+
+
+def _children(parent: int) -> Iterator[int]:
+    said = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=True)
+    yield from map(int, said.stdout.split())
+
+
+def follow(
+    steps: list[Step], folder: Path, environment: Mapping[str, str], *, said: Callable[[str], None] = lambda _: None
+) -> float:
+    """Do all that the page says; seconds from its beginning to the first offer.
+
+    Args:
+        steps: What there is to do.
+        folder: Where the reader begins.
+        environment: Of his terminals.
+        said: Told of each step.
+    """
+    began, first = time.monotonic(), 0.0
+    here = folder / "first-bot"
+    terminals: dict[str, Terminal] = {}
+    with ExitStack() as stack:
+        stack.push(lambda kind, error, _: _tell(error, terminals))
+        for step in steps:
+            name = step.words[0]
+            said(f"{time.monotonic() - began:6.1f} s  {step.what} {step.title or name}")
+            if step.what == "run":
+                assert step.title is not None
+                (here / step.title).write_text(step.text)
+                continue
+            if name not in terminals:
+                terminals[name] = stack.enter_context(Terminal(folder, environment))
+            if step.what == "terminal":
+                *before, last = step.commands
+                for command in before:
+                    terminals[name].type(command, wait=True)
+                terminals[name].type(last, wait="stays" not in step.words)
+            elif step.what == "shows":
+                terminals[name].shows(step.text.splitlines())
+                if FIRST_OFFER in step.text:
+                    first = time.monotonic() - began
+            else:
+                terminals[name].press(KEYS[step.words[1]])
+    return first
+
+
+def _tell(error: BaseException | None, terminals: Mapping[str, Terminal]) -> None:
+    """Say what each terminal has shown when something went wrong."""
+    for name, terminal in terminals.items() if error is not None else ():
+        assert error is not None
+        error.add_note(f"--- terminal {name}\n{terminal.shown}")
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        wheel = build(folder)
+        # What pip is asked for by its name is the wheel that was built here.
+        links = f"{os.environ.get('PIP_FIND_LINKS', '')} {folder}".strip()
+        constraint = folder / "constraint.txt"
+        constraint.write_text(f"freight-exchange=={wheel.name.split('-')[1]}\n")
+        environment = os.environ | {"PIP_FIND_LINKS": links, "PIP_CONSTRAINT": str(constraint), "PYTHONPATH": ""}
+        # The reader's own interpreter, and none of this tree's environments.
+        environment["PATH"] = os.pathsep.join(
+            part for part in environment["PATH"].split(os.pathsep) if not part.startswith(str(ROOT))
+        )
+        environment.pop("VIRTUAL_ENV", None)
+        empty = folder / "empty"
+        empty.mkdir()
+        began = time.monotonic()
+        seconds = follow(steps_of(PAGE.read_text()), empty, environment, said=lambda line: print(line, flush=True))
+        print(f"{time.monotonic() - began:6.1f} s  all of it")
+        print(f"\nfrom an empty folder to the bot's first offer: {seconds:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
