@@ -26,7 +26,7 @@ help:
 	@echo "make test-long  the tests that take minutes"
 	@echo "make test-browser  the sandbox's board in a real browser"
 	@echo "make docs       the documentation, built into site/"
-	@echo "make bench      what things cost, beside their peers"
+	@echo "make bench      what things cost, beside their peers (ARGS=--quick: a first look)"
 	@echo "make lint | types | floors | pytest | wheel-test   one check alone"
 	@echo "make format     let ruff put the code in order"
 	@echo "make lock       compile requirements/ again (UPGRADE=--upgrade: to the newest versions)"
@@ -87,7 +87,7 @@ docs: .venvs/docs/.ready
 	@.venvs/docs/bin/python -m mkdocs build --strict
 
 bench: .venvs/bench/.ready
-	@.venvs/bench/bin/python -m benchmarks
+	@.venvs/bench/bin/python -m benchmarks $(ARGS)
 
 test-browser: .venvs/browser/.ready
 	@.venvs/browser/bin/python -m pytest -m browser tests/browser

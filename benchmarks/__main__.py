@@ -1,65 +1,112 @@
-"""Interleaved rounds, medians, and ratios taken round by round: machines are noisy, ratios less so."""
+"""Measure what things cost, and write the report: `make bench`, or `make bench ARGS=--quick` for a first look."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import subprocess
+import platform
 import sys
-from statistics import median
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
 
-from benchmarks import imports
+import attrs
 
-# The allocator would otherwise map and unmap the receive buffer on every call in a small process, which flatters the
-# bigger one.
-ENVIRONMENT = os.environ | {"MALLOC_MMAP_THRESHOLD_": "67108864", "MALLOC_TRIM_THRESHOLD_": "67108864"}
-PAIRS = [
-    ("httpx, one record", "this SDK, one record"),
-    ("httpx2, one record", "this SDK on httpx2, one record"),
-    ("httpx, page of 100", "this SDK, page of 100"),
-]
+from benchmarks import calls, decoding, imports, oddities, reading, storing, watching
+from benchmarks.aims import aims
+from benchmarks.report import markdown
+from benchmarks.rounds import ROOT, Scale, Table
 
-
-def pinned(core: int) -> list[str]:
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    return ["taskset", "-c", str(cores[core])] if len(cores) > core else []
-
-
-def measured(name: str, port: str, calls: int) -> float:
-    command = [*pinned(1), sys.executable, "-m", "benchmarks.client", name, port, str(calls)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    return float(done.stdout.split()[0])
+_SECTIONS: Final[Mapping[str, Callable[[Scale, Callable[[str], None]], list[Table]]]] = {
+    "calls": calls.tables,
+    "decoding": decoding.tables,
+    "reading": reading.tables,
+    "watching": watching.tables,
+    "storing": storing.tables,
+    "imports": imports.tables,
+}
+_FULL: Final = Scale(rounds=5, share=1.0)
+_QUICK: Final = Scale(rounds=2, share=0.1)
+_PEERS: Final = ("httpx", "httpx2", "openai", "anthropic", "pydantic", "msgspec", "cattrs")
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--calls", type=int, default=1500)
-    options = parser.parse_args()
-    print("| what | median | ratio to the line above |\n|---|---|---|")
-    print("\n".join(imports.run(options.rounds)))
-    server = subprocess.Popen(
-        [*pinned(0), sys.executable, "-m", "benchmarks.server"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(_SECTIONS)}; all unless told")
+    parser.add_argument(
+        "--quick", action="store_true", help="few rounds of little work; writes nothing but what --out says"
     )
-    assert server.stdout is not None
-    port = server.stdout.readline().strip()
-    try:
-        for peer, ours in PAIRS:
-            rounds = [
-                (measured(peer, port, options.calls), measured(ours, port, options.calls))
-                for _ in range(options.rounds)
-            ]
-            ratio = median(our / their for their, our in rounds)
-            print(f"| {peer}: CPU a call | {median(their for their, _ in rounds):.0f} us | 1 |")
-            print(f"| {ours}: CPU a call | {median(our for _, our in rounds):.0f} us | {ratio:.2f} |")
-    finally:
-        server.kill()
-        server.wait()
+    parser.add_argument("--rounds", type=int, help="how often everything is repeated")
+    parser.add_argument("--out", type=Path, help="where the report goes; docs/ unless told")
+    options = parser.parse_args()
+    if unknown := set(options.sections) - _SECTIONS.keys():
+        parser.error(f"no such section: {', '.join(sorted(unknown))}")
+    scale = _QUICK if options.quick else _FULL
+    scale = attrs.evolve(scale, rounds=options.rounds or scale.rounds)
+    out: Path | None = options.out or (None if options.quick or options.sections else ROOT / "docs")
+
+    began, busy = time.perf_counter(), _busy()
+    tables = {
+        table.name: table
+        for name, measure in _SECTIONS.items()
+        if name in (options.sections or _SECTIONS)
+        for table in measure(scale, _noting(name))
+    }
+    odd = oddities.table() if "decoding" in (options.sections or _SECTIONS) else []
+    seconds = time.perf_counter() - began
+    machine = _machine(scale, seconds, busy)
+    report = markdown(tables, machine, odd)
+    if out is None:
+        print(report)
+    else:
+        _write(out, report, tables, machine)
+    print(f"{seconds:.0f} s", file=sys.stderr)
+    return int(not all(aim.held for aim in aims(tables)))
+
+
+def _noting(section: str) -> Callable[[str], None]:
+    def note(what: str) -> None:
+        print(f"{section}: {what}", file=sys.stderr, flush=True)
+
+    return note
+
+
+def _machine(scale: Scale, seconds: float, busy: float) -> dict[str, Any]:
+    peers = {name: version(name) for name in _PEERS}
+    cores, when = os.cpu_count() or 1, datetime.now(UTC).date().isoformat()
+    load = (_busy() + busy) / 2
+    said = (
+        f"{when}, Python {platform.python_version()} on {platform.system()} {platform.machine()}, {cores} cores,"
+        f" {scale.rounds} rounds in {seconds / 60:.0f} minutes;"
+        f" {', '.join(f'{name} {number}' for name, number in peers.items())}."
+    )
+    if load > cores:
+        said += (
+            f" **The machine was busy with other work** (a load of {load:.1f} on {cores} cores): the wall's times are"
+            " longer than they would be, and the processor's by what shared caches cost."
+        )
+    return {"said": said, "python": platform.python_version(), "cores": cores, "load": load, "peers": peers}
+
+
+def _busy() -> float:
+    """How many processes wanted the processor over the last quarter of an hour."""
+    return os.getloadavg()[2] if hasattr(os, "getloadavg") else 0.0
+
+
+def _write(out: Path, report: str, tables: Mapping[str, Table], machine: Mapping[str, Any]) -> None:
+    from benchmarks.plots import draw
+
+    for folder in ("img", "data"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    (out / "benchmarks.md").write_text(report)
+    figures = {"machine": machine, "tables": {name: attrs.asdict(table) for name, table in tables.items()}}
+    (out / "data" / "bench.json").write_text(json.dumps(figures, indent=1) + "\n")
+    draw(tables, out / "img")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

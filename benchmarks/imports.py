@@ -1,34 +1,52 @@
-"""What importing costs: this package beside its five dependencies, each import in a fresh process."""
+"""What importing costs: this package beside its dependencies, httpx alone, and two SDKs that people use."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from statistics import median
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
 
-FIVE = "httpx, anyio, attrs, cattrs, tenacity"
-PROBE = "import time; started = time.perf_counter(); import {}; print(time.perf_counter() - started)"
+from benchmarks.rounds import Metric, Scale, Table, interleaved, probed
+
+__all__ = ["DEPENDENCIES", "OURS", "PACKAGES", "tables"]
+
+DEPENDENCIES: Final = "its five dependencies"
+OURS: Final = "this SDK, its client"
+PACKAGES: Final[Mapping[str, str]] = {
+    "Python alone": "sys",
+    "httpx": "httpx",
+    DEPENDENCIES: "httpx, anyio, attrs, cattrs, tenacity",
+    # The package itself imports what it is asked for, and alone would say nothing.
+    OURS: "freight_exchange.client",
+    "openai": "openai",
+    "anthropic": "anthropic",
+}
+
+# With click installed, httpx imports a command line of its own: whoever installs this package alone has none.
+# Nothing that it needs itself may be imported before it looks: all of it would be free to who imports it next.
+_PROBE: Final = """
+import sys, time
+sys.modules["click"] = None
+before = len(sys.modules), time.process_time(), time.perf_counter()
+import %s
+cpu, wall, modules = time.process_time() - before[1], time.perf_counter() - before[2], len(sys.modules) - before[0]
+lines = [line for line in open("/proc/self/status") if line.startswith("VmRSS")] if sys.platform == "linux" else ["x 0"]
+memory = int(lines[0].split()[1]) * 1024 / 1e6
+print('{"cpu": %%f, "wall": %%f, "modules": %%d, "memory": %%f}' %% (cpu * 1e3, wall * 1e3, modules, memory))
+"""
+
+_METRICS: Final = (
+    Metric("cpu", "CPU ms", 0, ratio=True),
+    Metric("wall", "wall ms"),
+    Metric("modules", "modules"),
+    Metric("memory", "MB in memory", 1),
+)
 
 
-# An import is timed from byte code, as it is from the second start on: the first, uncounted round writes it.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-
-def seconds(modules: str) -> float:
-    command = [sys.executable, "-c", PROBE.format(modules)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    return float(done.stdout)
-
-
-def run(rounds: int) -> list[str]:
-    """Rows of the report."""
-    theirs, ours = [], []
-    for _ in range(rounds + 1):
-        theirs.append(seconds(FIVE))
-        ours.append(seconds("freight_exchange"))
-    ratios = [our / their for our, their in zip(ours[1:], theirs[1:], strict=True)]
-    return [
-        f"| importing the five dependencies | {median(theirs[1:]) * 1e3:.0f} ms | 1 |",
-        f"| importing freight_exchange | {median(ours[1:]) * 1e3:.0f} ms | {median(ratios):.2f} |",
-    ]
+def tables(scale: Scale, note: Callable[[str], None]) -> list[Table]:
+    """One table: each package in a fresh process."""
+    candidates = {name: partial(probed, _PROBE % modules) for name, modules in PACKAGES.items()}
+    # The first round writes what byte code there is not yet, and does not count.
+    rows = {name: rounds[1:] for name, rounds in interleaved(candidates, scale.rounds + 1, note).items()}
+    peers = {name: DEPENDENCIES for name in PACKAGES if name not in ("Python alone", DEPENDENCIES)}
+    return [Table(name="imports", title="One import in a fresh process", metrics=_METRICS, rows=rows, peers=peers)]

@@ -1,6 +1,9 @@
 """A server far from its own ceiling: keep-alive HTTP/1.1 with encoded replies at hand.
 
-Run: `python -m benchmarks.server`.
+Run: `python -m benchmarks.server`. It prints its port, and ends with its standard input.
+
+Under `/one/api` every listing holds one record and under `/page/api` one page of 100; under `/slow/api` there are
+10,000 records, and every reply takes 20 ms.
 """
 
 from __future__ import annotations
@@ -8,54 +11,35 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from typing import Final
 
-RECORD = {
-    "index": 1,
-    "commodityname": "Ceramic tiles",
-    "refId": "FX000001",
-    "requesttype": "Shipping",
-    "status": "Available",
-    "origin": "Hong Kong",
-    "destination": "Long Beach",
-    "needdate": "2027-03-01 00:00:00",
-    "notes": "20 pallets of Ceramic tiles from Hong Kong to Long Beach",
-    "qty": 20,
-    "packaging": "Pallet",
-    "measureUnit": "m",
-    "width": 1.2,
-    "height": 0.9,
-    "length": 1.0,
-    "massUnit": "kg",
-    "weight": 640.5,
-    "incoterm": "FOB",
-    "hazardous": 0,
-}
-LOGIN = {"user": {"access_token": "benchmark", "expires_on": 86400, "firstname": "Ben", "email": "ben@demo.example"}}
-"""What the service sends for one request and for a login (service document, 2)."""
+from benchmarks.records import LOGIN, page
+
+LATENCY: Final = 0.02
+PAGE: Final = 100
+RECORDS: Final = 10_000
 
 
-def listing(count: int) -> dict[str, object]:
-    return {"raterequests": {str(place): RECORD | {"index": place + 1} for place in range(count)}}
-
-
-def encoded(body: object) -> bytes:
-    content = json.dumps(body).encode()
+def encoded(content: bytes) -> bytes:
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
     return head.encode() + content
 
 
-REPLIES = {b"/api/login": encoded(LOGIN), b"/one/api/quote/getrequests": encoded(listing(1))}
-PAGE = encoded(listing(100))
-ONE = encoded(listing(1))
+_LOGIN: Final = encoded(json.dumps(LOGIN).encode())
+_ONE: Final = encoded(page(1, 1))
+_EMPTY: Final = encoded(page(1, 0))
+_PAGES: Final = [encoded(page(1 + first, PAGE)) for first in range(0, RECORDS, PAGE)]
 
 
 class Server(asyncio.Protocol):
-    """Answers by path, and reads no more of a request than where it ends."""
+    """Answers by path, and reads no more of a request than it must."""
+
+    def __init__(self) -> None:
+        self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._received = b""
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -67,11 +51,21 @@ class Server(asyncio.Protocol):
             if len(self._received) < end + 4 + length:
                 return
             path = self._received.split(b" ", 2)[1]
+            body = self._received[end + 4 : end + 4 + length]
             self._received = self._received[end + 4 + length :]
-            if path.endswith(b"/login"):
-                self._transport.write(REPLIES[b"/api/login"])
-            else:
-                self._transport.write(PAGE if path.startswith(b"/page/") else ONE)
+            self._answer(path, body)
+
+    def _answer(self, path: bytes, body: bytes) -> None:
+        if path.endswith(b"/login"):
+            self._transport.write(_LOGIN)
+        elif path.startswith(b"/one/"):
+            self._transport.write(_ONE)
+        elif path.startswith(b"/page/"):
+            self._transport.write(_PAGES[0])
+        else:
+            number = json.loads(body)["offset"]
+            reply = _PAGES[number] if number < len(_PAGES) else _EMPTY
+            asyncio.get_running_loop().call_later(LATENCY, self._transport.write, reply)
 
 
 async def main() -> None:

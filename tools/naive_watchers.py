@@ -11,7 +11,7 @@ import anyio
 
 from freight_exchange import FreightExchangeError
 
-__all__ = ["Ask", "Tell", "newest_of_the_last_hour", "since_the_last_poll"]
+__all__ = ["Ask", "Tell", "everything_open", "newest_of_the_last_hour", "since_the_last_poll"]
 
 Row = Mapping[str, Any]
 Ask = Callable[[int, int, int], Awaitable[Sequence[Row]]]
@@ -20,7 +20,29 @@ Ask = Callable[[int, int, int], Awaitable[Sequence[Row]]]
 Tell = Callable[[Row], None]
 
 _ROWS: Final = 100
+_LARGE: Final = 1000
+_FIVE_DAYS: Final = 432_000
 _REMEMBERED: Final = 1000
+
+
+async def everything_open(ask: Ask, tell: Tell, interval: float) -> None:
+    """Every page of all that the service lists, each time, and the last state of each request."""
+    last: dict[object, int] = {}
+    while True:
+        began = anyio.current_time()
+        for page in range(1000):
+            try:
+                rows = await ask(page, _LARGE, _FIVE_DAYS)
+            except FreightExchangeError:
+                break
+            for row in rows:
+                state = hash(repr(row))
+                if last.get(row["index"]) != state:
+                    last[row["index"]] = state
+                    tell(row)
+            if len(rows) < _LARGE:
+                break
+        await anyio.sleep(max(0.0, began + interval - anyio.current_time()))
 
 
 async def newest_of_the_last_hour(ask: Ask, tell: Tell, interval: float) -> None:

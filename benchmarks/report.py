@@ -1,0 +1,143 @@
+"""The report: what was measured, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from benchmarks.aims import aims
+from benchmarks.rounds import Table, spread
+
+__all__ = ["markdown"]
+
+_HEAD: Final = """\
+# What things cost
+
+Measured by `make bench`, which writes this page, its drawings and [the figures of every round](data/bench.json).
+Each figure stands beside what people would otherwise use, measured in the same round: first every candidate once, then
+all of them again. Said is the median, and in brackets between what the rounds lay. **Read the ratios**: they are taken
+round by round, and hold where the machine's own speed changes. Client and server run in processes and on cores of their
+own, and every candidate in a process of its own.
+"""
+
+
+class Section(NamedTuple):
+    """A part of the report.
+
+    Attributes:
+        key: How the names of its tables begin.
+        plot: Its drawing, and what it shows.
+    """
+
+    key: str
+    title: str
+    prose: str
+    plot: tuple[str, str] | None = None
+
+
+_SECTIONS: Final = (
+    Section(
+        "calls",
+        "A call",
+        "The same POST of the same server, its reply far from the server's ceiling. The libraries' own clients give"
+        " dicts; this SDK gives typed records, with the deadline, the retries, the token's renewal, the limiter and a"
+        " task that no cancellation can cut in two. The vendors' SDKs make the generic call that their methods make,"
+        " into models of their own base class. The ratio is to the own client of the HTTP library that each is made on:"
+        " httpx2 for both vendors.",
+        ("calls", "CPU of a call, by how many callers there are at a time"),
+    ),
+    Section(
+        "decoding",
+        "Decoding",
+        "Bytes to objects with renamed fields, exact decimals, date-times and enumerations, as each library's own"
+        " documentation sets it up; plain JSON has none of that. Only this converter also takes what the wire really"
+        " carries: [the table below](#what-each-decoder-takes) says what becomes of a page in which one record is odd."
+        " The ratio is to json + cattrs.",
+        ("decoding", "CPU of a record, by decoder"),
+    ),
+    Section(
+        "reading",
+        "A long listing",
+        "The limit is what no reader can beat: that many pages wait together, and the processor's work, the reader's"
+        " own, is done one after another: max((latency + CPU) / in flight, CPU). By hand is a loop, or several, over"
+        " httpx. The ratio is to that with as many in flight.",
+        ("reading", "Seconds for 10,000 records; the black line is the limit"),
+    ),
+    Section(
+        "watching",
+        "Watching",
+        "Polls every 30 s in virtual time, a state every 30 s, and 240 within 20 s in the middle; the exchange lists"
+        " the newest first, 1,000 rows at the most. A usual poll is the median one: the watcher's deeper looks, by"
+        " which it finds what came late, are in the bytes of an event. Each round has another seed. What each"
+        " algorithm misses where the exchange is slow to show, cuts pages or fails is measured in"
+        " [How the watcher misses nothing](watcher.md). All of it is fetched by this SDK: the difference is the"
+        " algorithm's. Of 100,000 open requests, everything is read for a tenth of the time only.",
+        ("watching", "Bytes of a usual poll, by how many requests are open"),
+    ),
+    Section(
+        "writes",
+        "Store and bot",
+        "What a scan commits: a row of what is known and one event for each request. SQLite writes the same rows to"
+        " the same tables by two statements in a loop, and the least that it can do is one table without an index; the"
+        " ratio of each is to the line above. All with a write-ahead log and `synchronous=FULL`. The rate is that of"
+        " the median commit. Where the disk takes long, it decides; without it (memory) the code does.",
+        ("writes", "Events a second on a disk that takes no time, by how many share a commit"),
+    ),
+    Section("deliveries", "Deliveries", "The work around a handler that does nothing: claimed, settled, and durable."),
+    Section(
+        "imports",
+        "Importing",
+        "A fresh process each, read from byte code, as from a program's second start on, and without click, for which"
+        " httpx would import a command line of its own.",
+        ("imports", "CPU of an import"),
+    ),
+)
+
+
+def markdown(tables: Mapping[str, Table], machine: Mapping[str, Any], oddities: Sequence[Sequence[str]]) -> str:
+    """The whole page.
+
+    Args:
+        oddities: The table of what each decoder takes, its heading first.
+    """
+    return "\n".join(_lines(tables, machine, oddities)) + "\n"
+
+
+def _lines(tables: Mapping[str, Table], machine: Mapping[str, Any], oddities: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield _HEAD
+    yield f"{machine['said']}\n"
+    yield from ("## Aims", "", "| What | Aim | Measured | |", "|---|---|---|---|")
+    for aim in aims(tables):
+        yield f"| {aim.what} | {aim.aim} | {aim.measured} | {'holds' if aim.held else '**missed**'} |"
+    for section in _SECTIONS:
+        of_it = [table for name, table in tables.items() if name.split(" ")[0] == section.key]
+        if not of_it:
+            continue
+        yield from ("", f"## {section.title}", "", section.prose)
+        if section.plot is not None:
+            yield from ("", f"![{section.plot[1]}](img/bench-{section.plot[0]}.svg)")
+        for table in of_it:
+            yield from ("", f"**{table.title}**", "", *_rows(table))
+        if section.key == "decoding" and oddities:
+            yield from ("", "### What each decoder takes", "", *_grid(oddities))
+
+
+def _rows(table: Table) -> Iterator[str]:
+    heads = [head for metric in table.metrics for head in ([metric.title, "ratio"] if metric.ratio else [metric.title])]
+    cells = [["", *heads]]
+    for row, rounds in table.rows.items():
+        line = [row]
+        for metric in table.metrics:
+            line.append(spread([figures[metric.key] for figures in rounds], metric.digits))
+            if metric.ratio:
+                line.append(spread(table.ratios(row, metric.key)) if row in table.peers else "1")
+        cells.append(line)
+    yield from _grid(cells)
+
+
+def _grid(cells: Sequence[Sequence[str]]) -> Iterator[str]:
+    head, *rows = cells
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
