@@ -79,8 +79,9 @@ def test_every_decoder_reads_the_same(name: str) -> None:
     content = records.page(1, 30)
     for record, ours in zip(DECODERS[name].ready()(content), DECODERS["sdk"].ready()(content), strict=True):
         for field in FIELDS:
-            said, read = getattr(record, field), getattr(ours, field)
-            assert getattr(said, "value", said) == getattr(read, "value", read), field
+            said = getattr(record, field)
+            # A word of ours is equal to itself in any case.
+            assert getattr(ours, field) == getattr(said, "value", said), field
 
 
 def test_the_records_hold_every_field_of_a_request() -> None:
