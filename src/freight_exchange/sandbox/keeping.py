@@ -242,7 +242,7 @@ def _consistent(books: Books) -> None:
     for name, table in (("request", books.requests), ("offer", books.offers)):
         indexes = table.indexes()
         if indexes and indexes != tuple(range(indexes[0], indexes[0] + len(indexes))):
-            raise ValueError(f"a {name} is missing")
+            raise ValueError(f"a record of the kind {name} is missing")
     for _, _, _, request in books.requests.latest():
         if request.owner not in books.accounts:
             raise ValueError(f"request {request.index} belongs to nobody")

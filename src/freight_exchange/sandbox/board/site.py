@@ -70,6 +70,8 @@ class Board:
         }
 
     async def __call__(self, call: Call) -> Reply:
+        if call.method == "HEAD":
+            return _reply(405, b"")
         try:
             if not known_host(call.headers, self._desk.names):
                 raise Refusal(421, "This server does not go by that name.")

@@ -1,0 +1,469 @@
+"""The board over HTTP: what it shows, what it does, and who may ask it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from tests.unit.sandbox.desk import NOW, PUBLISH
+
+from freight_exchange.sandbox import Call, Exchange, Profile, Reply
+from freight_exchange.sandbox.board import Board, Desk, samples
+from freight_exchange.sandbox.tcp import serve_tcp
+
+HERE = {"host": "127.0.0.1:8765"}
+PAGE = {**HERE, "origin": "http://127.0.0.1:8765", "content-type": "application/json", "sec-fetch-site": "same-origin"}
+
+
+class Person:
+    """Who has the page open."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+        self.desk = Desk(Exchange(seed=3), clock=lambda: self.now)
+        self.board = Board(self.desk)
+        self.board.url = "http://127.0.0.1:8765/api"
+
+    async def get(self, path: str, headers: Mapping[str, str] = HERE, query: Mapping[str, str] | None = None) -> Reply:
+        return await self.board(Call("GET", path, query or {}, headers))
+
+    async def sees(self) -> Any:
+        return json.loads((await self.get("board/state", query={"after": "0"})).body)
+
+    async def asks(self, what: str, headers: Mapping[str, str] = PAGE, **values: Any) -> Reply:
+        return await self.board(Call("POST", f"board/{what}", {}, headers, json.dumps(values).encode()))
+
+    async def does(self, what: str, **values: Any) -> Any:
+        """What the page shows afterwards."""
+        reply = await self.asks(what, **values)
+        assert reply.status == 200, reply.body
+        return await self.sees()
+
+    async def is_refused(self, what: str, **values: Any) -> str:
+        before = self.desk.revision
+        reply = await self.asks(what, **values)
+        assert reply.status in {400, 404}
+        assert self.desk.revision == before
+        return str(json.loads(reply.body)["message"])
+
+    def call(self, path: str, method: str = "POST", by: str | None = "forwarder", **body: Any) -> Reply:
+        """What a program sends."""
+        headers = {"content-type": "application/json", **HERE}
+        if by is not None:
+            account = getattr(self.desk.exchange, by)
+            headers["authorization"] = f"Bearer {self.desk.exchange.token(account, self.now)}"
+        return self.desk.handle(Call(method, path, {}, headers, json.dumps(body).encode() if body else b""), self.now)
+
+    def offers(self, request: int = 1, amount: float = 100, **more: Any) -> Reply:
+        return self.call("quote/submitoffer", requestIndex=request, offer=amount, currencyIndex=1, **more)
+
+
+@pytest.fixture
+def person() -> Person:
+    return Person()
+
+
+# A request from its form to its contacts
+
+
+async def test_publish(person: Person) -> None:
+    (request,) = (await person.does("requests", **PUBLISH))["requests"]
+    assert request["state"] == "open"
+    assert request["offers"] == []
+    assert (request["commodity"], request["origin"], request["arrival"]) == ("Green tea", "Shenzhen", "2030-03-15")
+    assert (request["volume"], request["weight"], request["hazardous"]) == ("3.60", "842", True)
+    listed = json.loads(person.call("quote/getrequests", by="forwarder").body)["raterequests"]
+    assert listed["0"]["commodityname"] == "Green tea"
+    assert person.desk.exchange.truth.publications[0].call is None
+
+
+async def test_the_exchanges_own_rules_judge_the_form(person: Person) -> None:
+    reply = await person.asks("requests", **{**PUBLISH, "weight": "-3"})
+    assert reply.status == 400
+    assert json.loads(reply.body) == {"message": "The field weight must be a number above zero.", "field": "weight"}
+    assert (await person.sees())["requests"] == []
+
+
+async def test_a_forwarder_is_named_by_the_approval(person: Person) -> None:
+    await person.does("requests", **PUBLISH)
+    person.offers(amount=1840.5, rates={"Ocean Freight": 1700, "Chassis Fee": 140.5}, terms="valid 14 days")
+    seen = await person.sees()
+    (offer,) = seen["requests"][0]["offers"]
+    assert (offer["amount"], offer["currency"], offer["status"]) == ("1,840.50", "USD", "pending")
+    assert offer["rates"] == [["Ocean Freight", "1,700.00"], ["Chassis Fee", "140.50"]]
+    assert seen["counts"] == {"open": 1, "selected": 0, "withdrawn": 0, "waiting": 1, "struck": 0, "twice": 0}
+    # Nothing of the forwarder, anywhere in what is known of the request.
+    assert "Fergus" not in json.dumps(seen["requests"])
+    assert "forwarder" not in json.dumps(seen["requests"]).replace('"forwarder": null', "")
+
+    seen = await person.does("respond", offer=offer["id"], approved=1)
+    (offer,) = seen["requests"][0]["offers"]
+    assert offer["status"] == "selected"
+    assert offer["forwarder"] == {
+        "name": "Fergus Forward",
+        "email": "forwarder@demo.example",
+        "company": "Forward & Co. Ltd",
+        "phone": "+852 5550 0100",
+        "address": "1 Harbour Road, Hong Kong, Hong Kong",
+    }
+    assert offer["shipper"]["name"] == "Sylvia Ship"
+    assert seen["counts"]["waiting"] == 0
+    assert await person.is_refused("respond", offer=offer["id"], approved=1) == "An offer has already been selected."
+
+
+async def test_decline(person: Person) -> None:
+    await person.does("requests", **PUBLISH)
+    person.offers()
+    (request,) = (await person.does("respond", offer=5001, approved=0))["requests"]
+    assert request["state"] == "open"
+    assert [offer["status"] for offer in request["offers"]] == ["declined"]
+    assert await person.is_refused("respond", offer=5001, approved=0) == "The offer is no longer pending."
+    assert await person.is_refused("respond", offer=7, approved=0) == "There is no such offer."
+
+
+async def test_whoever_published_it_the_board_answers_for_him(person: Person) -> None:
+    person.call("quote/submitrequest", by="rival", **PUBLISH)
+    person.offers()
+    (request,) = (await person.does("respond", offer=5001, approved=1))["requests"]
+    assert request["offers"][0]["shipper"]["name"] == "Rita Rival"
+
+
+async def test_withdraw(person: Person) -> None:
+    await person.does("requests", **PUBLISH)
+    (request,) = (await person.does("withdraw", request=1))["requests"]
+    assert request["state"] == "withdrawn"
+    assert await person.is_refused("withdraw", request=1) == "That request is not open any more."
+    assert await person.is_refused("withdraw", request=9) == "That request is not open any more."
+
+
+async def test_the_rival_goes_below_the_best_offer(person: Person) -> None:
+    await person.does("requests", **PUBLISH)
+    seen = await person.does("compete", request=1)
+    assert [offer["amount"] for offer in seen["requests"][0]["offers"]] == ["252.00"]  # 3.6 m3 at 70 dollars
+    person.offers(amount=100)
+    seen = await person.does("compete", request=1)
+    assert [offer["amount"] for offer in seen["requests"][0]["offers"]] == ["252.00", "100.00", "97.00"]
+    assert seen["counts"]["twice"] == 0
+    assert await person.is_refused("compete", request=2) == "There is no such request."
+
+
+@pytest.mark.parametrize("size", ["0.000001", "9" * 30])
+async def test_the_rival_and_the_page_bear_any_cargo(person: Person, size: str) -> None:
+    await person.does("requests", **{**PUBLISH, "length": size, "width": size, "height": size, "weight": size})
+    seen = await person.does("compete", request=1)
+    assert [offer["amount"] for offer in seen["requests"][0]["offers"]] == ["1,000.00"]
+
+
+# Faults and habits
+
+
+async def test_a_lost_answer_and_how_a_careless_caller_copes(person: Person) -> None:
+    await person.does("requests", **PUBLISH)
+    seen = await person.does("arm", name="reset_after_processing", operation="submit", times=1)
+    assert [(armed["label"], armed["at"]) for armed in seen["armed"]] == [
+        ("The answer to an offer gets lost", "Submitting an offer")
+    ]
+    # Not what the fault is for, and so not struck.
+    assert person.call("quote/getrequests").wire is None
+    assert person.call("quote/bid", requestIndex=1, offer=100, currencyIndex=1).wire is not None
+    person.call("quote/bid", "GET")
+    seen = await person.sees()
+    assert seen["armed"] == []
+    assert seen["counts"]["struck"] == 1
+    (strike,) = seen["strikes"]
+    assert strike["fault"] == "The answer to an offer gets lost"
+    assert (strike["who"], strike["processed"], strike["request"]) == ("forwarder@demo.example", True, 1)
+    assert [step["does"] for step in strike["then"]] == [["lists its own offers"]]
+    assert strike["offers"] == 1
+
+    person.offers()
+    seen = await person.sees()
+    assert seen["strikes"][0]["offers"] == 2
+    assert seen["counts"]["twice"] == 1
+
+
+async def test_a_caller_is_known_though_the_exchange_never_heard_the_call(person: Person) -> None:
+    await person.does("requests", **PUBLISH)
+    await person.does("arm", name="reset_after_send", operation="submit", times=1)
+    person.offers()
+    (strike,) = (await person.sees())["strikes"]
+    assert (strike["who"], strike["processed"], strike["offers"]) == ("forwarder@demo.example", False, 0)
+
+
+async def test_what_the_board_does_no_fault_strikes(person: Person) -> None:
+    await person.does("arm", name="unavailable_storm")
+    (request,) = (await person.does("requests", **PUBLISH))["requests"]
+    assert request["index"] == 1
+    assert person.call("quote/getrequests").status == 503
+    assert person.call("login", by=None, email="x", password="y").status == 503
+    (armed,) = (await person.sees())["armed"]
+    assert armed["times"] is None
+    seen = await person.does("disarm", id=armed["id"])
+    assert seen["armed"] == []
+    assert person.call("quote/getrequests").status == 200
+
+
+async def test_two_of_a_kind_are_switched_off_one_by_one(person: Person) -> None:
+    await person.does("arm", name="unavailable", operation="search", times=3)
+    first, second = (await person.does("arm", name="unavailable", operation="search", times=1))["armed"]
+    assert [armed["id"] for armed in (await person.does("disarm", id=first["id"]))["armed"]] == [second["id"]]
+    assert [person.call("quote/getrequests").status for _ in range(2)] == [503, 200]
+    await person.does("arm", name="unavailable")
+    assert (await person.does("disarm"))["armed"] == []
+
+
+async def test_a_fault_at_the_moment_that_was_asked_for(person: Person) -> None:
+    await person.does("requests", **PUBLISH)
+    await person.does("arm", name="unavailable", operation="submit", times=2, processed=True)
+    assert [person.offers(amount=amount).status for amount in (1, 2, 3)] == [503, 503, 200]
+    assert len((await person.sees())["requests"][0]["offers"]) == 3
+    assert (
+        await person.is_refused("arm", name="reset_after_send", processed=True)
+        == "This fault cannot strike at that moment."
+    )
+    assert await person.is_refused("arm", name="slow", seconds=600) == "Give seconds from 0 to 60."
+    assert await person.is_refused("arm", name="slow", times=0) == "The field times is out of range."
+    for missing in ({"name": "refused"}, {"name": "nonsense"}, {"name": "slow", "operation": "nonsense"}):
+        assert await person.is_refused("arm", **missing) == "There is no such fault here."
+
+
+async def test_habits(person: Person) -> None:
+    seen = await person.does("turn", name="rows_clamp", value=3)
+    assert seen["habits"] == {"rows_clamp": 3}
+    await person.does("turn", name="order", value="random")
+    seen = await person.does("turn", name="latency", value=0.25)
+    assert seen["habits"] == {"rows_clamp": 3, "order": "random", "latency": 0.25}
+    assert person.desk.exchange.profile == Profile(rows_clamp=3, order="random", latency=0.25)
+    seen = await person.does("turn", name="rows_clamp", value=None)
+    assert "rows_clamp" not in seen["habits"]
+    assert (await person.does("straighten"))["habits"] == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("order", "sideways"),
+        ("order", None),
+        ("latency", -1),
+        ("latency", 61),
+        ("latency", "1"),
+        ("latency", True),
+        ("rows_clamp", 0),
+        ("rows_clamp", 1.5),
+        ("rows_clamp", True),
+        ("token_lifetime", None),
+        ("bom", 1),
+        ("unauthorized_status", True),
+        ("unauthorized_status", 404),
+        ("colour", "blue"),
+        ("__init__", "blue"),
+    ],
+)
+async def test_habits_that_nobody_has(person: Person, name: str, value: object) -> None:
+    assert await person.is_refused("turn", name=name, value=value)
+    assert person.desk.exchange.profile == Profile()
+
+
+async def test_every_fault_and_habit_on_offer_can_be_switched_on(person: Person) -> None:
+    offered = json.loads((await person.get("board/catalogue")).body)
+    for fault in offered["faults"]:
+        await person.does("arm", name=fault["name"], operation=fault["operation"], processed=fault["phases"][-1])
+    for habit in offered["habits"]:
+        for choice in habit["choices"] or [habit["default"]]:
+            await person.does("turn", name=habit["name"], value=choice)
+    shelved = {fault["name"]: fault for fault in offered["faults"]}
+    operations = {operation["key"] for operation in offered["operations"]}
+    for entry in offered["shelf"]:
+        assert entry["fault"] in shelved
+        assert entry["operation"] in operations | {""}
+    assert len(offered["faults"]) == 78
+    assert len(offered["habits"]) == len(Profile.knobs())
+
+
+async def test_every_example_can_be_published(person: Person) -> None:
+    for cargo in json.loads((await person.get("board/catalogue")).body)["samples"]:
+        await person.does("requests", **cargo)
+    assert len((await person.sees())["requests"]) == len(list(samples(8, NOW)))
+
+
+# Traffic
+
+
+async def test_polls_are_one_line(person: Person) -> None:
+    for _ in range(5):
+        person.call("quote/getrequests")
+        person.call("quote/bid", "GET")
+    person.call("quote/getrequests", by="rival")
+    person.call("nowhere")
+    calls = (await person.sees())["calls"]
+    assert [(call["who"].partition("@")[0], call["does"], call["status"], call["count"]) for call in calls] == [
+        ("forwarder", ["calls POST nowhere"], 404, 1),
+        ("rival", ["lists requests"], 200, 1),
+        ("forwarder", ["lists requests", "lists its own offers"], 200, 10),
+    ]
+
+
+async def test_a_login_says_who(person: Person) -> None:
+    person.call("login", by=None, email="forwarder@demo.example", password="wrong")
+    person.desk.handle(Call("POST", "login", {}, HERE, b"\xff{"), NOW)
+    calls = (await person.sees())["calls"]
+    assert [(call["who"], call["status"]) for call in calls] == [(None, 400), ("forwarder@demo.example", 401)]
+    assert "wrong" not in json.dumps(await person.sees())
+
+
+async def test_weeks_of_calls_are_not_kept(person: Person) -> None:
+    await person.does("arm", name="unavailable_storm", times=None)
+    for _ in range(5_000):
+        person.call("quote/getrequests")
+    truth, script = person.desk.exchange.truth, person.desk.exchange.faults
+    assert max(len(truth.calls), len(script.fired)) <= 2_000
+    seen = await person.sees()
+    assert seen["counts"]["struck"] == 5_000
+    assert len(json.dumps(seen)) < 50_000
+
+
+# Live
+
+
+@pytest.mark.virtual_time
+async def test_news_comes_at_once_and_silence_after_a_while(person: Person) -> None:
+    async def waits() -> tuple[int, float]:
+        begun = anyio.current_time()
+        reply = await person.get("board/state", query={"after": str(person.desk.revision)})
+        return json.loads(reply.body)["counts"]["open"], anyio.current_time() - begun
+
+    seen: list[tuple[int, float]] = []
+
+    async def watch() -> None:
+        seen.append(await waits())
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(watch)
+        await anyio.sleep(7)
+        await person.asks("requests", **PUBLISH)
+    assert seen == [(1, 7.0)] * 3
+    assert await waits() == (1, 20.0)
+
+
+# Who may ask
+
+
+async def test_the_page_and_its_parts(person: Person) -> None:
+    page = (await person.get("board")).body.decode()
+    parts = set(re.findall(r'(?:src|href)="/([^"]+)"', page))
+    assert parts == {"board/icon.svg", "board/board.css", "board/board.js"}
+    for part in parts:
+        assert (await person.get(part)).status == 200
+    assert dict((await person.get("")).headers)["location"] == "/board"
+    assert (await person.get("board/board.py")).status == 404
+    assert (await person.get("board/../desk.py")).status == 404
+
+
+async def test_nothing_inline_and_nothing_from_elsewhere(person: Person) -> None:
+    replies = [await person.get(path) for path in ("board", "board/board.js", "board/board.css", "board/state", "x")]
+    for reply in replies:
+        headers = dict(reply.headers)
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in headers
+    page = replies[0].body.decode()
+    assert not re.search(r"<script(?![^>]+src=)|<style|\sstyle=|\son\w+=|://", page)
+
+
+STRANGERS = ["evil.example", "evil.example:8765", "localhost.evil.example", "127.0.0.1.evil.example", "", "[", "a b"]
+
+
+@pytest.mark.parametrize("host", STRANGERS)
+async def test_a_name_that_was_pointed_here(person: Person, host: str) -> None:
+    """DNS rebinding: the page of another site reaches this server under that site's name."""
+    there = {"host": host}
+    for path in ("", "board", "board/state", "board/catalogue"):
+        assert (await person.get(path, there)).status == 421
+    assert (await person.asks("requests", {**PAGE, **there, "origin": f"http://{host}"}, **PUBLISH)).status == 421
+    body = b'{"email": "shipper@demo.example", "password": "shipper"}'
+    login = Call("POST", "login", {}, {**there, "content-type": "application/json"}, body)
+    assert person.desk.handle(login, NOW).status == 421
+    assert (await person.sees())["counts"]["open"] == 0
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:8765", "localhost:8765", "[::1]:8765", "10.1.2.3", "sandbox:8765", "Localhost"]
+)
+async def test_its_own_names(person: Person, host: str) -> None:
+    person.desk.names = frozenset({"sandbox"})
+    headers = {**PAGE, "host": host, "origin": f"http://{host}"}
+    assert (await person.get("board", headers)).status == 200
+    assert (await person.asks("requests", headers, **PUBLISH)).status == 200
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "https://127.0.0.1:8765"},
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": None},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"content-type": "text/plain"},
+        {"content-type": "application/x-www-form-urlencoded"},
+        {"content-type": None},
+    ],
+)
+async def test_pages_of_others_change_nothing(person: Person, change: Mapping[str, str | None]) -> None:
+    merged = {**PAGE, **change}
+    headers = {name: value for name, value in merged.items() if value is not None}
+    before = await person.sees()
+    for what, values in (
+        ("requests", PUBLISH),
+        ("arm", {"name": "slow"}),
+        ("straighten", {}),
+        ("turn", {"name": "bom"}),
+    ):
+        assert (await person.asks(what, headers, **values)).status in {403, 415}
+    assert await person.sees() == before
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b"\xff", b"[" * 90_000, b'{"x": "' + b"x" * 100_000 + b'"}', b"null"]
+)
+async def test_bodies_that_are_none(person: Person, body: bytes) -> None:
+    for what in ("requests", "withdraw", "respond", "compete", "arm", "turn", "nonsense"):
+        assert (await person.board(Call("POST", f"board/{what}", {}, PAGE, body))).status in {400, 404, 413}
+
+
+async def test_other_methods(person: Person) -> None:
+    for method in ("PUT", "DELETE", "OPTIONS", "PATCH", "HEAD"):
+        reply = await person.board(Call(method, "board", {}, PAGE))
+        assert reply.status == 405
+        # A reply to HEAD has no body, or it would be taken for the next reply.
+        assert bool(reply.body) == (method != "HEAD")
+
+
+async def test_over_sockets_beside_the_api() -> None:
+    desk = Desk(Exchange())
+    board = Board(desk)
+    async with serve_tcp(desk, site=board) as face:
+        root = face.url.removesuffix("/api")
+        async with httpx.AsyncClient(base_url=root, trust_env=False) as client:
+            assert (await client.get("/")).headers["location"] == "/board"
+            assert (await client.get("/board")).headers["content-type"] == "text/html; charset=utf-8"
+            published = await client.post("/board/requests", json=dict(PUBLISH), headers={"origin": root})
+            assert published.status_code == 200
+            login = {"email": "forwarder@demo.example", "password": "forwarder"}
+            user = (await client.post("/api/login", json=login)).json()["user"]
+            bearer = {"authorization": f"Bearer {user['access_token']}"}
+            listed = (await client.post("/api/quote/getrequests", json={}, headers=bearer)).json()
+            assert listed["raterequests"]["0"]["commodityname"] == "Green tea"
+            assert (await client.get("/elsewhere")).status_code == 404
