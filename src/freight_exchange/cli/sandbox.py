@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import json
+import os
+import signal
 import time
-from contextlib import closing, nullcontext
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -76,19 +80,37 @@ def _until_stopped(desk: Desk, host: str, port: int, *, as_json: bool, state: Pa
             await anyio.sleep_forever()
 
     try:
-        anyio.run(serve)
+        with _ended_by_signals():
+            anyio.run(serve)
     except KeyboardInterrupt:
         # It has no other end: this one is no failure.
         if not as_json:
             click.echo("\nStopped." if state is None else f"\nStopped. The exchange is kept in {state}.")
     except OSError as error:
-        raise _NotListeningError(f"It cannot listen on {host}, port {port}: {error.strerror or error}.") from error
+        if error.errno == errno.EADDRINUSE:
+            sentence = f"Port {port} of {host} is taken: give another one, or --port 0 for any that is free."
+        else:
+            sentence = f"It cannot listen on {host}: {os.strerror(error.errno or 0)}."
+        raise _NotListeningError(sentence) from error
     except BaseExceptionGroup as group:
         # What a connection's task meets comes wrapped.
         broken: BaseException | None = group.subgroup(StateError)
         while isinstance(broken, BaseExceptionGroup):
             broken = broken.exceptions[0]
         raise broken if broken is not None else group from group
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """A supervisor's signal ends it as Ctrl-C does: the first process of a container would not heed it otherwise."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _announce(desk: Desk, face: TcpFace, *, as_json: bool, state: Path | None) -> None:
