@@ -10,6 +10,7 @@ import click
 from freight_exchange.cli.asking import check, confirm
 from freight_exchange.cli.connecting import connected
 from freight_exchange.cli.drafts import FIELDS, draft_options, given_fields
+from freight_exchange.cli.freight import units
 from freight_exchange.cli.listing import show_listing
 from freight_exchange.cli.money import codes, money
 from freight_exchange.cli.options import WordOf, json_option, limit_option, yes_option
@@ -77,7 +78,7 @@ def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool,
     async def work(exchange: FreightExchange) -> None:
         if not yes:
             on = await exchange.requests.get(request)
-            what = f"{on.quantity} x {on.packaging} of {on.commodity}, {on.origin} to {on.destination}"
+            what = f"{units(on)} of {on.commodity}, {on.origin} to {on.destination}"
             confirm(f"Offer {offer['amount']} {offer['currency']} on {said(what)}?", yes=yes)
         bid = await exchange.bids.submit(request, **offer)
         if as_json:
@@ -85,7 +86,7 @@ def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool,
         else:
             _show(bid, await codes(exchange))
 
-    connected(settings, work)
+    connected(settings, work, look="bids list")
 
 
 def _fees(rates: Sequence[str]) -> dict[str, str]:

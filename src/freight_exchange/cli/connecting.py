@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from freight_exchange import FreightExchange
     from freight_exchange.cli.settings import Settings
     from freight_exchange.hooks import Event
-    from freight_exchange.transport.kept_login import KeptLogin
     from freight_exchange.transport.message import Next, Request, Response
 
 __all__ = ["Caller", "caller", "connected", "on_a_terminal", "token_file"]
 
 T = TypeVar("T")
 
+_LOOK: Final = "Look with `freight-exchange {}` in a minute, and do not send it again before."
+_PASSED_OVER: Final = ("login failed", "a write that nobody waits for")
 _AGAIN: Final = "the login that was kept has ended: log in again with `freight-exchange login`"
 
 
@@ -77,23 +78,20 @@ def caller(settings: Settings, *, logs_in: bool = False) -> Caller:
     be_heard()
     file = token_file(settings)
     kept = file.look()
-    if kept is not None and not _is_meant(kept, settings):
+    url = settings.url or (None if kept is None else kept.base_url)
+    url = url or _asked(
+        "URL of the service",
+        f"no URL: give --url or set {URL_VARIABLE}, or log in once with `freight-exchange login`",
+    )
+    if kept is not None and kept.base_url != url.strip().rstrip("/"):
         kept = None
-    url = (
-        settings.url
-        or (None if kept is None else kept.base_url)
-        or _asked(
-            "URL of the service",
-            f"no URL: give --url or set {URL_VARIABLE}, or log in once with `freight-exchange login`",
-        )
+    email = settings.email or (None if kept is None else kept.account)
+    email = email or _asked(
+        "Email",
+        f"no account: give --email or set {EMAIL_VARIABLE}, or log in once with `freight-exchange login`",
     )
-    email = (
-        settings.email
-        or (None if kept is None else kept.account)
-        or _asked(
-            "Email", f"no account: give --email or set {EMAIL_VARIABLE}, or log in once with `freight-exchange login`"
-        )
-    )
+    if kept is not None and kept.account != email:
+        kept = None
     password = os.environ.get(PASSWORD_VARIABLE) or None
     if password is None and (logs_in or kept is None or not kept.fresh()):
         password = _asked(
@@ -105,8 +103,20 @@ def caller(settings: Settings, *, logs_in: bool = False) -> Caller:
     return Caller(url=url, email=email, password=password, store=file if keeps else None)
 
 
-def connected(settings: Settings, work: Callable[[FreightExchange], Awaitable[T]], *, who: Caller | None = None) -> T:
+def connected(
+    settings: Settings,
+    work: Callable[[FreightExchange], Awaitable[T]],
+    *,
+    who: Caller | None = None,
+    look: str | None = None,
+) -> T:
     """What the work gives that is done with a client.
+
+    Args:
+        settings: What the options say.
+        work: The work.
+        who: Who connects where, where that is known already.
+        look: The command that shows what the work writes, for whoever does not know whether it was written.
 
     Raises:
         InterruptedWriteError: It was interrupted while a write was on its way.
@@ -129,13 +139,16 @@ def connected(settings: Settings, work: Callable[[FreightExchange], Awaitable[T]
     except FreightExchangeError as error:
         if error.method is not None:
             error.add_note(f"The service is {who.url}, the account {who.email}.")
+        if error.may_have_taken_effect and look is not None:
+            error.add_note(_LOOK.format(look))
         raise
     except KeyboardInterrupt:
-        if any(attempt.abandoned and attempt.may_have_taken_effect for attempt in attempts):
-            raise InterruptedWriteError(
-                "interrupted while it was on its way: the service may or may not have taken it"
-            ) from None
-        raise
+        if not any(attempt.abandoned and attempt.may_have_taken_effect for attempt in attempts):
+            raise
+        interrupted = InterruptedWriteError("interrupted while it was on its way: whether it was taken is not known")
+        if look is not None:
+            interrupted.add_note(_LOOK.format(look))
+        raise interrupted from None
 
 
 def be_heard() -> None:
@@ -147,8 +160,8 @@ def be_heard() -> None:
 
 class _Warnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        # A login that failed ends the program, which says so.
-        if not record.msg.startswith("login failed"):
+        # These end the program, which says so itself.
+        if not record.msg.startswith(_PASSED_OVER):
             click.echo(f"Warning: {clean(record.getMessage())}", err=True)
 
 
@@ -175,12 +188,6 @@ async def _only_kept(request: Request, call_next: Next) -> Response:
     if request.kind is Kind.LOGIN:
         raise AuthenticationError(_AGAIN, method=request.method, path=request.path)
     return await call_next(request)
-
-
-def _is_meant(kept: KeptLogin, settings: Settings) -> bool:
-    """Whether the login that is kept is the one that the settings speak of, as far as they do."""
-    said_url = None if settings.url is None else settings.url.strip().rstrip("/")
-    return said_url in (None, kept.base_url) and settings.email in (None, kept.account)
 
 
 def _asked(what: str, otherwise: str, *, hidden: bool = False) -> str:

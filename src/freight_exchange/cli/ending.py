@@ -101,7 +101,6 @@ STATUSES: Final = (
 """The first row that fits an error says how the program ends; an error that none fits is a bug."""
 
 ADVICE: Final = {
-    Status.OUTCOME_UNKNOWN: "Do not send it again before you have looked whether it is there.",
     Status.UNAVAILABLE: "Nothing was changed: try again later.",
     Status.UNEXPECTED: "Is the URL right? It is the API root, such as https://host/api.",
     Status.LOGIN_REJECTED: "Check both: too many wrong passwords may lock the account.",
@@ -138,7 +137,7 @@ def ended() -> Iterator[Ending]:
         _say(row.sentence or str(error), *getattr(error, "__notes__", ()), ADVICE.get(row.status))
     except InterruptedWriteError as error:
         ending.status = Status.OUTCOME_UNKNOWN
-        _say(str(error), ADVICE[Status.OUTCOME_UNKNOWN])
+        _say(str(error), *getattr(error, "__notes__", ()))
     except (KeyboardInterrupt, click.Abort):
         ending.status = Status.INTERRUPTED
         _say("interrupted")

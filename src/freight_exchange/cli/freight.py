@@ -9,13 +9,13 @@ import attrs
 
 from freight_exchange import cargo
 from freight_exchange.errors import ValidationError
-from freight_exchange.models.enums import RequestType
+from freight_exchange.models.enums import Packaging, RequestType
 
 if TYPE_CHECKING:
     from freight_exchange.cargo import Basis, CargoWarning, GrossWeight, Per
-    from freight_exchange.models import Bid, Listing, RateRequest
+    from freight_exchange.models import Bid, Listing, RateRequest, RateRequestDraft
 
-__all__ = ["Charge", "charge", "doubts", "gross"]
+__all__ = ["Charge", "charge", "doubts", "gross", "units"]
 
 
 @attrs.frozen
@@ -60,6 +60,14 @@ def gross(freight: RateRequest | Listing | Bid, per: Per) -> GrossWeight | None:
         return cargo.gross_weight(freight, per=per)
     except ValidationError:
         return None
+
+
+def units(freight: RateRequest | RateRequestDraft | Bid) -> str:
+    """How many of what: `20 pallets`."""
+    if freight.packaging is None or freight.quantity is None:
+        return str(freight.quantity or freight.packaging or "")
+    plural = "s" if freight.quantity != 1 and isinstance(freight.packaging, Packaging) else ""
+    return f"{freight.quantity} {freight.packaging}{plural}"
 
 
 def doubts(freight: RateRequest, per: Per) -> list[CargoWarning]:

@@ -145,7 +145,7 @@ def _respond(
         else:
             _show(listing, await codes(exchange))
 
-    connected(settings, work)
+    connected(settings, work, look="offers list")
 
 
 async def _ask(exchange: FreightExchange, number: int, verb: str) -> None:

@@ -122,13 +122,13 @@ def publish(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> No
     async def work(exchange: FreightExchange) -> None:
         await exchange.login()
         confirm(
-            f"Publish {draft.quantity} x {draft.packaging} of {said(draft.commodity)}, {said(draft.origin)} to"
+            f"Publish {freight.units(draft)} of {said(draft.commodity)}, {said(draft.origin)} to"
             f" {said(draft.destination)}, {draft.volume:f} m3?",
             yes=yes,
         )
         _show(await exchange.requests.publish(draft), "unit", as_json=as_json)
 
-    connected(settings, work)
+    connected(settings, work, look="offers list")
 
 
 requests.add_command(watch)
@@ -150,15 +150,11 @@ def _columns(per: Per) -> Sequence[Column[RateRequest]]:
         Column("ORIGIN", lambda request: request.origin),
         Column("DESTINATION", lambda request: request.destination),
         Column("ARRIVAL", lambda request: None if request.need_date is None else request.need_date.date()),
-        Column("UNITS", _units),
+        Column("UNITS", freight.units),
         Column("M3", lambda request: request.volume, right=True),
         Column("KG", lambda request: _kilograms(request, per), right=True),
         Column("CHARGEABLE", lambda request: freight.charge(request, per), right=True),
     )
-
-
-def _units(request: RateRequest) -> str:
-    return " ".join(str(said) for said in (request.quantity, request.packaging) if said is not None)
 
 
 def _kilograms(request: RateRequest, per: Per) -> str | None:
@@ -182,7 +178,7 @@ def _show(request: RateRequest, per: Per, *, as_json: bool) -> None:
             ("from", request.origin),
             ("to", request.destination),
             ("arrival", request.need_date),
-            ("units", _units(request)),
+            ("units", freight.units(request)),
             ("each", None if None in sizes else " x ".join(f"{size:f}" for size in sizes) + " m"),
             ("volume", None if request.volume is None else f"{request.volume:f} m3"),
             ("gross weight", None if weight is None else f"{weight.kilograms:f} kg"),

@@ -116,7 +116,7 @@ def create(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> Non
         else:
             _show(created, as_json=as_json)
 
-    connected(settings, work)
+    connected(settings, work, look="routes list")
 
 
 @routes.command
@@ -145,7 +145,7 @@ def update(settings: Settings, /, index: int, yes: bool, as_json: bool, **given:
         updated = await exchange.routes.update(after)
         _show(after if updated is None else updated, as_json=as_json)
 
-    connected(settings, work)
+    connected(settings, work, look=f"routes get {index}")
 
 
 def _described(draft: RouteDraft) -> str:

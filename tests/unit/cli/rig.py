@@ -1,8 +1,9 @@
-"""What tests of the command line share: an exchange over real HTTP, and the program, in this process or as users have it."""
+"""What tests of the command line share: an exchange over real HTTP; the program, in this process and on a terminal."""
 
 from __future__ import annotations
 
 import io
+import logging
 import os
 import pty
 import re
@@ -94,10 +95,23 @@ class Shell:
         stdin.isatty = lambda: typed is not None  # type: ignore[method-assign]  # it is a terminal, for this once
         self._monkeypatch.setattr("sys.stdin", stdin)
         self._monkeypatch.setattr("sys.stderr.isatty", lambda: typed is not None, raising=False)
+        self._monkeypatch.setattr("getpass.getpass", _typed_unseen)
+        logger = logging.getLogger("freight_exchange")
+        handlers, level = list(logger.handlers), logger.level
         self._capture.readouterr()
-        status = program.run(arguments)
+        try:
+            status = program.run(arguments)
+        finally:
+            # A process would end here.
+            logger.handlers[:] = handlers
+            logger.setLevel(level)
         out, err = self._capture.readouterr()
         return Done(status, out, err)
+
+
+def _typed_unseen(prompt: str = "", stream: object = None) -> str:
+    sys.stderr.write(f"{prompt}\n")
+    return sys.stdin.readline().rstrip("\n")
 
 
 @pytest.fixture
@@ -185,9 +199,19 @@ def _read(screen: int) -> str | None:
 
 
 def plain(shown: str) -> str:
-    """What a screen shows, without how it is coloured."""
-    without = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B", "", shown).replace("\r\n", "\n")
-    return "".join(f"{line.rpartition(chr(13))[2].rstrip()}\n" for line in without.rstrip("\n").split("\n"))
+    """What a screen shows in the end, without its colours: lines that were erased or written over are gone."""
+    lines, row = [""], 0
+    for part in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\n|[^\x1b\r\n]+|\x1b.?", shown):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif (up := re.fullmatch(r"\x1b\[(\d*)A", part)) is not None:
+            row = max(0, row - int(up[1] or 1))
+        elif not part.startswith(("\x1b", "\r")):
+            lines[row] += part
+    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 
 def until(true: Any) -> None:

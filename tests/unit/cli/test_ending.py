@@ -1,0 +1,231 @@
+"""Whatever goes wrong ends in a sentence and a status of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.unit.blocks import ROOT
+from tests.unit.cli.rig import COMMAND, PATIENCE, Shell, until
+
+from freight_exchange import errors
+from freight_exchange.bot.process import STATUSES as OF_A_BOT
+from freight_exchange.cli import program
+from freight_exchange.cli.ending import Status, row_of
+from freight_exchange.sandbox import FAULTS
+from freight_exchange.sandbox.tcp import refused_port
+
+SUBMIT = ("bids", "submit", "1", "--amount", "1840.50", "--currency", "USD", "--yes")
+# Raised to a bot's handlers alone.
+OF_HANDLERS = {"AlreadyOfferedError", "OfferInDoubtError"}
+# What never comes as such.
+ROOTS = {"FreightExchangeError"}
+
+
+def test_every_error_has_a_status_and_no_two_that_matter_share_one() -> None:
+    found = {name: row_of(getattr(errors, name)("why")) for name in errors.__all__ if name not in OF_HANDLERS | ROOTS}
+    assert {name for name, row in found.items() if row is None} == set()
+    statuses = {name: row.status for name, row in found.items() if row is not None}
+    assert statuses["LoginRejectedError"] == Status.LOGIN_REJECTED
+    assert statuses["BadRequestError"] == Status.REFUSED
+    assert statuses["OutcomeUnknownError"] == Status.OUTCOME_UNKNOWN
+    assert statuses["TransportError"] == Status.UNAVAILABLE
+    assert row_of(errors.FreightExchangeError("unheard of")) is None
+
+
+def test_the_numbers_stay_what_scripts_know() -> None:
+    assert {status.name: int(status) for status in Status} == {
+        "DONE": 0, "BUG": 1, "USAGE": 2, "REFUSED": 65, "NOT_FOUND": 66, "UNAVAILABLE": 69, "STORE": 73,
+        "OUTCOME_UNKNOWN": 74, "TRY_LATER": 75, "UNEXPECTED": 76, "LOGIN_REJECTED": 77, "CONFIGURATION": 78,
+        "INTERRUPTED": 128 + signal.SIGINT, "PIPE_CLOSED": 128 + signal.SIGPIPE,
+    }  # fmt: skip
+
+
+def test_where_a_bot_has_a_status_for_an_error_it_is_the_same() -> None:
+    bots = dict(OF_A_BOT)
+    for kind in (errors.HeldError, errors.StoreError, errors.LoginRejectedError, errors.ConfigurationError):
+        row = row_of(kind("why"))
+        assert row is not None
+        assert row.status == bots[kind]
+    wrong_url, bad_certificate = errors.NotFoundError("why", path="login"), errors.TransportError("why", permanent=True)
+    for error in (wrong_url, bad_certificate):
+        row = row_of(error)
+        assert row is not None
+        assert row.status == bots[type(error)]
+
+
+def test_the_page_has_every_status() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    assert {int(number) for number in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == set(Status)
+
+
+class TestSentences:
+    def test_a_wrong_password(self, shell: Shell) -> None:
+        shell.set("FREIGHT_EXCHANGE_PASSWORD", "wrong-and-secret")
+        done = shell("requests", "list")
+        assert done.status == Status.LOGIN_REJECTED
+        assert done.out == ""
+        assert done.err.startswith("Error: the service rejected the email or password\n")
+        assert f"The service is {shell.url}, the account {shell.exchange.forwarder.email}." in done.err
+        assert "wrong-and-secret" not in done.err
+
+    def test_a_wrong_url(self, shell: Shell) -> None:
+        done = shell("--url", f"{shell.url}/v2/api", "requests", "list")
+        assert done.status == Status.UNEXPECTED
+        assert done.err.startswith("Error: there is no exchange at this URL\n")
+        assert "Is the URL right? It is the API root, such as https://host/api." in done.err
+
+    def test_a_url_that_is_none(self, shell: Shell) -> None:
+        done = shell("--url", "nowhere", "requests", "list")
+        assert done.status == Status.CONFIGURATION
+        assert "must be an http or https URL with a host" in done.err
+
+    def test_a_url_in_clear(self, shell: Shell) -> None:
+        done = shell("--url", "http://exchange.example/api", "requests", "list")
+        assert done.status == Status.CONFIGURATION
+        assert "must use https" in done.err
+
+    def test_a_server_that_is_down(self, shell: Shell) -> None:
+        with refused_port() as port:
+            done = shell("--url", f"http://127.0.0.1:{port}/api", "requests", "list")
+        assert done.status == Status.UNAVAILABLE
+        assert done.err.startswith("Error: no connection to the server")
+        assert "Nothing was changed: try again later." in done.err
+
+    def test_a_server_that_does_not_answer(self, shell: Shell) -> None:
+        shell.exchange.faults.add(*FAULTS["login_hung"]())
+        done = shell("--timeout", "0.2", "requests", "list")
+        assert done.status == Status.UNAVAILABLE
+        assert "the deadline of 0.2 s has passed" in done.err
+
+    def test_nobody_to_ask_for_the_password(self, shell: Shell) -> None:
+        shell.set("FREIGHT_EXCHANGE_PASSWORD", None)
+        done = shell("requests", "list")
+        assert done.status == Status.CONFIGURATION
+        assert done.err.startswith("Error: no password: set FREIGHT_EXCHANGE_PASSWORD, or log in once")
+
+    def test_a_request_that_there_is_not(self, shell: Shell) -> None:
+        done = shell("requests", "get", "99")
+        assert done.status == Status.NOT_FOUND
+        assert done.err.startswith("Error: no record has the index 99")
+
+    def test_an_index_that_is_none(self, shell: Shell) -> None:
+        assert shell("requests", "get", "0").status == Status.USAGE
+        assert shell("requests", "get", "four").status == Status.USAGE
+
+    def test_what_the_service_refuses(self, shell: Shell) -> None:
+        done = shell(*SUBMIT)
+        assert done.status == Status.REFUSED
+        assert done.err.startswith("Error: ")
+        assert shell.exchange.truth.offers == []
+
+    def test_a_write_whose_outcome_is_unknown(self, shell: Shell) -> None:
+        shell.publish()
+        shell.exchange.faults.add(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
+        done = shell(*SUBMIT)
+        assert done.status == Status.OUTCOME_UNKNOWN
+        assert done.out == ""
+        assert "whether it was carried out is not known" in done.err
+        assert "Look with `freight-exchange bids list` in a minute, and do not send it again before." in done.err
+        assert len(shell.exchange.truth.offers) == 1
+
+    def test_too_many_calls(self, shell: Shell) -> None:
+        shell.exchange.faults.add(*FAULTS["throttled_huge"](path="currency"))
+        done = shell("currencies")
+        assert done.status == Status.TRY_LATER
+
+    def test_a_bug_shows_its_traceback(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(*_: object, **__: object) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr("freight_exchange.cli.reference.show_listing", broken)
+        with pytest.raises(ZeroDivisionError):
+            program.run(["currencies"])
+
+
+class TestProcesses:
+    """As a shell has it: a process, its signals and its pipes."""
+
+    @staticmethod
+    def started(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, text=True
+        )
+
+    def ended(self, process: subprocess.Popen[str]) -> tuple[int, str, str]:
+        out, err = process.communicate(timeout=PATIENCE)
+        return process.returncode, out, err
+
+    @pytest.mark.parametrize("arguments", [["currencies", "--json"], ["--help"]])
+    def test_a_closed_pipe_ends_it_silently(self, shell: Shell, arguments: Sequence[str]) -> None:
+        reader, writer = os.pipe()
+        os.close(reader)
+        process = self.started(*arguments, stdout=writer)
+        os.close(writer)
+        status, _, err = self.ended(process)
+        assert (status, err) == (Status.PIPE_CLOSED, "")
+
+    def test_what_a_reader_did_not_get_comes_again(self, shell: Shell) -> None:
+        for _ in range(3):
+            shell.publish()
+        watch = ("requests", "watch", "--store", "seen.db", "--start", "backfill", "--json")
+        process = self.started(*watch)
+        assert process.stdout is not None
+        assert '"index":3' in process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(PATIENCE) in (Status.PIPE_CLOSED, 0)
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        process.stderr.close()
+        again = shell(*watch, "--count", "1")
+        assert '"index":3' not in again.out
+
+    def test_ctrl_c_ends_a_watch(self, shell: Shell) -> None:
+        shell.publish()
+        process = self.started("requests", "watch", "--start", "backfill")
+        assert process.stdout is not None
+        assert "Ceramic tiles" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        status, _, err = self.ended(process)
+        assert (status, err) == (Status.INTERRUPTED, "Error: interrupted\n")
+
+    def test_ctrl_c_while_an_offer_is_on_its_way(self, shell: Shell) -> None:
+        shell.publish()
+        shell.exchange.faults.add(*FAULTS["stall"](path="quote/submitoffer", processed=True))
+        process = self.started(*SUBMIT)
+        until(lambda: shell.exchange.truth.offers)
+        process.send_signal(signal.SIGINT)
+        status, out, err = self.ended(process)
+        assert status == Status.OUTCOME_UNKNOWN
+        assert out == ""
+        assert err.startswith("Error: interrupted while it was on its way: whether it was taken is not known\n")
+        assert "Look with `freight-exchange bids list`" in err
+        assert "Traceback" not in err
+
+    def test_ctrl_c_while_nothing_is_on_its_way(self, shell: Shell) -> None:
+        shell.exchange.faults.add(*FAULTS["login_hung"]())
+        process = self.started(*SUBMIT)
+        until(lambda: shell.exchange.faults.fired)
+        process.send_signal(signal.SIGINT)
+        status, _, err = self.ended(process)
+        assert (status, err) == (Status.INTERRUPTED, "Error: interrupted\n")
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    for missing in ("click", "rich"):
+        code = (
+            f"import sys; sys.modules[{missing!r}] = None; sys.argv[1:] = ['--help'];"
+            " from freight_exchange import cli; cli.main()"
+        )
+        done = subprocess.run([COMMAND[0], "-c", code], capture_output=True, text=True, cwd=ROOT / "src", check=False)
+        if missing == "click":
+            assert done.returncode == 2
+            assert done.stderr == 'freight-exchange needs the extra "cli": pip install "freight-exchange[cli]"\n'
+        else:
+            # Only what is shown on a terminal needs it.
+            assert done.returncode == 0

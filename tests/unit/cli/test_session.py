@@ -1,0 +1,56 @@
+"""The session on the page about the command line, typed as it stands there, on a terminal, against a real server."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from tests.unit.blocks import ROOT
+from tests.unit.cli.rig import Shell, on_a_terminal
+
+PAGE = ROOT / "docs" / "cli.md"
+SESSION = re.compile(r"<!-- run: session -->\n```console\n(.*?)```", re.DOTALL)
+SERVED_AT = "http://127.0.0.1:8765/api"
+CLOCK = re.compile(r"\b\d\d:\d\d:\d\d\b")
+
+
+def typed_and_shown(block: str) -> list[tuple[str, str]]:
+    """Each command of a block, and what the page shows after it."""
+    steps = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    return [(step.partition("\n")[0], step.partition("\n")[2]) for step in steps]
+
+
+def answers(shown: str) -> dict[str, str]:
+    """What is typed at the prompts that the page shows; the password is what no screen shows."""
+    found = {}
+    if (email := re.search(r"^Email: (.+)$", shown, re.MULTILINE)) is not None:
+        found["Email: "] = email[1]
+    if (account := re.search(r"^Password of (\w+)@", shown, re.MULTILINE)) is not None:
+        found["Password of "] = account[1]
+    if "[y/N]: y" in shown:
+        found["[y/N]: "] = "y"
+    return found
+
+
+def comparable(shown: str) -> str:
+    return CLOCK.sub("HH:MM:SS", shown).rstrip()
+
+
+def test_the_session_is_what_a_user_sees(shell: Shell) -> None:
+    page = PAGE.read_text()
+    (draft,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    Path("tiles.toml").write_text(draft)
+    shell.forget_who()
+    steps = [step for block in SESSION.findall(page) for step in typed_and_shown(block)]
+    commands = " ".join(command for command, _ in steps)
+    for word in ("login", "requests list", "requests watch", "bids submit", "offers approve"):
+        assert word in commands
+    for command, shown in steps:
+        words = shlex.split(command.replace(SERVED_AT, shell.url))
+        assert words.pop(0) == "freight-exchange"
+        status, screen = on_a_terminal(words, answers(shown), columns=120)
+        assert comparable(screen.replace(shell.url, SERVED_AT)) == comparable(shown), command
+        assert status == 0
+    (offer,) = shell.exchange.truth.offers
+    assert shell.exchange.truth.changes[-1].state.selected == offer.offer.index
