@@ -12,14 +12,10 @@ a bot in `watching.py`.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
-from asyncio.subprocess import PIPE, STDOUT, Process
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from datetime import datetime
 from decimal import Decimal
 from itertools import cycle
 from pathlib import Path
@@ -28,47 +24,16 @@ from typing import Self
 
 import attrs
 
-from freight_exchange import FreightExchange, Packaging, RateRequestDraft, RequestType
+from freight_exchange import FreightExchange, RateRequestDraft
 from freight_exchange.sandbox import FAULTS, Exchange
 from freight_exchange.sandbox.tcp import serve_tcp
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.protocol import Binding
 
-ROOT = Path(__file__).resolve().parents[1]
-BY_SEA = RateRequestDraft(
-    commodity="Ceramic tiles",
-    type=RequestType.SHIPPING,
-    origin="Hong Kong",
-    destination="Long Beach",
-    arrival=datetime(2027, 3, 1),
-    packaging=Packaging.PALLET,
-    quantity=20,
-    length=Decimal("1.2"),
-    width=Decimal(1),
-    height=Decimal("0.9"),
-    weight=Decimal(640),
-    incoterm="FOB",
-    hazardous=False,
-)
-BY_AIR = attrs.evolve(
-    BY_SEA,
-    type=RequestType.AIR_FREIGHT,
-    packaging=Packaging.CARTON,
-    length=Decimal("0.4"),
-    width=Decimal("0.3"),
-    height=Decimal("0.25"),
-    weight=Decimal("12.5"),
-    incoterm="FCA",
-)
+# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-
-def sea(commodity: str, origin: str, destination: str, quantity: int) -> RateRequestDraft:
-    return attrs.evolve(BY_SEA, commodity=commodity, origin=origin, destination=destination, quantity=quantity)
-
-
-def air(commodity: str, origin: str, destination: str, quantity: int) -> RateRequestDraft:
-    return attrs.evolve(BY_AIR, commodity=commodity, origin=origin, destination=destination, quantity=quantity)
-
+from examples.stage import Program, air, client, say, sea
 
 POISON = "Violins"
 # Each with what the tariff table makes of it, worked out by hand.
@@ -101,18 +66,19 @@ async def main() -> int:
         say("exchange", f"listens at {url}")
         second = sandbox.add_account("consignor@demo.example", "consignor", firstname="Paula", lastname="Port")
         shipper, consignor, rival = [
-            await stack.enter_async_context(FreightExchange(url, email=account.email, password=account.password))
+            await stack.enter_async_context(client(url, account))
             for account in (sandbox.shipper, second, sandbox.rival)
         ]
         store = Path(stack.enter_context(TemporaryDirectory())) / "bot.db"
-        bot = await stack.enter_async_context(BotProcess(store, url))
+        bot = Program("bot", ["-m", "examples.demo_bot", str(store)], url, sandbox.forwarder)
+        await stack.enter_async_context(bot)
         prices = await work(sandbox, shipper, consignor, rival, bot)
         counts = Counts.of(sandbox, prices, Kept.of(store, url), told=bot.says("was selected"), status=bot.exit_status)
     return verdict(counts)
 
 
 async def work(
-    sandbox: Exchange, shipper: FreightExchange, consignor: FreightExchange, rival: FreightExchange, bot: BotProcess
+    sandbox: Exchange, shipper: FreightExchange, consignor: FreightExchange, rival: FreightExchange, bot: Program
 ) -> Mapping[int, Decimal | None]:
     """Everything that happens. What was published, each with the price that is to be offered on it."""
     prices: dict[int, Decimal | None] = {}
@@ -169,76 +135,6 @@ async def approve(shipper: FreightExchange, rival: FreightExchange, request: int
     approved = await shipper.offers.approve(cheapest)
     assert approved.contact is not None
     say("shipper", f"approves {cheapest.amount}, by {approved.contact.name}")
-
-
-class BotProcess:
-    """The process of the bot, and what it says.
-
-    Attributes:
-        exit_status: 0 as long as it ended well whenever it was asked to.
-    """
-
-    def __init__(self, store: Path, url: str) -> None:
-        self.exit_status = 0
-        self._command = [sys.executable, "-m", "examples.demo_bot", str(store)]
-        self._environment = {
-            **os.environ,
-            "FREIGHT_EXCHANGE_URL": url,
-            "FREIGHT_EXCHANGE_EMAIL": "forwarder@demo.example",
-            "FREIGHT_EXCHANGE_PASSWORD": "forwarder",
-        }
-        self._said: list[str] = []
-        self._process: Process
-        self._listening: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._listening is not None and not self._listening.done():
-            await self.dies()
-
-    def says(self, words: str) -> int:
-        """How many lines of it have these words."""
-        return sum(words in line for line in self._said)
-
-    async def starts(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            *self._command, stdout=PIPE, stderr=STDOUT, env=self._environment, cwd=ROOT
-        )
-        say("bot", f"process {self._process.pid} starts")
-        self._listening = asyncio.create_task(self._listen(self._process))
-
-    async def until(self, true: Callable[[], bool]) -> None:
-        """Wait for something that happens while the bot is at work."""
-        async with asyncio.timeout(60):
-            while not true():
-                if self._process.returncode is not None:
-                    raise RuntimeError(f"the bot ended by itself, with status {self._process.returncode}")
-                await asyncio.sleep(0.02)
-
-    async def dies(self) -> None:
-        self._process.kill()
-        await self._ended()
-
-    async def drains(self) -> None:
-        """Ends as a service does that is stopped."""
-        self._process.send_signal(signal.SIGTERM)
-        self.exit_status |= await self._ended()
-
-    async def _ended(self) -> int:
-        assert self._listening is not None
-        async with asyncio.timeout(60):
-            status = await self._process.wait()
-            await self._listening
-        say("bot", f"process {self._process.pid} is gone, with status {status}")
-        return status
-
-    async def _listen(self, process: Process) -> None:
-        assert process.stdout is not None
-        while line := (await process.stdout.readline()).decode().rstrip():
-            say("bot", line)
-            self._said.append(line)
 
 
 @attrs.frozen(kw_only=True)
@@ -340,10 +236,6 @@ def verdict(counts: Counts) -> int:
 
 def note(what: str) -> None:
     print(f"\n-- {what}")
-
-
-def say(who: str, what: str) -> None:
-    print(f"{who:>9} | {what}", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,58 +6,33 @@ Run it with `python examples/trading.py`.
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import AsyncExitStack
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 
 import attrs
 
-from freight_exchange import (
-    FreightExchange,
-    Listing,
-    Packaging,
-    RateRequest,
-    RateRequestDraft,
-    RequestType,
-    RouteDraft,
-)
+from freight_exchange import FreightExchange, Listing, RateRequest, RequestType, RouteDraft
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.asgi import serve
 
-ARRIVAL = datetime(2027, 3, 1)
-DRAFTS = [
-    RateRequestDraft(
-        commodity="Ceramic tiles",
-        type=RequestType.SHIPPING,
-        origin="Hong Kong",
-        destination="Long Beach",
-        arrival=ARRIVAL,
-        packaging=Packaging.PALLET,
-        quantity=20,
-        length=Decimal("1.2"),
-        width=Decimal(1),
-        height=Decimal("0.9"),
-        weight=Decimal(640),
-        incoterm="FOB",
-        hazardous=False,
-    ),
-    RateRequestDraft(
-        commodity="Lithium batteries",
-        type=RequestType.AIR_FREIGHT,
-        origin="Shenzhen",
-        destination="Frankfurt",
-        arrival=ARRIVAL,
-        packaging=Packaging.CARTON,
-        quantity=150,
-        length=Decimal("0.4"),
-        width=Decimal("0.3"),
-        height=Decimal("0.25"),
-        weight=Decimal("12.5"),
-        incoterm="DAP",
-        hazardous=True,
-        notes="UN 3480, section II",
-    ),
-]
+# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from examples.stage import CARTONS, PALLETS, client, say
+
+BATTERIES = attrs.evolve(
+    CARTONS,
+    commodity="Lithium batteries",
+    origin="Shenzhen",
+    destination="Frankfurt",
+    quantity=150,
+    incoterm="DAP",
+    hazardous=True,
+    notes="UN 3480, section II",
+)
 TARIFF = {RequestType.SHIPPING: Decimal("62.40"), RequestType.AIR_FREIGHT: Decimal("410.75")}
 
 
@@ -67,14 +42,14 @@ async def main() -> None:
         url = await stack.enter_async_context(serve(sandbox))
         say("exchange", f"listens at {url}")
         shipper, forwarder, rival = [
-            await stack.enter_async_context(FreightExchange(url, email=account.email, password=account.password))
+            await stack.enter_async_context(client(url, account))
             for account in (sandbox.shipper, sandbox.forwarder, sandbox.rival)
         ]
         for who, exchange in (("shipper", shipper), ("forwarder", forwarder), ("rival", rival)):
             user = await exchange.login()
             say(who, f"logged in as {user.first_name} {user.last_name}")
 
-        for draft in DRAFTS:
+        for draft in (PALLETS, BATTERIES):
             published = await shipper.requests.publish(draft)
             say("shipper", f"publishes {published.ref_id}: {described(published)}")
         requests = sorted(await forwarder.requests.search().collect(), key=lambda request: request.index)
@@ -157,10 +132,6 @@ def described(request: RateRequest) -> str:
         f"{request.quantity} x {request.packaging} of {request.commodity},"
         f" {request.origin} -> {request.destination}, {request.incoterm}"
     )
-
-
-def say(who: str, what: str) -> None:
-    print(f"{who:>11} | {what}")
 
 
 if __name__ == "__main__":

@@ -34,11 +34,12 @@ def blocks_of(page: Path) -> list[tuple[list[str], str]]:
     """Each block of the page that is marked, with the words of its mark.
 
     Raises:
-        AssertionError: A block of Python is not marked.
+        AssertionError: A block of Python is neither marked nor a file, which has tests of its own.
     """
     text = page.read_text()
     blocks = [(match["how"].split(", "), match["code"]) for match in BLOCK.finditer(text)]
-    assert len(blocks) == text.count("```python")
+    files = len(re.findall(r"```python(?: title=\"[^\"]+\")?\n *--8<-- ", text))
+    assert len(blocks) + files == text.count("```python")
     return blocks
 
 

@@ -142,8 +142,8 @@ def test_trading_by_hand() -> None:
 
 def test_a_watcher_that_is_killed_misses_nothing() -> None:
     lines = transcript_of("watching.py")
-    starts = [at for at, line in enumerate(lines) if line[0] == "watcher" and "is watching" in line[1]]
-    killed = place(lines, "watcher", "is killed")
+    starts = [at for at, line in enumerate(lines) if line[0] == "watcher" and line[1].endswith("starts")]
+    killed = place(lines, "watcher", "is gone, with status -9")
     assert starts[0] < killed < starts[1]
     assert len({lines[at][1].split()[1] for at in starts}) == 2
     # Counted here once more, from what the two of them say: the closing lines are to be true.
