@@ -136,7 +136,7 @@ class Book:
             return
         del self.pending[bisect_left(self.pending, number)]
         kept.event = attrs.evolve(kept.event, acknowledged=True)
-        self.tray.add(number, kept.event.index, handlers)
+        self.tray.add(number, kept.event.index, handlers, at)
         self.touch(number, at)
 
     def touch(self, number: int, at: float) -> None:

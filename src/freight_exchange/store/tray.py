@@ -14,6 +14,9 @@ __all__ = ["Slip", "Tray"]
 Key = tuple[int, str]
 """The event's number and the handler's identifier."""
 
+_Turn = tuple[float, tuple[int, ...], Key]
+"""When it is due, which request it is about, and which one it is: the order of claims. Without a request goes first."""
+
 
 @attrs.define(kw_only=True)
 class Slip:
@@ -24,12 +27,16 @@ class Slip:
     index: int | None
     attempts: int = 0
     state: DeliveryState = "ready"
-    not_before: float = 0.0
+    not_before: float
     error: str | None = None
 
     @property
     def key(self) -> Key:
         return self.event, self.handler
+
+    @property
+    def turn(self) -> _Turn:
+        return self.not_before, () if self.index is None else (self.index,), self.key
 
 
 class Tray:
@@ -40,12 +47,12 @@ class Tray:
         self._of: dict[int, list[Slip]] = {}
         self._in: dict[DeliveryState, dict[Key, None]] = {"claimed": {}, "done": {}, "dead": {}}
         self._ready: list[Key] = []
-        self._due: list[tuple[float, Key]] = []
+        self._due: list[_Turn] = []
         self._queues: dict[tuple[str, int], list[int]] = {}
 
-    def add(self, event: int, index: int | None, handlers: Iterable[str]) -> None:
+    def add(self, event: int, index: int | None, handlers: Iterable[str], at: float) -> None:
         for handler in dict.fromkeys(handlers):
-            slip = self._slips[event, handler] = Slip(event=event, handler=handler, index=index)
+            slip = self._slips[event, handler] = Slip(event=event, handler=handler, index=index, not_before=at)
             self._of.setdefault(event, []).append(slip)
             self._enter(slip)
 
@@ -62,11 +69,11 @@ class Tray:
     def claim(self, now: float, limit: int) -> list[Slip]:
         requests = self._claimed_requests()
         chosen: list[Slip] = []
-        for key in self._ready:
-            if len(chosen) >= limit:
+        for due, _, key in self._due:
+            if due > now or len(chosen) >= limit:
                 break
             slip = self._slips[key]
-            if slip.not_before > now or not self._is_free(slip, requests):
+            if not self._is_free(slip, requests):
                 continue
             if slip.index is not None:
                 requests.add(slip.index)
@@ -78,7 +85,7 @@ class Tray:
 
     def next_due(self) -> float | None:
         requests = self._claimed_requests()
-        return next((due for due, key in self._due if self._is_free(self._slips[key], requests)), None)
+        return next((due for due, _, key in self._due if self._is_free(self._slips[key], requests)), None)
 
     def settle(self, key: Key, state: DeliveryState, *, not_before: float, error: str | None, forgive: bool) -> bool:
         slip = self._slips.get(key)
@@ -144,7 +151,7 @@ class Tray:
             self._in[slip.state][slip.key] = None
             return
         insort(self._ready, slip.key)
-        insort(self._due, (slip.not_before, slip.key))
+        insort(self._due, slip.turn)
         if slip.index is not None:
             insort(self._queues.setdefault((slip.handler, slip.index), []), slip.event)
 
@@ -153,7 +160,7 @@ class Tray:
             del self._in[slip.state][slip.key]
             return
         del self._ready[bisect_left(self._ready, slip.key)]
-        del self._due[bisect_left(self._due, (slip.not_before, slip.key))]
+        del self._due[bisect_left(self._due, slip.turn)]
         if slip.index is not None:
             queue = self._queues[slip.handler, slip.index]
             queue.remove(slip.event)

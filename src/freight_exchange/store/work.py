@@ -69,7 +69,7 @@ class WorkStore(FeedStore, Protocol):
     """The state of one feed, and the work that its events make. Each method is one transaction under the lease."""
 
     def deliver(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
-        """Acknowledge events, by their numbers, and make a ready delivery for each handler of each.
+        """Acknowledge events, by their numbers, and make a ready delivery for each handler of each, due from `at` on.
 
         The payload of an event that has handlers is kept until its last delivery is done; that of one without is
         dropped at once. An event that is unknown or acknowledged already is no error, and gets no delivery.
@@ -77,8 +77,9 @@ class WorkStore(FeedStore, Protocol):
         ...
 
     def claim(self, *, now: float, limit: int) -> Sequence[Delivery]:
-        """Claim up to `limit` deliveries that are ready and due at `now`, those of the oldest event first, and of one
-        event by handler.
+        """Claim up to `limit` deliveries that are ready and due at `now`, those that have been due the longest first.
+        Of those due alike, what is about no request goes first, and then the lowest index, the oldest event, and the
+        handlers by name.
 
         Of one request there is at most one claimed at a time, whichever the handler, and for one handler its events
         come in order: none before every earlier one is done or dead. Those that are about no request are bound by

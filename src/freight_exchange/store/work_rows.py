@@ -23,7 +23,7 @@ _ACKNOWLEDGE: Final = """
 """
 _DELIVER: Final = """
     INSERT INTO delivery (feed, event, handler, "index", state, attempts, not_before)
-    SELECT feed, id, ?, "index", 'ready', 0, 0 FROM event WHERE id = ?
+    SELECT feed, id, ?, "index", 'ready', 0, ? FROM event WHERE id = ?
     ON CONFLICT (feed, event, handler) DO NOTHING
 """
 _DELIVERY: Final = """
@@ -52,9 +52,9 @@ _FREE: Final = """
     )
 """
 _CLAIMABLE: Final = f"""
-    SELECT event, handler, "index" FROM delivery INDEXED BY delivery_ready
+    SELECT event, handler, "index" FROM delivery INDEXED BY delivery_due
     WHERE feed = ? AND state = 'ready' AND not_before <= ? AND {_FREE}
-    ORDER BY event, handler
+    ORDER BY not_before, "index", event, handler
 """
 _NEXT: Final = f"""
     SELECT not_before FROM delivery INDEXED BY delivery_due
@@ -110,7 +110,7 @@ def deliver(connection: sqlite3.Connection, feed: int, handlers: Mapping[int, Se
     done = rows.acknowledge(connection, feed, [event for event, names in handlers.items() if not names], at)
     for event, names in handlers.items():
         if names and connection.execute(_ACKNOWLEDGE, (at, event, feed)).rowcount:
-            connection.executemany(_DELIVER, [(name, event) for name in names])
+            connection.executemany(_DELIVER, [(name, at, event) for name in names])
             done += 1
     return done
 

@@ -454,3 +454,28 @@ async def test_an_attempt_counts_from_its_claim_on(store: Store) -> None:
     async with sandbox.running(new_bot()) as trial:
         await trial.idle()
     assert attempts == [5]
+
+
+async def test_those_put_off_time_after_time_starve_nothing_newer(store: Store) -> None:
+    """A tariff that does not answer keeps every place busy: what is new takes its turn all the same."""
+    sandbox, handed_over = Sandbox(), list[float]()
+    bot = bot_on(store)
+
+    @bot.on_new
+    async def quote(request: Any, ctx: Any) -> None:
+        if request.origin == "Ningbo":
+            handed_over.append(anyio.current_time())
+            return
+        await anyio.sleep(10)
+        raise RetryLater(timedelta(minutes=1), "the tariff does not answer")
+
+    for _ in range(60):
+        sandbox.publish()
+    async with sandbox.running(bot):
+        await anyio.sleep(2 * 60)
+        published = anyio.current_time()
+        sandbox.publish(other("Ningbo"))
+        await anyio.sleep(HOUR)
+
+    assert len(handed_over) == 1
+    assert handed_over[0] - published < 60

@@ -33,7 +33,7 @@ def test_no_question_reads_a_whole_table(path: Path) -> None:
     SQLiteStore(path).open(BINDING, lease=LEASE).release()
     questions: dict[str, tuple[object, ...]] = {
         work_rows._ACKNOWLEDGE: (0.0, 1, 1),
-        work_rows._DELIVER: ("quote", 1),
+        work_rows._DELIVER: ("quote", 20.0, 1),
         work_rows._ONE: (1, 1, "quote"),
         **dict.fromkeys(work_rows._IN_STATE.values(), (1, 1)),
         work_rows._CLAIMABLE: (1, 0.0),

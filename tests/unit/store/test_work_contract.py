@@ -51,12 +51,12 @@ class TestHandingOver:
             payload=b"payload",
             attempts=0,
             state="ready",
-            not_before=0.0,
+            not_before=30.0,
             error=None,
         )
         other = attrs.evolve(one, event=second, index=None)
         assert feed.deliveries(state="ready") == [one, attrs.evolve(one, handler="quote"), other]
-        assert feed.next_due() == 0.0
+        assert feed.next_due() == 30.0
 
     def test_without_handlers_drops_the_payload(self, feed: WorkStore) -> None:
         (number,) = filled(feed, 7)
@@ -95,22 +95,49 @@ class TestHandingOver:
 
 
 class TestClaiming:
-    def test_takes_the_oldest_event_first(self, feed: WorkStore) -> None:
+    def test_takes_what_has_been_due_the_longest_first(self, feed: WorkStore) -> None:
         first, second, third = filled(feed, 1, 2, 3)
-        feed.deliver({third: ["quote"], first: ["quote"]}, at=20.0)
-        feed.deliver({second: ["quote"]}, at=21.0)
-        assert claimed(feed, limit=2) == [(first, "quote"), (second, "quote")]
-        assert claimed(feed, limit=2) == [(third, "quote")]
+        feed.deliver({first: ["quote"]}, at=21.0)
+        feed.deliver({third: ["quote"], second: ["quote"]}, at=20.0)
+        assert claimed(feed, limit=2) == [(second, "quote"), (third, "quote")]
+        assert claimed(feed, limit=2) == [(first, "quote")]
         assert claimed(feed) == []
+
+    def test_of_those_due_alike_takes_the_oldest_request_first(self, feed: WorkStore) -> None:
+        late, early, later, gap = delivered(feed, 9, 8, 9, None, handlers=("b", "a"))
+        found = [(gap, "a"), (gap, "b"), (early, "a"), (late, "a")]
+        assert claimed(feed, limit=3) == found[:3]
+        assert claimed(feed) == found[3:]
+        feed.settle(early, "a", state="done", at=51.0)
+        feed.settle(late, "a", state="done", at=51.0)
+        assert claimed(feed) == [(early, "b"), (late, "b")], "the oldest event of a request, and of it each handler"
+        feed.settle(late, "b", state="done", at=52.0)
+        assert claimed(feed) == [(later, "a")]
+
+    def test_what_is_put_off_time_after_time_starves_nothing_newer(self, feed: WorkStore) -> None:
+        """There are always as many of them due as there are places."""
+        delivered(feed, *range(10))
+        (number,) = filled(feed, 100)
+        seen: Keys = []
+        for round in range(5):
+            now = 100.0 + 10 * round
+            if round == 2:
+                feed.deliver({number: ["quote"]}, at=now)
+            taken = claimed(feed, now=now, limit=5)
+            assert len(taken) == 5
+            seen += taken
+            for one, handler in taken:
+                feed.settle(one, handler, state="ready", not_before=now + 1, forgive=True, at=now)
+        assert (number, "quote") in seen
 
     def test_counts_the_attempt(self, feed: WorkStore) -> None:
         (number,) = delivered(feed, 1)
-        (one,) = feed.claim(now=0.0, limit=5)
+        (one,) = feed.claim(now=20.0, limit=5)
         assert (one.attempts, one.state, one.error) == (1, "claimed", None)
         assert feed.deliveries(state="claimed") == [one]
         feed.settle(number, "quote", state="ready", error="ValueError", at=21.0)
         (again,) = feed.claim(now=0.0, limit=5)
-        assert again == attrs.evolve(one, attempts=2, error="ValueError")
+        assert again == attrs.evolve(one, attempts=2, error="ValueError", not_before=0.0)
 
     def test_waits_until_it_is_due(self, feed: WorkStore) -> None:
         first, second = delivered(feed, 1, 2)
@@ -136,7 +163,7 @@ class TestClaiming:
         assert claimed(feed) == []
         assert feed.next_due() is None, "all wait for what is claimed"
         feed.settle(first, "a", state="done", at=51.0)
-        assert feed.next_due() == 0.0
+        assert feed.next_due() == 20.0
         assert claimed(feed) == [(first, "b")]
         feed.settle(first, "b", state="done", at=52.0)
         assert claimed(feed) == [(second, "a")]
@@ -216,7 +243,8 @@ class TestWhatIsBehind:
         assert claimed(feed) == [(first, "quote")]
         feed.settle(first, "quote", state="done", at=51.0)
         feed.deliver({second: ["quote"]}, at=52.0)
-        assert claimed(feed, limit=1) == [(second, "quote")]
+        assert claimed(feed, now=51.0) == []
+        assert claimed(feed, now=52.0) == [(second, "quote")]
         feed.settle(second, "quote", state="ready", not_before=900.0, at=53.0)
         assert keys(feed.behind(first, "quote")) == [(second, "quote"), (third, "quote")]
         assert [one.attempts for one in feed.behind(first, "quote")] == [1, 0]
@@ -271,7 +299,7 @@ class TestSettlingSeveralAtOnce:
         first, second, third = delivered(feed, 7, 7, 7)
         assert claimed(feed) == [(first, "quote")]
         feed.settle(first, "quote", state="done", also=[second], at=51.0)
-        assert feed.next_due() == 0.0
+        assert feed.next_due() == 20.0
         assert claimed(feed) == [(third, "quote")]
 
     def test_is_for_its_own_handler_alone(self, feed: WorkStore) -> None:
@@ -328,15 +356,15 @@ class TestAnEarlierHolder:
     def test_leaves_its_claims_to_be_made_again(self, store: BotStore, feed: WorkStore) -> None:
         first, second, third = delivered(feed, 1, 2, 3)
         claimed(feed, limit=2)
-        feed.settle(second, "quote", state="ready", not_before=40.0, at=30.0)
+        feed.settle(second, "quote", state="ready", not_before=10.0, at=30.0)
         assert claimed(feed, limit=1) == [(second, "quote")]
         feed.release()
         feed = store.open(BINDING, lease=LEASE)
         assert keys(feed.deliveries(state="claimed")) == [(first, "quote"), (second, "quote")]
         assert feed.reclaim() == 2
         assert feed.reclaim() == 0
-        assert [one.attempts for one in feed.claim(now=50.0, limit=9)] == [2, 3, 1]
-        assert third == feed.deliveries(state="claimed")[-1].event
+        assert [one.attempts for one in feed.claim(now=50.0, limit=9)] == [3, 2, 1]
+        assert keys(feed.deliveries(state="claimed")) == [(one, "quote") for one in (first, second, third)]
 
     def test_of_another_feed_is_left_alone(self, store: BotStore, feed: WorkStore) -> None:
         other = store.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
@@ -450,7 +478,7 @@ def test_in_memory_what_is_done_is_not_looked_at() -> None:
             feed.settle(number, "quote", state="done" if state == "done" else "ready", not_before=Counting(1), at=30.0)
     delivered(feed, 1)
     looked_at = 0
-    assert feed.next_due() == 0.0
+    assert feed.next_due() == 20.0
     assert len(claimed(feed)) == 1
     assert looked_at == 0
     assert len(feed.deliveries(state="done")) == 500
