@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tools.check_site import problems
+from tools.watcher_table import ALGORITHMS, COLUMNS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -31,7 +34,7 @@ PUBLIC = (
     "freight_exchange.store",
     "freight_exchange.testing",
 )
-FENCE = re.compile(r"^(`{3,}).*?^\1`*$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^ *(`{3,}).*?^ *\1`*$", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 LINK = re.compile(
     r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\((?P<target>[^()\s]+)(?: \"[^\"]*\")?\)|(?:href|src)=\"(?P<html>[^\"]+)\""
@@ -217,3 +220,61 @@ def test_the_pages_of_the_reference_say_what_they_hold() -> None:
     assert set(re.findall(r"\]\((\w+\.md)\)", index)) == {
         page.name for page in (DOCS / "reference").glob("*.md") if page.name != "index.md"
     }
+
+
+def test_the_measured_table_is_the_one_that_was_measured() -> None:
+    page = (DOCS / "watcher.md").read_text()
+    kept = (DOCS / "data" / "watcher-table.txt").read_text().strip().split("\n\n")
+    missed, twice, calls, latency = kept
+    for table in (missed, calls, latency):
+        assert table in page
+    assert all(cell == "0" for row in twice.splitlines()[2:] for cell in row.split(" | ")[1:-1]), "the page says so"
+    runs = json.loads((DOCS / "data" / "watcher-table.json").read_text())
+    assert len(runs) == len(ALGORITHMS) * len(COLUMNS) * 4 * 4
+    for row in missed.splitlines()[2:]:
+        name, *cells = row.strip("| ").split(" | ")
+        for column, cell in zip(COLUMNS, cells, strict=True):
+            some = [run for run in runs if (run["algorithm"], run["column"]) == (name, column)]
+            share = 100 * sum(run["missed"] for run in some) / sum(run["requests"] for run in some)
+            assert cell in ("0" if share == 0 else "", f"{share:.1f} %") or f"({share:.2g} %)" in cell
+
+
+def test_the_growth_of_a_store_is_the_one_that_was_measured() -> None:
+    page = (DOCS / "months.md").read_text()
+    kept = (DOCS / "data" / "bot-months.txt").read_text()
+    measured = {row.split(" | ")[0].strip("| "): row.split(" | ") for row in kept.splitlines() if row.startswith("| ")}
+    rows = [re.findall(rf"^\| {name}.*$", page, re.MULTILINE)[0] for name in ("Day", "File, MB", "Memory of")]
+    days, files, memory = [row.strip("| ").split(" | ")[1:] for row in rows]
+    assert [measured[day][3] for day in days] == files
+    assert [measured[day][1] for day in days] == memory
+
+
+SITE = """<html><head><link rel="stylesheet" href="style.css"></head><body><h1 id="here">T</h1>{}</body></html>"""
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('<a href="gone.html">x</a>', "gone.html leads nowhere"),
+        ('<a href="#there">x</a>', "#there leads to no such place on its page"),
+        ('<a href="#here">x</a>', None),
+        ('<a href="https://elsewhere.example">x</a>', None),
+        ('<img src="https://elsewhere.example/a.png">', "a browser fetches https://elsewhere.example/a.png"),
+        ('<script src="//elsewhere.example/a.js"></script>', "a browser fetches //elsewhere.example/a.js"),
+    ],
+)
+def test_the_built_site_is_looked_over(body: str, said: str | None, tmp_path: Path) -> None:
+    (tmp_path / "style.css").write_text("body { color: black }")
+    (tmp_path / "index.html").write_text(SITE.format(body))
+    (tmp_path / "reference").mkdir()
+    names = (f'<p id="{name}"></p>' for name in public_names())
+    (tmp_path / "reference" / "all.html").write_text("".join(names))
+    assert problems(tmp_path) == ([] if said is None else [f"index.html: {said}"])
+
+
+def test_a_built_reference_that_lacks_a_name_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "reference" / "all.html").write_text('<p id="freight_exchange.Bot"></p>')
+    found = problems(tmp_path)
+    assert "reference: Feed is missing" in found
+    assert "reference: Bot is missing" not in found
