@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import configparser
+import inspect
+import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,8 +21,13 @@ import pytest
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from tests.unit.blocks import PATIENCE, ROOT, blocks_of, compiled, environment_of, run_against_a_server
 
+from freight_exchange import Bot, RetryPolicy, settings
+from freight_exchange.bot.process import STATUSES
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.transport.budget import THROTTLED_COST, TRANSIENT_COST
+from freight_exchange.transport.message import Kind
+from freight_exchange.transport.verdict import LONGEST_WAIT, MATRIX, Cause, Rule
 
 DOCS = ROOT / "docs"
 ELSEWHERE = {"bot.md", "testing.md", "tutorial.md"}
@@ -134,3 +143,58 @@ async def test_a_block_behind_a_proxy(page: Path, code: str, monkeypatch: pytest
         _, printed = await run_against_a_server(code, page, monkeypatch)
     assert printed
     assert [urlsplit(target).path for target in asked] == ["/api/login", "/api/carrier"]
+
+
+def test_what_is_tried_again_is_what_the_page_says() -> None:
+    said = {
+        "No connection came about": Cause.UNSENT,
+        "The network failed after": Cause.INTERRUPTED,
+        "Status 400, 403, 404": Cause.REFUSED,
+        "Status 408": Cause.TIMED_OUT,
+        "Status 429 with `Retry-After` of at most 120 s": Cause.THROTTLED,
+        "Status 429 without": Cause.THROTTLED_BLINDLY,
+        "Status 5xx": Cause.BROKEN,
+        "A reply that is not what": Cause.MALFORMED,
+        "A redirect": Cause.REDIRECTED,
+        "A certificate": Cause.PERMANENT,
+    }
+    page = (DOCS / "retries.md").read_text()
+    for words, cause in said.items():
+        (row,) = re.findall(rf"^\| {re.escape(words)}.*$", page, re.MULTILINE)
+        _, read, write = row.strip("| ").split(" | ")
+        assert [_rule(read), _rule(write)] == [MATRIX[cause][Kind.READ], MATRIX[cause][Kind.WRITE]], words
+    # 503 with Retry-After is a 5xx to the page, and a longer Retry-After raises.
+    assert {*said.values()} == {*Cause} - {Cause.UNAVAILABLE, Cause.THROTTLED_LONG}
+    assert MATRIX[Cause.UNAVAILABLE][Kind.READ] is MATRIX[Cause.BROKEN][Kind.READ]
+    policy = RetryPolicy()
+    assert LONGEST_WAIT == 120
+    assert f"budget** of {policy.budget} tokens" in page
+    assert f"takes\n{TRANSIENT_COST}, or {THROTTLED_COST} after a status 429" in page
+
+
+def _rule(said: str) -> Rule:
+    if said.startswith("raises"):
+        return Rule.RAISE
+    if said.startswith("never"):
+        return Rule.UNKNOWN
+    return Rule.ONCE if "once more" in said else Rule.RETRY
+
+
+def test_the_unit_and_the_container_agree_with_the_bot() -> None:
+    page = (DOCS / "deployment.md").read_text()
+    drain = inspect.signature(Bot).parameters["drain"].default.total_seconds()
+    (text,) = re.findall(r"```ini [^\n]*\n(.*?)```", page, re.DOTALL)
+    unit = configparser.ConfigParser()
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's settings have capitals
+    unit.read_string(text)
+    service = unit["Service"]
+    hopeless = {status for _, status in STATUSES} - {75}
+    assert set(map(int, service["RestartPreventExitStatus"].split())) == hopeless
+    assert int(service["TimeoutStopSec"]) > drain
+    assert all(f"--stop-timeout {limit}" in page for limit in {int(service["TimeoutStopSec"])})
+    assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
+    assert re.findall(r"^\| (\d+(?:, \d+)+) \| no", page, re.MULTILINE) == [", ".join(map(str, sorted(hopeless)))]
+    (entry,) = re.findall(r"^ENTRYPOINT (\[.*\])$", page, re.MULTILINE)
+    assert json.loads(entry)[-2:] == ["/app/bot.py", "bot.db"]
+    names = set(re.findall(r"^(FREIGHT_EXCHANGE_\w+)=", page, re.MULTILINE))
+    assert names == {settings.URL_VARIABLE, settings.EMAIL_VARIABLE, settings.PASSWORD_VARIABLE}
