@@ -127,9 +127,7 @@ async def test_no_connection_is_left_open(end: Callable[..., object], kind: Kind
 @pytest.mark.parametrize("times", [2 * http.WRITE_CONNECTIONS])
 async def test_behind_a_proxy_no_place_in_the_pool_is_lost_either(times: int) -> None:
     async with stalling(proxy=True) as (staller, port):
-        reads, writes = http.own_transports(
-            base_url=BEHIND, max_connections=1, proxy=f"http://127.0.0.1:{port}", verify=True
-        )
+        reads, writes = http.own_transports(base_url=BEHIND, proxy=f"http://127.0.0.1:{port}", verify=True)
         async with reads, writes:
             for met in range(1, times + 1):
                 async with anyio.create_task_group() as tasks:

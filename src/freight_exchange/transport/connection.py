@@ -128,7 +128,6 @@ class Connection:
         if settings.http_client is None:
             reads, writes = self._own = http.own_transports(
                 base_url=settings.base_url,
-                max_connections=settings.max_connections,
                 proxy=settings.proxy,
                 verify=settings.verify,
             )

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-__all__ = ["Backend", "Handshake", "Tunnel"]
+__all__ = ["Backend", "Handshake", "Tunnel", "close"]
 
 _OPENED = (".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")
 _CLOSING = 1.0
@@ -46,7 +46,7 @@ class _Stream:
         try:
             return _Stream(await self._stream.start_tls(*arguments, **options))
         except BaseException:
-            await _close(self._stream)
+            await close(self._stream)
             raise
 
 
@@ -70,7 +70,7 @@ class Tunnel:
             return await self._connection.handle_async_request(request)
         except BaseException as error:
             if not isinstance(error, self._occupied):
-                await _close(self._connection)
+                await close(self._connection)
             raise
 
 
@@ -88,10 +88,11 @@ class Handshake:
             self._stream = info.get("return_value") if isinstance(info, dict) else None
         elif event.endswith(".start_tls.failed") and self._stream is not None:
             stream, self._stream = self._stream, None
-            await _close(stream)
+            await close(stream)
 
 
-async def _close(stream: Any) -> None:
+async def close(stream: Any) -> None:
+    """Close a connection, or what holds one, whatever is cancelled; how that goes is nobody's loss."""
     # Shielded: what ended the handshake would end this as well.
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         with anyio.move_on_after(_CLOSING, shield=True):

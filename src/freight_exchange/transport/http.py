@@ -21,6 +21,7 @@ from freight_exchange.errors import ConfigurationError, DecodeError, FreightExch
 from freight_exchange.transport.handshake import Backend, Handshake, Tunnel
 from freight_exchange.transport.inflate import Body
 from freight_exchange.transport.message import AbandonedError, Kind, Response
+from freight_exchange.transport.pool import KEPT, Pool
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -71,8 +72,8 @@ def through(client: HttpClient) -> Send:
 
 
 def own_transports(
-    *, base_url: str, max_connections: int, proxy: str | None, verify: bool | ssl.SSLContext
-) -> tuple[httpx.AsyncHTTPTransport, httpx.AsyncHTTPTransport]:
+    *, base_url: str, proxy: str | None, verify: bool | ssl.SSLContext
+) -> tuple[Pool, httpx.AsyncHTTPTransport]:
     """The SDK's own connections, for reads and for writes.
 
     A kept connection that the server closes just as a write is sent makes that write ambiguous: writes have a pool of
@@ -85,11 +86,11 @@ def own_transports(
     context = httpx.create_ssl_context(verify=verify, trust_env=False)
     via = _proxy(proxy)
 
-    def pool(connections: int, kept: int) -> httpx.AsyncHTTPTransport:
-        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=kept)
-        transport = httpx.AsyncHTTPTransport(verify=context, proxy=via, trust_env=False, limits=limits)
+    def transport(connections: int, kept: int) -> httpx.AsyncHTTPTransport:
+        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=kept, keepalive_expiry=KEPT)
+        made = httpx.AsyncHTTPTransport(verify=context, proxy=via, trust_env=False, limits=limits)
         # The transport passes neither through, though its pool is made for both.
-        inner: Any = transport._pool
+        inner: Any = made._pool
         inner._network_backend = Backend(inner._network_backend)
         if via is not None:
             # With the transport it has been imported; before, it would cost every program's start.
@@ -97,9 +98,9 @@ def own_transports(
 
             create = inner.create_connection
             inner.create_connection = lambda origin: Tunnel(create(origin), ConnectionNotAvailable)
-        return transport
+        return made
 
-    return pool(max_connections, max_connections), pool(WRITE_CONNECTIONS, 0)
+    return Pool(lambda: transport(1, 1)), transport(WRITE_CONNECTIONS, 0)
 
 
 def _proxy(url: str | None) -> httpx.Proxy | None:

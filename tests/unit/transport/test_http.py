@@ -432,10 +432,10 @@ class TestClients:
     @pytest.mark.parametrize("proxy", ["", "nowhere", "ftp://u:c4nary@p", "http://", "http://u:c4nary@p\x00", 5])
     def test_an_impossible_proxy_is_named_without_its_password(self, proxy: Any) -> None:
         with pytest.raises(ConfigurationError, match="proxy must be") as caught:
-            http.own_transports(base_url=BASE, max_connections=1, proxy=proxy, verify=True)
+            http.own_transports(base_url=BASE, proxy=proxy, verify=True)
         assert "c4nary" not in "".join(traceback.format_exception(caught.value))
 
     async def test_the_environment_is_not_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/at/all")
-        for transport in http.own_transports(base_url=BASE, max_connections=1, proxy=None, verify=True):
+        for transport in http.own_transports(base_url=BASE, proxy=None, verify=True):
             await transport.aclose()
