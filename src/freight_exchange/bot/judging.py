@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
-from freight_exchange.bot.outcomes import Drop, RetryLater, leaves
+from freight_exchange.bot.outcomes import Drop, RetryLater, leaves, told
 from freight_exchange.errors import (
     AlreadyOfferedError,
     AuthenticationError,
@@ -80,7 +80,7 @@ def judge(delivery: Delivery, handler: Handler, error: Exception | None, *, serv
         case RetryLater():
             delay = max(error.delay, _LEAST_DELAY)
             # What is suspected of ending the process stays so until it has ended well, or failed.
-            said = None if delivery.error == INTERRUPTED else error.reason or None
+            said = None if delivery.error == INTERRUPTED else _short(told(error.reason)) or None
             return Verdict(ending="later", state="ready", delay=delay, error=said, forgive=True)
         case OfferInDoubtError():
             return Verdict(ending="doubt", state="ready", delay=_WHILE_IN_DOUBT, error=IN_DOUBT, forgive=True)
@@ -116,6 +116,8 @@ def _lone(error: Exception | None) -> Exception | None:
 
 
 def _said(error: Exception | None) -> str:
-    said = str(error)
-    said = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return said if len(said) <= _LONGEST_ERROR else f"{said[:_LONGEST_ERROR]}..."
+    return _short(told(error))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}..."

@@ -226,6 +226,13 @@ def test_what_is_kept_of_an_error_is_bounded() -> None:
     assert len(kept) < 1100
 
 
+@pytest.mark.parametrize("error", [RetryLater(5, "x" * 10**6), Drop("x" * 10**6)], ids=ids)
+def test_what_is_kept_of_a_reason_is_bounded(error: Exception) -> None:
+    kept = verdict(error).error
+    assert kept is not None
+    assert len(kept) < 1100
+
+
 def test_every_error_of_the_package_is_in_one_of_the_tables() -> None:
     """A new one must be thought of."""
     public = {kind for name in errors.__all__ if issubclass(kind := getattr(errors, name), Exception)}

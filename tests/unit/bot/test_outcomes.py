@@ -12,6 +12,33 @@ from typing import Any
 import pytest
 
 from freight_exchange import Drop, RetryLater, ValidationError
+from freight_exchange.bot.outcomes import told
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        return str(self.args[5])
+
+
+class Blank(Exception):
+    def __str__(self) -> str:
+        return None  # type: ignore[return-value]  # what is to be lived with
+
+
+# What somebody gives as a reason, and what is kept of it.
+SAID: list[tuple[object, str]] = [
+    ("no tariff", "no tariff"),
+    ("", ""),
+    (TimeoutError("no tariff"), "TimeoutError: no tariff"),
+    (TimeoutError(), "TimeoutError"),
+    (Mute("x"), "Mute"),
+    (Blank("x"), "Blank"),
+    (None, "None"),
+    (7, "7"),
+    ({"a": 1}, "{'a': 1}"),
+    ("half a pair: \ud800", "half a pair: \\ud800"),
+    (ValueError("\udcff.csv"), "ValueError: \\udcff.csv"),
+]
 
 
 class TestRetryLater:
@@ -72,6 +99,22 @@ class TestDrop:
     def test_survives_pickling(self) -> None:
         again = pickle.loads(pickle.dumps(Drop("why")))
         assert (type(again), again.reason) == (Drop, "why")
+
+
+@pytest.mark.parametrize(("reason", "kept"), SAID, ids=lambda value: ascii(value)[:20])
+def test_any_reason_becomes_a_text_that_can_be_kept(reason: object, kept: str) -> None:
+    assert told(reason) == kept
+    assert (Drop(reason).reason, RetryLater(5, reason).reason) == (kept, kept)
+    assert (str(Drop(reason)), str(RetryLater(5, reason))) == (kept, kept or "again in 5 s")
+    kept.encode()
+
+
+def test_one_of_a_kind_of_the_users_own_needs_nothing() -> None:
+    class NotYet(RetryLater):
+        def __init__(self) -> None:
+            pass
+
+    assert (NotYet().delay, NotYet().reason, str(NotYet())) == (60.0, "", "again in 60 s")
 
 
 @pytest.mark.parametrize("kind", [RetryLater, Drop])

@@ -6,16 +6,17 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import pytest
 from tests.unit.bot import rig
-from tests.unit.bot.rig import HOUR, Watch, bot_on, other
+from tests.unit.bot.rig import HOUR, INTERVAL, Watch, bot_on, other
 
 from freight_exchange import AlreadyOfferedError, Drop, OfferRejectedError, RetryLater
 from freight_exchange.bot.desk import Desk
 from freight_exchange.store import MemoryStore, Store
+from freight_exchange.store.work import DeliveryState
 from freight_exchange.testing import FAULTS, Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -479,3 +480,43 @@ async def test_those_put_off_time_after_time_starve_nothing_newer(store: Store) 
 
     assert len(handed_over) == 1
     assert handed_over[0] - published < 60
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise LookupError("says nothing")
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (ValueError("no tariff for \udcff.csv"), "ValueError: no tariff for \\udcff.csv"),
+        (Mute(), "Mute"),
+        (RetryLater(60, TimeoutError("the tariff")), "TimeoutError: the tariff"),
+        (RetryLater(60, "\ud800"), "\\ud800"),
+        (Drop("\ud800"), "Drop: \\ud800"),
+    ],
+    ids=lambda value: ascii(value)[:20],
+)
+async def test_whatever_an_error_says_ends_no_bot(store: Store, error: Exception, kept: str) -> None:
+    """A file name with half of a pair in it cannot be written to a file as it is."""
+    sandbox, handled = Sandbox(), list[int]()
+    bot = bot_on(store)
+
+    @bot.on_new(retries=0)
+    async def quote(request: Any, ctx: Any) -> None:
+        if request.origin == "Ningbo":
+            raise error
+        handled.append(request.index)
+
+    sandbox.publish(other("Ningbo"))
+    async with sandbox.running(bot):
+        await anyio.sleep(INTERVAL)
+        index = sandbox.publish()
+        await anyio.sleep(2 * INTERVAL)
+        assert handled == [index]
+        assert bot._run is not None
+        found = await bot._run.desk.read(
+            lambda work: [one for state in get_args(DeliveryState) for one in work.deliveries(state=state)]
+        )
+    assert [one.error for one in found if one.error] == [kept]
