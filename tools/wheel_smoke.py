@@ -5,7 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.resources
+import json
+import os
+import subprocess
 import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -13,6 +18,7 @@ import anyio
 import freight_exchange
 from freight_exchange.sandbox.core import Exchange
 from freight_exchange.sandbox.inprocess import transport
+from freight_exchange.sandbox.tcp import serve_tcp
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -33,6 +39,67 @@ async def log_in_and_list(library: ModuleType) -> int:
         return len(await exchange.currencies.list())
 
 
+def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What the installed program `freight-exchange` prints, with nobody to ask."""
+    return subprocess.run(
+        [Path(sys.executable).parent / "freight-exchange", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def try_every_help() -> int:
+    """Each command explains itself; how many there are."""
+    from click import Context, Group
+
+    from freight_exchange.cli.program import program as whole
+
+    waiting: list[tuple[tuple[str, ...], Group]] = [((), whole)]
+    tried = 0
+    for path, group in waiting:
+        for name in group.list_commands(Context(group)):
+            command = group.get_command(Context(group), name)
+            done = program(*path, name, "--help")
+            if done.returncode or done.stderr or not done.stdout.startswith("Usage: freight-exchange"):
+                sys.exit(f"freight-exchange {' '.join(path)} {name} --help: {done.stdout}{done.stderr}")
+            if isinstance(command, Group):
+                waiting.append(((*path, name), command))
+            tried += 1
+    return tried
+
+
+async def list_and_offer() -> None:
+    """The program against a sandbox over HTTP: it lists a request and offers on it."""
+    exchange = Exchange()
+    exchange.publish(exchange.shipper, 0.0)
+    async with serve_tcp(exchange, clock=lambda: 0.0) as face:
+        account = {
+            "FREIGHT_EXCHANGE_URL": face.url,
+            "FREIGHT_EXCHANGE_EMAIL": exchange.forwarder.email,
+            "FREIGHT_EXCHANGE_PASSWORD": exchange.forwarder.password,
+        }
+        for arguments in (
+            ("requests", "list", "--json"),
+            ("bids", "submit", "1", "--amount", "12", "--currency", "USD", "--yes", "--json"),
+        ):
+            done = await anyio.to_thread.run_sync(partial(program, *arguments, **account))
+            if done.returncode or done.stderr or json.loads(done.stdout)["index"] != 1:
+                sys.exit(f"freight-exchange {' '.join(arguments)}: {done.stdout}{done.stderr}")
+        done = await anyio.to_thread.run_sync(partial(program, "--url", f"{face.url}/v2/api", "currencies", **account))
+        if done.returncode != 76 or "there is no exchange at this URL" not in done.stderr:
+            sys.exit(f"a wrong URL: {done.returncode} {done.stdout}{done.stderr}")
+
+
+def try_the_program() -> str:
+    """The command line as it is installed."""
+    commands = try_every_help()
+    anyio.run(list_and_offer)
+    return f", {commands} commands"
+
+
 def main(extras: list[str]) -> None:
     version = importlib.metadata.version("freight-exchange")
     if not importlib.resources.files(freight_exchange).joinpath("py.typed").is_file():
@@ -44,7 +111,12 @@ def main(extras: list[str]) -> None:
             sys.exit(f"the sandbox listed no currency over {library}")
     if "sandbox" in extras:
         importlib.import_module("freight_exchange.sandbox.asgi")
-    print(f"freight-exchange {version} on Python {sys.version.split()[0]}")
+    tried = ""
+    if "cli" in extras:
+        tried = try_the_program()
+    elif (done := program("--help")).returncode != 2 or "pip install" not in done.stderr:
+        sys.exit(f"without its extra the program does not say what to install: {done.stdout}{done.stderr}")
+    print(f"freight-exchange {version}{tried} on Python {sys.version.split()[0]}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parent.parent
 UV = Path(sys.executable).parent / "uv"
 SMOKE = ROOT / "tools" / "wheel_smoke.py"
-EXTRAS = ("httpx2", "sandbox")
+EXTRAS = ("cli", "httpx2", "sandbox")
 
 # Name, uv's resolution, extras. Without extras too, since an extra can hide a missing dependency.
 ENVIRONMENTS = (
@@ -28,6 +28,7 @@ ENVIRONMENTS = (
     ("lowest with extras", "lowest-direct", EXTRAS),
     ("highest", "highest", ()),
     ("highest with extras", "highest", EXTRAS),
+    ("the command line alone", "highest", ("cli", "sandbox")),
 )
 
 

@@ -109,6 +109,7 @@ def connected(
     *,
     who: Caller | None = None,
     look: str | None = None,
+    hook: Callable[[Event], None] | None = None,
 ) -> T:
     """What the work gives that is done with a client.
 
@@ -117,6 +118,7 @@ def connected(
         work: The work.
         who: Who connects where, where that is known already.
         look: The command that shows what the work writes, for whoever does not know whether it was written.
+        hook: Told what happens.
 
     Raises:
         InterruptedWriteError: It was interrupted while a write was on its way.
@@ -124,8 +126,10 @@ def connected(
     attempts: list[Attempt] = []
 
     def note(event: Event) -> None:
-        if isinstance(event, Attempt):
+        if isinstance(event, Attempt) and event.may_have_taken_effect:
             attempts.append(event)
+        if hook is not None:
+            hook(event)
 
     who = caller(settings) if who is None else who
     client = _client(who, settings, note)
@@ -143,7 +147,7 @@ def connected(
             error.add_note(_LOOK.format(look))
         raise
     except KeyboardInterrupt:
-        if not any(attempt.abandoned and attempt.may_have_taken_effect for attempt in attempts):
+        if not any(attempt.abandoned for attempt in attempts):
             raise
         interrupted = InterruptedWriteError("interrupted while it was on its way: whether it was taken is not known")
         if look is not None:

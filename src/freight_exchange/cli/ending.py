@@ -108,6 +108,9 @@ ADVICE: Final = {
 """What to do about it, where the sentence may not say."""
 
 
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
 class Ending:
     """The status that the program exits with."""
 
@@ -142,9 +145,13 @@ def ended() -> Iterator[Ending]:
         ending.status = Status.INTERRUPTED
         _say("interrupted")
     except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.ESHUTDOWN):
+        if error.errno in (errno.EPIPE, errno.ESHUTDOWN):
+            ending.status = Status.PIPE_CLOSED
+        elif error.errno in _NO_ROOM and error.filename is None:
+            ending.status = Status.STORE
+            _say(f"what was to be printed cannot be written: {error.strerror}")
+        else:
             raise
-        ending.status = Status.PIPE_CLOSED
         _fall_silent()
 
 

@@ -59,15 +59,15 @@ async def show_listing(
 
 
 @contextlib.contextmanager
-def progress(what: str) -> Iterator[Callable[[int], None]]:
-    """Shows how much has come, on a terminal, while it takes long enough to be wondered about; gives what to tell."""
+def progress(what: str, unit: str = "records") -> Iterator[Callable[[int], None]]:
+    """Shows on a terminal how much has come; gives what to tell of more. Nothing of it stays."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f} records"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn(f"{{task.description}} {{task.completed:.0f}} {unit}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda count: bar.update(task, advance=count)

@@ -89,7 +89,7 @@ class WordOf(ParamType):
         members: type[Word] = getattr(freight_exchange, self._vocabulary)
         return [member.value for member in members]
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         return f"[{'|'.join(self.words)}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

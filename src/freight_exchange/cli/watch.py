@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,16 @@ import click
 import freight_exchange
 from freight_exchange.cli.connecting import connected
 from freight_exchange.cli.filters import filter_options, filtered
+from freight_exchange.cli.listing import progress
 from freight_exchange.cli.options import DURATION, ParamType, json_option
 from freight_exchange.cli.showing import plain, said, show_json
+from freight_exchange.hooks import Attempt
 
 if TYPE_CHECKING:
     from freight_exchange import Feed, FreightExchange
     from freight_exchange.cli.settings import Settings
     from freight_exchange.feed.events import Event
+    from freight_exchange.hooks import Event as HookEvent
 
 __all__ = ["as_object", "line_of", "watch"]
 
@@ -71,9 +75,21 @@ def watch(
       freight-exchange requests watch --store requests.db --json | ./quote
     """
     where = filtered(filters)
+    advance: Callable[[int], None] = _nobody
+
+    def count_pages(event: HookEvent) -> None:
+        if isinstance(event, Attempt) and event.path != "login":
+            advance(1)
 
     async def work(exchange: FreightExchange) -> None:
-        async with exchange.watch(store=store, start=start, interval=interval, where=where) as feed:
+        nonlocal advance
+        async with AsyncExitStack() as stack:
+            # A backfill reads all that is listed before it shows anything.
+            with progress("looking at what is listed,", "pages") as advance:
+                feed = await stack.enter_async_context(
+                    exchange.watch(store=store, start=start, interval=interval, where=where)
+                )
+            advance = _nobody
             if as_json or not sys.stdout.isatty():
                 await _pull(feed, count, _print_json if as_json else _print_line)
             else:
@@ -82,7 +98,11 @@ def watch(
                 async with live(feed) as show:
                     await _pull(feed, count, show)
 
-    connected(settings, work)
+    connected(settings, work, hook=count_pages)
+
+
+def _nobody(_: int) -> None:
+    """Told how far it is when nobody looks."""
 
 
 async def _pull(feed: Feed, count: int | None, show: Callable[[Event], Awaitable[None] | None]) -> None:

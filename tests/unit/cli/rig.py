@@ -31,7 +31,7 @@ from freight_exchange.sandbox.tcp import serve_tcp
 __all__ = ["COMMAND", "PATIENCE", "Done", "Shell", "on_a_terminal", "served", "shell", "until"]
 
 COMMAND = (sys.executable, "-m", "freight_exchange.cli")
-PATIENCE = 60.0
+PATIENCE = 30.0
 TILES = Cargo(
     commodityname="Ceramic tiles",
     destination="Long Beach",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.blocks import ROOT
-from tests.unit.cli.rig import COMMAND, PATIENCE, Shell, until
+from tests.unit.cli.rig import COMMAND, PATIENCE, Shell, terminal, until
 
 from freight_exchange import errors
 from freight_exchange.bot.process import STATUSES as OF_A_BOT
@@ -170,6 +170,14 @@ class TestProcesses:
         status, _, err = self.ended(process)
         assert (status, err) == (Status.PIPE_CLOSED, "")
 
+    def test_a_disk_that_is_full_is_said_to_be(self, shell: Shell) -> None:
+        with Path("/dev/full").open("w") as full:
+            status, _, err = self.ended(self.started("currencies", stdout=full.fileno()))
+        assert (status, err) == (
+            Status.STORE,
+            "Error: what was to be printed cannot be written: No space left on device\n",
+        )
+
     def test_what_a_reader_did_not_get_comes_again(self, shell: Shell) -> None:
         for _ in range(3):
             shell.publish()
@@ -214,6 +222,18 @@ class TestProcesses:
         process.send_signal(signal.SIGINT)
         status, _, err = self.ended(process)
         assert (status, err) == (Status.INTERRUPTED, "Error: interrupted\n")
+
+
+@pytest.mark.parametrize(("arguments", "prompt"), [(("login",), "Email"), (SUBMIT[:-1], "[y/N]:")])
+def test_ctrl_c_at_a_question_sends_nothing(shell: Shell, arguments: Sequence[str], prompt: str) -> None:
+    shell.publish()
+    if prompt == "Email":
+        shell.set("FREIGHT_EXCHANGE_EMAIL", None)
+    with terminal(arguments) as (process, screen):
+        until(lambda: prompt in os.read(screen, 65536).decode())
+        os.write(screen, b"\x03")
+        assert process.wait(PATIENCE) == Status.INTERRUPTED
+    assert shell.exchange.truth.offers == []
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:

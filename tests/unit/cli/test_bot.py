@@ -1,0 +1,190 @@
+"""`bot` and `explain`: run a bot, and look after its file."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.cli.rig import COMMAND, PATIENCE, Shell, until
+
+from freight_exchange.cli.ending import Status
+from freight_exchange.sandbox import FAULTS, Profile
+
+MODULE = """
+from datetime import timedelta
+from freight_exchange import Bot
+
+bot = Bot(
+    store="bot.db", start="backfill", interval=timedelta(seconds=0.2), settle=timedelta(0),
+    selection_interval=timedelta(seconds=60),
+)
+
+
+@bot.on_new
+async def quote(request, ctx):
+    await ctx.offer(amount="1840.50", currency="USD")
+
+
+@bot.on_new(retries=0)
+async def tell(request, ctx):
+    raise ValueError("no \\x1b[31mmail")
+"""
+
+
+@pytest.fixture
+def ran(shell: Shell) -> Shell:
+    """A shell beside the file of a bot that has run: one request, one offer, one dead letter."""
+    (shell.home / "my_bot.py").write_text(MODULE)
+    shell.publish()
+    run_until(shell, lambda: shell.exchange.truth.offers)
+    return shell
+
+
+@contextmanager
+def started() -> Iterator[subprocess.Popen[str]]:
+    """The bot as a process, which does not outlive a test that fails."""
+    with subprocess.Popen([*COMMAND, "bot", "run", "my_bot:bot"], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def run_until(shell: Shell, true: Any) -> None:
+    """Run the bot as an operator would, until something is so and both deliveries have ended, and drain it."""
+    with started() as process:
+        until(lambda: true() and is_settled(shell))
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+
+
+def is_settled(shell: Shell) -> bool:
+    done = shell("bot", "status", "--store", "bot.db", "--json")
+    if done.status:
+        return False
+    deliveries = json.loads(done.out)["deliveries"]
+    return bool(deliveries["ready"] == deliveries["claimed"] == 0 and deliveries["done"] + deliveries["dead"] >= 2)
+
+
+def objects(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_status_and_what_became_of_a_request(ran: Shell) -> None:
+    ran.set("FREIGHT_EXCHANGE_STORE", "bot.db")
+    done = ran("bot", "status")
+    assert "held by        nobody: it does not run\n" in done.out
+    assert "deliveries     0 ready, 0 claimed, 1 done, 1 dead\n" in done.out
+    assert "offers         1 taken, 0 refused, 0 in doubt\n" in done.out
+    told = ran("explain", "1")
+    assert told.out.startswith("Request 1 was handed out and acknowledged")
+    assert "The handler tell has it (new) as dead: ValueError: no \\x1b[31mmail.\n" in told.out
+    assert "The offer of 1840.50, revision 0, is confirmed.\n" in told.out
+    (explained,) = objects(ran("explain", "1", "--json").out)
+    assert (explained["verdict"], explained["offers"][0]["state"]) == ("handed-out", "confirmed")
+    assert "is no" not in ran("explain", "2").out
+    assert ran("explain", "2").out.startswith("Request 2 was in no scan")
+
+
+def test_a_dead_letter_is_replayed(ran: Shell) -> None:
+    (letter,) = objects(ran("bot", "dead", "list", "--store", "bot.db", "--json").out)
+    assert (letter["handler"], letter["request"]) == ("tell", 1)
+    assert "no \\x1b[31mmail" in ran("bot", "dead", "list", "--store", "bot.db").out
+    arguments = ("bot", "dead", "replay", str(letter["event"]), "tell", "--store", "bot.db")
+    assert ran(*arguments).status == Status.USAGE
+    assert ran(*arguments, typed="n\n").status == Status.USAGE
+    done = ran(*arguments, typed="y\n")
+    assert done.out == "1 will be tried again by the next run of the bot.\n"
+    assert ran("bot", "dead", "list", "--store", "bot.db").err == "There are no dead letters.\n"
+    again = ran(*arguments, "--yes")
+    assert (again.status, "there is no such dead letter" in again.err) == (Status.USAGE, True)
+    # Mended, it goes through.
+    (ran.home / "my_bot.py").write_text(MODULE.replace('raise ValueError("no \\x1b[31mmail")', "pass"))
+    run_until(ran, lambda: True)
+    (told,) = objects(ran("bot", "status", "--store", "bot.db", "--json").out)
+    assert told["deliveries"] == {"ready": 0, "claimed": 0, "done": 2, "dead": 0}
+
+
+def test_beside_a_running_bot_the_file_is_read_and_not_changed(ran: Shell) -> None:
+    with started() as process:
+        until(lambda: "held by        process" in ran("bot", "status", "--store", "bot.db").out)
+        assert ran("bot", "dead", "list", "--store", "bot.db").status == 0
+        done = ran("bot", "dead", "replay", "--all", "--store", "bot.db", "--yes")
+        assert done.status == Status.TRY_LATER
+        assert f"is held by process {process.pid}" in done.err
+        assert "stop that one first" in done.err
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+
+
+def test_a_doubt_is_resolved(shell: Shell) -> None:
+    (shell.home / "my_bot.py").write_text(MODULE)
+    # A service that rounds shows a price that may be the offer's, or not: a person has to decide.
+    shell.exchange.profile = Profile(amount_rounding="whole")
+    shell.exchange.faults.add(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
+    shell.publish()
+    doubts = ("bot", "doubts", "list", "--store", "bot.db")
+    with started() as process:
+        until(lambda: shell(*doubts, "--json").out.count('"parked":true'))
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)
+    assert "1840.50" in shell(*doubts).out
+    assert "parked         1: a person has to decide\n" in shell("bot", "status", "--store", "bot.db").out
+    resolve = ("bot", "doubts", "resolve", "1", "--store", "bot.db")
+    assert "say --taken or --not-taken" in shell(*resolve, "--yes").err
+    done = shell(*resolve, "--taken", typed="y\n")
+    assert "The offer on request 1 is there, and it counts as made? [y/N]:" in done.err
+    assert done.out == "Noted: it counts as made.\n"
+    assert shell(*doubts).err == "There are no offers in doubt.\n"
+    assert shell(*resolve, "--taken", "--yes").status == Status.USAGE
+
+
+def test_gaps_are_listed_and_acknowledged(ran: Shell) -> None:
+    assert ran("bot", "gaps", "list", "--store", "bot.db").err == "There are no gaps.\n"
+    assert ran("bot", "gaps", "ack", "--store", "bot.db", "--yes").out == "0 acknowledged.\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("nowhere:bot", "there is no module 'nowhere' here"),
+        ("nowhere.at.all:bot", "there is no module 'nowhere.at.all' here"),
+        ("json:dumps", "json has no Bot that is called 'dumps'"),
+        ("json", "give MODULE:BOT, such as my_bot:bot, not 'json'"),
+    ],
+)
+def test_a_bot_that_there_is_not(shell: Shell, target: str, sentence: str) -> None:
+    done = shell("bot", "run", target)
+    assert done.status == Status.USAGE
+    assert sentence in done.err
+
+
+def test_what_a_module_lacks_itself_is_its_own_trouble(shell: Shell) -> None:
+    Path("lacking_bot.py").write_text("import something_that_is_not_installed\n")
+    with pytest.raises(ModuleNotFoundError, match="something_that_is_not_installed"):
+        shell("bot", "run", "lacking_bot:bot")
+
+
+def test_a_bot_exits_as_it_does_by_itself(shell: Shell) -> None:
+    Path("my_bot.py").write_text(MODULE)
+    shell.set("FREIGHT_EXCHANGE_PASSWORD", "wrong")
+    with started() as process:
+        _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == Status.LOGIN_REJECTED
+    assert "the bot ends with status 77" in said
+
+
+def test_a_file_that_there_is_not(shell: Shell) -> None:
+    done = shell("bot", "status", "--store", "bot.db")
+    assert done.status == Status.STORE
+    assert "there is no store" in done.err
+    assert not Path("bot.db").exists()
+    assert shell("bot", "status").status == Status.USAGE
