@@ -62,18 +62,12 @@ async def test_a_block_that_makes_an_application(code: str) -> None:
             assert len(await exchange.requests.search()) == 1
 
 
-SERVED = [(how[2:], code) for how, code in BLOCKS if how[:2] == ["asyncio", "environment"]]
+SERVED = [code for how, code in BLOCKS if how[:2] == ["asyncio", "environment"]]
 
 
-@pytest.mark.parametrize("code", [code for how, code in SERVED if how != ["aiohttp"]])
+@pytest.mark.parametrize("code", SERVED)
 async def test_a_block_against_a_server(code: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    await against_a_server(code, monkeypatch)
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-@pytest.mark.parametrize("code", [code for how, code in SERVED if how == ["aiohttp"]])
-async def test_a_block_over_aiohttp(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     await against_a_server(code, monkeypatch)
 
 
