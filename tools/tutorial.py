@@ -33,7 +33,7 @@ __all__ = ["PAGE", "Step", "follow", "steps_of"]
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "tutorial.md"
 FIRST_OFFER: Final = "offered 1347.84"
-PATIENCE: Final = 20.0
+PATIENCE: Final = 100.0
 KEYS: Final = {"quit": signal.SIGQUIT, "stop": signal.SIGINT}
 
 _STEP: Final = re.compile(

@@ -7,11 +7,12 @@ import inspect
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +26,8 @@ from freight_exchange import Bot, RetryPolicy, settings
 from freight_exchange.bot.process import STATUSES
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.store import SQLiteStore
+from freight_exchange.testing import Sandbox
 from freight_exchange.transport.budget import THROTTLED_COST, TRANSIENT_COST
 from freight_exchange.transport.message import Kind
 from freight_exchange.transport.verdict import LONGEST_WAIT, MATRIX, Cause, Rule
@@ -207,3 +210,35 @@ def test_the_unit_and_the_container_agree_with_the_bot() -> None:
     assert json.loads(entry)[-2:] == ["/app/bot.py", "bot.db"]
     names = set(re.findall(r"^(FREIGHT_EXCHANGE_\w+)=", page, re.MULTILINE))
     assert names == {settings.URL_VARIABLE, settings.EMAIL_VARIABLE, settings.PASSWORD_VARIABLE}
+
+
+@pytest.mark.virtual_time
+async def test_a_copy_that_was_made_while_the_bot_ran_offers_on_nothing_a_second_time(tmp_path: Path) -> None:
+    sandbox = Sandbox()
+
+    def made(store: str) -> Bot:
+        bot = Bot(store=SQLiteStore(tmp_path / store, inline=True), start="backfill")
+
+        @bot.on_new(id="quote")
+        async def quote(request: Any, ctx: Any) -> None:
+            await ctx.offer(amount=100, currency="USD")
+
+        return bot
+
+    async with sandbox.running(made("bot.db")) as trial:
+        sandbox.publish()
+        await trial.idle()
+        # What `.backup` of SQLite's own program does, while the bot holds the file.
+        with (
+            closing(sqlite3.connect(tmp_path / "bot.db")) as source,
+            closing(sqlite3.connect(tmp_path / "copy.db")) as to,
+        ):
+            source.backup(to)
+        sandbox.publish()
+        await trial.idle()
+    async with sandbox.running(made("copy.db")) as trial:
+        sandbox.publish()
+        await trial.idle()
+        assert (trial.status.dead, trial.status.parked) == (0, 0)
+    assert len(sandbox.truth.offers) == 3
+    assert not sandbox.truth.duplicate_offers()
