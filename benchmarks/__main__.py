@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import attrs
 
-from benchmarks import calls, decoding, imports, oddities, reading, storing, watching
+from benchmarks import calls, decoding, imports, oddities, profiling, reading, storing, watching
 from benchmarks.aims import aims
 from benchmarks.report import markdown
 from benchmarks.rounds import ROOT, Scale, Table
@@ -57,9 +57,10 @@ def main() -> int:
         for table in measure(scale, _noting(name))
     }
     odd = oddities.table() if "decoding" in (options.sections or _SECTIONS) else []
+    profiles = profiling.tables() if "calls" in (options.sections or _SECTIONS) else {}
     seconds = time.perf_counter() - began
     machine = _machine(scale, seconds, busy)
-    report = markdown(tables, machine, odd)
+    report = markdown(tables, machine, odd, profiles)
     if out is None:
         print(report)
     else:

@@ -6,11 +6,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from benchmarks.decoders import without_speedups
+
 __all__ = ["CLIENTS", "Call", "client"]
 
 Call = Callable[[], Awaitable[object]]
 
-CLIENTS: Final = ("httpx", "this SDK", "httpx2", "this SDK on httpx2", "openai", "anthropic")
+CLIENTS: Final = (
+    "httpx",
+    "this SDK",
+    "this SDK with `speedups`",
+    "httpx2",
+    "this SDK on httpx2",
+    "openai",
+    "anthropic",
+)
 
 _ONE: Final = {"index": 1, "secondsSinceUpdate": 432000}
 _PAGE: Final = {"type": "all", "secondsSinceUpdate": 432000, "offset": 0, "rowsperpage": 100}
@@ -49,6 +59,8 @@ async def client(name: str, root: str, *, page: bool) -> AsyncIterator[Call]:
             async with _vendor(name, root, body) as generic:
                 yield generic
         case _:
+            if not name.endswith("`speedups`"):
+                without_speedups()
             async with _sdk(root, page=page, on_httpx2=name.endswith("httpx2")) as call:
                 yield call
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import enum
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-__all__ = ["DECODERS", "Decode", "Decoder"]
+__all__ = ["DECODERS", "Decode", "Decoder", "without_speedups"]
 
 Decode = Callable[[bytes], Sequence[Any]]
 
@@ -59,10 +60,20 @@ FIELDS: Final[Mapping[str, tuple[str, Any]]] = {
 """The model's fields: the wire's name of each, and its type."""
 
 
-def _this_sdk() -> Decode:
+def _sdk() -> Decode:
     from freight_exchange import wire
 
     return lambda content: wire.rows(wire.parse(content), wire.REQUESTS).records
+
+
+def _sdk_alone() -> Decode:
+    without_speedups()
+    return _sdk()
+
+
+def without_speedups() -> None:
+    """This package, from now on, as it is without its extra `speedups`."""
+    sys.modules["msgspec"] = None  # type: ignore[assignment]  # which is how Python is told that there is none
 
 
 def _cattrs() -> Decode:
@@ -127,7 +138,8 @@ class Decoder(NamedTuple):
 
 DECODERS: Final = {
     "cattrs": Decoder("json + cattrs", _cattrs),
-    "sdk": Decoder("this SDK", _this_sdk),
+    "sdk": Decoder("this SDK", _sdk_alone),
+    "speedups": Decoder("this SDK with `speedups`", _sdk),
     "pydantic": Decoder("pydantic v2", _pydantic),
     "msgspec": Decoder("msgspec, structs", _msgspec),
     "json": Decoder("plain json, no types", _json),

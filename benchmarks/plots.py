@@ -28,7 +28,7 @@ mpl.rcParams |= {"axes.spines.top": False, "axes.spines.right": False, "grid.alp
 
 _OURS: Final = "#0b6e99"
 _OTHERS: Final = ("#8a8a8a", "#c08a3e", "#7a5195", "#bc5090", "#5a9367", "#b0b0b0")
-_MARKS: Final = "os^Dvx"
+_MARKS: Final = "osP^Dvx"
 
 Tables = Mapping[str, Table]
 
@@ -110,7 +110,7 @@ def _lines(axes: Any, names: Sequence[str], places: Sequence[int], value: Callab
             [value(name, place) for place in places],
             marker=mark,
             color=_OURS if ours else next(colours),
-            linestyle="--" if name.endswith("httpx2") and ours else "-",
+            linestyle={"2": "--", "`": ":"}.get(name[-1], "-") if ours else "-",
             linewidth=2.4 if ours else 1.4,
             label=name.replace("`", ""),
         )

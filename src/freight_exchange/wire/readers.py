@@ -201,7 +201,9 @@ def _plain_integer(value: object) -> int | None:
 
 TEXT: Final = Reader("if v.__class__ is not str and v is not None: raise TypeError", text)
 NUMBER: Final = Reader(
-    "if v.__class__ is not Decimal: v = plain_number(v)",
+    # Most whole numbers are small, and a call for each would take as long as all the rest of it.
+    f"if v.__class__ is not Decimal:\n"
+    f"    v = Decimal(v) if v.__class__ is int and {-LARGEST_INTEGER} < v < {LARGEST_INTEGER} else plain_number(v)",
     number,
     {"Decimal": Decimal, "plain_number": _plain_number},
 )
