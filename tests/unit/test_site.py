@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from tools.check_site import problems
@@ -32,6 +33,8 @@ PUBLIC = (
     "freight_exchange.sandbox",
     "freight_exchange.sandbox.asgi",
     "freight_exchange.store",
+    "freight_exchange.store.protocol",
+    "freight_exchange.store.work",
     "freight_exchange.testing",
 )
 FENCE = re.compile(r"^ *(`{3,}).*?^ *\1`*$", re.DOTALL | re.MULTILINE)
@@ -247,6 +250,34 @@ def test_the_growth_of_a_store_is_the_one_that_was_measured() -> None:
     days, files, memory = [row.strip("| ").split(" | ")[1:] for row in rows]
     assert [measured[day][3] for day in days] == files
     assert [measured[day][1] for day in days] == memory
+
+
+@pytest.mark.parametrize("drawing", sorted(DOCS.rglob("cover*.svg")), ids=lambda path: path.name)
+def test_drawings_say_what_they_show_and_know_the_dark(drawing: Path) -> None:
+    image = ElementTree.fromstring(drawing.read_text())
+    told = {element.get("id"): element.text for element in image if element.get("id")}
+    assert all(told[name] for name in (image.get("aria-labelledby") or "").split())
+    assert "prefers-color-scheme: dark" in drawing.read_text()
+    assert "http" not in drawing.read_text().replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_drawing_of_the_cover_is_drawn_to_scale() -> None:
+    """One second is 4.4 units, and second 0 is at 210: each window ends at its scan, and begins 20 s before the cover."""
+    image = ElementTree.fromstring((DOCS / "img" / "cover.svg").read_text())
+    bars = [
+        (kind, round((float(bar.get("x", 0)) - 210) / 4.4), round(float(bar.get("width", 0)) / 4.4))
+        for bar in image.iter("{http://www.w3.org/2000/svg}rect")
+        if (kind := bar.get("class")) and float(bar.get("y", 0)) < 300
+    ]
+    assert bars == [
+        ("further", -20, 20),
+        ("window", 0, 30),
+        ("further", 10, 20),
+        ("window", 30, 30),
+        ("failed", 40, 50),
+        ("further", 40, 20),
+        ("window", 60, 60),
+    ]
 
 
 SITE = """<html><head><link rel="stylesheet" href="style.css"></head><body><h1 id="here">T</h1>{}</body></html>"""
