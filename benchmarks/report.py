@@ -103,8 +103,8 @@ _PROFILES: Final = (
     " caller's own client, whose event hooks, mounts and instrumentation must go on working: it pays for that client as"
     " everybody does, and beside it for the task that no cancellation can cut in two and for one look-up of the clock"
     " and one cancel scope for each of the deadline, the task and the reply's end. Its own connections, on httpx, are"
-    " sent through directly. A record costs what plain JSON takes, which only the extra `speedups` shortens, and about as"
-    " much again for nineteen fields that are looked up, checked and set; exact decimals and dates are a third of that."
+    " sent through directly. A record costs what plain JSON takes, which only the extra `speedups` shortens, and about"
+    " as much again for nineteen fields that are looked up, checked and set, exact decimals and dates among them."
 )
 
 Grid = Sequence[Sequence[str]]
