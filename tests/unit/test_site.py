@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 from tools.check_site import problems
@@ -254,7 +254,7 @@ def test_the_growth_of_a_store_is_the_one_that_was_measured() -> None:
 
 @pytest.mark.parametrize("drawing", sorted(DOCS.rglob("cover*.svg")), ids=lambda path: path.name)
 def test_drawings_say_what_they_show_and_know_the_dark(drawing: Path) -> None:
-    image = ElementTree.fromstring(drawing.read_text())
+    image = ET.fromstring(drawing.read_text())
     told = {element.get("id"): element.text for element in image if element.get("id")}
     assert all(told[name] for name in (image.get("aria-labelledby") or "").split())
     assert "prefers-color-scheme: dark" in drawing.read_text()
@@ -262,8 +262,8 @@ def test_drawings_say_what_they_show_and_know_the_dark(drawing: Path) -> None:
 
 
 def test_the_drawing_of_the_cover_is_drawn_to_scale() -> None:
-    """One second is 4.4 units, and second 0 is at 210: each window ends at its scan, and begins 20 s before the cover."""
-    image = ElementTree.fromstring((DOCS / "img" / "cover.svg").read_text())
+    """One second is 4.4 units, and second 0 is at 210: a window begins 20 s before the cover."""
+    image = ET.fromstring((DOCS / "img" / "cover.svg").read_text())
     bars = [
         (kind, round((float(bar.get("x", 0)) - 210) / 4.4), round(float(bar.get("width", 0)) / 4.4))
         for bar in image.iter("{http://www.w3.org/2000/svg}rect")
