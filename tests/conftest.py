@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import hypothesis
 import pytest
 
 from freight_exchange._virtual_time import virtual_time_options
+
+# A browser's tests need what only `make test-browser` installs.
+collect_ignore = [] if find_spec("playwright") else ["browser"]
 
 # A deadline measures the machine and not the code.
 hypothesis.settings.register_profile("project", deadline=None)

@@ -36,17 +36,22 @@ function fill(list, entries, key, build, { fresh = false } = {}) {
       if (child === undefined) {
         if (fresh && !first) made.classList.add("fresh");
       } else {
-        const held = child.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
+        const inside = child.contains(document.activeElement);
+        const held = inside ? document.activeElement.dataset.focus : undefined;
         if (place === child) place = made;
         child.replaceWith(made);
-        if (held) (made.querySelector(`[data-focus="${CSS.escape(held)}"]`) ?? made.querySelector("[data-rest]"))?.focus();
+        if (inside) ((held && made.querySelector(`[data-focus="${CSS.escape(held)}"]`)) || made.querySelector("[data-rest]"))?.focus();
       }
       child = made;
     }
     if (child === place) place = place.nextElementSibling;
     else list.insertBefore(child, place);
   }
-  for (const child of before.values()) child.remove();
+  for (const child of before.values()) {
+    const inside = child.contains(document.activeElement);
+    child.remove();
+    if (inside) list.closest("section").querySelector("h2").focus();
+  }
 }
 
 function chip(kind, sign, words) {
@@ -199,7 +204,7 @@ function requestItem(request) {
         request.state === "open" ? doings(request) : element("span", { class: "push" }),
         since(request.created),
       ),
-      element("p", { class: "facts" }, facts.map((fact) => element("span", {}, fact))),
+      element("p", { class: "facts" }, facts.flatMap((fact, at) => (at ? [" · ", fact] : [fact]))),
       request.notes ? element("p", { class: "facts" }, request.notes) : null,
       request.offers.length ? offersTable(request) : null,
       contacts(request),

@@ -1,0 +1,17 @@
+"""The forwarder's bot of the examples, looking for requests often: a person would watch it work."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import timedelta
+
+from examples.bot import router, shared
+
+from freight_exchange import Bot
+
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+PACE = timedelta(seconds=0.5)
+bot = Bot(store=sys.argv[1], lifespan=shared, start="backfill", interval=PACE, selection_interval=PACE)
+bot.include(router)
+bot.run()

@@ -1,0 +1,265 @@
+"""The board for everybody: by keyboard, for screen readers, in any light, on any screen; and closed to strangers."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+from tests.browser.conftest import OpenWindow, Served, Window, until
+
+pytestmark = pytest.mark.browser
+
+FOCUS = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()"
+
+AUDIT = (Path(__file__).parent / "audit.js").read_text(encoding="utf-8")
+
+
+def settled(served: Served, page: Page) -> None:
+    """Something of everything on the page."""
+    served.examples(5)
+    for request in (1, 2, 3):
+        served.ask("compete", request=request)
+    served.ask("respond", offer=5001, approved=1)
+    served.ask("respond", offer=5002, approved=0)
+    served.ask("withdraw", request=5)
+    served.ask("turn", name="order", value="random")
+    served.ask("arm", name="reset_after_processing", operation="submit", times=1)
+    with served.client("forwarder") as careless:
+        with pytest.raises(httpx.TransportError):
+            careless.post("/quote/submitoffer", json={"requestIndex": 4, "offer": 900, "currencyIndex": 1})
+        careless.post("/quote/submitoffer", json={"requestIndex": 4, "offer": 900, "currencyIndex": 1})
+        careless.post("/quote/submitoffer", json={"requestIndex": 3, "offer": 1, "currencyIndex": 1})
+        careless.post("/nowhere", json={})
+    served.ask("arm", name="slow", operation="", times=5)
+    page.get_by_role("button", name="Connect a bot").click()
+    page.get_by_text("Whom it strikes, how often, and when").click()
+    expect(page.locator("#count-twice")).to_have_text("1")
+    expect(page.locator("#calls")).to_contain_text("calls POST nowhere")
+    expect(page.get_by_role("group", name="Switched on").get_by_role("button")).to_have_count(2)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_names_contrast_and_structure(served: Served, open_window: OpenWindow, scheme: str) -> None:
+    page = open_window(served.board, color_scheme=scheme).page
+    empty = page.evaluate(AUDIT)
+    assert (empty["faults"], empty["measured"] > 60) == ([], True)
+    settled(served, page)
+    page.wait_for_timeout(1700)  # until what has arrived looks as it will stay
+    expect(page.locator("html")).to_have_attribute("data-theme", scheme)
+    for kind in ("Faults", "Habits"):
+        page.get_by_role("radio", name=kind).check()
+        busy = page.evaluate(AUDIT)
+        assert (busy["faults"], busy["measured"] > 150) == ([], True)
+
+
+def test_the_audit_finds_what_is_wrong(window: Window) -> None:
+    """A check that cannot fail would be none."""
+    page = window.page
+    page.evaluate(
+        """() => {
+          const button = document.createElement("button");
+          document.querySelector("main").append(button);
+          document.querySelector("h2").id = "publish";
+          document.querySelector(".hint").style.color = "#999";
+        }"""
+    )
+    faults = " ".join(page.evaluate(AUDIT)["faults"])
+    for found in ("no name: <button>", "the id publish twice", "points nowhere", "contrast 2.85"):
+        assert found in faults
+    window.forgive("Applying inline style violates")
+
+
+def tab_to(page: Page, words: str, *, key: str = "Tab") -> None:
+    """Presses Tab until that has the focus, as somebody without a mouse does."""
+    for _ in range(120):
+        page.keyboard.press(key)
+        if str(page.evaluate(FOCUS)).startswith(words):
+            return
+    raise AssertionError(f"nobody comes to {words!r} by keyboard")
+
+
+def test_by_keyboard_alone(window: Window, bot: object) -> None:
+    page = window.page
+    tab_to(page, "Skip to the requests")
+    page.keyboard.press("Shift+Tab")
+    tab_to(page, "Fill in an example")
+    page.keyboard.press("Space")
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate(FOCUS) == "Publish"
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Commodity")).to_be_focused()
+    expect(page.get_by_text("1 offer waiting")).to_be_visible()
+    tab_to(page, "Approve the offer of USD 1,392.84 on FX000001")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("article")).to_contain_text("Fergus Forward · forwarder@demo.example")
+    # The button is gone; the focus is where its request is, and not lost.
+    expect(page.get_by_role("heading", name="Hong Kong → Long Beach")).to_be_focused()
+    tab_to(page, "Switch on: The exchange is down")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("group", name="Switched on")).to_contain_text("The exchange is down")
+    tab_to(page, "Switch off: The exchange is down", key="Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("group", name="Switched on")).to_contain_text("Nothing is switched on")
+    expect(page.get_by_role("heading", name="Make trouble")).to_be_focused()
+
+
+def test_the_focus_survives_what_arrives(window: Window, served: Served) -> None:
+    page = window.page
+    served.examples(1)
+    served.ask("compete", request=1)
+    page.get_by_role("button", name="Decline").focus()
+    served.examples(2)
+    with served.client("forwarder") as forwarder:
+        forwarder.post("/quote/submitoffer", json={"requestIndex": 1, "offer": 5, "currencyIndex": 1})
+    expect(page.get_by_text("2 offers waiting")).to_be_visible()
+    # The card was made anew around it.
+    assert str(page.evaluate(FOCUS)).startswith("Decline the offer of USD 1,512.00")
+    page.get_by_label("Notes").fill("half a sen")
+    served.examples(1)
+    expect(page.get_by_role("article")).to_have_count(4)
+    expect(page.get_by_label("Notes")).to_be_focused()
+    expect(page.get_by_label("Notes")).to_have_value("half a sen")
+
+
+def test_a_screen_reader_hears_sums_and_no_flood(window: Window, served: Served) -> None:
+    page = window.page
+    page.evaluate(
+        """() => {
+          window.heard = [];
+          const news = document.getElementById("news");
+          new MutationObserver(() => window.heard.push(news.textContent)).observe(news, { childList: true });
+        }"""
+    )
+    served.examples(20)
+    for request in range(1, 11):
+        served.ask("compete", request=request)
+    expect(page.locator("#count-waiting")).to_have_text("10")
+    until(lambda: "10 new offers" in tallied(page.evaluate("window.heard")))
+    heard = page.evaluate("window.heard")
+    assert len(heard) <= 3
+    assert "20 new requests" in tallied(heard)
+    live = page.locator("[aria-live], [role=status], [role=alert]")
+    assert {element.get_attribute("id") for element in live.all()} == {
+        "news",
+        "publish-error",
+        "act-error",
+        "trouble-error",
+    }
+
+
+def tallied(heard: list[str]) -> str:
+    """What was heard, summed up: "20 new requests, 10 new offers"."""
+    sums: dict[str, int] = {}
+    for sentence in heard:
+        for part in sentence.rstrip(".").split(", "):
+            count, _, what = part.partition(" ")
+            what = what if what.endswith("s") else f"{what}s"
+            sums[what] = sums.get(what, 0) + int(count)
+    return ", ".join(f"{count} {what}" for what, count in sums.items())
+
+
+def test_nothing_moves_for_whom_it_should_not(served: Served, open_window: OpenWindow) -> None:
+    for motion, animated in (("reduce", "none"), ("no-preference", "arrive")):
+        page = open_window(served.board, reduced_motion=motion).page
+        count = page.get_by_role("article").count()
+        served.examples(1)
+        expect(page.get_by_role("article")).to_have_count(count + 1)
+        assert page.locator("#requests > li").first.evaluate("it => getComputedStyle(it).animationName") == animated
+
+
+@pytest.mark.parametrize("width", [320, 420, 800, 1024, 1280, 1920])
+def test_any_width(served: Served, open_window: OpenWindow, width: int) -> None:
+    page = open_window(served.board, width=width).page
+    settled(served, page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll("body *")]
+          .filter((it) => !it.closest(".hidden, .skip, datalist, #paste") && it.checkVisibility())
+          .filter((it) => it.getBoundingClientRect().right > innerWidth + 1)
+          .map((it) => it.outerHTML.slice(0, 100))"""
+    )
+    assert wide == []
+
+
+def test_the_colours_that_were_chosen_stay(window: Window) -> None:
+    page = window.page
+    page.get_by_label("Colours").select_option("dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(page.get_by_label("Colours")).to_have_value("dark")
+
+
+# Strangers
+
+MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>'\"&amp;\u202e{{7*7}}"
+
+
+def test_texts_are_texts(window: Window, served: Served) -> None:
+    page = window.page
+    sample = httpx.get(f"{served.board}/catalogue", trust_env=False).json()["samples"][0]
+    words = dict.fromkeys(("commodityname", "origin", "destination", "notes"), MARKUP)
+    served.ask("requests", **{**sample, **words})
+    with served.client("forwarder") as forwarder:
+        offer = {"requestIndex": 1, "offer": 5, "currencyIndex": 1, "terms": MARKUP, "rates": {MARKUP: 5}}
+        forwarder.post("/quote/submitoffer", json=offer).raise_for_status()
+        forwarder.post("/login", json={"email": MARKUP, "password": MARKUP})
+        forwarder.post(f"/{MARKUP.replace('/', '')}", json={})
+    expect(page.get_by_text("1 offer waiting")).to_be_visible()
+    expect(page.get_by_role("article")).to_contain_text(f"{MARKUP} → {MARKUP}")
+    expect(page.get_by_role("row").last).to_contain_text(f"{MARKUP} 5.00 · {MARKUP}")
+    expect(page.locator("#calls")).to_contain_text("onerror")
+    assert page.locator("main img, main script").count() == 0
+
+
+@contextmanager
+def another_site(content: str) -> Iterator[str]:
+    """A site on another port, which is another origin."""
+
+    class Site(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(content.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+FORM = (Path(__file__).parent / "form.js").read_text(encoding="utf-8")
+ATTACK = (Path(__file__).parent / "attack.js").read_text(encoding="utf-8")
+
+
+def test_a_page_of_another_site_can_do_nothing(window: Window, served: Served) -> None:
+    sample = httpx.get(f"{served.board}/catalogue", trust_env=False).json()["samples"][0]
+    before = served.state()
+    with another_site("<!DOCTYPE html><title>Elsewhere</title>") as elsewhere:
+        page = window.page.context.new_page()
+        page.goto(elsewhere)
+        tries = page.evaluate(ATTACK, [served.board, json.dumps(sample)])
+        # A form needs no script.
+        with page.expect_navigation():
+            page.evaluate(FORM, [served.board, json.dumps(sample)])
+        expect(page.locator("body")).to_contain_text("Content-Type must be application/json.")
+    assert tries == [*["TypeError"] * 7, "closed"]
+    assert {**served.state(), "now": None} == {**before, "now": None}

@@ -1,0 +1,223 @@
+"""What a person does on the board while a real bot is at work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+from tests.browser.conftest import OpenWindow, Serve, Served, Window, until
+
+pytestmark = pytest.mark.browser
+
+LOST = "The answer to an offer gets lost"
+
+
+def publish(page: Page) -> None:
+    """Fills the form in with an example, and sends it."""
+    page.get_by_role("button", name="Fill in an example").click()
+    page.get_by_role("button", name="Publish", exact=True).click()
+    expect(page.get_by_label("Commodity")).to_be_empty()
+
+
+def test_from_the_form_to_the_contacts(window: Window, bot: Path) -> None:
+    page = window.page
+    expect(page.get_by_text("No request yet.")).to_be_visible()
+    page.get_by_label("Commodity").fill("Ceramic tiles")
+    page.get_by_label("From").fill("Hong Kong")
+    page.get_by_label("To", exact=True).fill("Long Beach")
+    page.get_by_label("Needed by").fill("2027-03-01")
+    page.get_by_label("Quantity").fill("20")
+    page.get_by_label("Weight each").fill("640")
+    for label, size in {"Length": "1.2", "Width": "1", "Height": "0.9"}.items():
+        page.get_by_label(label).fill(size)
+    expect(page.locator("#sum")).to_have_text("Volume 21.60 m³ · gross weight 12,800 kg")
+    page.get_by_role("button", name="Publish", exact=True).click()
+
+    card = page.get_by_role("article", name="Hong Kong → Long Beach")
+    expect(card).to_contain_text("Ceramic tiles · Shipping · 20 pallets · 21.60 m³ · 12,800 kg · FOB · by 1 Mar 2027")
+    # What the bot's tariff makes of it, worked out by hand: 21.6 revenue tons at 62.40, and 45 for the documents.
+    offer = card.get_by_role("row").filter(has_text="USD 1,392.84")
+    expect(offer).to_contain_text("Ocean Freight 1,347.84 · Documents 45.00 · valid 14 days")
+    expect(card).not_to_contain_text("forwarder@demo.example")
+    expect(page.locator("#count-waiting")).to_have_text("1")
+
+    offer.get_by_role("button", name="Approve the offer of USD 1,392.84 on FX000001").click()
+    expect(card).to_contain_text("Fergus Forward · forwarder@demo.example")
+    expect(card).to_contain_text("Sylvia Ship · shipper@demo.example")
+    expect(card.get_by_text("Approved").first).to_be_visible()
+    expect(page.locator("#count-selected")).to_have_text("1")
+    until(lambda: "was selected: call Sylvia Ship <shipper@demo.example>" in bot.read_text())
+
+
+def test_a_lost_answer_and_the_bot_copes(window: Window, served: Served, bot: Path) -> None:
+    page = window.page
+    page.get_by_role("button", name=f"Switch on: {LOST}").click()
+    expect(page.get_by_role("group", name="Switched on")).to_contain_text(LOST)
+    publish(page)
+    coped = page.get_by_role("list", name="How callers coped")
+    expect(coped).to_contain_text("forwarder submits an offer on FX000001; the exchange has done it.")
+    expect(coped).to_contain_text("lists its own offers")
+    until(lambda: "is in doubt no more: it was found among the own bids" in bot.read_text())
+    expect(coped).to_contain_text("One offer stands: coped")
+    expect(page.locator("#count-twice")).to_have_text("0")
+    # The fault has struck, and is spent.
+    expect(page.get_by_role("group", name="Switched on")).to_contain_text("Nothing is switched on")
+    assert len(served.state()["requests"][0]["offers"]) == 1
+
+
+def test_a_careless_caller_is_found_out(window: Window, served: Served) -> None:
+    page = window.page
+    publish(page)
+    offer = {"requestIndex": 1, "offer": 900, "currencyIndex": 1}
+    with served.client("forwarder") as careless:
+        page.get_by_role("button", name=f"Switch on: {LOST}").click()
+        until(lambda: len(served.state()["armed"]) == 1)
+        with pytest.raises(httpx.TransportError):
+            careless.post("/quote/submitoffer", json=offer)
+        careless.post("/quote/submitoffer", json=offer).raise_for_status()
+    expect(page.get_by_role("list", name="How callers coped")).to_contain_text("2 offers stand: sent more than once")
+    expect(page.locator("#count-twice")).to_have_text("1")
+
+
+def test_the_exchange_goes_down_and_comes_back(window: Window, bot: Path) -> None:
+    page = window.page
+    page.get_by_role("button", name="Switch on: The exchange is down").click()
+    publish(page)
+    expect(page.locator("#calls")).to_contain_text("Struck: The exchange is down")
+    expect(page.get_by_text("Open, no offer yet")).to_be_visible()
+    page.get_by_role("button", name="Switch off: The exchange is down").click()
+    expect(page.get_by_text("1 offer waiting")).to_be_visible()
+
+
+def test_a_habit(window: Window, served: Served, bot: Path) -> None:
+    """A server that gives one record in a page, in an order by chance: the bot finds every request all the same."""
+    page = window.page
+    page.get_by_role("radio", name="Habits").check()
+    page.get_by_label("Most records in a page, whatever is asked").fill("1")
+    page.keyboard.press("Tab")
+    page.get_by_role("combobox", name="Order of the lists").select_option("random")
+    on = page.get_by_role("group", name="Switched on")
+    expect(on).to_contain_text("Most records in a page, whatever is asked: 1")
+    expect(on).to_contain_text("Order of the lists: random")
+    served.examples(4)
+    expect(page.locator("#count-waiting")).to_have_text("4")
+    page.get_by_role("button", name="Switch off: Order of the lists: random").click()
+    expect(page.get_by_role("combobox", name="Order of the lists")).to_have_value("newest")
+
+
+def test_every_fault_is_found_by_a_word(window: Window, served: Served) -> None:
+    page = window.page
+    page.get_by_label("Find a fault or habit").fill("gzip")
+    shelf = page.locator("#shelf li")
+    expect(shelf).to_have_count(6)
+    page.get_by_text("Whom it strikes, how often, and when").click()
+    page.get_by_label("Strikes").select_option("Listing own offers")
+    page.get_by_label("How often").select_option("every call, until switched off")
+    page.get_by_role("button", name="Switch on: Two layers of gzip").click()
+    expect(page.get_by_role("group", name="Switched on")).to_contain_text("Listing own offers, until switched off")
+    page.get_by_label("Moment").select_option("before the exchange has done anything")
+    page.get_by_role("button", name="Switch on: Two layers of gzip").click()
+    expect(page.get_by_role("alert").filter(has_text="cannot strike")).to_be_visible()
+    window.forgive("status of 400")
+    page.get_by_label("Find a fault or habit").fill("no such thing")
+    expect(page.get_by_text("None is like that.")).to_be_visible()
+
+
+def test_what_the_exchange_refuses_is_said_at_the_field(window: Window) -> None:
+    page = window.page
+    page.get_by_role("button", name="Fill in an example").click()
+    page.get_by_label("Commodity").fill("   ")
+    page.get_by_role("button", name="Publish", exact=True).click()
+    expect(page.locator("#publish-error")).to_have_text("The field commodityname must be a text.")
+    field = page.get_by_label("Commodity")
+    expect(field).to_be_focused()
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_have_accessible_description("The field commodityname must be a text.")
+    window.forgive("status of 400")
+
+
+def test_filters_and_search(window: Window, served: Served) -> None:
+    page = window.page
+    served.examples(4)
+    served.ask("compete", request=2)
+    served.ask("respond", offer=5001, approved=1)
+    cards = page.get_by_role("article")
+    expect(cards).to_have_count(4)
+    for name, count in {"Open": 3, "With offers": 1, "Approved": 1, "All": 4}.items():
+        page.get_by_role("radio", name=name).check()
+        expect(cards).to_have_count(count)
+    page.get_by_label("Find a request").fill("rotter")
+    expect(cards).to_have_count(1)
+    page.get_by_label("Find a request").fill("nowhere")
+    expect(page.get_by_text("No request is like that.")).to_be_visible()
+
+
+def test_a_restart(serve: Serve, open_window: OpenWindow, tmp_path: Path) -> None:
+    """The page says that the exchange is gone, and goes on by itself when it is back, with what was kept."""
+    kept = ("--state", str(tmp_path / "exchange.db"))
+    served = serve(*kept)
+    window = open_window(served.board)
+    served.examples(2)
+    served.ask("compete", request=1)
+    expect(window.page.get_by_role("article")).to_have_count(2)
+    served.process.kill()
+    served.process.wait()
+    expect(window.page.locator("#link-words")).to_have_text("Not connected: trying again")
+    again = serve(*kept, port=served.port)
+    expect(window.page.locator("#link-words")).to_have_text("Live")
+    again.examples(1)
+    expect(window.page.get_by_role("article")).to_have_count(3)
+    expect(window.page.get_by_text("1 offer waiting")).to_be_visible()
+    window.forgive("net::ERR_")
+
+
+def test_two_windows_see_the_same(served: Served, open_window: OpenWindow) -> None:
+    one, other = open_window(served.board).page, open_window(served.board).page
+    publish(one)
+    other.get_by_role("button", name="Let the rival make an offer on FX000001").click()
+    one.get_by_role("button", name="Decline").click()
+    expect(other.get_by_text("Declined")).to_be_visible()
+
+
+def test_the_line_to_paste(window: Window, served: Served) -> None:
+    page = window.page
+    button = page.get_by_role("button", name="Connect a bot")
+    expect(button).to_have_attribute("aria-expanded", "false")
+    button.click()
+    expect(button).to_have_attribute("aria-expanded", "true")
+    expect(page.locator("#paste")).to_have_text(
+        f"export FREIGHT_EXCHANGE_URL={served.url} FREIGHT_EXCHANGE_EMAIL=forwarder@demo.example"
+        " FREIGHT_EXCHANGE_PASSWORD=forwarder"
+    )
+    expect(page.get_by_role("table", name="Accounts of this exchange").get_by_role("row")).to_have_count(4)
+
+
+def test_pictures(served: Served, open_window: OpenWindow, bot: Path, tmp_path: Path) -> None:
+    """The pictures of the documentation: `make test-browser PICTURES=docs/img` renews them."""
+    folder = Path(os.environ.get("PICTURES") or tmp_path)
+    page = open_window(served.board).page
+
+    def picture(name: str) -> None:
+        page.screenshot(path=folder / f"board-{name}.png")
+        assert (folder / f"board-{name}.png").stat().st_size > 20_000
+
+    picture("empty")
+    served.examples(3)
+    expect(page.get_by_text("1 offer waiting")).to_have_count(3)
+    page.get_by_role("button", name=f"Switch on: {LOST}").click()
+    served.examples(4)
+    expect(page.get_by_text("One offer stands: coped")).to_be_visible()
+    served.ask("compete", request=7)
+    served.ask("arm", name="slow", operation="", times=1000)
+    expect(page.get_by_text("2 offers waiting")).to_be_visible()
+    picture("busy")
+    served.ask("disarm")
+    page.get_by_role("button", name="Approve").nth(1).click()
+    expect(page.get_by_text("The forwarder, named to the shipper")).to_be_visible()
+    picture("approved")
+    page.get_by_label("Colours").select_option("dark")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    picture("dark")
