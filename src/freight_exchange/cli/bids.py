@@ -61,7 +61,9 @@ def list_(settings: Settings, /, state: str | None, limit: int | None, as_json: 
 @json_option
 @click.pass_obj
 def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool, as_json: bool, **given: Any) -> None:
-    """Submit an offer on REQUEST, given by its index. It is sent once, whatever happens.
+    """Submit an offer on REQUEST.
+
+    The request is given by its index. The offer is sent once, whatever happens.
 
     \b
     Examples:
@@ -102,7 +104,7 @@ def _fees(rates: Sequence[str]) -> dict[str, str]:
 def _columns(known: Mapping[int, str]) -> Sequence[Column[Bid]]:
     return (
         Column("REQUEST", lambda bid: bid.index, right=True),
-        Column("REF", lambda bid: bid.ref_id),
+        Column("REF", lambda bid: bid.ref_id, spare=1),
         Column("COMMODITY", lambda bid: bid.commodity),
         Column("ORIGIN", lambda bid: bid.origin),
         Column("DESTINATION", lambda bid: bid.destination),

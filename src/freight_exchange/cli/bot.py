@@ -54,10 +54,11 @@ def bot() -> None:
 @click.option("--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True)
 @click.pass_obj
 def run(settings: Settings, /, target: str, backend: Literal["asyncio", "trio"]) -> None:
-    """Run the bot that is called BOT in MODULE, until Ctrl-C or SIGTERM, which drain it.
+    """Run the bot that is called BOT in MODULE.
 
-    The module is looked for in the current directory too. The bot takes the service and the account from the
-    environment or the options before the command, and the password from the environment: it has to log in for months.
+    Ctrl-C or SIGTERM drain it. The module is looked for in the current directory too. The bot takes the service and
+    the account from the environment or the options before the command, and the password from the environment: it has
+    to log in for months.
 
     \b
     Example:
@@ -108,7 +109,10 @@ def status(store: str, name: str | None, as_json: bool) -> None:
 
 @bot.group
 def dead() -> None:
-    """Deliveries that were given up, because their handler failed again and again."""
+    """Deliveries that were given up.
+
+    Their handler failed again and again.
+    """
 
 
 @dead.command("list")
@@ -131,7 +135,9 @@ def dead_list(store: str, name: str | None, as_json: bool) -> None:
 @file_options
 @yes_option
 def dead_replay(store: str, name: str | None, event: int | None, handler: str | None, every: bool, yes: bool) -> None:
-    """Have the handler called again for EVENT, as if for the first time, by the next run of the bot.
+    """Have a handler called again for EVENT.
+
+    The next run of the bot does it, as if for the first time.
 
     Mend first what it died of. The bot must not run meanwhile.
 
@@ -162,7 +168,9 @@ def doubts() -> None:
 @file_options
 @json_option
 def doubts_list(store: str, name: str | None, as_json: bool) -> None:
-    """List the offers in doubt, the oldest first. Those that are parked wait for you; the bot looks for the others.
+    """List the offers in doubt, the oldest first.
+
+    Those that are parked wait for you; the bot looks for the others.
 
     \b
     Example:
@@ -178,8 +186,9 @@ def doubts_list(store: str, name: str | None, as_json: bool) -> None:
 @file_options
 @yes_option
 def doubts_resolve(store: str, name: str | None, request: int, taken: bool | None, revision: int, yes: bool) -> None:
-    """Say whether the offer on REQUEST is there. Look at the service's own pages first: one that is said not to be
-    there is made again.
+    """Say whether the offer on REQUEST is there.
+
+    Look at the service's own pages first: one that is said not to be there is made again.
 
     \b
     Example:
@@ -196,14 +205,19 @@ def doubts_resolve(store: str, name: str | None, request: int, taken: bool | Non
 
 @bot.group
 def gaps() -> None:
-    """Times in which nobody watched, for longer than the service looks back."""
+    """Times in which nobody watched.
+
+    They were longer than the service looks back.
+    """
 
 
 @gaps.command("list")
 @file_options
 @json_option
 def gaps_list(store: str, name: str | None, as_json: bool) -> None:
-    """List the gaps that were not acknowledged: look through what was published then by hand.
+    """List the gaps that were not acknowledged.
+
+    Look through what was published then by hand.
 
     \b
     Example:

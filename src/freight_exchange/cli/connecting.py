@@ -57,7 +57,7 @@ class Caller:
 
 def on_a_terminal() -> bool:
     """Whether there is somebody to ask."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def token_file(settings: Settings) -> TokenFile:

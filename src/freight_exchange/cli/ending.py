@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
 from enum import IntEnum
+from pathlib import Path
 from typing import Final
 
 import attrs
@@ -123,6 +125,7 @@ def ended() -> Iterator[Ending]:
     """Run the program within: however it ends, the reason is said, and the status is known. A bug shows its traceback,
     and ends with 1."""
     ending = Ending()
+    _prepare()
     try:
         yield ending
         sys.stdout.flush()
@@ -173,6 +176,16 @@ def _say(sentence: str, *more: str | None) -> None:
         click.echo(f"Error: {clean(sentence)}", err=True)
         for line in filter(None, more):
             click.echo(f"  {clean(line)}", err=True)
+
+
+def _prepare() -> None:
+    """Let no stream be a reason to fail: one that was closed, or one that cannot spell a commodity's name."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for as long as the process lives
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _fall_silent() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -23,11 +22,13 @@ _STYLES: Final = {"new": "bold green", "updated": "yellow", "withdrawn": "dim"}
 _REFRESH: Final = 1.0
 
 
-@asynccontextmanager
-async def live(feed: Feed, console: Console | None = None) -> AsyncIterator[Callable[[Event], None]]:
-    """Shows the view while it is entered; gives what to call with each event."""
+async def live(
+    feed: Feed, pull: Callable[[Callable[[Event], None]], Awaitable[None]], console: Console | None = None
+) -> None:
+    """Show the view for as long as `pull` goes on, which is given what to call with each event."""
     console = Console() if console is None else console
     shown = 0
+    failure: Exception | None = None
 
     def show(event: Event) -> None:
         nonlocal shown
@@ -44,8 +45,13 @@ async def live(feed: Feed, console: Console | None = None) -> AsyncIterator[Call
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(refresh)
-            yield show
+            try:
+                await pull(show)
+            except Exception as error:  # noqa: BLE001 - raised below, as it came and not in a group
+                failure = error
             tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 def status_line(status: FeedStatus, shown: int) -> str:

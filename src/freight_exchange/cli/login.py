@@ -20,10 +20,10 @@ __all__ = ["login", "logout", "whoami"]
 @click.command
 @click.pass_obj
 def login(settings: Settings, /) -> None:
-    """Log in, and stay logged in: later commands need neither the URL nor the account nor the password.
+    """Log in, and stay logged in.
 
-    What is kept, in a file that nobody but you can read, is the service's token, and never the password. When the
-    token has ended, log in again.
+    Later commands need neither the URL nor the account nor the password. What is kept, in a file that nobody but you
+    can read, is the service's token, and never the password. When the token has ended, log in again.
 
     \b
     Example:

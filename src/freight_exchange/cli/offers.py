@@ -78,7 +78,7 @@ def list_(settings: Settings, /, state: str, limit: int | None, as_json: bool) -
 @json_option
 @click.pass_obj
 def get(settings: Settings, /, request: int, as_json: bool) -> None:
-    """Show one of your requests, given by its index, with the offers on it.
+    """Show one of your requests, with the offers on it.
 
     \b
     Example:
@@ -101,7 +101,9 @@ def get(settings: Settings, /, request: int, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def approve(settings: Settings, /, offer: int, yes: bool, as_json: bool) -> None:
-    """Accept OFFER, given by its number, and learn whose it is. You and the forwarder are given each other's contact.
+    """Accept OFFER, and learn whose it is.
+
+    It is given by its number. You and the forwarder are told how to reach each other.
 
     \b
     Example:
@@ -178,7 +180,7 @@ def _columns(known: Mapping[int, str]) -> Sequence[Column[_Row]]:
             right=True,
         ),
         Column("STATUS", lambda row: "no offer yet" if row.offer is None else row.offer.status),
-        Column("TERMS", lambda row: None if row.offer is None else row.offer.terms),
+        Column("TERMS", lambda row: None if row.offer is None else row.offer.terms, spare=1),
     )
 
 

@@ -58,7 +58,9 @@ def list_(
     as_json: bool,
     **filters: Any,
 ) -> None:
-    """List the open requests of the last five days, which is all that the service lists.
+    """List the open requests of the last five days.
+
+    The service lists no older ones.
 
     CHARGEABLE is what a carrier would charge for: revenue tons (W/M) by sea, kilograms by air (divisor 6000) and road
     (333 kg a cubic metre, 1850 kg a loading metre). A ? says that weight and volume do not go together.
@@ -109,7 +111,9 @@ def get(settings: Settings, /, index: int, per: Per, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def publish(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> None:
-    """Publish a request, given by options, by a file (JSON or TOML), or by both: then the options count.
+    """Publish a request.
+
+    It is given by options, by a file (JSON or TOML), or by both: then the options count.
 
     \b
     Examples:
@@ -144,15 +148,15 @@ def as_object(request: RateRequest, per: Per) -> dict[str, Any]:
 def _columns(per: Per) -> Sequence[Column[RateRequest]]:
     return (
         Column("INDEX", lambda request: request.index, right=True),
-        Column("REF", lambda request: request.ref_id),
-        Column("TYPE", lambda request: request.type),
+        Column("REF", lambda request: request.ref_id, spare=3),
+        Column("TYPE", lambda request: request.type, spare=1),
         Column("COMMODITY", lambda request: request.commodity),
         Column("ORIGIN", lambda request: request.origin),
         Column("DESTINATION", lambda request: request.destination),
-        Column("ARRIVAL", lambda request: None if request.need_date is None else request.need_date.date()),
-        Column("UNITS", freight.units),
+        Column("ARRIVAL", lambda request: None if request.need_date is None else request.need_date.date(), spare=2),
+        Column("UNITS", freight.units, spare=5),
         Column("M3", lambda request: request.volume, right=True),
-        Column("KG", lambda request: _kilograms(request, per), right=True),
+        Column("KG", lambda request: _kilograms(request, per), right=True, spare=4),
         Column("CHARGEABLE", lambda request: freight.charge(request, per), right=True),
     )
 

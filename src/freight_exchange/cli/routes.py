@@ -26,12 +26,12 @@ _COLUMNS: tuple[Column[Route], ...] = (
     Column("ORIGIN", lambda route: route.origin),
     Column("DESTINATION", lambda route: route.destination),
     Column("VESSEL", lambda route: route.vessel),
-    Column("VOYAGE", lambda route: route.voyage_id),
-    Column("CY CUT-OFF", lambda route: route.cy_cutoff),
-    Column("CFS CUT-OFF", lambda route: route.cfs_cutoff),
+    Column("VOYAGE", lambda route: route.voyage_id, spare=3),
+    Column("CY CUT-OFF", lambda route: route.cy_cutoff, spare=1),
+    Column("CFS CUT-OFF", lambda route: route.cfs_cutoff, spare=2),
     Column("DEPARTURE", lambda route: route.departure),
     Column("ARRIVAL", lambda route: route.arrival),
-    Column("CARRIER", lambda route: route.carrier, right=True),
+    Column("CARRIER", lambda route: route.carrier, right=True, spare=4),
 )
 
 
@@ -98,7 +98,9 @@ def get(settings: Settings, /, index: int, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def create(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> None:
-    """Create a route, given by options, by a file (JSON or TOML), or by both: then the options count.
+    """Create a route.
+
+    It is given by options, by a file (JSON or TOML), or by both: then the options count.
 
     \b
     Example:
@@ -126,7 +128,9 @@ def create(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> Non
 @json_option
 @click.pass_obj
 def update(settings: Settings, /, index: int, yes: bool, as_json: bool, **given: Any) -> None:
-    """Change a route: what you give, by options or a file, is put in; all else stays as it is read now.
+    """Change a route.
+
+    What you give, by options or a file, is put in; all else stays as it is read now.
 
     \b
     Example:

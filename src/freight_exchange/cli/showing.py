@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import attrs
 import click
@@ -18,6 +18,9 @@ __all__ = ["Column", "plain", "said", "show_details", "show_json", "show_table"]
 
 T = TypeVar("T")
 
+_BETWEEN: Final = 2
+"""Blanks between two columns."""
+
 
 @attrs.frozen
 class Column(Generic[T]):
@@ -27,11 +30,13 @@ class Column(Generic[T]):
         title: In upper case, as a heading.
         of: The value of a record; `None` is an empty cell.
         right: Whether it is set to the right, as numbers are.
+        spare: Where a terminal has no room for all columns, those above 0 give way, the highest first.
     """
 
     title: str
     of: Callable[[T], object]
     right: bool = False
+    spare: int = 0
 
 
 def show_table(records: Sequence[T], columns: Sequence[Column[T]], *, nothing: str) -> None:
@@ -40,31 +45,47 @@ def show_table(records: Sequence[T], columns: Sequence[Column[T]], *, nothing: s
         click.echo(nothing, err=True)
         return
     rows = [[said(column.of(record)) for column in columns] for record in records]
-    if sys.stdout.isatty():
-        _show_richly(columns, rows)
-        return
     titles = [column.title for column in columns]
     widths = [max(width(row[at]) for row in [titles, *rows]) for at in range(len(columns))]
+    if sys.stdout.isatty():
+        _show_richly(columns, rows, widths)
+        return
     for row in [titles, *rows]:
-        cells = (
-            fitted(cell, columns_, right=column.right)
-            for cell, columns_, column in zip(row, widths, columns, strict=True)
+        cells = zip(row, widths, columns, strict=True)
+        click.echo(
+            (" " * _BETWEEN).join(fitted(cell, wide, right=column.right) for cell, wide, column in cells).rstrip()
         )
-        click.echo("  ".join(cells).rstrip())
 
 
-def _show_richly(columns: Sequence[Column[Any]], rows: Iterable[Sequence[str]]) -> None:
+def _show_richly(columns: Sequence[Column[Any]], rows: Iterable[Sequence[str]], widths: Sequence[int]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(Text(column.title), justify="right" if column.right else "left", no_wrap=column.right)
+    console = Console()
+    shown = _with_room(columns, widths, console.width)
+    table = Table(box=None, pad_edge=False, padding=(0, _BETWEEN, 0, 0), header_style="bold")
+    for at in shown:
+        column = columns[at]
+        # A text that has no room goes on in the next line; a number does not.
+        table.add_column(
+            Text(column.title), justify="right" if column.right else "left", no_wrap=column.right, overflow="fold"
+        )
     for row in rows:
         # As texts, and not as markup: a commodity may be called [bold].
-        table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+        table.add_row(*(Text(row[at]) for at in shown))
+    console.print(table)
+    if left_out := [column.title for at, column in enumerate(columns) if at not in shown]:
+        click.echo(f"The terminal has no room for {', '.join(left_out)}.", err=True)
+
+
+def _with_room(columns: Sequence[Column[Any]], widths: Sequence[int], room: int) -> list[int]:
+    """The columns to show, by their places: those that are needed, and of the others those that there is room for."""
+    shown = [at for at, column in enumerate(columns) if not column.spare]
+    for at in sorted((at for at, column in enumerate(columns) if column.spare), key=lambda at: columns[at].spare):
+        if sum(widths[one] + _BETWEEN for one in (*shown, at)) - _BETWEEN <= room:
+            shown.append(at)
+    return sorted(shown)
 
 
 def show_details(pairs: Iterable[tuple[str, object]]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -64,10 +65,10 @@ def watch(
     as_json: bool,
     **filters: Any,
 ) -> None:
-    """Watch for requests: new ones, changes, and those that are withdrawn. Ctrl-C ends it.
+    """Watch for requests: new, changed and withdrawn ones.
 
-    With --store nothing is missed between two runs, and what was shown is not shown again. Without, the watch begins
-    anew each time.
+    Ctrl-C ends it. With --store nothing is missed between two runs, and what was shown is not shown again. Without, the
+    watch begins anew each time.
 
     \b
     Examples:
@@ -95,8 +96,7 @@ def watch(
             else:
                 from freight_exchange.cli.live import live
 
-                async with live(feed) as show:
-                    await _pull(feed, count, show)
+                await live(feed, partial(_pull, feed, count))
 
     connected(settings, work, hook=count_pages)
 
@@ -105,11 +105,10 @@ def _nobody(_: int) -> None:
     """Told how far it is when nobody looks."""
 
 
-async def _pull(feed: Feed, count: int | None, show: Callable[[Event], Awaitable[None] | None]) -> None:
+async def _pull(feed: Feed, count: int | None, show: Callable[[Event], None]) -> None:
     shown = 0
     async for event in feed:
-        if (showing := show(event)) is not None:
-            await showing
+        show(event)
         # Only now: what a reader did not get, because the pipe broke say, comes again.
         await event.ack()
         shown += 1

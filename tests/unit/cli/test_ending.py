@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import signal
@@ -17,7 +19,7 @@ from freight_exchange import errors
 from freight_exchange.bot.process import STATUSES as OF_A_BOT
 from freight_exchange.cli import program
 from freight_exchange.cli.ending import Status, row_of
-from freight_exchange.sandbox import FAULTS
+from freight_exchange.sandbox import FAULTS, Cargo
 from freight_exchange.sandbox.tcp import refused_port
 
 SUBMIT = ("bids", "submit", "1", "--amount", "1840.50", "--currency", "USD", "--yes")
@@ -170,6 +172,19 @@ class TestProcesses:
         status, _, err = self.ended(process)
         assert (status, err) == (Status.PIPE_CLOSED, "")
 
+    @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+    def test_streams_that_are_closed_are_no_reason_to_fail(self, shell: Shell, closed: str) -> None:
+        command = f"{' '.join(COMMAND)} currencies {closed}"
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def test_an_encoding_that_lacks_a_character(self, shell: Shell) -> None:
+        shell.publish(Cargo(commodityname="瓷砖"))
+        shell.set("PYTHONIOENCODING", "latin-1")
+        assert "\\u74f7\\u7816" in self.ended(self.started("requests", "list"))[1]
+        _, out, _ = self.ended(self.started("requests", "list", "--json"))
+        assert json.loads(out)["commodity"] == "瓷砖"
+
     def test_a_disk_that_is_full_is_said_to_be(self, shell: Shell) -> None:
         with Path("/dev/full").open("w") as full:
             status, _, err = self.ended(self.started("currencies", stdout=full.fileno()))
@@ -224,6 +239,12 @@ class TestProcesses:
         assert (status, err) == (Status.INTERRUPTED, "Error: interrupted\n")
 
 
+def _ends(process: subprocess.Popen[bytes]) -> bool:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    return process.returncode is not None
+
+
 @pytest.mark.parametrize(("arguments", "prompt"), [(("login",), "Email"), (SUBMIT[:-1], "[y/N]:")])
 def test_ctrl_c_at_a_question_sends_nothing(shell: Shell, arguments: Sequence[str], prompt: str) -> None:
     shell.publish()
@@ -231,8 +252,9 @@ def test_ctrl_c_at_a_question_sends_nothing(shell: Shell, arguments: Sequence[st
         shell.set("FREIGHT_EXCHANGE_EMAIL", None)
     with terminal(arguments) as (process, screen):
         until(lambda: prompt in os.read(screen, 65536).decode())
-        os.write(screen, b"\x03")
-        assert process.wait(PATIENCE) == Status.INTERRUPTED
+        # More than once: one that comes before the line editor waits for keys is not noticed until the next.
+        until(lambda: os.write(screen, b"\x03") and _ends(process))
+        assert process.returncode == Status.INTERRUPTED
     assert shell.exchange.truth.offers == []
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import cast
 
+import anyio
+import anyio.lowlevel
 import attrs
 import pytest
+from rich.console import Console
 from tests.unit.cli.rig import PATIENCE, TILES, Shell, plain, terminal
 
-from freight_exchange import FeedStatus, Gap, RateRequest, RequestEvent, SchemaChanged, Unreadable
+from freight_exchange import Feed, FeedStatus, Gap, RateRequest, RequestEvent, SchemaChanged, StoreError, Unreadable
 from freight_exchange.cli.ending import Status
-from freight_exchange.cli.live import status_line
+from freight_exchange.cli.live import live, status_line
 from freight_exchange.cli.watch import as_object, line_of
 from freight_exchange.feed.events import Event
 from freight_exchange.sandbox import FAULTS, Cargo
@@ -161,15 +167,8 @@ def _read_until(screen: int, wanted: str) -> str:
     return shown
 
 
-@pytest.mark.parametrize(
-    ("age", "said"),
-    [
-        (None, "priming · not seen the list yet · 0 shown"),
-        (timedelta(seconds=12.4), "priming · all seen up to 12 s ago"),
-    ],
-)
-def test_the_status_line(age: timedelta | None, said: str) -> None:
-    status = FeedStatus(
+def standing(age: timedelta | None) -> FeedStatus:
+    return FeedStatus(
         state="priming",
         cover_age=age,
         last_success=None,
@@ -181,4 +180,30 @@ def test_the_status_line(age: timedelta | None, said: str) -> None:
         unacknowledged=0,
         gaps=(),
     )
-    assert status_line(status, 0).startswith(said)
+
+
+def test_what_ends_the_view_ends_it_as_it_came() -> None:
+    class Standing:
+        def status(self) -> FeedStatus:
+            return standing(None)
+
+    async def pull(show: Callable[[Event], None]) -> None:
+        show(NEW)
+        await anyio.lowlevel.checkpoint()
+        raise StoreError("gone")
+
+    stream = io.StringIO()
+    with pytest.raises(StoreError, match="gone"):
+        anyio.run(live, cast("Feed", Standing()), pull, Console(file=stream, force_terminal=True, width=100))
+    assert "Ti\\x1bles" in plain(stream.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("age", "said"),
+    [
+        (None, "priming · not seen the list yet · 0 shown"),
+        (timedelta(seconds=12.4), "priming · all seen up to 12 s ago"),
+    ],
+)
+def test_the_status_line(age: timedelta | None, said: str) -> None:
+    assert status_line(standing(age), 0).startswith(said)
