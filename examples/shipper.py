@@ -2,7 +2,8 @@
 
 Stop it, kill it, pull the plug, and run it again: it goes on with the row that it had come to. What it has done is kept
 beside the file, in `requests.csv.progress`. Before a row is sent, that is written down; a row of which it is not known
-whether it was taken is looked for among the own requests, and sent again only when it is provably not there.
+whether it was taken is looked for among the own requests, and sent again only when it is provably not there. One thing
+it cannot tell apart: a request just like it that somebody else publishes for the same account in that moment.
 
 Which exchange, and whose requests, comes from the environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL,
 FREIGHT_EXCHANGE_PASSWORD. The exit status is 0 when every row is published, else 1.

@@ -38,7 +38,7 @@ def blocks_of(page: Path) -> list[tuple[list[str], str]]:
     """
     text = page.read_text()
     blocks = [(match["how"].split(", "), match["code"]) for match in BLOCK.finditer(text)]
-    files = len(re.findall(r"```python(?: title=\"[^\"]+\")?\n *--8<-- ", text))
+    files = len(re.findall(r"```python(?: title=\"[^\"]+\")?\n *--8<--\n", text))
     assert len(blocks) + files == text.count("```python")
     return blocks
 

@@ -42,7 +42,8 @@ COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 LINK = re.compile(
     r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\((?P<target>[^()\s]+)(?: \"[^\"]*\")?\)|(?:href|src)=\"(?P<html>[^\"]+)\""
 )
-INCLUDED = re.compile(r'^\s*--8<-- "(?P<path>[^":]+)(?::(?P<section>[\w-]+))?"$', re.MULTILINE)
+INCLUDED = re.compile(r'^ *--8<-- "(?P<path>[^"]+)"$', re.MULTILINE)
+SHOWN = re.compile(r"^ *--8<--\n *(?P<path>\S+)\n *--8<--$", re.MULTILINE)
 DIRECTIVE = re.compile(r"^::: (?P<path>\S+)$", re.MULTILINE)
 
 
@@ -152,9 +153,10 @@ def test_nothing_is_fetched_from_elsewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_every_file_that_a_page_shows_is_there(page: Path) -> None:
-    for match in INCLUDED.finditer(page.read_text()):
-        shown = (ROOT / match["path"]).read_text()
-        assert match["section"] is None or f"--8<-- [start:{match['section']}]" in shown
+    text = page.read_text()
+    files = [match["path"] for match in (*INCLUDED.finditer(text), *SHOWN.finditer(text))]
+    assert all((ROOT / file).is_file() for file in files)
+    assert 2 * len([*SHOWN.finditer(text)]) + len([*INCLUDED.finditer(text)]) == text.count("8<")
 
 
 def test_the_reference_has_every_public_name() -> None:
