@@ -335,7 +335,7 @@ class Bot(Router):
             live=begins if run is None else run.live(),
             age=waited if run is None else run.age(),
             feed=None if run is None else run.feed_status(),
-            in_flight=self._tally.running,
+            in_flight=len(self._tally.at_work),
             handled=self._tally.ended("done") + self._tally.ended("dropped"),
             retried=self._tally.ended("failed"),
             dead=self._tally.ended("dead"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -14,11 +13,13 @@ import anyio
 import anyio.lowlevel
 import attrs
 
+from freight_exchange.bot.at_work import Stint
+from freight_exchange.bot.cancelling import Serving, quieten, requested, split
 from freight_exchange.bot.context import Context, Stopping
 from freight_exchange.bot.handlers import BotEvent, Handler, subject
 from freight_exchange.bot.intake import EARLIER
 from freight_exchange.bot.judging import IN_DOUBT, INTERRUPTED, Verdict, backoff, judge
-from freight_exchange.bot.outcomes import Drop, ProcessEnd, leaves
+from freight_exchange.bot.outcomes import Drop, ProcessEnd, told
 from freight_exchange.feed.events import BidSelected, RequestEvent
 from freight_exchange.feed.payload import unpack, unpack_selected
 from freight_exchange.store.work import EVERY
@@ -84,6 +85,7 @@ class Deliveries:
         self._concurrency = concurrency
         self._scanned = scanned
         self._troubled: dict[tuple[int, str], float] = {}
+        self._serving = Serving()
         self._random = Random()
         self._running = 0
         self._suspects = 0
@@ -121,7 +123,10 @@ class Deliveries:
             if wait is not None and wait <= 0:
                 await self._claim(free)
                 continue
-            with anyio.move_on_after(None if wait is None else max(wait, _A_MOMENT)):
+            for stint in self._tally.at_work.late():
+                _logger.critical("%s was cancelled when its time was over, and does not end", stint)
+            until_late = self._tally.at_work.next_late()
+            with anyio.move_on_after(max(min(until_late, math.inf if wait is None else wait), _A_MOMENT)):
                 await self._news.wait()
 
     async def idle(self) -> None:
@@ -148,6 +153,8 @@ class Deliveries:
             self._running += 1
             self._suspects += delivery.error == INTERRUPTED
             self._tasks.start_soon(self._see_to, delivery)
+        # They begin now, and with that it is known when they are late.
+        await anyio.lowlevel.checkpoint()
 
     async def _see_to(self, delivery: Delivery) -> None:
         try:
@@ -186,28 +193,26 @@ class Deliveries:
             _tell(log, handler, verdict, None)
             await self._conclude(delivery, verdict)
             return
-        self._tally.running += 1
         done_too: tuple[int, ...] = ()
         error: Exception | None = None
+        before, stint = requested(), Stint.of(delivery, handler.timeout)
         try:
-            event, done_too = await self._event_of(delivery)
-            with anyio.fail_after(handler.timeout):
-                await self._call(handler, delivery, event, log)
+            with self._tally.at_work.on(stint):
+                event, done_too = await self._event_of(delivery)
+                with anyio.fail_after(handler.timeout):
+                    await self._call(handler, delivery, event, log)
         except Exception as raised:  # noqa: BLE001 - a handler may raise anything: it is judged, kept and logged
             error = raised
-        except (SystemExit, KeyboardInterrupt) as raised:
-            raise ProcessEnd(raised) from raised
         except BaseException as raised:
-            if not _is_cut_off():
-                error = _strayed(raised)
+            if isinstance(raised, SystemExit | KeyboardInterrupt) or not self._serving.is_cut_off():
+                error = _strayed(raised, stint)
             else:
                 with anyio.CancelScope(shield=True):
                     await self._release(delivery, 0.0)
                 # Raises the cancellation, and not what a handler's own tasks made of it.
                 await anyio.lowlevel.checkpoint_if_cancelled()
                 raise
-        finally:
-            self._tally.running -= 1
+        await quieten(before)
         verdict = judge(delivery, handler, error, served=self._served(delivery), random=self._random)
         if verdict.ending == "trouble":
             self._troubled.setdefault((delivery.event, delivery.handler), anyio.current_time())
@@ -287,34 +292,14 @@ def _settle(
     )
 
 
-def _is_cut_off() -> bool:
-    """Whether it is the bot that cancels, or its event loop; not whether a handler awaited what was cancelled."""
-    if anyio.current_effective_deadline() == -math.inf:
-        return True
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is None or asyncio._get_running_loop() is None:
-        return False
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _strayed(error: BaseException) -> Exception:
+def _strayed(error: BaseException, stint: Stint) -> Exception:
     """What a handler failed by that was cancelled by something of its own; what is no cancellation ends the bot."""
-    cancelled, others = _split(error)
+    cancelled, others = split(error)
+    if cancelled and all(isinstance(other, Exception) for other in others):
+        return RuntimeError("the handler was cancelled by something of its own")
+    _logger.critical("%s ends the bot by %s", stint, told(error))
     ends = next((other for other in others if isinstance(other, SystemExit | KeyboardInterrupt)), None)
-    if ends is not None:
-        raise ProcessEnd(ends) from error
-    if not cancelled or not all(isinstance(other, Exception) for other in others):
-        raise error
-    return RuntimeError("the handler was cancelled by something of its own")
-
-
-def _split(error: BaseException) -> tuple[list[BaseException], list[BaseException]]:
-    """The cancellations in it, and the rest."""
-    found = [*leaves(error)]
-    kind = anyio.get_cancelled_exc_class()
-    cancelled = [leaf for leaf in found if isinstance(leaf, kind)]
-    return cancelled, [leaf for leaf in found if leaf not in cancelled]
+    raise error if ends is None else ProcessEnd(ends) from error
 
 
 def _together(earlier: RequestEvent, later: RequestEvent) -> RequestEvent:

@@ -23,6 +23,8 @@ from freight_exchange.bot.selections import Selections
 from freight_exchange.errors import ConfigurationError, LoginRejectedError
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from freight_exchange.bot.handlers import Handler
     from freight_exchange.bot.points import Points
     from freight_exchange.bot.tally import Tally
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["INTERVALS_ALIVE", "Phase", "Plan", "Run", "plainly"]
 
 _logger = logging.getLogger("freight_exchange.bot")
+
+_TO_HEED: Final = 0.5
 
 INTERVALS_ALIVE: Final = 3
 """A bot is alive while its cover is younger than this many intervals."""
@@ -203,7 +207,7 @@ class Run:
                 taking_in.cancel()
                 deliveries.wake()
                 await self._drain(deliveries, ledger)
-                tasks.cancel_scope.cancel()
+                await self._cut_off(deliveries, tasks)
             sends.cancel_scope.cancel()
         if not self.stopping:
             raise RuntimeError("the bot's tasks were cancelled by something of their own")
@@ -228,13 +232,20 @@ class Run:
                 self.stop()
 
     async def _drain(self, deliveries: Deliveries, ledger: Ledger) -> None:
-        if self._tally.running:
-            _logger.info("draining: %d handlers have %s to end", self._tally.running, self._plan.drain)
+        if self._tally.at_work:
+            _logger.info("draining: %d handlers have %s to end", len(self._tally.at_work), self._plan.drain)
         with anyio.move_on_after(self._plan.drain.total_seconds()) as patience:
             await deliveries.idle()
             await ledger.idle()
         if patience.cancelled_caught:
-            _logger.warning("%d handlers are cut off, and will be called again", self._tally.running)
+            _logger.warning("%d handlers are cut off, and will be called again", len(self._tally.at_work))
+
+    async def _cut_off(self, deliveries: Deliveries, tasks: TaskGroup) -> None:
+        tasks.cancel_scope.cancel()
+        with anyio.move_on_after(_TO_HEED, shield=True):
+            await deliveries.idle()
+        if self._tally.at_work:
+            _logger.critical("cut off, and not ended; the bot cannot end before it does: %s", str(self._tally.at_work))
 
 
 @contextmanager

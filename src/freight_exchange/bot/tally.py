@@ -6,6 +6,8 @@ from collections import Counter
 
 import attrs
 
+from freight_exchange.bot.at_work import AtWork
+
 __all__ = ["Tally"]
 
 
@@ -18,13 +20,13 @@ class Tally:
         deliveries: Ends of attempts, by handler and how they ended: `done`, `dropped`, `failed`, `later`, `doubt`,
             `trouble`, `released`, `dead`.
         offers: Offers by what became of them: `confirmed`, `rejected`, `doubtful`, `not taken`.
-        running: Deliveries at their handlers now.
+        at_work: Deliveries at their handlers now.
     """
 
     events: Counter[str] = attrs.field(factory=Counter)
     deliveries: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     offers: Counter[str] = attrs.field(factory=Counter)
-    running: int = 0
+    at_work: AtWork = attrs.field(factory=AtWork)
 
     def ended(self, how: str) -> int:
         """How many attempts ended like this."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -282,6 +284,113 @@ async def test_a_handler_that_is_cancelled_by_nobody_has_failed(store: Store, an
     assert dead.attempts == 2
     assert "cancelled" in (dead.error or "")
     assert watch.of("entangled")[-1] == (index, 1)
+
+
+async def cancels_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(HOUR)
+
+
+async def cancels_itself_twice_and_swallows_one() -> None:
+    with contextlib.suppress(asyncio.CancelledError):
+        await cancels_itself()
+    await cancels_itself()
+
+
+async def is_cancelled_by_another() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().call_later(5, task.cancel)
+    await asyncio.sleep(HOUR)
+
+
+async def cancels_its_own_group() -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cancels_itself)
+        await cancels_itself()
+
+
+@pytest.mark.parametrize(
+    "way", [cancels_itself, cancels_itself_twice_and_swallows_one, is_cancelled_by_another, cancels_its_own_group]
+)
+async def test_a_handler_whose_own_task_is_cancelled_has_failed(
+    store: Store, anyio_backend_name: str, way: Callable[[], Awaitable[None]]
+) -> None:
+    """By a library that it calls, say: it is tried again as often as was said, and the bot goes on."""
+    if anyio_backend_name != "asyncio":
+        pytest.skip("only asyncio's tasks can be cancelled by anybody")
+    sandbox, watch = Sandbox(), Watch()
+    bot = bot_on(store, concurrency=1)
+
+    @bot.on_new(retries=2)
+    async def quote(request: Any, ctx: Any) -> None:
+        watch.note("quote", ctx, request.index)
+        if request.origin == "Ningbo":
+            await way()
+
+    bad = sandbox.publish(other("Ningbo"))
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        good = sandbox.publish()
+        await trial.idle()
+        (dead,) = await bot.dead_letters()
+    assert watch.of("quote") == [(bad, 1), (bad, 2), (bad, 3), (good, 1)]
+    assert (dead.request, dead.attempts) == (bad, 3)
+    assert "cancelled" in (dead.error or "")
+
+
+async def test_a_cancellation_that_comes_as_a_handler_ends_is_not_the_bots(
+    store: Store, anyio_backend_name: str
+) -> None:
+    """It would be met with where the bot notes that the handler is done."""
+    if anyio_backend_name != "asyncio":
+        pytest.skip("only asyncio's tasks can be cancelled by anybody")
+    sandbox, watch = Sandbox(), Watch()
+    bot = bot_on(store)
+
+    @bot.on_new
+    async def quote(request: Any, ctx: Any) -> None:
+        watch.note("quote", ctx, request.index)
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    async with sandbox.running(bot) as trial:
+        indexes = [sandbox.publish(), sandbox.publish()]
+        await trial.idle()
+        assert trial.status.handled == 2
+    assert watch.of("quote") == [(index, 1) for index in indexes]
+
+
+async def test_whoever_cancels_the_task_that_serves_cuts_handlers_off(store: Store, anyio_backend_name: str) -> None:
+    """That is the bot's own end, however it comes: no failure of the handler's."""
+    if anyio_backend_name != "asyncio":
+        pytest.skip("only asyncio's tasks can be cancelled by anybody")
+    sandbox, attempts = Sandbox(), list[int]()
+
+    def new_bot() -> Any:
+        bot = bot_on(store)
+
+        @bot.on_new(retries=0)
+        async def quote(request: Any, ctx: Any) -> None:
+            attempts.append(ctx.attempt)
+            if len(attempts) == 1:
+                await anyio.sleep(HOUR)
+
+        return bot
+
+    index = sandbox.publish()
+    serving = asyncio.create_task(new_bot().serve(exchange=sandbox.client()))
+    await anyio.sleep(60)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    async with sandbox.running(new_bot()) as trial:
+        await trial.idle()
+        assert (trial.status.handled, index) == (1, index)
+    assert attempts == [1, 1]
 
 
 async def test_what_waits_for_a_handler_that_is_gone_is_kept_and_delays_nobody(

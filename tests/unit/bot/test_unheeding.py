@@ -1,0 +1,134 @@
+"""Handlers that do not end when they are told to: whoever operates the bot is told which they are."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from tests.unit.bot import rig
+from tests.unit.bot.rig import HOUR, Watch, bot_on, other
+
+from freight_exchange.bot.at_work import AtWork, Stint
+from freight_exchange.store import Store
+from freight_exchange.testing import Sandbox
+
+pytestmark = pytest.mark.virtual_time
+
+store = rig.store
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.CRITICAL]
+
+
+async def unheeding(seconds: float) -> None:
+    """Swallows its cancellation, and goes on."""
+    with contextlib.suppress(BaseException):
+        await anyio.sleep(HOUR)
+    with anyio.CancelScope(shield=True):
+        await anyio.sleep(seconds)
+
+
+async def test_one_that_does_not_heed_its_time_limit_is_told_of_once(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    sandbox, watch = Sandbox(), Watch()
+    bot = bot_on(store, concurrency=2)
+
+    @bot.on_new(id="deaf", timeout=10, retries=0)
+    async def deaf(request: Any, ctx: Any) -> None:
+        watch.note("deaf", ctx, request.index)
+        if request.origin == "Ningbo":
+            await unheeding(300)
+
+    index = sandbox.publish(other("Ningbo"))
+    async with sandbox.running(bot) as trial:
+        await anyio.sleep(14)
+        assert told(caplog) == [], "it may need a moment to close what it has open"
+        await anyio.sleep(5)
+        (said,) = told(caplog)
+        assert "'deaf'" in said
+        assert str(index) in said
+        sandbox.publish()
+        await trial.idle()
+        assert len(told(caplog)) == 1
+        assert len(watch.of("deaf")) == 2, "others are handed over meanwhile"
+
+
+async def test_one_that_heeds_it_is_not_told_of(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    sandbox = Sandbox()
+    bot = bot_on(store)
+
+    @bot.on_new(timeout=10, retries=1)
+    async def slow(request: Any, ctx: Any) -> None:
+        await anyio.sleep(HOUR)
+
+    sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        assert trial.status.dead == 1
+    assert told(caplog) == []
+
+
+async def test_one_that_does_not_heed_the_end_of_the_drain_is_told_of(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Here the bot can but wait for it; a process of the bot's own ends all the same."""
+    sandbox = Sandbox()
+    bot = bot_on(store, drain=timedelta(seconds=5))
+
+    @bot.on_new(id="deaf")
+    async def deaf(request: Any, ctx: Any) -> None:
+        await (unheeding(30) if request.origin == "Ningbo" else anyio.sleep(HOUR))
+
+    deaf_to, index = sandbox.publish(other("Ningbo")), sandbox.publish()
+    async with sandbox.running(bot):
+        await anyio.sleep(60)
+        began = anyio.current_time()
+    assert anyio.current_time() == pytest.approx(began + 35)
+    (said,) = told(caplog)
+    assert f"request {deaf_to}" in said
+    assert f"request {index}" not in said
+
+
+class Refused(BaseException):
+    """Nothing that a handler should raise."""
+
+
+@pytest.mark.parametrize("error", [Refused("no"), GeneratorExit(), SystemExit(), KeyboardInterrupt()], ids=repr)
+async def test_one_that_ends_the_bot_is_told_of(
+    store: Store, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    sandbox = Sandbox()
+    bot = bot_on(store)
+
+    @bot.on_new(id="ender")
+    async def ender(request: Any, ctx: Any) -> None:
+        raise error
+
+    index = sandbox.publish()
+    with pytest.raises(type(error)):
+        await bot.serve(exchange=sandbox.client())
+    (said,) = told(caplog)
+    assert "'ender'" in said
+    assert str(index) in said
+    assert type(error).__name__ in said
+
+
+def test_of_many_at_work_the_first_are_named() -> None:
+    at_work = AtWork()
+    assert (len(at_work), str(at_work)) == (0, "")
+    with contextlib.ExitStack() as blocks:
+        for index in range(7):
+            blocks.enter_context(at_work.on(Stint("quote", "new", index, 0.0)))
+        blocks.enter_context(at_work.on(Stint("tell", "gap", None, 0.0)))
+        assert len(at_work) == 8
+        assert str(at_work).startswith("the handler 'quote' of the event 'new' of request 0; ")
+        assert str(at_work).endswith("request 4; and 3 more")
+    assert len(at_work) == 0
+    with at_work.on(Stint("tell", "gap", None, 0.0)):
+        assert str(at_work) == "the handler 'tell' of the event 'gap'"
