@@ -81,10 +81,10 @@ class Served:
         origin = self.board.removesuffix("/board")
         httpx.post(f"{self.board}/{what}", json=values, headers={"origin": origin}, trust_env=False).raise_for_status()
 
-    def examples(self, count: int) -> None:
+    def examples(self, count: int, *, first: int = 0) -> None:
         """Publish so many without the page."""
         samples = httpx.get(f"{self.board}/catalogue", trust_env=False).json()["samples"]
-        for number in range(count):
+        for number in range(first, first + count):
             self.ask("requests", **samples[number % len(samples)])
 
     @contextmanager

@@ -21,6 +21,7 @@ from tests.unit.cli.rig import COMMAND, PATIENCE, Shell
 
 from freight_exchange import FreightExchange
 
+ROOT = Path(__file__).resolve().parents[3]
 ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 
@@ -87,6 +88,8 @@ async def test_what_it_says_lets_a_client_in() -> None:
             "",
             "Nothing is kept: --state FILE would. Ctrl-C stops it.",
         ]
+        page = (ROOT / "docs" / "sandbox.md").read_text(encoding="utf-8")
+        assert "\n".join(said).replace(f":{port}/", ":8765/") in page
         pasted = dict(word.split("=", 1) for word in said[9].removeprefix("  export ").split())
         async with FreightExchange(
             pasted["FREIGHT_EXCHANGE_URL"],
