@@ -29,7 +29,7 @@ PEERS: Final = {
 }
 """The HTTP library that each is made on, by that library's own client."""
 
-_CALLS: Final = 1500
+_CALLS: Final = 800
 _METRICS: Final = (Metric("cpu", "CPU us a call", ratio=True), Metric("wall", "wall us a call"))
 
 
@@ -57,12 +57,12 @@ def tables(scale: Scale, note: Callable[[str], None]) -> list[Table]:
 async def _measure(name: str, port: int, calls: int) -> None:
     figures: dict[str, float] = {}
     for callers in CALLERS:
-        # Every caller calls several times, or opening the connections would be all that is measured.
-        each = max(4, calls // callers)
+        # Every caller calls more than once, or opening the connections would be all that is measured.
+        each = max(2, calls // callers)
         async with client(name, f"http://127.0.0.1:{port}/one/api", page=False) as call:
             figures |= await _timed(str(callers), call, callers, each)
     async with client(name, f"http://127.0.0.1:{port}/page/api", page=True) as call:
-        figures |= await _timed("page", call, 1, calls // 3)
+        figures |= await _timed("page", call, 1, calls // 2)
     print(json.dumps(figures))
 
 

@@ -57,7 +57,7 @@ _METRICS: Final = (
 def tables(scale: Scale, note: Callable[[str], None]) -> list[Table]:
     """One table for each number of open requests."""
     # Virtual time gives the same each time, but for the processor's: other rounds have other seeds.
-    hours, rounds = (1.0, min(3, scale.rounds)) if scale.share >= 1 else (0.5, 1)
+    hours, rounds = (0.5, min(2, scale.rounds)) if scale.share >= 1 else (0.3, 1)
     return [
         Table(
             name=f"watching {crowd}",
