@@ -7,14 +7,19 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from tests.unit.cli.rig import COMMAND, PATIENCE, Shell, until
 
+from freight_exchange import Bot
+from freight_exchange._virtual_time import virtual_time_options
 from freight_exchange.cli.ending import Status
-from freight_exchange.sandbox import FAULTS, Profile
+from freight_exchange.store import SQLiteStore
+from freight_exchange.testing import FAULTS, Profile, Sandbox
 
 MODULE = """
 from datetime import timedelta
@@ -40,10 +45,29 @@ async def tell(request, ctx):
 @pytest.fixture
 def ran(shell: Shell) -> Shell:
     """A shell beside the file of a bot that has run: one request, one offer, one dead letter."""
-    (shell.home / "my_bot.py").write_text(MODULE)
-    shell.publish()
-    run_until(shell, lambda: shell.exchange.truth.offers)
+    sandbox = Sandbox()
+    sandbox.publish()
+    run_virtually(sandbox)
     return shell
+
+
+def run_virtually(sandbox: Sandbox) -> None:
+    """Run the same bot for an hour that passes at once."""
+    bot = Bot(store=SQLiteStore("bot.db", inline=True), start="backfill", interval=timedelta(minutes=10))
+
+    @bot.on_new(id="quote")
+    async def quote(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount="1840.50", currency="USD")
+
+    @bot.on_new(id="tell", retries=0)
+    async def tell(request: Any, ctx: Any) -> None:
+        raise ValueError("no \x1b[31mmail")
+
+    async def main() -> None:
+        async with sandbox.running(bot):
+            await anyio.sleep(3600)
+
+    anyio.run(main, backend="asyncio", backend_options=virtual_time_options("asyncio"))
 
 
 @contextmanager
@@ -54,23 +78,6 @@ def started() -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def run_until(shell: Shell, true: Any) -> None:
-    """Run the bot as an operator would, until something is so and both deliveries have ended, and drain it."""
-    with started() as process:
-        until(lambda: true() and is_settled(shell))
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, said
-
-
-def is_settled(shell: Shell) -> bool:
-    done = shell("bot", "status", "--store", "bot.db", "--json")
-    if done.status:
-        return False
-    deliveries = json.loads(done.out)["deliveries"]
-    return bool(deliveries["ready"] == deliveries["claimed"] == 0 and deliveries["done"] + deliveries["dead"] >= 2)
 
 
 def objects(text: str) -> list[Any]:
@@ -105,18 +112,16 @@ def test_a_dead_letter_is_replayed(ran: Shell) -> None:
     assert ran("bot", "dead", "list", "--store", "bot.db").err == "There are no dead letters.\n"
     again = ran(*arguments, "--yes")
     assert (again.status, "there is no such dead letter" in again.err) == (Status.USAGE, True)
-    # Mended, it goes through.
-    (ran.home / "my_bot.py").write_text(MODULE.replace('raise ValueError("no \\x1b[31mmail")', "pass"))
-    run_until(ran, lambda: True)
-    (told,) = objects(ran("bot", "status", "--store", "bot.db", "--json").out)
-    assert told["deliveries"] == {"ready": 0, "claimed": 0, "done": 2, "dead": 0}
 
 
-def test_beside_a_running_bot_the_file_is_read_and_not_changed(ran: Shell) -> None:
+def test_a_bot_runs_and_beside_it_its_file_is_read_and_not_changed(shell: Shell) -> None:
+    Path("my_bot.py").write_text(MODULE)
+    request = shell.publish()
+    letters = ("bot", "dead", "list", "--store", "bot.db", "--json")
     with started() as process:
-        until(lambda: "held by        process" in ran("bot", "status", "--store", "bot.db").out)
-        assert ran("bot", "dead", "list", "--store", "bot.db").status == 0
-        done = ran("bot", "dead", "replay", "--all", "--store", "bot.db", "--yes")
+        until(lambda: shell(*letters).out and shell.exchange.truth.offers_on(request))
+        assert "held by        process" in shell("bot", "status", "--store", "bot.db").out
+        done = shell("bot", "dead", "replay", "--all", "--store", "bot.db", "--yes")
         assert done.status == Status.TRY_LATER
         assert f"is held by process {process.pid}" in done.err
         assert "stop that one first" in done.err
@@ -126,16 +131,13 @@ def test_beside_a_running_bot_the_file_is_read_and_not_changed(ran: Shell) -> No
 
 
 def test_a_doubt_is_resolved(shell: Shell) -> None:
-    (shell.home / "my_bot.py").write_text(MODULE)
     # A service that rounds shows a price that may be the offer's, or not: a person has to decide.
-    shell.exchange.profile = Profile(amount_rounding="whole")
-    shell.exchange.faults.add(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
-    shell.publish()
+    sandbox = Sandbox(Profile(amount_rounding="whole"))
+    sandbox.strike(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
+    sandbox.publish()
+    run_virtually(sandbox)
     doubts = ("bot", "doubts", "list", "--store", "bot.db")
-    with started() as process:
-        until(lambda: shell(*doubts, "--json").out.count('"parked":true'))
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE)
+    assert [doubt["parked"] for doubt in objects(shell(*doubts, "--json").out)] == [True]
     assert "1840.50" in shell(*doubts).out
     assert "parked         1: a person has to decide\n" in shell("bot", "status", "--store", "bot.db").out
     resolve = ("bot", "doubts", "resolve", "1", "--store", "bot.db")

@@ -172,7 +172,7 @@ class TestProcesses:
         status, _, err = self.ended(process)
         assert (status, err) == (Status.PIPE_CLOSED, "")
 
-    @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+    @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
     def test_streams_that_are_closed_are_no_reason_to_fail(self, shell: Shell, closed: str) -> None:
         command = f"{' '.join(COMMAND)} currencies {closed}"
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
@@ -182,8 +182,6 @@ class TestProcesses:
         shell.publish(Cargo(commodityname="瓷砖"))
         shell.set("PYTHONIOENCODING", "latin-1")
         assert "\\u74f7\\u7816" in self.ended(self.started("requests", "list"))[1]
-        _, out, _ = self.ended(self.started("requests", "list", "--json"))
-        assert json.loads(out)["commodity"] == "瓷砖"
 
     def test_a_disk_that_is_full_is_said_to_be(self, shell: Shell) -> None:
         with Path("/dev/full").open("w") as full:
@@ -194,19 +192,15 @@ class TestProcesses:
         )
 
     def test_what_a_reader_did_not_get_comes_again(self, shell: Shell) -> None:
-        for _ in range(3):
-            shell.publish()
+        published = [shell.publish() for _ in range(3)]
         watch = ("requests", "watch", "--store", "seen.db", "--start", "backfill", "--json")
-        process = self.started(*watch)
-        assert process.stdout is not None
-        assert '"index":3' in process.stdout.readline()
-        process.stdout.close()
-        assert process.wait(PATIENCE) in (Status.PIPE_CLOSED, 0)
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
-        process.stderr.close()
-        again = shell(*watch, "--count", "1")
-        assert '"index":3' not in again.out
+        reader, writer = os.pipe()
+        os.close(reader)
+        process = self.started(*watch, stdout=writer)
+        os.close(writer)
+        assert self.ended(process)[0] == Status.PIPE_CLOSED
+        told = [json.loads(line) for line in shell(*watch, "--count", "3").out.splitlines()]
+        assert sorted(event["request"]["index"] for event in told) == published
 
     def test_ctrl_c_ends_a_watch(self, shell: Shell) -> None:
         shell.publish()
