@@ -6,6 +6,7 @@ import contextlib
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from enum import IntEnum
@@ -55,6 +56,7 @@ class Status(IntEnum):
     CONFIGURATION = 78
     INTERRUPTED = 130
     PIPE_CLOSED = 141
+    TERMINATED = 143
 
 
 class InterruptedWriteError(Exception):
@@ -118,6 +120,12 @@ class Ending:
 
     def __init__(self) -> None:
         self.status: int = Status.DONE
+        self.interrupted_by = Status.INTERRUPTED
+
+    def terminate(self, *_: object) -> None:
+        """On SIGTERM, end as on Ctrl-C: what is on its way is not left without a word."""
+        self.interrupted_by = Status.TERMINATED
+        signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager
@@ -126,6 +134,7 @@ def ended() -> Iterator[Ending]:
     and ends with 1."""
     ending = Ending()
     _prepare()
+    before = signal.signal(signal.SIGTERM, ending.terminate)
     try:
         yield ending
         sys.stdout.flush()
@@ -145,7 +154,7 @@ def ended() -> Iterator[Ending]:
         ending.status = Status.OUTCOME_UNKNOWN
         _say(str(error), *getattr(error, "__notes__", ()))
     except (KeyboardInterrupt, click.Abort):
-        ending.status = Status.INTERRUPTED
+        ending.status = ending.interrupted_by
         _say("interrupted")
     except OSError as error:
         if error.errno in (errno.EPIPE, errno.ESHUTDOWN):
@@ -156,6 +165,8 @@ def ended() -> Iterator[Ending]:
         else:
             raise
         _fall_silent()
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def row_of(error: FreightExchangeError) -> Row | None:

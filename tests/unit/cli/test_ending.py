@@ -45,6 +45,7 @@ def test_the_numbers_stay_what_scripts_know() -> None:
         "DONE": 0, "BUG": 1, "USAGE": 2, "REFUSED": 65, "NOT_FOUND": 66, "UNAVAILABLE": 69, "STORE": 73,
         "OUTCOME_UNKNOWN": 74, "TRY_LATER": 75, "UNEXPECTED": 76, "LOGIN_REJECTED": 77, "CONFIGURATION": 78,
         "INTERRUPTED": 128 + signal.SIGINT, "PIPE_CLOSED": 128 + signal.SIGPIPE,
+        "TERMINATED": 128 + signal.SIGTERM,
     }  # fmt: skip
 
 
@@ -202,21 +203,23 @@ class TestProcesses:
         told = [json.loads(line) for line in shell(*watch, "--count", "3").out.splitlines()]
         assert sorted(event["request"]["index"] for event in told) == published
 
-    def test_ctrl_c_ends_a_watch(self, shell: Shell) -> None:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_ends_a_watch(self, shell: Shell, number: signal.Signals) -> None:
         shell.publish()
         process = self.started("requests", "watch", "--start", "backfill")
         assert process.stdout is not None
         assert "Ceramic tiles" in process.stdout.readline()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         status, _, err = self.ended(process)
-        assert (status, err) == (Status.INTERRUPTED, "Error: interrupted\n")
+        assert (status, err) == (128 + number, "Error: interrupted\n")
 
-    def test_ctrl_c_while_an_offer_is_on_its_way(self, shell: Shell) -> None:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_while_an_offer_is_on_its_way(self, shell: Shell, number: signal.Signals) -> None:
         shell.publish()
         shell.exchange.faults.add(*FAULTS["stall"](path="quote/submitoffer", processed=True))
         process = self.started(*SUBMIT)
         until(lambda: shell.exchange.truth.offers)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         status, out, err = self.ended(process)
         assert status == Status.OUTCOME_UNKNOWN
         assert out == ""
