@@ -4,7 +4,8 @@
 there to the bot's first offer. Whatever the page shows has to appear; the exit status is 1 if something else does.
 
 What there is to do, comments in the page say in front of its blocks: `terminal: NAME` types the lines after `$` and
-waits for each to end (`stays`: not for the last one); `run: file` saves; `shows: NAME` waits for those lines;
+waits for each to end (`stays`: not for the last one; `again`: types that one until it shows what follows); `run: file`
+saves; `shows: NAME` waits for those lines, in which `…` stands for anything;
 `press: NAME, quit` or `stop` sends the signal that Ctrl-\\ or Ctrl-C sends.
 """
 
@@ -97,29 +98,35 @@ class Terminal:
             assert end is not None
             end.close()
 
-    def type(self, command: str, *, wait: bool) -> None:
+    def type(self, command: str, *, wait: bool, may_fail: bool = False) -> None:
         assert self._shell.stdin is not None
         self._typed += 1
         ended = f"[command {self._typed} ended: "
         self._shell.stdin.write(f'{command}\necho "{ended}$?]"\n')
         if wait:
             self.until(lambda: ended in self.shown, command)
-            assert f"{ended}0]" in self.shown, f"{command} failed"
+            assert may_fail or f"{ended}0]" in self.shown, f"{command} failed"
+
+    def has_shown(self, lines: list[str]) -> int:
+        """Where these lines end that appeared, in this order, after what was looked for before; 0 if they did not."""
+        at = self._looked_at
+        for line in lines:
+            pattern = ".*".join(map(re.escape, line.split("…")))
+            if (found := re.compile(pattern).search(self.shown, at)) is None:
+                return 0
+            at = found.end()
+        return at
 
     def shows(self, lines: list[str]) -> None:
-        """Wait until these lines have appeared, in this order, after what was looked for before."""
+        """Wait until these lines have appeared."""
+        self.until(lambda: self.has_shown(lines) > 0, "\n".join(lines))
+        self._looked_at = self.has_shown(lines)
 
-        def appeared() -> int:
-            at = self._looked_at
-            for line in lines:
-                found = self.shown.find(line, at)
-                if found < 0:
-                    return 0
-                at = found + len(line)
-            return at
-
-        self.until(lambda: appeared() > 0, "\n".join(lines))
-        self._looked_at = appeared()
+    def repeats(self, command: str, lines: list[str]) -> None:
+        """Type the command until it shows these lines."""
+        began = time.monotonic()
+        while not self.has_shown(lines) and time.monotonic() - began < PATIENCE:
+            self.type(command, wait=True, may_fail=True)
 
     def press(self, key: signal.Signals) -> None:
         """The key goes to what runs in the shell, and the shell waits for its end."""
@@ -160,7 +167,7 @@ def follow(
     terminals: dict[str, Terminal] = {}
     with ExitStack() as stack:
         stack.push(lambda kind, error, _: _tell(error, terminals))
-        for step in steps:
+        for step, following in zip(steps, [*steps[1:], None], strict=True):
             name = step.words[0]
             said(f"{time.monotonic() - began:6.1f} s  {step.what} {step.title or name}")
             if step.what == "run":
@@ -173,7 +180,10 @@ def follow(
                 *before, last = step.commands
                 for command in before:
                     terminals[name].type(command, wait=True)
-                terminals[name].type(last, wait="stays" not in step.words)
+                if "again" in step.words and following is not None:
+                    terminals[name].repeats(last, following.text.splitlines())
+                else:
+                    terminals[name].type(last, wait="stays" not in step.words)
             elif step.what == "shows":
                 terminals[name].shows(step.text.splitlines())
                 if FIRST_OFFER in step.text:

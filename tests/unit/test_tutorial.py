@@ -6,6 +6,7 @@ Here everything but the installation; `tools/tutorial.py` does that too, and mea
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 from pathlib import Path
@@ -21,6 +22,14 @@ def test_all_that_the_page_has_its_reader_do_is_done() -> None:
     assert [step.title for step in STEPS if step.what == "run"] == ["bot.py", "shipper.py", "test_bot.py"]
     assert {"one", "two", "three"} == {step.words[0] for step in STEPS if step.what == "terminal"}
     assert len([step for step in STEPS if step.what == "press"]) == 2
+
+
+def test_the_time_that_it_takes_is_the_one_that_was_measured() -> None:
+    kept = (PAGE.parent / "data" / "tutorial.txt").read_text()
+    (seconds,) = re.findall(r"to the bot's first offer: (\d+) s", kept)
+    installed = next(round(float(line.split()[0])) for line in kept.splitlines() if line.endswith("shows one"))
+    said = " ".join(PAGE.read_text().split())
+    assert f"the first offer {seconds} seconds after the empty folder, {installed} of which the installation" in said
 
 
 def test_the_tutorial_to_the_letter(tmp_path: Path) -> None:
