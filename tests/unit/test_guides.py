@@ -36,7 +36,7 @@ DOCS = ROOT / "docs"
 ELSEWHERE = {"bot.md", "testing.md", "tutorial.md"}
 """Pages whose blocks other tests run."""
 
-GUIDES = [page for page in sorted(DOCS.glob("*.md")) if page.name not in ELSEWHERE]
+GUIDES = [page for page in sorted(DOCS.rglob("*.md")) if str(page.relative_to(DOCS)) not in ELSEWHERE]
 BLOCKS = [(page, how, code) for page in GUIDES for how, code in blocks_of(page)]
 SPECIAL = {"aiohttp", "proxy"}
 WAYS = [["asyncio"], ["asyncio", "environment"], ["program"]]
