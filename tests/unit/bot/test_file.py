@@ -92,7 +92,7 @@ def test_a_doubt_is_resolved_as_a_person_says(path: Path, taken: bool) -> None:
     assert abs(datetime.now(UTC) - doubt.since) < timedelta(days=1)
     assert file.status().parked == 1
     file.resolve(index, taken=taken)
-    assert file.doubts() == []
+    assert (file.doubts(), file.status().parked) == ([], 0)
     run(sandbox, made(path, allowing))
     assert len(sandbox.truth.offers_on(index)) == (1 if taken else 2)
     assert file.status().offers["confirmed"] == 1
