@@ -15,7 +15,7 @@ import freight_exchange
 from freight_exchange.bot.file import BotFile
 from freight_exchange.cli.asking import check, confirm
 from freight_exchange.cli.options import json_option, yes_option
-from freight_exchange.cli.showing import Column, plain, show_details, show_json, show_table
+from freight_exchange.cli.showing import Column, plain, show_details, show_json, show_table, tell
 from freight_exchange.settings import EMAIL_VARIABLE, URL_VARIABLE
 
 if TYPE_CHECKING:
@@ -134,7 +134,10 @@ def dead_list(store: str, name: str | None, as_json: bool) -> None:
 @click.option("--all", "every", is_flag=True, help="All of them.")
 @file_options
 @yes_option
-def dead_replay(store: str, name: str | None, event: int | None, handler: str | None, every: bool, yes: bool) -> None:
+@json_option
+def dead_replay(
+    store: str, name: str | None, event: int | None, handler: str | None, every: bool, yes: bool, as_json: bool
+) -> None:
     """Have a handler called again for EVENT.
 
     The next run of the bot does it, as if for the first time.
@@ -156,7 +159,8 @@ def dead_replay(store: str, name: str | None, event: int | None, handler: str | 
     confirm(f"Try {len(letters)} again?", yes=yes)
     for letter in letters:
         file.replay(letter.event, letter.handler)
-    click.echo(f"{len(letters)} will be tried again by the next run of the bot.")
+    sentence = f"{len(letters)} will be tried again by the next run of the bot."
+    tell(sentence, {"replayed": len(letters)}, as_json=as_json)
 
 
 @bot.group
@@ -185,7 +189,10 @@ def doubts_list(store: str, name: str | None, as_json: bool) -> None:
 @click.option("--revision", type=int, default=0, show_default=True, help="Which offer on the request.")
 @file_options
 @yes_option
-def doubts_resolve(store: str, name: str | None, request: int, taken: bool | None, revision: int, yes: bool) -> None:
+@json_option
+def doubts_resolve(
+    store: str, name: str | None, request: int, taken: bool | None, revision: int, yes: bool, as_json: bool
+) -> None:
     """Say whether the offer on REQUEST is there.
 
     Look at the service's own pages first: one that is said not to be there is made again.
@@ -200,7 +207,7 @@ def doubts_resolve(store: str, name: str | None, request: int, taken: bool | Non
     then = "it counts as made" if taken else "the bot makes it again"
     confirm(f"The offer on request {request} is {'' if taken else 'not '}there, and {then}?", yes=yes)
     BotFile(store, name=name).resolve(request, taken=taken, revision=revision)
-    click.echo(f"Noted: {then}.")
+    tell(f"Noted: {then}.", {"request": request, "revision": revision, "taken": taken}, as_json=as_json)
 
 
 @bot.group
@@ -234,7 +241,8 @@ def gaps_list(store: str, name: str | None, as_json: bool) -> None:
 @gaps.command("ack")
 @file_options
 @yes_option
-def gaps_ack(store: str, name: str | None, yes: bool) -> None:
+@json_option
+def gaps_ack(store: str, name: str | None, yes: bool, as_json: bool) -> None:
     """Acknowledge the gaps: somebody has seen to them.
 
     \b
@@ -244,7 +252,8 @@ def gaps_ack(store: str, name: str | None, yes: bool) -> None:
     check(yes=yes)
     file = BotFile(store, name=name)
     confirm(f"Acknowledge {len(file.gaps())}?", yes=yes)
-    click.echo(f"{file.acknowledge_gaps()} acknowledged.")
+    count = file.acknowledge_gaps()
+    tell(f"{count} acknowledged.", {"acknowledged": count}, as_json=as_json)
 
 
 def _imported(target: str) -> Bot:

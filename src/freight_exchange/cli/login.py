@@ -8,7 +8,7 @@ import click
 
 from freight_exchange.cli.connecting import caller, connected, token_file
 from freight_exchange.cli.options import json_option
-from freight_exchange.cli.showing import said, show_details, show_json
+from freight_exchange.cli.showing import said, show_details, show_json, tell
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, User
@@ -18,8 +18,9 @@ __all__ = ["login", "logout", "whoami"]
 
 
 @click.command
+@json_option
 @click.pass_obj
-def login(settings: Settings, /) -> None:
+def login(settings: Settings, /, as_json: bool) -> None:
     """Log in, and stay logged in.
 
     Later commands need neither the URL nor the account nor the password. What is kept, in a file that nobody but you
@@ -33,12 +34,13 @@ def login(settings: Settings, /) -> None:
     # Or the login that is kept would be gone on with, whatever the password.
     token_file(settings).forget()
     user = connected(settings, _user, who=who)
-    click.echo(f"Logged in as {_name(user)} at {said(who.url)}.")
+    tell(f"Logged in as {_name(user)} at {said(who.url)}.", {"url": who.url, "user": user}, as_json=as_json)
 
 
 @click.command
+@json_option
 @click.pass_obj
-def logout(settings: Settings, /) -> None:
+def logout(settings: Settings, /, as_json: bool) -> None:
     """Forget the login that is kept.
 
     The service has no logout: a token that somebody else has is good until it ends.
@@ -48,7 +50,8 @@ def logout(settings: Settings, /) -> None:
       freight-exchange logout
     """
     was_there = token_file(settings).forget()
-    click.echo("The login is forgotten." if was_there else "There was no login to forget.")
+    sentence = "The login is forgotten." if was_there else "There was no login to forget."
+    tell(sentence, {"forgotten": was_there}, as_json=as_json)
 
 
 @click.command

@@ -14,7 +14,7 @@ import click
 from freight_exchange import wire
 from freight_exchange.cli.text import clean, escaped_json, fitted, width
 
-__all__ = ["Column", "plain", "said", "show_details", "show_json", "show_table"]
+__all__ = ["Column", "plain", "said", "show_details", "show_json", "show_table", "tell"]
 
 T = TypeVar("T")
 
@@ -94,6 +94,14 @@ def show_details(pairs: Iterable[tuple[str, object]]) -> None:
     indent = max((width(name) for name, _ in known), default=0)
     for name, value in known:
         click.echo(f"{fitted(name, indent)}  {value}")
+
+
+def tell(sentence: str, facts: Mapping[str, object], *, as_json: bool) -> None:
+    """What was done: a sentence, or the same as a JSON object."""
+    if as_json:
+        show_json(facts)
+    else:
+        click.echo(sentence)
 
 
 def show_json(value: object) -> None:

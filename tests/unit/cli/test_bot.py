@@ -152,6 +152,7 @@ def test_a_doubt_is_resolved(shell: Shell) -> None:
 def test_gaps_are_listed_and_acknowledged(ran: Shell) -> None:
     assert ran("bot", "gaps", "list", "--store", "bot.db").err == "There are no gaps.\n"
     assert ran("bot", "gaps", "ack", "--store", "bot.db", "--yes").out == "0 acknowledged.\n"
+    assert objects(ran("bot", "gaps", "ack", "--store", "bot.db", "--yes", "--json").out) == [{"acknowledged": 0}]
 
 
 @pytest.mark.parametrize(

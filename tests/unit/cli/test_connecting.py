@@ -108,6 +108,7 @@ def test_logging_out(stranger: Shell) -> None:
     assert stranger("logout").out == "The login is forgotten.\n"
     assert not kept(stranger).exists()
     assert stranger("logout").out == "There was no login to forget.\n"
+    assert json.loads(stranger("logout", "--json").out) == {"forgotten": False}
     done = stranger("whoami")
     assert done.status == Status.CONFIGURATION
     assert done.err.startswith("Error: no URL: give --url or set FREIGHT_EXCHANGE_URL, or log in once")

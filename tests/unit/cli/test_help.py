@@ -68,6 +68,11 @@ def test_the_examples_name_options_that_there_are(path: tuple[str, ...], capsys:
         assert named <= there | shared
 
 
+def test_all_speak_json_but_those_that_run_something() -> None:
+    speechless = {path for path, command in WORKING.items() if "as_json" not in {one.name for one in command.params}}
+    assert speechless == {("demo",), ("bot", "run")}
+
+
 def test_no_option_takes_a_password() -> None:
     for path, command in {(): whole, **ALL}.items():
         named = " ".join(option for parameter in command.params for option in parameter.opts)

@@ -154,9 +154,20 @@ def test_the_view_of_a_terminal_lives_until_ctrl_c(shell: Shell) -> None:
         os.write(screen, b"\x03")
         assert process.wait(PATIENCE) == Status.INTERRUPTED
         shown += _read_until(screen, "interrupted")
+    assert "looking at what is listed, " in shown
     assert "live · all seen up to " in shown
     assert "[red]Batteries\\x1b]0;owned\\x07" in plain(shown)
     assert "\x1b]0;" not in shown
+
+
+def test_a_long_listing_says_how_far_it_is(shell: Shell) -> None:
+    shell.publish()
+    shell.exchange.faults.add(*FAULTS["slow"](path="quote/getrequests", seconds=0.5))
+    with terminal(("requests", "list"), columns=120) as (process, screen):
+        shown = _read_until(screen, "12.800 W/M")
+        assert process.wait(PATIENCE) == 0
+    assert "reading 0 records" in shown
+    assert "reading" not in plain(shown)
 
 
 def _read_until(screen: int, wanted: str) -> str:
