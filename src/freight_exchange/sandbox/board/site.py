@@ -148,7 +148,7 @@ class Board:
 
 
 def _content(name: str) -> bytes:
-    return files(__package__).joinpath("page", name).read_bytes()
+    return files("freight_exchange.sandbox.board").joinpath("page", name).read_bytes()
 
 
 def _json(value: Mapping[str, Any], status: int = 200) -> Reply:

@@ -195,6 +195,22 @@ async def test_a_caller_is_known_though_the_exchange_never_heard_the_call(person
     assert (strike["who"], strike["processed"], strike["offers"]) == ("forwarder@demo.example", False, 0)
 
 
+async def test_what_the_caller_did_about_something_else_is_left_out(person: Person) -> None:
+    for _ in range(2):
+        await person.does("requests", **PUBLISH)
+    await person.does("arm", name="reset_after_send", operation="submit", times=1)
+    person.offers(1)
+    person.offers(2)
+    person.call("quote/getrequests", by="rival")
+    person.call("quote/bid", "GET")
+    person.offers(1)
+    (strike,) = (await person.sees())["strikes"]
+    assert [(step["does"], step["request"]) for step in strike["then"]] == [
+        (["lists its own offers"], None),
+        (["submits an offer"], 1),
+    ]
+
+
 async def test_what_the_board_does_no_fault_strikes(person: Person) -> None:
     await person.does("arm", name="unavailable_storm")
     (request,) = (await person.does("requests", **PUBLISH))["requests"]
