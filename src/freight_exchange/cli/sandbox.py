@@ -63,7 +63,7 @@ def sandbox(
         with closing(StateFile(state)) if state is not None else nullcontext() as file:
             exchange = Exchange(seed=seed or 0)
             known = file is not None and file.restore(exchange, seed)
-            desk = Desk(exchange, file=file, names=names)
+            desk = Desk(exchange, file=file, names={*names, host})
             if not known:
                 for cargo in samples(requests, time.time()):
                     desk.publish(cargo)
@@ -117,6 +117,8 @@ def _announce(desk: Desk, face: TcpFace, *, as_json: bool, state: Path | None) -
     exchange = desk.exchange
     board = face.url.removesuffix("api") + PATH
     accounts = {"shipper": exchange.shipper, "forwarder": exchange.forwarder, "rival": exchange.rival}
+    if not _is_loopback(urlsplit(face.url).hostname or ""):
+        click.echo("Whoever reaches this address may use the board: it asks for no password.", err=True)
     if as_json:
         told = {name: {"email": account.email, "password": account.password} for name, account in accounts.items()}
         click.echo(json.dumps({"url": face.url, "board": board, "accounts": told}))
@@ -132,10 +134,15 @@ def _announce(desk: Desk, face: TcpFace, *, as_json: bool, state: Path | None) -
         f"  export FREIGHT_EXCHANGE_URL={face.url} FREIGHT_EXCHANGE_EMAIL={forwarder.email}"
         f" FREIGHT_EXCHANGE_PASSWORD={forwarder.password}\n"
     )
-    if not ipaddress.ip_address(urlsplit(face.url).hostname or "").is_loopback:
-        click.echo("Whoever reaches this address may use the board: it asks for no password.", err=True)
     kept = "Nothing is kept: --state FILE would." if state is None else f"Everything is kept in {state}."
     click.echo(f"{kept} Ctrl-C stops it.")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class _FileFailedError(click.ClickException):

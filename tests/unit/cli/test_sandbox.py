@@ -208,6 +208,15 @@ def test_everybody_is_told_when_it_is_open_to_everybody() -> None:
         assert err == "Whoever reaches this address may use the board: it asks for no password.\n"
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_on_this_machine_only(host: str) -> None:
+    with running("--json", "--host", host) as process:
+        where = told(process)
+        assert where["url"].startswith(f"http://{host}:")
+        ask(where["board"], "straighten", {})
+        assert ended(process) == (0, "", "")
+
+
 def test_help(shell: Shell) -> None:
     done = shell("sandbox", "--help")
     assert done.status == 0
