@@ -82,11 +82,13 @@ def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool,
             on = await exchange.requests.get(request)
             what = f"{units(on)} of {on.commodity}, {on.origin} to {on.destination}"
             confirm(f"Offer {offer['amount']} {offer['currency']} on {said(what)}?", yes=yes)
+        # Before the offer: what fails after it would be taken for the offer's failure.
+        known = {} if as_json else await codes(exchange)
         bid = await exchange.bids.submit(request, **offer)
         if as_json:
             show_json(bid)
         else:
-            _show(bid, await codes(exchange))
+            _show(bid, known)
 
     connected(settings, work, look="bids list")
 

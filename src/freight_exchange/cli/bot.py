@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-import freight_exchange
 from freight_exchange.bot.file import BotFile
 from freight_exchange.cli.asking import check, confirm
+from freight_exchange.cli.importing import imported
 from freight_exchange.cli.options import json_option, yes_option
 from freight_exchange.cli.showing import Column, plain, show_details, show_json, show_table, tell
 from freight_exchange.settings import EMAIL_VARIABLE, URL_VARIABLE
 
 if TYPE_CHECKING:
-    from freight_exchange import Bot, DeadLetter, Doubt, Gap
+    from freight_exchange import DeadLetter, Doubt, Gap
     from freight_exchange.cli.settings import Settings
 
 __all__ = ["bot", "file_options"]
@@ -64,7 +61,7 @@ def run(settings: Settings, /, target: str, backend: Literal["asyncio", "trio"])
     Example:
       freight-exchange bot run my_bot:bot
     """
-    found = _imported(target)
+    found = imported(target)
     for variable, value in ((URL_VARIABLE, settings.url), (EMAIL_VARIABLE, settings.email)):
         if value is not None:
             os.environ[variable] = value
@@ -254,23 +251,6 @@ def gaps_ack(store: str, name: str | None, yes: bool, as_json: bool) -> None:
     confirm(f"Acknowledge {len(file.gaps())}?", yes=yes)
     count = file.acknowledge_gaps()
     tell(f"{count} acknowledged.", {"acknowledged": count}, as_json=as_json)
-
-
-def _imported(target: str) -> Bot:
-    module, colon, attribute = target.partition(":")
-    if not (module and colon and attribute):
-        raise click.UsageError(f"give MODULE:BOT, such as my_bot:bot, not {target!r}")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = getattr(import_module(module), attribute, None)
-    except ModuleNotFoundError as error:
-        # One that the module itself imports is the module's own trouble, and shown with its traceback.
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise click.UsageError(f"there is no module {module!r} here") from None
-    if not isinstance(found, freight_exchange.Bot):
-        raise click.UsageError(f"{module} has no Bot that is called {attribute!r}")
-    return found
 
 
 _STATUS = ("name", "base_url", "account", "holder", "covered_until", "unacknowledged", "deliveries", "offers", "parked")

@@ -123,11 +123,11 @@ def connected(
     Raises:
         InterruptedWriteError: It was interrupted while a write was on its way.
     """
-    attempts: list[Attempt] = []
+    writes: list[Attempt] = []
 
     def note(event: Event) -> None:
         if isinstance(event, Attempt) and event.may_have_taken_effect:
-            attempts.append(event)
+            writes.append(event)
         if hook is not None:
             hook(event)
 
@@ -147,7 +147,7 @@ def connected(
             error.add_note(_LOOK.format(look))
         raise
     except KeyboardInterrupt:
-        if not any(attempt.abandoned for attempt in attempts):
+        if not writes:
             raise
         interrupted = InterruptedWriteError("interrupted while it was on its way: whether it was taken is not known")
         if look is not None:

@@ -139,20 +139,22 @@ def _respond(
     check(yes=yes)
 
     async def work(exchange: FreightExchange) -> None:
+        # Before the answer: what fails after it would be taken for the answer's failure.
+        known = {} if yes and as_json else await codes(exchange)
         if not yes:
-            await _ask(exchange, number, verb)
+            await _ask(exchange, number, verb, known)
         listing: Listing = await operation(exchange)(number)
         if as_json:
             show_json(listing)
         else:
-            _show(listing, await codes(exchange))
+            _show(listing, known)
 
     connected(settings, work, look="offers list")
 
 
-async def _ask(exchange: FreightExchange, number: int, verb: str) -> None:
+async def _ask(exchange: FreightExchange, number: int, verb: str, known: Mapping[int, str]) -> None:
     listing, offer = await _found(exchange, number)
-    price = money(offer.amount, offer.currency, await codes(exchange))
+    price = money(offer.amount, offer.currency, known)
     what = f"{price} on {listing.commodity}, {listing.origin} to {listing.destination}"
     confirm(f"{verb} offer {number}: {said(what)}?", yes=False)
 

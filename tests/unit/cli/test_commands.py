@@ -252,13 +252,27 @@ class TestOffersAndBids:
         assert bid["amount"] == Decimal("1840.10")
         assert bid["offer"]["rates"] == {"Ocean": Decimal("1700.10"), "Chassis": 140}
 
+    def test_nothing_is_asked_of_the_service_after_a_write(self, shell: Shell) -> None:
+        # What failed then would be taken for the write's own failure.
+        shell.publish(TILES)
+        assert shell("bids", "submit", "1", "--amount", "9", "--currency", "USD", "--yes").status == 0
+        assert shell.exchange.truth.calls[-1].path == "quote/submitoffer"
+        shell.become(shell.exchange.shipper)
+        assert shell("offers", "approve", "5001", typed="y\n").status == 0
+        assert shell.exchange.truth.calls[-1].path == "quote/approveoffer"
+        assert shell("requests", "publish", "--file", "-", "--yes", piped=json.dumps(DRAFT)).status == 0
+        assert shell.exchange.truth.calls[-1].path == "quote/submitrequest"
+        Path("route.json").write_text(json.dumps(ROUTE))
+        assert shell("routes", "create", "--file", "route.json", "--yes").status == 0
+        assert shell.exchange.truth.calls[-1].path == "route"
+
     def test_declining(self, shell: Shell) -> None:
         request = shell.publish(TILES)
         shell("bids", "submit", str(request), "--amount", "9", "--currency", "USD", "--yes")
         shell.become(shell.exchange.shipper)
         (row,) = table(shell("offers", "list").out)
         assert shell("offers", "decline", row["OFFER"], "--yes").status == 0
-        assert shell.exchange.truth.calls[-2].parameters["approved"] == 0
+        assert shell.exchange.truth.calls[-1].parameters["approved"] == 0
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.rig import Shell
 
-from freight_exchange.cli.ending import Status
+from freight_exchange import FreightExchange
+from freight_exchange.cli.connecting import connected
+from freight_exchange.cli.ending import InterruptedWriteError, Status
+from freight_exchange.cli.settings import Settings
 from freight_exchange.sandbox import FAULTS, Exchange
 
 
@@ -155,3 +158,21 @@ def test_a_url_that_looks_wrong_is_warned_of(shell: Shell) -> None:
 def test_more_is_told_when_asked(shell: Shell) -> None:
     done = shell("-vv", "currencies")
     assert "freight_exchange.auth: logged in" in done.err
+
+
+def test_an_interruption_that_may_have_come_after_a_write_is_not_said_to_have_changed_nothing(shell: Shell) -> None:
+    request = shell.publish()
+
+    async def offer(exchange: FreightExchange) -> None:
+        await exchange.bids.submit(request, amount=1, currency="USD")
+        raise KeyboardInterrupt
+
+    async def read(exchange: FreightExchange) -> None:
+        await exchange.requests.get(request)
+        raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedWriteError, match="whether it was taken is not known") as caught:
+        connected(Settings(), offer, look="bids list")
+    assert "Look with `freight-exchange bids list`" in caught.value.__notes__[0]
+    with pytest.raises(KeyboardInterrupt):
+        connected(Settings(), read, look="bids list")
