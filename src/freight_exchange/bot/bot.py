@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -158,7 +158,8 @@ class Bot(Router):
 
         A second signal ends it at once. The exit status, where it is not 0 after a clean drain:
 
-        - 1: a bug, whose traceback is shown;
+        - 1: a bug, whose traceback is shown, or a handler that left by `sys.exit()`;
+        - 70: a handler, or the lifespan, did not end with the drain, and was ended with the process, as by a crash;
         - 73: the store cannot be used; 75: another process holds it;
         - 76: the service is not what was expected: wrong URL, wrong certificate;
         - 77: the service rejected the email or password;
@@ -168,7 +169,7 @@ class Bot(Router):
         Raises:
             SystemExit: With that status.
         """
-        run(self, backend)
+        run(self, self._tally.at_work, self._plan.drain.total_seconds(), backend)
 
     async def serve(self, *, exchange: FreightExchange | None = None, points: Points = nowhere) -> None:
         """Run until `stop()`, or until what does not pass.
@@ -188,7 +189,7 @@ class Bot(Router):
             raise end.reason from None
 
     async def _serve(self, exchange: FreightExchange | None = None, points: Points = nowhere) -> None:
-        self.begin()
+        stop = self.begin()
         self._begins = False
         store = MemoryStore() if self._plan.store is None else self._plan.store
         try:
@@ -197,25 +198,34 @@ class Bot(Router):
                     if self._port is not None:
                         listener, self._address = await operations.listening(self._host, self._port)
                         tasks.start_soon(operations.serve, listener, self.status, self._tally)
-                    async with self._client(exchange) as client, resources.opened(self._lifespan, client) as shared:
-                        given = resources.arguments(self, shared)
-                        await self._keep_running(partial(self._new_run, store, given, client, points), client)
+                    async with self._client(exchange) as client:
+
+                        async def work(shared: Mapping[str, object]) -> None:
+                            given = resources.arguments(self, shared)
+                            await self._keep_running(partial(self._new_run, store, given, client, points), client)
+
+                        drain = self._plan.drain.total_seconds()
+                        await resources.using(self._lifespan, client, work, tasks=tasks, stop=stop, drain=drain)
                     tasks.cancel_scope.cancel()
         finally:
             self._stop = self._address = None
 
-    def begin(self) -> None:
+    def begin(self) -> anyio.Event:
         """Take the bot for the `serve()` that follows: from here on `stop()` is heard.
+
+        Returns:
+            What `stop()` sets.
 
         Raises:
             ConfigurationError: The bot runs already.
         """
-        if self._begins:
-            return
         if self._stop is not None:
+            if self._begins:
+                return self._stop
             raise ConfigurationError("this bot runs already: stop it first, or make another")
         self._begins, self._run = True, None
         self._stop, self._began = anyio.Event(), anyio.current_time()
+        return self._stop
 
     @property
     def is_stopping(self) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
-import threading
+from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
+from freight_exchange.bot.last_moment import LastMoment
 from freight_exchange.bot.run import plainly
 from freight_exchange.errors import (
     ConfigurationError,
@@ -23,13 +24,18 @@ from freight_exchange.errors import (
 )
 
 if TYPE_CHECKING:
+    from freight_exchange.bot.at_work import AtWork
     from freight_exchange.bot.bot import Bot
 
-__all__ = ["STATUSES", "run"]
+__all__ = ["HUNG", "STATUSES", "run"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 _LAST_SECOND: Final = 1.0
+_TO_CLOSE: Final = 5.0
+
+HUNG: Final = 70
+"""What a process exits with where something did not end with the drain, and was ended with the process."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -46,17 +52,23 @@ STATUSES: Final[tuple[tuple[type[FreightExchangeError], int], ...]] = (
 tell what another start may mend (75) from what it may not (76, 77, 78)."""
 
 
-def run(bot: Bot, backend: Literal["asyncio", "trio"]) -> None:
+def run(bot: Bot, at_work: AtWork, drain: float, backend: Literal["asyncio", "trio"]) -> None:
     """Run the bot until a signal; `SystemExit` unless it ended well."""
     _be_heard()
+    last_moment = LastMoment(at_work)
     try:
-        ended_by = anyio.run(_main, bot, backend=backend)
+        ended_by = anyio.run(_main, bot, last_moment, drain, backend=backend)
+    except SystemExit as end:
+        # 0 means that the bot was drained; a handler that leaves so has ended it.
+        raise SystemExit(end.code or 1) from end
     except FreightExchangeError as error:
         status = next((status for kind, status in STATUSES if isinstance(error, kind)), 1)
         if status == 1:
             raise
         _logger.critical("the bot ends with status %d: %s", status, error)
         raise SystemExit(status) from error
+    finally:
+        last_moment.dismiss()
     if ended_by is not None:
         raise SystemExit(128 + ended_by)
 
@@ -72,32 +84,61 @@ def _be_heard() -> None:
     package.setLevel(logging.INFO)
 
 
-async def _main(bot: Bot) -> int | None:
+async def _main(bot: Bot, last_moment: LastMoment, drain: float) -> int | None:
     """The number of the signal that ended it at once, if one did."""
     ended_by: list[int] = []
 
+    def drained_by_then() -> None:
+        last_moment.comes_in(drain + _LAST_SECOND, HUNG, idle_too=False)
+        # What is left is the bot's own: a slow disk may take its time.
+        last_moment.comes_in(drain + _TO_CLOSE, HUNG)
+
+    async def bound_the_drain() -> None:
+        await stop.wait()
+        drained_by_then()
+
+    def hear(number: int) -> None:
+        if bot.is_stopping or heard:
+            # What does not heed a cancellation, a thread say, must not be waited for.
+            last_moment.comes_in(_LAST_SECOND, 128 + number)
+        else:
+            drained_by_then()
+        heard.append(number)
+
     async def listen() -> None:
         with anyio.open_signal_receiver(*_SIGNALS) as signals:
+            for number in _SIGNALS:
+                _hear_at_once(number, hear)
             listening.set()
             async for number in signals:
                 if bot.is_stopping:
                     _logger.warning("a second signal: ending at once")
                     ended_by.append(int(number))
-                    # What does not heed a cancellation, a thread say, must not be waited for.
-                    last = threading.Timer(_LAST_SECOND, os._exit, [128 + int(number)])
-                    last.daemon = True
-                    last.start()
                     tasks.cancel_scope.cancel()
                     return
                 _logger.info("%s: draining", signal.Signals(number).name)
                 bot.stop()
 
+    heard: list[int] = []
     listening = anyio.Event()
     with plainly():
         async with anyio.create_task_group() as tasks:
-            bot.begin()
+            stop = bot.begin()
             tasks.start_soon(listen)
             await listening.wait()
+            tasks.start_soon(bound_the_drain)
             await bot.serve()
             tasks.cancel_scope.cancel()
     return ended_by[0] if ended_by else None
+
+
+def _hear_at_once(number: signal.Signals, hear: Callable[[int], None]) -> None:
+    """Have the signal heard where the event loop does not hear it too: while a handler blocks it."""
+    loops_own = signal.getsignal(number)
+
+    def both(number: int, frame: FrameType | None) -> None:
+        hear(number)
+        if callable(loops_own):
+            loops_own(number, frame)
+
+    signal.signal(number, both)

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import types
 import typing
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Final, Union
+
+import anyio
 
 from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from freight_exchange.bot.handlers import Handler
     from freight_exchange.client import FreightExchange
 
-__all__ = ["Lifespan", "arguments", "nothing", "opened"]
+__all__ = ["Lifespan", "arguments", "nothing", "opened", "using"]
+
+_TO_CLOSE: Final = 1.0
 
 Lifespan = Callable[..., AbstractAsyncContextManager[object] | AsyncIterator[object]]
 """A function, of the exchange or of nothing, that gives an async context manager of what handlers share, or an async
@@ -29,9 +36,58 @@ async def nothing() -> AsyncIterator[Mapping[str, object]]:
     yield {}
 
 
+async def using(
+    lifespan: Lifespan,
+    exchange: FreightExchange,
+    work: Callable[[Mapping[str, object]], Awaitable[None]],
+    *,
+    tasks: TaskGroup,
+    stop: anyio.Event,
+    drain: float,
+) -> None:
+    """Open the resources, work with them, and close them.
+
+    Args:
+        lifespan: What opens and closes them.
+        exchange: The client, for a lifespan that asks for it.
+        work: What needs them; it is given them by name, a single one by the name of its type.
+        tasks: Where the stop is waited for.
+        stop: Ends their opening. What is not closed a second after the drain is left.
+        drain: Seconds that the work has after it.
+
+    Raises:
+        ConfigurationError: What the lifespan gives cannot be entered.
+        TimeoutError: They were not closed in time.
+    """
+    closed_by, opening, failure = math.inf, True, None
+    lifetime = anyio.CancelScope()
+
+    async def wait() -> None:
+        nonlocal closed_by
+        await stop.wait()
+        closed_by = anyio.current_time() + drain
+        if opening:
+            lifetime.cancel()
+
+    tasks.start_soon(wait)
+    with lifetime:
+        async with opened(lifespan, exchange) as shared:
+            opening = False
+            try:
+                await work(shared)
+            except BaseException as error:
+                failure = error
+                raise
+            finally:
+                ended = anyio.current_time()
+                lifetime.deadline = max(min(closed_by, ended + drain), ended) + _TO_CLOSE
+    if lifetime.cancelled_caught and not opening:
+        raise failure or TimeoutError("what lifespan gives does not close: it is left as it is")
+
+
 @asynccontextmanager
 async def opened(lifespan: Lifespan, exchange: FreightExchange) -> AsyncIterator[Mapping[str, object]]:
-    """The resources, by name, for as long as they are open; a single one has the name of its type.
+    """The resources, by name, for as long as they are open.
 
     Raises:
         ConfigurationError: What the lifespan gives cannot be entered.

@@ -115,6 +115,82 @@ async def test_it_is_open_while_a_handler_that_is_cut_off_cleans_up(store: Store
     assert story == ["opened", "cut off", "closed"]
 
 
+def that_hangs(story: list[str], *, opening: bool = False) -> Callable[..., Any]:
+    """While it opens, or while it closes."""
+
+    async def generator() -> AsyncIterator[Any]:
+        try:
+            if opening:
+                await anyio.sleep(HOUR)
+            story.append("opened")
+            yield
+            await anyio.sleep(HOUR)
+        finally:
+            story.append("left")
+
+    return generator
+
+
+@virtual
+async def test_a_stop_does_not_wait_until_it_has_opened(store: Store) -> None:
+    sandbox, story = Sandbox(), list[str]()
+    bot = bot_on(store, lifespan=that_hangs(story, opening=True))
+    bot.on_new(story_free)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
+        await anyio.sleep(60)
+        assert bot.status().state == "starting"
+        began = anyio.current_time()
+        bot.stop()
+    assert anyio.current_time() == began
+    assert story == ["left"]
+
+
+@virtual
+@pytest.mark.parametrize("drained", [0, 3, 10])
+async def test_closing_it_has_what_is_left_of_the_drain_and_a_second(store: Store, drained: int) -> None:
+    sandbox, story = Sandbox(), list[str]()
+    bot = bot_on(store, lifespan=that_hangs(story), drain=timedelta(seconds=10))
+
+    @bot.on_new
+    async def slow(request: Any, ctx: Any) -> None:
+        await ctx.stopping.wait()
+        await anyio.sleep(drained)
+
+    sandbox.publish()
+    began = anyio.current_time()
+    async with anyio.create_task_group() as tasks:
+
+        async def stop() -> None:
+            await anyio.sleep(60)
+            bot.stop()
+
+        tasks.start_soon(stop)
+        with pytest.raises(TimeoutError, match="does not close"):
+            await bot.serve(exchange=sandbox.client())
+    assert anyio.current_time() == pytest.approx(began + 60 + 11)
+    assert story == ["opened", "left"]
+
+
+@virtual
+async def test_what_ended_the_bot_is_told_though_it_does_not_close(store: Store) -> None:
+    sandbox, story = Sandbox(), list[str]()
+    bot = bot_on(store, lifespan=that_hangs(story))
+
+    @bot.on_new
+    async def ends(request: Any, ctx: Any) -> None:
+        raise SystemExit(5)
+
+    sandbox.publish()
+    with pytest.raises(SystemExit):
+        await bot.serve(exchange=sandbox.client())
+    assert story == ["opened", "left"]
+
+
+async def story_free(request: Any, ctx: Any) -> None:
+    """Does nothing."""
+
+
 @virtual
 async def test_it_may_ask_for_the_client(store: Store) -> None:
     sandbox, given = Sandbox(), list[Any]()

@@ -51,7 +51,12 @@ async def lifespan():
     say("lifespan")
     if told.get("bug"):
         raise RuntimeError("a bug")
+    if told.get("opening"):
+        await anyio.sleep(3600)
     yield
+    if told.get("closing"):
+        say("closing")
+        await anyio.sleep(3600)
     say("closed")
 
 
@@ -81,6 +86,19 @@ async def quote(request, ctx):
         case "in a thread":
             import time
             await anyio.to_thread.run_sync(lambda: time.sleep(3600))
+        case "blocks":
+            import time
+            time.sleep(3600)
+        case "heeds nothing":
+            while True:
+                try:
+                    await anyio.sleep(3600)
+                except BaseException:
+                    pass
+        case "leaves":
+            sys.exit()
+        case "leaves with 5":
+            sys.exit(5)
         case "ends":
             await ctx.offer(amount=7, currency=1)
             bot.stop()
@@ -213,7 +231,65 @@ class TestSignals:
         assert (status, said.split("\n")[-2]) == (0, "offers 1")
 
 
+class TestWhatDoesNotEnd:
+    """It is ended with its process, a second after its time, and named."""
+
+    @BACKENDS
+    @pytest.mark.parametrize("handler", ["heeds nothing", "blocks", "in a thread"])
+    def test_of_a_handler_with_the_drain(self, backend: str, handler: str, tmp_path: Path) -> None:
+        store = str(tmp_path / "bot.db")
+        with process(backend=backend, handler=handler, drain=0.2, store=store) as child:
+            until(child, "at the handlers")
+            child.send_signal(signal.SIGTERM)
+            status, said, complained = end_of(child)
+        assert (status, said) == (70, "")
+        assert "the handler 'quote' of the event 'new' of request 1" in complained
+        assert "Traceback" not in complained
+        # It is what a crash is: nothing is lost, and the file is nobody's.
+        with process(backend=backend, handler="heeds", store=store) as child:
+            until(child, "at the handlers")
+            child.send_signal(signal.SIGTERM)
+            assert end_of(child)[:2] == (0, "closed\noffers 1\n")
+
+    @BACKENDS
+    def test_of_a_handler_that_blocks_with_the_second_signal(self, backend: str) -> None:
+        """The event loop hears neither."""
+        with process(backend=backend, handler="blocks", drain=3600) as child:
+            until(child, "at the handlers")
+            child.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            assert child.poll() is None
+            child.send_signal(signal.SIGINT)
+            assert end_of(child)[0] == 128 + signal.SIGINT
+
+    @BACKENDS
+    def test_of_what_handlers_share_while_it_opens(self, backend: str) -> None:
+        with process(backend=backend, opening=True) as child:
+            until(child, "lifespan")
+            child.send_signal(signal.SIGTERM)
+            status, said, complained = end_of(child)
+        assert (status, said) == (0, "offers 0\n")
+        assert "Traceback" not in complained
+
+    @BACKENDS
+    def test_of_what_handlers_share_while_it_closes(self, backend: str) -> None:
+        with process(backend=backend, handler="ends", closing=True, drain=0.2) as child:
+            until(child, "closing")
+            status, said, complained = end_of(child)
+        assert (status, said) == (1, "")
+        assert "TimeoutError: what lifespan gives does not close" in complained
+
+
 class TestStatuses:
+    @BACKENDS
+    @pytest.mark.parametrize(("handler", "status"), [("leaves", 1), ("leaves with 5", 5)])
+    def test_of_a_handler_that_leaves_is_never_that_of_a_drain(self, backend: str, handler: str, status: int) -> None:
+        """A supervisor that restarts what failed must not take it for one."""
+        with process(backend=backend, handler=handler) as child:
+            ended, _, complained = end_of(child)
+        assert ended == status
+        assert "the handler 'quote' of the event 'new' of request 1 ends the bot by SystemExit" in complained
+
     @BACKENDS
     @pytest.mark.parametrize(
         ("status", "told"),
@@ -261,8 +337,8 @@ class TestStatuses:
 
     def test_the_documented_ones_are_all_of_them(self) -> None:
         from freight_exchange import Bot
-        from freight_exchange.bot.process import STATUSES
+        from freight_exchange.bot.process import HUNG, STATUSES
 
         assert Bot.run.__doc__ is not None
-        for _, status in STATUSES:
+        for status in (HUNG, *(status for _, status in STATUSES)):
             assert str(status) in Bot.run.__doc__
