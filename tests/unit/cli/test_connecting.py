@@ -171,8 +171,9 @@ def test_an_interruption_that_may_have_come_after_a_write_is_not_said_to_have_ch
         await exchange.requests.get(request)
         raise KeyboardInterrupt
 
+    settings = Settings(url=shell.url, email=shell.exchange.forwarder.email)
     with pytest.raises(InterruptedWriteError, match="whether it was taken is not known") as caught:
-        connected(Settings(), offer, look="bids list")
+        connected(settings, offer, look="bids list")
     assert "Look with `freight-exchange bids list`" in caught.value.__notes__[0]
     with pytest.raises(KeyboardInterrupt):
-        connected(Settings(), read, look="bids list")
+        connected(settings, read, look="bids list")
