@@ -109,6 +109,16 @@ async def test_it_publishes_once_wherever_it_is_killed(step: int, after: bool, t
 
 
 @pytest.mark.virtual_time
+async def test_a_request_of_old_does_not_pass_for_a_row_that_got_lost(tmp_path: Path) -> None:
+    sandbox = Sandbox()
+    async with sandbox.client(sandbox.shipper) as exchange:
+        await exchange.requests.publish(shipper.read(FILE)[0].draft)
+        sandbox.strike(*FAULTS["reset_after_send"](path=PUBLISH))
+        assert await run(sandbox, shipper.Progress(tmp_path / "progress")) == {"published": 5}
+        assert await published(exchange) == WANTED + Counter({("Ceramic tiles", 20): 1})
+
+
+@pytest.mark.virtual_time
 async def test_a_row_that_the_service_refuses_is_told_and_holds_up_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
