@@ -128,8 +128,8 @@ MUTATIONS = (
     one(
         "7 withdrawn without a look-up",
         "feed/watcher.py",
-        "            record = await self._source.get(row.index) if row.index > 0 else None\n",
-        '            raise NotFoundError("who knows", status=404)\n',
+        "elif (record := await self._source.find(row.index)) is None:",
+        "elif (record := None) is None:",
     ),
     one(
         "7 withdrawn after one scan that lacks it",
@@ -148,6 +148,42 @@ MUTATIONS = (
         "feed/watcher.py",
         "            if may_pass(error):\n                _logger",
         "            if may_pass(error):\n                raise\n                _logger",
+    ),
+    one(
+        "7 a bare 404 is believed at once",
+        "feed/lookups.py",
+        "_DENIALS: Final = 3",
+        "_DENIALS: Final = 1",
+    ),
+    one(
+        "7 what shows up late counts as updated since the cover",
+        "feed/classify.py",
+        "    proven = sight.sent - sight.window\n",
+        "    proven = sight.sent - min(sight.window, 95)\n",
+    ),
+    one(
+        "7 a scan that lacks something calls for another as wide as itself",
+        "feed/plan.py",
+        "self._doubt = _Doubt(own, began) if doubtful else None",
+        "self._doubt = _Doubt(window, began) if doubtful else None",
+    ),
+    one(
+        "7 what the window proves to be updated may be a change of shape",
+        "feed/classify.py",
+        "if before.last < sight.sent - sight.window:",
+        "if False:",
+    ),
+    one(
+        "7 a deep look does not ask what was updated lately before it finds a change of shape",
+        "feed/journal.py",
+        "if meaning.excused and look.rung is not ladder.NARROW and sight.lately is None:",
+        "if False:",
+    ),
+    one(
+        "7 another version's digest is another state",
+        "feed/classify.py",
+        "    if previous is not None and not changed:\n",
+        "    if False:\n",
     ),
     one(
         "7 absence counts where the window proves nothing",

@@ -96,7 +96,9 @@ class FreightExchange:
         base_url: The API root, which ends in `api`; `FREIGHT_EXCHANGE_URL` unless given.
         email: The account; `FREIGHT_EXCHANGE_EMAIL` unless given.
         password: Its password; `FREIGHT_EXCHANGE_PASSWORD` unless given.
-        credentials: An async callable that gives `(email, password)`, in place of the two.
+        credentials: An async callable that gives `(email, password)`, in place of the two. What it raises is raised by
+            the call that needed them. A feed and a bot live through a `TransportError` of its as through any trouble
+            that passes; any other error ends them.
         token_store: A `TokenFile`, or the path of one: a file through which the processes of one user share a login,
             and go on with it after a restart.
         timeouts: How long each attempt may wait for the network.

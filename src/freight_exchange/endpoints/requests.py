@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.service import Service
     from freight_exchange.paging import Paginator
 
-__all__ = ["Requests"]
+__all__ = ["SEARCH", "Requests"]
 
 _FIVE_DAYS = wire.list_parameters(seconds=validation.window())
 _OPEN = Listed("requests.open", "GET", "quote/request", _FIVE_DAYS)
-_SEARCH = Listed("requests.search", "POST", "quote/getrequests", _FIVE_DAYS)
+SEARCH = Listed("requests.search", "POST", "quote/getrequests", _FIVE_DAYS)
 _index = attrgetter("index")
 
 
@@ -94,7 +94,7 @@ class Requests:
         word = validation.one_of(type, SearchType, "type")
         parameters = wire.list_parameters(type=word, seconds=validation.window(since))
         return self._service.listing(
-            _SEARCH._replace(parameters=parameters),
+            SEARCH._replace(parameters=parameters),
             wire.REQUESTS,
             _index,
             page_size=page_size,
@@ -110,7 +110,7 @@ class Requests:
             NotFoundError: The service lists no such request.
             DecodeError: It cannot be read.
         """
-        return await self._service.lookup(_SEARCH, index, wire.REQUESTS, _index)
+        return await self._service.lookup(SEARCH, index, wire.REQUESTS, _index)
 
     async def publish(self, draft: RateRequestDraft) -> RateRequest:
         """Publish a rate request (service document, 4.3).

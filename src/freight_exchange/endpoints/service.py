@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -34,16 +33,6 @@ __all__ = ["Conventions", "Listed", "Service", "expect", "index_of"]
 T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange")
-
-_NONE = frozenset({"no", "not", "none", "zero", "0", "empty", "nothing", "without", "doesn", "don", "isn", "couldn"})
-_RECORDS = frozenset(
-    {"record", "records", "request", "requests", "result", "results", "offer", "offers", "bid", "bids", "data"}
-    | {"row", "rows", "entry", "entries", "item", "items", "routes", "carriers", "currencies"}
-)
-_ADDRESS = frozenset(
-    {"url", "uri", "path", "page", "address", "endpoint", "resource", "method", "server", "get", "post"}
-)
-"""The words by which a 404's message says that there are no records, or that there is nothing at the address."""
 
 
 class Conventions(NamedTuple):
@@ -228,6 +217,29 @@ class Service:
         """The one record with this index; `NotFoundError` if there is none."""
         wanted = validation.identifier(index, "index")
         found, sent = await self._rows(listed, wire.list_parameters(index=wanted), kind)
+        record = await self._picked(found, sent, listed, wanted, identity)
+        if record is None:
+            raise _no_record(listed, wanted, sent)
+        return record
+
+    async def find(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T | None:
+        """The one record with this index, or `None` where the service says so; a bare 404 says nothing of records."""
+        wanted = validation.identifier(index, "index")
+        try:
+            found, sent = await self._rows(listed, wire.list_parameters(index=wanted), kind)
+        except NotFoundError as error:
+            if error.path == listed.path and _says_no_records(error):
+                return None
+            raise
+        record = await self._picked(found, sent, listed, wanted, identity)
+        if record is None and found.records:
+            raise DecodeError(f"other records where the one of index {wanted} was asked for", path=kind.collection)
+        return record
+
+    async def _picked(
+        self, found: wire.Rows[T], sent: _Sent, listed: Listed, wanted: int, identity: Callable[[T], Hashable]
+    ) -> T | None:
+        """The record that was asked for, or `None` if it is not there."""
         for record in found.records:
             if identity(record) == wanted:
                 flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted)
@@ -239,16 +251,7 @@ class Service:
                 if wire.index_of_raw(broken.raw) == index_said:
                     self._describe(broken, listed, sent)
                     raise broken
-        error = NotFoundError(
-            f"no record has the index {wanted}",
-            method=listed.method,
-            path=listed.path,
-            status=sent.status,
-            attempts=sent.attempts,
-            elapsed=sent.elapsed(),
-        )
-        error.settled = True
-        raise error
+        return None
 
     async def _rows(
         self, listed: Listed, parameters: Mapping[str, Any], kind: wire.Kind[T]
@@ -295,6 +298,19 @@ class Service:
         return wire.dump(parameters), ()
 
 
+def _no_record(listed: Listed, wanted: int, sent: _Sent) -> NotFoundError:
+    error = NotFoundError(
+        f"no record has the index {wanted}",
+        method=listed.method,
+        path=listed.path,
+        status=sent.status,
+        attempts=sent.attempts,
+        elapsed=sent.elapsed(),
+    )
+    error.settled = True
+    return error
+
+
 def _is_blank(content: bytes) -> bool:
     """Whether a body says nothing: white space, or the mark of an encoding alone."""
     return not content.strip().removeprefix(b"\xef\xbb\xbf").strip()
@@ -304,9 +320,7 @@ def _says_no_records(error: NotFoundError) -> bool:
     """Whether a 404 means that a listing is empty, in the service's own words; a bare one is a wrong address."""
     if not isinstance(error.body, Mapping):
         return False
-    said = (wire.sentence(error.body) or "").casefold()
-    words = set(re.findall("[a-z0-9]+", said))
-    return bool(words & _NONE and words & _RECORDS) and not words & _ADDRESS
+    return wire.says_no_records(wire.sentence(error.body) or "")
 
 
 def expect(value: object, kind: type, field: str) -> None:

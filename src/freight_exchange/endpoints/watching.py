@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from freight_exchange import wire
-from freight_exchange.endpoints.requests import Requests
+from freight_exchange.endpoints.requests import SEARCH
 from freight_exchange.endpoints.service import Listed
 from freight_exchange.models import SearchType
 
@@ -21,7 +22,6 @@ class UpdatedRequests:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._requests = Requests(service)
 
     async def page(self, number: int, rows: int, window: int) -> wire.Rows[RateRequest]:
         """One page of those updated in the last `window` seconds; what cannot be read is among its `broken`."""
@@ -29,6 +29,6 @@ class UpdatedRequests:
         listed = Listed("feed", "POST", "quote/getrequests", parameters)
         return await self._service.page(listed, number, rows, wire.REQUESTS)
 
-    async def get(self, index: int) -> RateRequest:
-        """The request with this index."""
-        return await self._requests.get(index)
+    async def find(self, index: int) -> RateRequest | None:
+        """The request with this index, or `None` where the service says that there is none."""
+        return await self._service.find(SEARCH, index, wire.REQUESTS, attrgetter("index"))

@@ -55,10 +55,9 @@ class Sight:
         window: Seconds that it looked back from then.
         silent: Whether what is seen for the first time is the baseline, and no event.
         priming: Whether what was only baseline until now is handed out.
-        covered: Up to when updates would have been seen before, if they would; what is seen now for the first time was
-            updated later.
-        between: When what is seen now happened: after the cover, if there was one, and before the reply.
+        between: When what is seen now came to be seen: after the cover, if there was one, and before the reply.
         schema: The last change of shape that is known.
+        lately: What a narrow look at the same time listed, and the seconds that it looked back, if one was made.
     """
 
     scan: int
@@ -66,9 +65,9 @@ class Sight:
     window: int
     silent: bool
     priming: bool
-    covered: float | None
     between: tuple[datetime | None, datetime]
     schema: Schema
+    lately: tuple[frozenset[int], int] | None = None
 
 
 @attrs.frozen
@@ -80,12 +79,14 @@ class Meaning:
         events: What is to be handed out.
         news: The indexes of requests that are new or changed.
         schema: The last change of shape that is known now.
+        excused: The indexes of requests that differ, and are no news: in nothing but the service's shape.
     """
 
     seen: Sequence[Seen]
     events: Sequence[NewEvent]
     news: frozenset[int]
     schema: Schema
+    excused: frozenset[int]
 
 
 def digest(request: RateRequest) -> bytes:
@@ -115,6 +116,7 @@ def classify(
         of_fields = hashlib.blake2b(fields.encode(), digest_size=8).hexdigest()
         events.append((f"schema:{sight.scan}:{of_fields}", None, event))
     news: set[int] = set()
+    excused: set[int] = set()
     for index, record in now.items():
         before = known.get(index)
         happened = _happened(record, digests[index], before, changed.get(index), schema, sight)
@@ -123,6 +125,8 @@ def classify(
             version += 1
             news.add(index)
             events.append((f"{index}:{version}", index, happened))
+        elif index in changed and _differences(changed[index], record):
+            excused.add(index)
         seen.append(_sighted(record, digests[index], version, before, sight))
     for error in broken:
         raw, index_of_it = error.raw, wire.index_of_raw(error.raw)
@@ -136,6 +140,7 @@ def classify(
         [NewEvent(key=key, index=about, kind=event.kind, payload=pack(event)) for key, about, event in events],
         frozenset(news),
         schema,
+        frozenset(excused),
     )
 
 
@@ -165,6 +170,9 @@ def _happened(
     if before.digest == digest:
         return None
     changed = () if previous is None else _differences(previous, record)
+    if previous is not None and not changed:
+        # Another version of this package wrote the digest.
+        return None
     unseen_since = before.last < schema.at or schema.at == sight.sent
     may_be_shape = unseen_since and not _was_updated(before, sight)
     if previous is not None and may_be_shape and _only_shape(previous, record, changed, schema.fields):
@@ -175,9 +183,8 @@ def _happened(
 
 
 def _sighted(record: RateRequest, digest: bytes, version: int, before: Seen | None, sight: Sight) -> Seen:
+    # All that is proven of its last update is that the window holds it: it may have been shown later than allowed for.
     proven = sight.sent - sight.window
-    if sight.covered is not None and (before is None or before.digest != digest):
-        proven = max(proven, sight.covered)
     same = before is not None and before.digest == digest and before.record is not None
     return Seen(
         index=record.index,
@@ -227,8 +234,11 @@ def _change_of_shape(
 
 
 def _was_updated(before: Seen, sight: Sight) -> bool:
-    """Whether a request is listed because it was updated since it was last seen: the window begins only after that."""
-    return before.last < sight.sent - sight.window
+    """Whether a request is listed because it was updated since it was last seen: a window begins only after that."""
+    if before.last < sight.sent - sight.window:
+        return True
+    listed, window = sight.lately or (frozenset(), 0)
+    return before.index in listed and before.last < sight.sent - window
 
 
 def _only_shape(previous: RateRequest, record: RateRequest, changed: Iterable[str], fields: frozenset[str]) -> bool:

@@ -65,8 +65,9 @@ class RequestEvent(_HandedOut):
         previous: As it was seen before; `None` for a new one, and for one last seen so long ago that only its digest
             is kept.
         changed: The names of the fields that differ, fields that this package does not know by the service's names.
-        observed_between: When it happened at the earliest, or `None` where nobody watched before, and when it was
-            seen; UTC, by the clock of this machine.
+        observed_between: Since when it would have been seen before, the service's allowance taken off, or `None` where
+            nobody watched before; and when it was seen. It happened in between, unless the service has shown it later
+            than it is allowed to. UTC, by the clock of this machine.
     """
 
     kind: RequestKind

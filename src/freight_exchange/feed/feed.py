@@ -290,6 +290,7 @@ class Feed:
             late=state.late,
             unacknowledged=self.hold.unacknowledged,
             gaps=tuple(self._gaps.values()),
+            offset_ignored=watcher.offset_ignored,
         )
 
     async def explain(self, index: int) -> Explanation:

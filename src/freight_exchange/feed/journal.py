@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from freight_exchange.models import RateRequest
     from freight_exchange.wire import Rows
 
-__all__ = ["Journal", "Look", "Run", "Start", "wall"]
+__all__ = ["Journal", "Look", "Run", "Start", "UnclearError", "wall"]
 
 Start = Literal["now", "backfill"] | timedelta
 """What the first scan hands out: nothing, all that is listed, or what was updated within this time."""
@@ -50,6 +50,7 @@ class Look:
         number: One more than the last one's.
         rung: How deep it looks.
         window: Seconds that it looks back.
+        own: Seconds that it would look back if no scan before it had lacked anything.
         silent: Whether what it sees for the first time is the baseline.
         before: The cover when it began.
         began: When its first page was sent.
@@ -60,6 +61,8 @@ class Look:
         indexes: The requests that it saw.
         missing: What it should have seen and did not.
         unwritten: The last page, when it was sent and when it was there, until it is written down.
+        spent: Seconds that were spent on it, as far as it has come.
+        lately: What a narrow look at the time of the last page listed, and the seconds that it looked back.
         due: When to go on, by the loop's clock, after a page that failed.
         recent: What was updated since it began, as far as that was read, and the number of the page to read next.
     """
@@ -67,6 +70,7 @@ class Look:
     number: int
     rung: ladder.Rung
     window: int
+    own: int
     silent: bool
     before: Cover
     began: Reading
@@ -77,8 +81,14 @@ class Look:
     indexes: set[int] = attrs.field(factory=set)
     missing: Sequence[Seen] = ()
     unwritten: tuple[Rows[RateRequest] | None, Reading, Reading] | None = None
+    spent: float = 0.0
+    lately: tuple[frozenset[int], int] | None = None
     due: float = -math.inf
     recent: tuple[frozenset[int], int] = (frozenset(), 0)
+
+
+class UnclearError(Exception):
+    """What a deep look brought may be updates or the service's own change of shape: a narrow one can tell."""
 
 
 class Journal:
@@ -118,11 +128,16 @@ class Journal:
             look: The scan.
             page: The page, or `None` where an error ended the listing.
             sent, received: When it was asked for, and when it was there.
+
+        Raises:
+            UnclearError: `look.lately` is to be found out first. Nothing was written.
         """
         state, complete = self.state, look.scanner.ended
         came = state.cover.time_at(received)
         covered = complete and self._covers(look, received)
-        sight = self._sight(look.number, sent, received, look.window, silent=look.silent)
+        sight = attrs.evolve(
+            self._sight(look.number, sent, received, look.window, silent=look.silent), lately=look.lately
+        )
         records = () if page is None else page.records
         broken = () if page is None else page.broken
         about = {record.index for record in records}
@@ -136,6 +151,8 @@ class Journal:
         def decide(found: Found) -> Commit:
             nonlocal after
             meaning = classify(records, broken, found.seen, sight)
+            if meaning.excused and look.rung is not ladder.NARROW and sight.lately is None:
+                raise UnclearError
             look.news |= meaning.news
             look.missing = [
                 attrs.evolve(row, missing=row.missing + 1) for row in found.absent if row.index not in about
@@ -170,7 +187,7 @@ class Journal:
     async def withdrawn(self, row: Seen, received: Reading) -> None:
         """Write down that a request is gone."""
         time = self.state.cover.time_at(received)
-        between = (_at(row.last, time, received), wall(received))
+        between = (self._at_the_earliest(row.last, received), wall(received))
 
         def decide(found: Found) -> Commit:
             after, event = gone(found.seen.get(row.index, row), between, time)
@@ -209,19 +226,22 @@ class Journal:
 
     def _sight(self, scan: int, sent: Reading, received: Reading, window: int, *, silent: bool) -> Sight:
         state = self.state
+        earliest = self._at_the_earliest(state.cover.time - state.allowance, received)
         return Sight(
             scan=scan,
             sent=state.cover.time_at(sent),
             window=window,
             silent=silent,
             priming=not state.primed,
-            covered=state.cover.time - state.allowance if state.primed else None,
-            between=(
-                wall(state.cover.reading) - timedelta(seconds=state.allowance) if state.primed else None,
-                wall(received),
-            ),
+            between=(earliest if state.primed else None, wall(received)),
             schema=state.schema,
         )
+
+    def _at_the_earliest(self, time: float, received: Reading) -> datetime:
+        """The time of day at an earlier time on the feed's clock, by the clock that went furthest since the cover."""
+        cover = self.state.cover
+        furthest = cover.most(received) - cover.least(received)
+        return _at(time - (furthest if math.isfinite(furthest) else 0.0), cover.time_at(received), received)
 
     def _covers(self, look: Look, received: Reading) -> bool:
         state = self.state

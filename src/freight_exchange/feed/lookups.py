@@ -15,6 +15,7 @@ SCANS_THAT_MISS: Final = 2
 
 _LOOKUPS_A_SCAN: Final = 10
 _TRIES: Final = 5
+_DENIALS: Final = 3
 
 
 class Lookups:
@@ -27,6 +28,7 @@ class Lookups:
     def __init__(self) -> None:
         self._open: dict[int, Seen] = {}
         self._failures: dict[int, int] = {}
+        self._denials: dict[int, int] = {}
         self._turn: list[int] = []
 
     def __bool__(self) -> bool:
@@ -47,6 +49,7 @@ class Lookups:
         """What became of it is written down."""
         self._open.pop(index, None)
         self._failures.pop(index, None)
+        self._denials.pop(index, None)
         self._turn = [other for other in self._turn if other != index]
 
     def failed(self, index: int) -> None:
@@ -55,6 +58,16 @@ class Lookups:
         self.done(index)
         if failures < _TRIES:
             self._open[index], self._failures[index] = row, failures
+
+    def denied(self, index: int) -> bool:
+        """There is nothing there, says an answer that does not say of what; whether it has been said often enough, each
+        time after another complete scan."""
+        row, failures, denials = self._open[index], self._failures.get(index, 0), self._denials.get(index, 0) + 1
+        if denials >= _DENIALS:
+            return True
+        self.done(index)
+        self._open[index], self._failures[index], self._denials[index] = row, failures, denials
+        return False
 
     def rest(self) -> None:
         """No more until after the next scan."""

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from freight_exchange import wire
+from freight_exchange.errors import DecodeError, StoreError
 from freight_exchange.feed.events import BidSelected, Event, Gap, RequestEvent, SchemaChanged, Unreadable
 
-__all__ = ["pack", "pack_selected", "unpack", "unpack_selected"]
+__all__ = ["NOT_OURS", "UNREADABLE", "pack", "pack_selected", "unpack", "unpack_selected"]
+
+NOT_OURS: Final = (ArithmeticError, AttributeError, DecodeError, KeyError, OSError, TypeError, ValueError)
+"""What is raised on reading back what this version did not write."""
+
+UNREADABLE: Final = (
+    "cannot be read: another version of this package wrote it, or it is damaged; use the version that wrote it, or "
+    "another store"
+)
 
 
 def pack(event: Event) -> bytes:
@@ -44,7 +53,18 @@ def pack(event: Event) -> bytes:
 
 
 def unpack(kind: str, payload: bytes) -> Event:
-    """The event that was kept."""
+    """The event that was kept.
+
+    Raises:
+        StoreError: It is damaged, or another version of this package wrote it.
+    """
+    try:
+        return _unpacked(kind, payload)
+    except NOT_OURS as error:
+        raise StoreError(f"an event ({kind}) in the store {UNREADABLE}") from error
+
+
+def _unpacked(kind: str, payload: bytes) -> Event:
     said: dict[str, Any] = json.loads(payload)
     match kind:
         case "new" | "updated" | "withdrawn":
@@ -83,9 +103,12 @@ def pack_selected(event: BidSelected) -> bytes:
 
 
 def unpack_selected(payload: bytes) -> BidSelected:
-    """The event that was kept."""
-    said = json.loads(payload)
-    return BidSelected(bid=wire.recall_bid(said["bid"].encode()), observed=_moment(said["observed"]))
+    """The event that was kept; `StoreError` as in `unpack`."""
+    try:
+        said = json.loads(payload)
+        return BidSelected(bid=wire.recall_bid(said["bid"].encode()), observed=_moment(said["observed"]))
+    except NOT_OURS as error:
+        raise StoreError(f"an event ({BidSelected.kind}) in the store {UNREADABLE}") from error
 
 
 def _stamp(moment: datetime | None) -> float | None:

@@ -28,11 +28,13 @@ class Depth:
     Attributes:
         rung: How deep it looks.
         window: Seconds that it looks back.
+        own: Seconds that it would look back if no scan before it had lacked anything.
         silent: Whether what it sees for the first time is the baseline.
     """
 
     rung: ladder.Rung
     window: int
+    own: int
     silent: bool = False
 
 
@@ -91,13 +93,13 @@ class Planner:
             # A narrow look is never as wide as a deep one: nothing could overtake it.
             doubtful, follow_up = 0, ladder.NARROW
         # After a long silence there is nothing but a deep look, whatever failed before.
-        rungs = [ladder.within(age), follow_up, *([self._due(state, now)] if deep else [])]
-        rung = max(rungs, key=lambda rung: rung.window)
+        own = max(ladder.within(age), self._due(state, now) if deep else ladder.NARROW, key=_window)
+        rung = max(own, follow_up, key=_window)
         if rung is not ladder.NARROW:
             expected = max(expected, self._deep_times.expected())
         ages = [age] if suspects is None else [age, suspects.most(now)]
-        windows = [rung.window, doubtful, *(window_for(age, state.allowance, expected) for age in ages)]
-        return Depth(rung, min(WIDEST, max(windows)))
+        windows = [own.window, *(window_for(age, state.allowance, expected) for age in ages)]
+        return Depth(rung, min(WIDEST, max(rung.window, doubtful, *windows)), min(WIDEST, max(windows)))
 
     def expected(self) -> float:
         """Seconds that a narrow scan is expected to take."""
@@ -107,14 +109,18 @@ class Planner:
         """A scan took so long, or twice as long is to be expected of the next."""
         (self._narrow_times if rung is ladder.NARROW else self._deep_times).took(seconds)
 
-    def succeeded(self, rung: ladder.Rung, window: int, began: Reading, *, doubtful: bool) -> None:
-        """A scan has seen all of its window; `doubtful` if it lacked something for the first time."""
+    def succeeded(self, rung: ladder.Rung, window: int, own: int, began: Reading, *, doubtful: bool) -> None:
+        """A scan has seen all of its window; `doubtful` if it lacked something for the first time.
+
+        What it lacked is looked for again as far back as it would have looked on its own account: were that as far as
+        it did, every scan of a market from which requests vanish would call for another one as deep.
+        """
         # One that failed before, and now does not: the trouble was not in how deep it looks.
         well = {*self.failing} if rung.name in self.failing else {ladder.NARROW.name, *ladder.reached(window)}
         self.failing -= well
         self._rests = {name: rest for name, rest in self._rests.items() if name not in well}
         if self._doubt is None or window >= min(WIDEST, self._doubt.back(began)):
-            self._doubt = _Doubt(window, began) if doubtful else None
+            self._doubt = _Doubt(own, began) if doubtful else None
 
     def stalled(self, rung: ladder.Rung) -> None:
         """A look of this depth has met trouble, and will go on where it is."""
@@ -136,8 +142,9 @@ class Planner:
             # Counted from when the feed was first entered, however long it took until this succeeds.
             age = state.since_entered(now) + self._start.total_seconds()
             expected = max(self._narrow_times.expected(), self._deep_times.expected())
-            return Depth(ladder.within(age), window_for(age, 0.0, expected))
-        return Depth(ladder.DEEPEST, WIDEST, silent=self._start != "backfill")
+            window = window_for(age, 0.0, expected)
+            return Depth(ladder.within(age), window, window)
+        return Depth(ladder.DEEPEST, WIDEST, WIDEST, silent=self._start != "backfill")
 
     def _due(self, state: State, now: Reading) -> ladder.Rung:
         last = dict(state.rungs)
@@ -148,6 +155,10 @@ class Planner:
     def _resting(self, state: State, now: Reading) -> frozenset[str]:
         time = state.cover.time_at(now)
         return frozenset(name for name, rest in self._rests.items() if time < rest.until)
+
+
+def _window(rung: ladder.Rung) -> int:
+    return rung.window
 
 
 def is_young(cover: Cover, now: Reading) -> bool:

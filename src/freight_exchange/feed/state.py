@@ -8,9 +8,11 @@ from typing import Any
 
 import attrs
 
+from freight_exchange.errors import StoreError
 from freight_exchange.feed.classify import Schema
 from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.cover import Cover
+from freight_exchange.feed.payload import NOT_OURS, UNREADABLE
 
 __all__ = ["State"]
 
@@ -55,10 +57,18 @@ class State:
 
     @classmethod
     def load(cls, text: str) -> State:
-        said: dict[str, Any] = json.loads(text)
-        cover, schema = said.pop("cover"), said.pop("schema")
-        return cls(
-            **said,
-            cover=Cover(cover["time"], Reading(**cover["reading"])),
-            schema=Schema(fields=frozenset(schema["fields"]), at=schema["at"]),
-        )
+        """The state that was kept.
+
+        Raises:
+            StoreError: It is damaged, or another version of this package wrote it.
+        """
+        try:
+            said: dict[str, Any] = json.loads(text)
+            cover, schema = said.pop("cover"), said.pop("schema")
+            return cls(
+                **said,
+                cover=Cover(cover["time"], Reading(**cover["reading"])),
+                schema=Schema(fields=frozenset(schema["fields"]), at=schema["at"]),
+            )
+        except NOT_OURS as error:
+            raise StoreError(f"the feed's state in the store {UNREADABLE}") from error

@@ -39,6 +39,8 @@ class FeedStatus:
         late: Requests that showed up later than allowed for, and were found by deep scans.
         unacknowledged: Events that wait to be handed out or acknowledged.
         gaps: The gaps that were not acknowledged.
+        offset_ignored: Whether the service was found to give its first page, whichever is asked for: what that does not
+            hold is missed.
     """
 
     state: Phase
@@ -51,6 +53,7 @@ class FeedStatus:
     late: int
     unacknowledged: int
     gaps: tuple[Gap, ...]
+    offset_ignored: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -29,7 +29,7 @@ from freight_exchange.errors import (
 from freight_exchange.feed import ladder
 from freight_exchange.feed.clock import most
 from freight_exchange.feed.cover import WIDEST, is_covered, window_for
-from freight_exchange.feed.journal import Journal, Look, Start, wall
+from freight_exchange.feed.journal import Journal, Look, Start, UnclearError, wall
 from freight_exchange.feed.lookups import SCANS_THAT_MISS, Lookups
 from freight_exchange.feed.plan import Planner, is_young
 from freight_exchange.feed.scanner import Scanner, may_pass
@@ -54,6 +54,10 @@ _BETWEEN_PRUNINGS: Final = 3600.0
 _NARROW_DEADLINE: Final = 600.0
 _PAGES_AT_A_TIME: Final = 3
 _TRIES_OF_A_PAGE: Final = 40
+_PAGES_OF_RECENT: Final = 20
+_A_MOMENT: Final = 0.001
+_LONGEST_ABSENCE: Final = 120.0
+"""The seconds that a reader who left in the middle of a scan makes the next ones expect, at most."""
 
 
 class Source(Protocol):
@@ -63,8 +67,8 @@ class Source(Protocol):
         """One page of the requests that were updated in the last `window` seconds."""
         ...
 
-    async def get(self, index: int) -> RateRequest:
-        """The request with this index; `NotFoundError` if there is none."""
+    async def find(self, index: int) -> RateRequest | None:
+        """The request with this index, or `None` where the service says that there is none."""
         ...
 
 
@@ -75,6 +79,7 @@ class Watcher:
         phase: What it is doing, in a word.
         window, pages: Of the last scan.
         last_success: When the last complete scan began.
+        offset_ignored: Whether the last complete scan of more than a page saw the first page only.
     """
 
     def __init__(
@@ -94,11 +99,11 @@ class Watcher:
         self._turn_of_deep = False
         self._failing_since: float | None = None
         self._untold: deque[Degraded | Recovered] = deque()
-        self._offset_told = False
         self._pruned = -math.inf
         self.phase: Phase = "priming"
         self.window = 0
         self.pages = 0
+        self.offset_ignored = False
         self.last_success: datetime | None = None
         if journal.state.primed:
             self.phase = "catching-up"
@@ -146,7 +151,8 @@ class Watcher:
             if is_covered(self._narrow.window, state.cover.most(self._clock.read()), state.allowance):
                 return self._narrow
             # Its window has slid past what it was to cover: once more, and wider.
-            self._planner.took(ladder.NARROW, 2 * (anyio.current_time() - self._narrow.started))
+            since, spent = anyio.current_time() - self._narrow.started, self._narrow.spent
+            self._planner.took(ladder.NARROW, 2 * min(since, spent + _LONGEST_ABSENCE))
             self._narrow = None
         if self._deep is None or not self._narrow_is_first(self._deep):
             return self._deep
@@ -171,7 +177,9 @@ class Watcher:
         return state.primed and is_young(state.cover, self._clock.read())
 
     async def _until_due(self) -> None:
-        await anyio.sleep(max(0.0, self._pacer.due - anyio.current_time()))
+        # Some timers fire a little early, and a scan that began before it is due would be followed by another.
+        while (left := self._pacer.due - anyio.current_time()) > 0:  # noqa: ASYNC110 - time passes without an event
+            await anyio.sleep(max(left, _A_MOMENT))
 
     async def _proceed(self, look: Look) -> None:
         """Make the scan, or go on with it, until it has ended or pauses."""
@@ -225,8 +233,12 @@ class Watcher:
     async def _in_time(self, look: Look) -> bool | None:
         # A deep one may take as long as its pages do: each has a deadline, and the rounds through them are counted.
         deadline = _NARROW_DEADLINE if look is self._narrow else math.inf
-        with anyio.move_on_after(deadline):
-            return await self._scan(look)
+        began = anyio.current_time()
+        try:
+            with anyio.move_on_after(deadline):
+                return await self._scan(look)
+        finally:
+            look.spent += anyio.current_time() - began
         raise DeadlineExceededError(f"a scan of {look.window} s was not done within {deadline:g} s")
 
     def _plan(self) -> Look:
@@ -238,6 +250,7 @@ class Watcher:
             number=state.scan + 1,
             rung=depth.rung,
             window=depth.window,
+            own=depth.own,
             silent=depth.silent,
             before=state.cover,
             began=now,
@@ -261,13 +274,18 @@ class Watcher:
                 restless = await self._next_page(look)
             if look.unwritten is not None:
                 page, sent, received = look.unwritten
-                covered = await self._journal.page(look, page, sent, received)
-                look.unwritten = None
+                try:
+                    covered = await self._journal.page(look, page, sent, received)
+                except UnclearError:
+                    look.lately = await self._lately(look)
+                    continue
+                look.unwritten = look.lately = None
             if restless is not None:
                 raise restless
             if look.scanner.ended:
                 return covered
             many = look is self._deep and look.scanner.pages > _PAGES_AT_A_TIME
+            # After a long silence there is no pause: its window is as wide as it must be, and slides on meanwhile.
             if many and (self._narrow_is_due() or (self._keeps_up() and look.events > handed_over)):
                 return None
 
@@ -317,6 +335,28 @@ class Watcher:
         if look.scanner.ended:
             look.unwritten = (None, sent, self._clock.read())
 
+    async def _lately(self, look: Look) -> tuple[frozenset[int], int]:
+        """What was updated since the cover, and the seconds that were looked back for it.
+
+        Nothing is told where that is as far as the look itself reaches, or where it cannot be had.
+        """
+        state, now = self._journal.state, self._clock.read()
+        window = window_for(state.cover.most(now), state.allowance, self._planner.expected())
+        found: frozenset[int] = frozenset()
+        if window < look.window:
+            try:
+                for number in range(_PAGES_OF_RECENT):
+                    page = await self._source.page(number, look.scanner.size, window)
+                    listed = frozenset(record.index for record in page.records)
+                    if listed <= found:
+                        break
+                    found |= listed
+            except LoginRejectedError:
+                raise
+            except _PASSING as error:
+                _logger.debug("what was updated lately cannot be told: %s", error)
+        return found, window
+
     async def _goes_on(self, scanner: Scanner, error: FreightExchangeError) -> bool:
         match scanner.fail(error):
             case "on":
@@ -339,13 +379,21 @@ class Watcher:
     async def _look_up_one(self) -> None:
         row = self._lookups.next()
         try:
-            # Some indexes can be listed, and cannot be asked for.
-            record = await self._source.get(row.index) if row.index > 0 else None
-        except NotFoundError:
-            await self._journal.withdrawn(row, self._clock.read())
+            if row.index <= 0:
+                # It can be listed, and cannot be asked for.
+                await self._journal.untold(row)
+            elif (record := await self._source.find(row.index)) is None:
+                await self._journal.withdrawn(row, self._clock.read())
+            else:
+                await self._journal.found(record, self._clock.read())
         except LoginRejectedError:
             self.phase = "stopped"
             raise
+        except NotFoundError:
+            # It does not say of what: a gateway's own page, perhaps, while the service behind it is away.
+            if not self._lookups.denied(row.index):
+                return
+            await self._journal.withdrawn(row, self._clock.read())
         except _PASSING as error:
             if may_pass(error):
                 _logger.debug("what became of request %d cannot be told: %s", row.index, error)
@@ -354,11 +402,6 @@ class Watcher:
                     self._lookups.rest()
                 return
             await self._journal.untold(row)
-        else:
-            if record is None:
-                await self._journal.untold(row)
-            else:
-                await self._journal.found(record, self._clock.read())
         self._lookups.done(row.index)
 
     # Afterwards
@@ -367,10 +410,11 @@ class Watcher:
         self._deep_failed = False
         self._lookups.saw(look.missing, look.indexes)
         doubtful = any(row.missing < SCANS_THAT_MISS for row in look.missing)
-        self._planner.succeeded(look.rung, look.window, look.began, doubtful=doubtful)
-        if look.scanner.offset_ignored and not self._offset_told:
-            self._offset_told = True
+        self._planner.succeeded(look.rung, look.window, look.own, look.began, doubtful=doubtful)
+        if look.scanner.offset_ignored and not self.offset_ignored:
             _logger.warning("the service ignores `offset`: what its first page does not hold is not seen")
+        if look.scanner.pages > 1:
+            self.offset_ignored = look.scanner.offset_ignored
         if covered:
             self._succeeded(look, ended)
         else:

@@ -31,26 +31,60 @@ _FAR_AWAY: Final = 1 << 30
 _HELD: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_MACHINE_ID: Final = Path("/etc/machine-id")
+
+
 @attrs.frozen(kw_only=True)
 class Holder:
-    """Who holds a lease, and since when."""
+    """Who holds a lease, and since when.
+
+    Attributes:
+        host: The name of the host, as people know it; each container has another one.
+        pid: The process.
+        since: When it took it.
+        boot, machine: What the kernel's start and the machine are known by, or empty where the system does not tell.
+    """
 
     host: str
     pid: int
     since: str
+    boot: str = ""
+    machine: str = ""
 
     @classmethod
     def here(cls) -> Self:
         """This process."""
-        return cls(host=socket.gethostname(), pid=os.getpid(), since=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+        return cls(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            since=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
+            boot=_told_by(_BOOT_ID),
+            machine=_told_by(_MACHINE_ID),
+        )
+
+    def shares_locks_with(self, other: Holder) -> bool:
+        """Whether both are on one machine, where the lock of a file has decided between them."""
+        if self.boot and self.boot == other.boot:
+            # One kernel, whatever its containers are called.
+            return True
+        if self.machine and other.machine and self.machine != other.machine:
+            return False
+        return self.host == other.host
 
     @classmethod
     def read(cls, note: str | None) -> Self | None:
         """The holder that a note names, or `None` where it names none."""
         try:
             said = json.loads(note or "")
-            return cls(host=str(said["host"]), pid=int(said["pid"]), since=str(said["since"]))
-        except (ValueError, KeyError, TypeError):
+            return cls(
+                host=str(said["host"]),
+                pid=int(said["pid"]),
+                since=str(said["since"]),
+                boot=str(said.get("boot", "")),
+                machine=str(said.get("machine", "")),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def note(self) -> str:
@@ -59,6 +93,13 @@ class Holder:
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} since {self.since}"
+
+
+def _told_by(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except (OSError, ValueError):
+        return ""
 
 
 class FileLock:

@@ -102,7 +102,7 @@ class SQLiteStore:
             dispose = weakref.finalize(self, undo.pop_all().close)
             dispose.atexit = False
         self._connection, self._dispose, self._process = connection, dispose, holder.pid
-        self._file = None if self.path == _MEMORY else os.stat(self.path)
+        self._file = None if self.path == _MEMORY else Path(self.path).stat()
         return connection
 
     def _let_go(self) -> None:
@@ -138,9 +138,9 @@ class SQLiteStore:
         return SQLiteFeed(self, number, binding.feed, epoch + 1, lease, state, waiting)
 
     def _refuse_if_held_elsewhere(self, binding: Binding, holder: Holder | None, until: float, us: Holder) -> None:
-        # On this host the file lock has decided already: whoever is noted is gone.
+        # On this machine the file lock has decided already: whoever is noted is gone.
         left = until - time.time()
-        if holder is None or holder.host == us.host or left <= 0:
+        if holder is None or us.shares_locks_with(holder) or left <= 0:
             return
         raise HeldError(
             f"the feed {binding.feed!r} in the store {self.path} is held by {holder}, for {left:.0f} s more unless it "
@@ -175,7 +175,7 @@ class SQLiteStore:
         if self._file is None:
             return
         try:
-            there = os.path.samestat(self._file, os.stat(self.path))
+            there = os.path.samestat(self._file, Path(self.path).stat())
         except OSError:
             there = False
         if not there:

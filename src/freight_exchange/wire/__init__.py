@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from freight_exchange.wire.absence import says_no_records
 from freight_exchange.wire.decoding import (
     BIDS,
     CARRIERS,
@@ -67,6 +68,7 @@ __all__ = [
     "route",
     "route_filters",
     "rows",
+    "says_no_records",
     "sentence",
     "sentence_of_text",
     "unauthorized",

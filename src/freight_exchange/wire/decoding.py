@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 from freight_exchange.errors import DecodeError
 from freight_exchange.models import Bid, Carrier, Currency, Listing, RateRequest, Route
 from freight_exchange.wire import names, records
+from freight_exchange.wire.absence import says_no_records
 from freight_exchange.wire.converter import NOT_PLAIN, Flaws, Raw, Shape
 from freight_exchange.wire.readers import Unreadable, integer, place
 from freight_exchange.wire.readers import kind as kind_of
@@ -73,6 +74,8 @@ def rows(data: object, kind: Kind[T]) -> Rows[T]:
     """
     keys, raws = _collection(data, kind.collection)
     if not raws:
+        if _fails(data):
+            raise DecodeError(f"an error beside an empty {kind.collection!r}", raw=without_secrets(data))
         return Rows(())
     try:
         # All records of a page have the same fields, as a rule: one look-up of the hook serves them all.
@@ -118,8 +121,7 @@ def written_route(data: object) -> Route | None:
         return None
     if not isinstance(data, dict):
         raise DecodeError(f"{kind_of(data)} where a route or nothing is due", raw=without_secrets(data))
-    # An envelope has the key in success as well: `"error": false`.
-    if any(said and key.casefold() in names.FAILURES for key, said in data.items()):
+    if _fails(data):
         raise DecodeError("an error where a route or nothing is due", raw=without_secrets(data))
     held = data.get(names.ROUTES) or data.get(names.ROUTE) or data
     try:
@@ -175,6 +177,15 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
             raise DecodeError("an object that is no collection", path=name, raw=without_secrets(held))
         keys.sort(key=place)
     return keys, [held[key] for key in keys]
+
+
+def _fails(data: object) -> bool:
+    """Whether the body speaks of a failure, and of none that means that there are no records."""
+    if not isinstance(data, dict):
+        return False
+    # An envelope has the key in success as well: `"error": false`.
+    said = [said for key, said in data.items() if said and key.casefold() in names.FAILURES]
+    return any(not (isinstance(text, str) and says_no_records(text)) for text in said)
 
 
 def _is_record(held: Raw) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import attrs
 
-from freight_exchange.errors import FreightExchangeError, NotFoundError
+from freight_exchange.errors import FreightExchangeError
 from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.events import Event, RequestEvent
 from freight_exchange.feed.journal import Journal, Start
@@ -117,15 +117,13 @@ class Service:
         self.on_page(number)
         return Rows(found, self.broken if number == 0 else ())
 
-    async def get(self, index: int) -> RateRequest:
+    async def find(self, index: int) -> RateRequest | None:
         self.lookups.append(index)
         fault = self.lookup_faults.pop(0) if self.lookup_faults else None
         await anyio.sleep(self.latency)
         if fault is not None:
             raise fault
-        if index not in self.books:
-            raise NotFoundError("no such request", status=404)
-        return self.books[index].record
+        return self.books[index].record if index in self.books else None
 
 
 class Rig:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange import wire
+from freight_exchange.errors import StoreError
 from freight_exchange.feed.events import BidSelected, Event, Gap, RequestEvent, SchemaChanged, Unreadable
 from freight_exchange.feed.payload import pack, pack_selected, unpack, unpack_selected
 from freight_exchange.models import Bid, Contact, RateRequest
@@ -63,6 +64,16 @@ def test_the_fractions_of_a_raw_record_are_kept_digit_by_digit() -> None:
     assert back.raw == {"weight": "12.50"}
 
 
+@pytest.mark.parametrize(
+    "payload", [b"", b"{", b"[]", b"{}", b'{"since":"now","until":1}', b'{"since":1e99,"until":1}']
+)
+def test_what_cannot_be_read_back_is_said_to_be_so(payload: bytes) -> None:
+    with pytest.raises(StoreError, match=r"an event \(gap\) .* another version"):
+        unpack("gap", payload)
+    with pytest.raises(StoreError, match="another version"):
+        unpack_selected(payload)
+
+
 def test_a_kind_that_no_version_wrote_is_refused() -> None:
-    with pytest.raises(ValueError, match="melted"):
+    with pytest.raises(StoreError, match="melted"):
         unpack("melted", b"{}")

@@ -44,7 +44,7 @@ async def take(exchange: FreightExchange, path: Path, count: int, **options: Any
     """The indexes of the next so many events; the last of them is not acknowledged."""
     async with exchange.watch(store=path, interval=SOON, start="backfill", **options) as feed:
         taken: list[int] = []
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while len(taken) < count:
                 event = await anext(feed)
                 assert isinstance(event, RequestEvent)
@@ -114,7 +114,7 @@ async def test_a_log_whose_end_was_torn_keeps_what_was_committed_before(path: Pa
             assert isinstance(event, RequestEvent)
             assert event.request.index == first
             second = sandbox.publish()
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await anext(feed)
             # What a loss of power leaves behind: the files as they are, and the last block only half written.
             copies.mkdir()
@@ -157,12 +157,12 @@ async def test_a_full_disk_is_said_and_what_did_not_fit_comes_when_there_is_room
             async with exchange.watch(store=path, interval=SOON) as feed:
                 published = [sandbox.publish(Cargo(notes="n" * 500)) for _ in range(200)]
                 disk.most = 1
-                with pytest.raises(StoreError, match="has no room left"), anyio.fail_after(20):
+                with pytest.raises(StoreError, match="has no room left"), anyio.fail_after(60):
                     await anext(feed)
-                with pytest.raises(StoreError, match="make room on its disk"), anyio.fail_after(20):
+                with pytest.raises(StoreError, match="make room on its disk"), anyio.fail_after(60):
                     await anext(feed)
                 disk.most = 1_000_000
-                with anyio.fail_after(20):
+                with anyio.fail_after(60):
                     event = await anext(feed)
                 assert isinstance(event, RequestEvent)
                 seen = [event.request.index]

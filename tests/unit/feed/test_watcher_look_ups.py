@@ -26,12 +26,12 @@ class Mute(Service):
 
     mute: frozenset[int] = frozenset({1})
 
-    async def get(self, index: int) -> RateRequest:
+    async def find(self, index: int) -> RateRequest | None:
         if index in self.mute:
             self.lookups.append(index)
             await anyio.sleep(self.latency)
             raise DecodeError("no collection", raw={"message": "No records found."})
-        return await Service.get(self, index)
+        return await Service.find(self, index)
 
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:

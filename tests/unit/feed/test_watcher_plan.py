@@ -38,7 +38,7 @@ def plan(planner: Planner, state: State, *, now: float = 2 * DAY, deep: bool = T
 
 
 def test_between_the_deep_ones_a_look_is_narrow(planner: Planner) -> None:
-    assert plan(planner, after(30.0)) == Depth(NARROW, 95)
+    assert plan(planner, after(30.0)) == Depth(NARROW, 95, 95)
 
 
 def test_after_a_start_of_the_program_the_first_look_is_the_deepest() -> None:
@@ -76,7 +76,7 @@ def test_a_success_as_deep_ends_the_rests_of_what_is_less_deep(planner: Planner)
     state = after(30.0, half_an_hour=HOUR)
     planner.failed(HALF_AN_HOUR, 2 * DAY)
     planner.failed(DEEPEST, 2 * DAY)
-    planner.succeeded(SIX_HOURS, SIX_HOURS.window, at(2 * DAY), doubtful=False)
+    planner.succeeded(SIX_HOURS, SIX_HOURS.window, SIX_HOURS.window, at(2 * DAY), doubtful=False)
     assert plan(planner, state).rung is HALF_AN_HOUR
     assert planner.failing == {DEEPEST.name}
 
@@ -84,7 +84,7 @@ def test_a_success_as_deep_ends_the_rests_of_what_is_less_deep(planner: Planner)
 def test_once_what_failed_goes_well_the_trouble_is_over_at_every_depth(planner: Planner) -> None:
     planner.failed(DEEPEST, 2 * DAY)
     planner.failed(NARROW, 2 * DAY)
-    planner.succeeded(NARROW, 95, at(2 * DAY), doubtful=False)
+    planner.succeeded(NARROW, 95, 95, at(2 * DAY), doubtful=False)
     assert not planner.failing
     assert plan(planner, after(30.0, five_days=2 * DAY)).rung is DEEPEST
 
@@ -104,34 +104,34 @@ def test_after_a_long_silence_there_are_deep_looks_only_whatever_rests(
 
 
 def test_a_long_allowance_alone_makes_no_look_a_deep_one(planner: Planner) -> None:
-    assert plan(planner, after(30.0, allowance=1800.0)) == Depth(NARROW, 1835)
+    assert plan(planner, after(30.0, allowance=1800.0)) == Depth(NARROW, 1835, 1835)
 
 
 def test_what_a_scan_lacked_is_looked_for_again_as_far_back(planner: Planner) -> None:
-    planner.succeeded(NARROW, 600, at(2 * DAY - 30), doubtful=True)
-    assert plan(planner, after(30.0)) == Depth(NARROW, 635)
-    planner.succeeded(NARROW, 635, at(2 * DAY), doubtful=False)
+    planner.succeeded(NARROW, 600, 600, at(2 * DAY - 30), doubtful=True)
+    assert plan(planner, after(30.0)) == Depth(NARROW, 635, 95)
+    planner.succeeded(NARROW, 635, 635, at(2 * DAY), doubtful=False)
     assert plan(planner, after(30.0)).window == 95
 
 
 def test_what_a_deep_scan_lacked_is_looked_for_by_a_deep_one(planner: Planner) -> None:
-    planner.succeeded(SIX_HOURS, SIX_HOURS.window, at(2 * DAY - 30), doubtful=True)
+    planner.succeeded(SIX_HOURS, SIX_HOURS.window, SIX_HOURS.window, at(2 * DAY - 30), doubtful=True)
     follow_up = plan(planner, after(30.0))
     assert follow_up.rung is SIX_HOURS
     assert follow_up.window >= SIX_HOURS.window + 30
 
 
 def test_no_narrow_look_that_overtakes_is_as_wide_as_a_deep_one_that_lacked_something(planner: Planner) -> None:
-    planner.succeeded(DEEPEST, WIDEST, at(2 * DAY - 30), doubtful=True)
-    assert plan(planner, after(30.0), deep=False) == Depth(NARROW, 95)
-    planner.succeeded(NARROW, 95, at(2 * DAY), doubtful=True)
+    planner.succeeded(DEEPEST, WIDEST, WIDEST, at(2 * DAY - 30), doubtful=True)
+    assert plan(planner, after(30.0), deep=False) == Depth(NARROW, 95, 95)
+    planner.succeeded(NARROW, 95, 95, at(2 * DAY), doubtful=True)
     assert plan(planner, after(30.0)).rung is DEEPEST
 
 
 def test_a_follow_up_rests_too(planner: Planner) -> None:
-    planner.succeeded(DEEPEST, WIDEST, at(2 * DAY - 30), doubtful=True)
+    planner.succeeded(DEEPEST, WIDEST, WIDEST, at(2 * DAY - 30), doubtful=True)
     planner.failed(DEEPEST, 2 * DAY)
-    assert plan(planner, after(30.0)) == Depth(NARROW, 95)
+    assert plan(planner, after(30.0)) == Depth(NARROW, 95, 95)
     assert plan(planner, after(30.0), now=2 * DAY + 30).rung is DEEPEST
 
 
@@ -144,4 +144,4 @@ def test_what_took_a_deep_scan_long_makes_no_narrow_one_wide(planner: Planner) -
 def test_a_narrow_look_reaches_back_to_where_a_deep_one_began_to_find_late_ones(planner: Planner) -> None:
     state = after(30.0)
     suspects = attrs.evolve(state.cover, reading=at(2 * DAY - 400))
-    assert planner.next(state, at(2 * DAY), suspects=suspects, deep=True) == Depth(NARROW, 465)
+    assert planner.next(state, at(2 * DAY), suspects=suspects, deep=True) == Depth(NARROW, 465, 465)

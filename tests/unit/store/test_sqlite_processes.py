@@ -186,6 +186,42 @@ class TestFencing:
             assert again.open(BINDING, lease=LEASE).state == "kept"
         again.close()
 
+    @pytest.mark.parametrize(
+        ("them", "shared"),
+        [
+            ({"host": "pod-b"}, True),
+            ({"host": "pod-a", "boot": "2"}, True),
+            ({"host": "pod-a", "boot": "2", "machine": "n"}, False),
+            ({"host": "pod-b", "boot": "2"}, False),
+            ({"host": "pod-b", "boot": ""}, False),
+            ({"host": "pod-a", "boot": "", "machine": ""}, True),
+        ],
+    )
+    def test_who_is_on_this_machine_is_told_by_its_kernel_and_not_by_a_name(
+        self, them: dict[str, str], shared: bool
+    ) -> None:
+        """A container that is made anew has another name, and two machines may have the same one."""
+        us = Holder(host="pod-a", pid=1, since="now", boot="1", machine="m")
+        other = attrs.evolve(us, pid=2, **them)
+        assert Holder.read(other.note()) == other
+        assert us.shares_locks_with(other) is shared
+
+    def test_a_file_that_is_removed_or_replaced_under_it_is_written_no_more(self, path: Path) -> None:
+        store = SQLiteStore(path)
+        feed = store.open(BINDING, lease=LEASE)
+        put(feed, state="kept")
+        aside = path.with_suffix(".aside")
+        path.rename(aside)
+        with pytest.raises(StoreError, match="removed or replaced"):
+            put(feed, state="lost")
+        path.write_bytes(b"another")
+        with pytest.raises(StoreError, match="removed or replaced"):
+            feed.pending()
+        aside.replace(path)
+        put(feed, state="found")
+        store.close()
+        assert _state(path) == "found"
+
     def test_every_commit_prolongs_the_lease(self, path: Path) -> None:
         store = SQLiteStore(path)
         feed = store.open(BINDING, lease=LEASE)

@@ -144,6 +144,21 @@ class Test01Collections:
         assert [record.index for record in found.records] == [4, 5]
 
     @pytest.mark.parametrize("empty", [{}, [], None])
+    @pytest.mark.parametrize(
+        ("key", "said"), [("error", "the database is away"), ("Errors", [{"code": 7}]), ("error", True)]
+    )
+    def test_an_error_beside_an_empty_collection_is_not_an_empty_one(
+        self, empty: object, key: str, said: object
+    ) -> None:
+        """A watcher that took it for one would be deaf."""
+        with pytest.raises(DecodeError, match="an error beside an empty 'raterequests'"):
+            wire.rows({"raterequests": empty, key: said}, wire.REQUESTS)
+
+    @pytest.mark.parametrize("said", [None, False, "", [], "No records found.", "There are no open requests"])
+    def test_what_says_that_there_are_none_is_no_error(self, said: object) -> None:
+        assert wire.rows({"raterequests": [], "error": said, "message": "db"}, wire.REQUESTS) == wire.Rows(())
+
+    @pytest.mark.parametrize("empty", [{}, [], None])
     def test_empty(self, empty: object) -> None:
         assert wire.rows({"raterequests": empty}, wire.REQUESTS) == wire.Rows(())
         assert wire.rows(empty, wire.REQUESTS) == wire.Rows(())

@@ -1,0 +1,231 @@
+"""What a watcher claims is what it can prove: of what is gone, of when it happened, of what it cannot see."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import anyio
+import attrs
+import pytest
+from tests.unit.feed.rig import Rig, Service
+
+from freight_exchange.errors import NotFoundError
+from freight_exchange.feed import classify
+from freight_exchange.feed.events import RequestEvent
+from freight_exchange.hooks import Scan
+from freight_exchange.store import MemoryStore, SQLiteStore, Store
+
+pytestmark = pytest.mark.virtual_time
+
+HOUR = 3600.0
+BARE = NotFoundError("Not Found", status=404)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    kept: Store = MemoryStore() if request.param == "memory" else SQLiteStore(":memory:", inline=True)
+    yield kept
+    kept.close()
+
+
+async def live(service: Service, store: Store) -> Rig:
+    rig = Rig(service, store=store)
+    await rig.watcher.prime()
+    await rig.looks()
+    service.pages.clear()
+    rig.told.clear()
+    return rig
+
+
+async def test_what_was_shown_late_is_not_proven_to_be_recent(store: Store) -> None:
+    """Or narrow scans, which do not reach back to it, would lack it, and a look-up be made for nothing."""
+    service = Service()
+    rig = await live(service, store)
+    service.late = 1200.0
+    service.publish(1)
+    service.late = 0.0
+    published = rig.journal.state.cover.time_at(rig.clock.read())
+    await rig.goes_on_for(1 * HOUR)
+    assert rig.tale == [("new", 1)]
+    assert rig.seen(1).updated_after <= published
+    assert not service.lookups
+
+
+async def test_a_bare_404_is_believed_only_once_it_was_said_again_and_again(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.looks()
+    book = service.books.pop(1)
+    service.lookup_faults = [BARE, BARE]
+    while len(service.lookups) < 2:
+        await rig.looks()
+    service.books[1] = book
+    await rig.goes_on_for(2 * HOUR)
+    assert rig.tale == [("new", 1)]
+
+
+async def test_a_service_that_answers_look_ups_with_a_bare_404_has_withdrawals_too(store: Store) -> None:
+    service = Service(lookup_faults=[BARE] * 1000)
+    rig = await live(service, store)
+    service.publish(1, 2)
+    await rig.looks()
+    service.withdraw(1)
+    await rig.goes_on_for(2 * HOUR)
+    assert rig.tale == [("new", 1), ("new", 2), ("withdrawn", 1)] or rig.tale == [
+        ("new", 2),
+        ("new", 1),
+        ("withdrawn", 1),
+    ]
+    assert Counter(service.lookups)[1] == 3
+
+
+async def test_a_wall_clock_that_is_set_back_turns_no_time_round(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    rig.clock.wall -= HOUR
+    happened = datetime.fromtimestamp(rig.clock.read().wall, UTC)
+    service.publish(1)
+    await rig.looks()
+    (event,) = rig.events
+    assert isinstance(event, RequestEvent)
+    earliest, latest = event.observed_between
+    assert earliest is not None
+    assert earliest <= happened <= latest
+
+
+async def test_another_version_that_writes_other_digests_tells_nothing_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(*range(30))
+    await rig.looks()
+    assert len(rig.events) == 30
+    theirs = classify.digest
+    monkeypatch.setattr(classify, "digest", lambda request: theirs(request)[::-1])
+    next_one = rig.again()
+    await next_one.looks(3)
+    assert len(next_one.events) == 30
+    service.publish(3, notes="changed")
+    await next_one.looks()
+    assert next_one.tale[30:] == [("updated", 3)]
+
+
+async def test_requests_that_vanish_steadily_do_not_make_every_scan_a_deep_one(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    began, count = anyio.current_time(), 0
+    while anyio.current_time() < began + 6 * HOUR:
+        count += 1
+        service.publish(count)
+        if count > 3:
+            service.withdraw(count - 3)
+        await rig.looks()
+    rungs = Counter(told.rung for told in rig.told if isinstance(told, Scan))
+    assert rungs["narrow"] > 0.75 * rungs.total()
+    assert Counter(rig.tale)["withdrawn", 1] == 1
+    told = Counter(kind for kind, _ in rig.tale)
+    assert told["withdrawn"] > 0.9 * told["new"]
+
+
+async def test_a_service_that_ignores_the_offset_is_told_in_the_status(store: Store) -> None:
+    class Stuck(Service):
+        async def page(self, number: int, rows: int, window: int):  # type: ignore[no-untyped-def]  # as the rig's
+            return await super().page(0, rows, window)
+
+    service = Stuck(clamp=20)
+    rig = await live(service, store)
+    assert not rig.watcher.offset_ignored
+    service.publish(*range(50))
+    await rig.looks(2)
+    assert rig.watcher.offset_ignored
+    service.clamp = 10_000
+    await rig.goes_on_for(2 * HOUR)
+    assert len(rig.tale) == 50
+
+
+async def test_a_reader_who_leaves_in_the_middle_does_not_widen_what_follows_for_long(store: Store) -> None:
+    service = Service(clamp=20, latency=1.0)
+    rig = await live(service, store)
+    service.publish(*range(40))
+    with anyio.move_on_after(31):
+        await rig.watcher.look()
+    assert rig.watcher._narrow is not None
+    await anyio.sleep(25 * 60)
+    await rig.looks(3)
+    service.pages.clear()
+    await rig.looks(5)
+    assert min(service.windows) < 400
+
+
+async def before(rig: Rig, rung: str) -> None:
+    """Go on until the next scan is one of that depth."""
+    while True:
+        await anyio.sleep(max(0.0, rig.watcher._pacer.due - anyio.current_time()))
+        depth = rig.watcher._planner.next(rig.journal.state, rig.clock.read(), suspects=None, deep=True)
+        if depth.rung.name == rung:
+            return
+        await rig.looks()
+
+
+async def test_updates_that_only_a_deep_scan_sees_are_no_change_of_shape(store: Store) -> None:
+    """All that it lists gained the same field: by their shippers, as a narrow look of the moment shows."""
+    service = Service()
+    rig = await live(service, store)
+    service.publish(1, 2, 3, 4, 5)
+    await rig.goes_on_for(400)
+    await before(rig, "half an hour")
+    for index in range(1, 6):
+        service.publish(index, notes=f"pick up at gate {index}")
+    await rig.goes_on_for(1 * HOUR)
+    assert Counter(kind for kind, _ in rig.tale) == {"new": 5, "updated": 5}
+    assert len(rig.events) == 10
+
+
+async def test_after_a_change_of_shape_an_update_of_that_field_alone_is_told(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(*range(1, 11))
+    await rig.goes_on_for(400)
+    await before(rig, "half an hour")
+    # The service itself: nobody has updated any of them.
+    for index in range(1, 10):
+        service.books[index].record = attrs.evolve(service.books[index].record, notes="none")
+    await rig.looks()
+    assert [event.kind for event in rig.events[10:]] == ["schema_changed"]
+    await before(rig, "half an hour")
+    service.publish(10, notes="dangerous")
+    await rig.goes_on_for(1 * HOUR)
+    assert rig.tale[10:] == [("updated", 10)]
+
+
+async def test_a_machine_that_was_saved_knows_not_when_it_happened(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    await rig.looks(3)
+    # Its own clocks stood still for a day; somebody's update came in the middle of it.
+    happened = datetime.fromtimestamp(rig.clock.read().wall + 43_200, UTC)
+    rig.clock.wall += 86_400
+    service.publish(1)
+    await rig.looks()
+    (event,) = rig.events
+    assert isinstance(event, RequestEvent)
+    earliest, latest = event.observed_between
+    assert earliest is not None
+    assert earliest < happened < latest
+
+
+async def test_a_timer_that_fires_early_makes_no_second_scan(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep = anyio.sleep
+
+    async def early(seconds: float) -> None:
+        await sleep(max(0.0, seconds - 0.004) if seconds > 0.01 else seconds)
+
+    service = Service(latency=0.0001)
+    rig = await live(service, store)
+    monkeypatch.setattr(anyio, "sleep", early)
+    await rig.goes_on_for(1 * HOUR)
+    assert len(service.windows) <= 3600 / 27 + 2
