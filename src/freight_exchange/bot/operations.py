@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 from anyio.abc import SocketAttribute
@@ -12,7 +12,7 @@ from anyio.abc import SocketAttribute
 from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from anyio.abc import ByteStream, SocketStream
+    from anyio.abc import ByteStream, SocketListener, SocketStream, TaskGroup
     from anyio.streams.stapled import MultiListener
 
     from freight_exchange.bot.status import BotStatus
@@ -24,7 +24,8 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 _PATIENCE: Final = 5.0
 _LONGEST_HEAD: Final = 8192
-_AT_A_TIME: Final = 16
+_AT_A_TIME: Final = 128
+_A_WHILE: Final = 0.5
 _TEXT: Final = "text/plain; charset=utf-8"
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _REASONS: Final = {
@@ -52,19 +53,44 @@ async def listening(host: str, port: int) -> tuple[MultiListener[SocketStream], 
 
 
 async def serve(listener: MultiListener[SocketStream], status: Callable[[], BotStatus], tally: Tally) -> None:
-    """Answer, for ever. Whoever is slow, or says what is no HTTP, is hung up on."""
-    places = anyio.CapacityLimiter(_AT_A_TIME)
+    """Answer, for ever. Whoever is slow, or says what is no HTTP, is hung up on, and so is whoever has said nothing for
+    the longest when too many come at a time: a supervisor's question is answered at once, whoever else holds on."""
+    visits: dict[int, anyio.CancelScope] = {}
 
     async def visit(stream: ByteStream) -> None:
-        async with stream, places:
-            with anyio.move_on_after(_PATIENCE):
+        async with stream:
+            with anyio.move_on_after(_PATIENCE) as scope:
+                if len(visits) >= _AT_A_TIME:
+                    visits.pop(next(iter(visits))).cancel()
+                visits[id(scope)] = scope
                 try:
                     await stream.send(_answer(await _head(stream), status, tally))
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream) as error:
                     _logger.debug("the operator's port: %r", error)
+                finally:
+                    visits.pop(id(scope), None)
 
-    async with listener:
-        await listener.serve(visit)
+    async with listener, anyio.create_task_group() as tasks:
+        for one in listener.listeners:
+            tasks.start_soon(_welcome, cast("SocketListener", one), visit, tasks)
+
+
+async def _welcome(
+    listener: SocketListener, visit: Callable[[ByteStream], Coroutine[Any, Any, None]], tasks: TaskGroup
+) -> None:
+    """Accept connections, for ever, also through times in which there are no descriptors for them."""
+    told = False
+    while True:
+        try:
+            stream = await listener.accept()
+        except (OSError, anyio.BrokenResourceError) as error:
+            if not told:
+                _logger.warning("the operator's port takes no connections for now: %s", error)
+            told = True
+            await anyio.sleep(_A_WHILE)
+        else:
+            told = False
+            tasks.start_soon(visit, stream)
 
 
 def _answer(head: bytes, status: Callable[[], BotStatus], tally: Tally) -> bytes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import logging
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -12,7 +15,7 @@ from typing import Any, Final
 import anyio
 import attrs
 import pytest
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import SocketAttribute, SocketListener, SocketStream
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -403,6 +406,37 @@ class TestOverASocket:
             finally:
                 for stream in slow:
                     await stream.aclose()
+
+    async def test_who_holds_on_longest_makes_room(self) -> None:
+        """However patient the port is: whoever asks something is answered at once."""
+        async with port() as number, contextlib.AsyncExitStack() as held:
+            idle = [await held.enter_async_context(await anyio.connect_tcp(HOST, number)) for _ in range(200)]
+            assert read(await said_to(number, GET)).code == 200
+            assert await everything(idle[0]) == b""
+
+    @pytest.mark.parametrize("error", [OSError(errno.EMFILE, "no descriptors"), ConnectionAbortedError()], ids=repr)
+    async def test_a_connection_that_cannot_be_taken_ends_nothing(
+        self, error: OSError, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(operations, "_A_WHILE", 0.0)
+        listener, (_, number) = await listening(HOST, 0)
+        (one,) = listener.listeners
+        assert isinstance(one, SocketListener)
+        accept, refused = one.accept, [error] * 3
+
+        async def reluctant() -> SocketStream:
+            if refused:
+                raise refused.pop()
+            return await accept()
+
+        monkeypatch.setattr(one, "accept", reluctant)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serve, listener, lambda: STATUS, Tally())
+            for _ in range(2):
+                assert read(await said_to(number, GET)).code == 200
+            tasks.cancel_scope.cancel()
+        told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        assert told == [f"the operator's port takes no connections for now: {error}"], "once, and not each time"
 
     async def test_many_at_once(self) -> None:
         codes: list[int] = []
