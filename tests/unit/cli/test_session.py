@@ -1,18 +1,21 @@
-"""The session on the page about the command line, typed as it stands there, on a terminal, against a real server."""
+"""What the page about the command line shows, typed as it stands there, against a real server."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 from tests.unit.blocks import ROOT
-from tests.unit.cli.rig import Shell, on_a_terminal
+from tests.unit.cli.rig import COMMAND, Shell, on_a_terminal
 
 PAGE = ROOT / "docs" / "cli.md"
 SESSION = re.compile(r"<!-- run: session -->\n```console\n(.*?)```", re.DOTALL)
-SERVED_AT = "http://127.0.0.1:8765/api"
-CLOCK = re.compile(r"\b\d\d:\d\d:\d\d\b")
+ENDINGS = re.compile(r"<!-- run: endings -->\n```console\n(.*?)```", re.DOTALL)
+SERVED_AT = "http://127.0.0.1:8765"
+CLOCK = re.compile(r"\b\d\d:\d\d:\d\d\b|\b\d+\.\d\d(?= s\])")
 
 
 def typed_and_shown(block: str) -> list[tuple[str, str]]:
@@ -34,7 +37,7 @@ def answers(shown: str) -> dict[str, str]:
 
 
 def comparable(shown: str) -> str:
-    return CLOCK.sub("HH:MM:SS", shown).rstrip()
+    return CLOCK.sub("TIME", shown).rstrip()
 
 
 def test_the_session_is_what_a_user_sees(shell: Shell) -> None:
@@ -42,15 +45,39 @@ def test_the_session_is_what_a_user_sees(shell: Shell) -> None:
     (draft,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     Path("tiles.toml").write_text(draft)
     shell.forget_who()
+    root = shell.url.removesuffix("/api")
     steps = [step for block in SESSION.findall(page) for step in typed_and_shown(block)]
     commands = " ".join(command for command, _ in steps)
     for word in ("login", "requests list", "requests watch", "bids submit", "offers approve"):
         assert word in commands
     for command, shown in steps:
-        words = shlex.split(command.replace(SERVED_AT, shell.url))
+        words = shlex.split(command.replace(SERVED_AT, root))
         assert words.pop(0) == "freight-exchange"
         status, screen = on_a_terminal(words, answers(shown), columns=120)
-        assert comparable(screen.replace(shell.url, SERVED_AT)) == comparable(shown), command
+        assert comparable(screen.replace(root, SERVED_AT)) == comparable(shown), command
         assert status == 0
     (offer,) = shell.exchange.truth.offers
     assert shell.exchange.truth.changes[-1].state.selected == offer.offer.index
+
+
+def test_what_goes_wrong_is_said_as_the_page_has_it(shell: Shell) -> None:
+    shell.publish()
+    root = shell.url.removesuffix("/api")
+    program = shell.home / "bin" / "freight-exchange"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    program.chmod(0o755)
+    (block,) = ENDINGS.findall(PAGE.read_text())
+    steps = typed_and_shown(block)
+    assert len(steps) == 6
+    for command, shown in steps:
+        done = subprocess.run(
+            ["bash", "-c", command.replace(SERVED_AT, root)],
+            env={**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert comparable(done.stdout.replace(root, SERVED_AT)) == comparable(shown), command
