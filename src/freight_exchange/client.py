@@ -102,9 +102,11 @@ class FreightExchange:
         token_store: A `TokenFile`, or the path of one: a file through which the processes of one user share a login,
             and go on with it after a restart.
         timeouts: How long each attempt may wait for the network.
-        deadline: How long a call may take, attempts, waits and login included: seconds or a `timedelta`.
+        deadline: How long a call may take, attempts, waits and login included: seconds or a `timedelta`; 60 seconds
+            unless told.
         retries: How calls that are safe to repeat are repeated.
-        max_connections: Requests under way at a time, 1 to 100; further callers queue.
+        max_connections: Requests under way at a time, 1 to 100, and 20 unless told; further callers queue. Of the SDK's
+            own connections these are for reads, and writes have four of their own.
         get_parameters: Where a GET carries its parameters: in a JSON `body`, as documented, or in the `query`, for
             middleboxes that drop such bodies.
         addresses: Which documented address `publish`, `approve` and `submit` use.
