@@ -42,7 +42,11 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, help="how often everything is repeated")
     parser.add_argument("--out", type=Path, help="where the report goes; docs/ unless told")
+    parser.add_argument("--again", action="store_true", help="write the report anew from the figures of the last time")
     options = parser.parse_args()
+    if options.again:
+        _write(ROOT / "docs", json.loads((ROOT / "docs" / "data" / "bench.json").read_text()))
+        return 0
     if unknown := set(options.sections) - _SECTIONS.keys():
         parser.error(f"no such section: {', '.join(sorted(unknown))}")
     scale = _QUICK if options.quick else _FULL
@@ -59,12 +63,16 @@ def main() -> int:
     odd = oddities.table() if "decoding" in (options.sections or _SECTIONS) else []
     profiles = profiling.tables() if "calls" in (options.sections or _SECTIONS) else {}
     seconds = time.perf_counter() - began
-    machine = _machine(scale, seconds, busy)
-    report = markdown(tables, machine, odd, profiles)
+    kept = {
+        "machine": _machine(scale, seconds, busy),
+        "tables": {name: attrs.asdict(table) for name, table in tables.items()},
+        "oddities": odd,
+        "profiles": profiles,
+    }
     if out is None:
-        print(report)
+        print(markdown(kept))
     else:
-        _write(out, report, tables, machine)
+        _write(out, kept)
     print(f"{seconds:.0f} s", file=sys.stderr)
     return int(not all(aim.held for aim in aims(tables)))
 
@@ -98,15 +106,14 @@ def _busy() -> float:
     return os.getloadavg()[2] if hasattr(os, "getloadavg") else 0.0
 
 
-def _write(out: Path, report: str, tables: Mapping[str, Table], machine: Mapping[str, Any]) -> None:
+def _write(out: Path, kept: Mapping[str, Any]) -> None:
     from benchmarks.plots import draw
 
     for folder in ("img", "data"):
         (out / folder).mkdir(parents=True, exist_ok=True)
-    (out / "benchmarks.md").write_text(report)
-    figures = {"machine": machine, "tables": {name: attrs.asdict(table) for name, table in tables.items()}}
-    (out / "data" / "bench.json").write_text(json.dumps(figures, indent=1) + "\n")
-    draw(tables, out / "img")
+    (out / "benchmarks.md").write_text(markdown(kept))
+    (out / "data" / "bench.json").write_text(json.dumps(kept, indent=1) + "\n")
+    draw({name: Table.restored(table) for name, table in kept["tables"].items()}, out / "img")
 
 
 if __name__ == "__main__":

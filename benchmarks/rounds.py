@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -81,6 +81,11 @@ class Table:
     metrics: Sequence[Metric]
     rows: Mapping[str, Sequence[Figures]]
     peers: Mapping[str, str] = attrs.Factory(dict)
+
+    @classmethod
+    def restored(cls, kept: Mapping[str, Any]) -> Table:
+        """The table that was kept as `attrs.asdict` gives it."""
+        return cls(**{**kept, "metrics": [Metric(**metric) for metric in kept["metrics"]]})
 
     def median(self, row: str, metric: str) -> float:
         return median(figures[metric] for figures in self.rows[row])

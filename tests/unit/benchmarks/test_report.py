@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from benchmarks.crowd import CrowdedExchange
 from benchmarks.decoders import DECODERS, FIELDS
 from benchmarks.imports import DEPENDENCIES, OURS
 from benchmarks.report import markdown
-from benchmarks.rounds import Metric, Scale, Table, interleaved
+from benchmarks.rounds import ROOT, Metric, Scale, Table, interleaved
 
 from freight_exchange.models import RateRequest
 
@@ -34,6 +35,11 @@ def a_table(**changes: Any) -> Table:
         peers={"ours": "theirs"},
     )
     return attrs.evolve(table, **changes)
+
+
+def report(table: Table, said: str = "") -> str:
+    tables = {table.name: json.loads(json.dumps(attrs.asdict(table)))}
+    return markdown({"machine": {"said": said}, "tables": tables, "oddities": [], "profiles": {}})
 
 
 def test_a_ratio_is_taken_within_a_round() -> None:
@@ -58,7 +64,7 @@ def test_a_small_measurement_does_something() -> None:
 def test_an_aim_is_judged_from_the_figures(more: float, verdict: str) -> None:
     rows = {DEPENDENCIES: [{"cpu": 100.0, "memory": 20.0}], OURS: [{"cpu": 100.0 + more, "memory": 30.0}]}
     table = a_table(rows=rows, peers={OURS: DEPENDENCIES})
-    page = markdown({"imports": table}, {"said": "Here and today."}, [])
+    page = report(table, "Here and today.")
     assert f"| at most 30 ms | {more:.0f} ms | {verdict} |" in page
     assert [aim.held for aim in aims({"imports": table})] == [verdict == "holds", True]
     assert "Here and today." in page
@@ -69,9 +75,14 @@ def test_the_report_says_medians_and_between_what_the_rounds_lay() -> None:
         DEPENDENCIES: [{"cpu": 100.0, "memory": 1}] * 2,
         OURS: [{"cpu": 90.0, "memory": 1}, {"cpu": 110, "memory": 1}],
     }
-    page = markdown({"imports": a_table(rows=rows, peers={OURS: DEPENDENCIES})}, {"said": ""}, [])
+    page = report(a_table(rows=rows, peers={OURS: DEPENDENCIES}))
     assert f"| {OURS} | 100.0 (90.0 to 110.0) | 1.00 (0.90 to 1.10) |" in page
     assert f"| {DEPENDENCIES} | 100.0 (100.0 to 100.0) | 1 |" in page
+
+
+def test_the_page_says_what_its_figures_say() -> None:
+    kept = json.loads((ROOT / "docs" / "data" / "bench.json").read_text())
+    assert (ROOT / "docs" / "benchmarks.md").read_text() == markdown(kept)
 
 
 @pytest.mark.parametrize("name", ["cattrs", "pydantic"])
