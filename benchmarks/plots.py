@@ -110,7 +110,7 @@ def _lines(axes: Any, names: Sequence[str], places: Sequence[int], value: Callab
             [value(name, place) for place in places],
             marker=mark,
             color=_OURS if ours else next(colours),
-            linestyle={"2": "--", "`": ":"}.get(name[-1], "-") if ours else "-",
+            linestyle={"httpx2": "--", "`speedups`": ":"}.get(name.split()[-1], "-") if ours else "-",
             linewidth=2.4 if ours else 1.4,
             label=name.replace("`", ""),
         )
