@@ -33,6 +33,7 @@ from freight_exchange.transport.tasks import Job, Jobs
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from freight_exchange.bot.handlers import Handler
     from freight_exchange.bot.points import Points
     from freight_exchange.bot.resources import Lifespan
     from freight_exchange.feed.journal import Start
@@ -151,6 +152,11 @@ class Bot(Router):
         self._ready: anyio.Event | None = None
         self._process_end: SystemExit | KeyboardInterrupt | None = None
 
+    def _take(self, handlers: dict[str, Handler]) -> None:
+        if self._stop is not None:
+            raise ConfigurationError("this bot runs already: register its handlers before it starts")
+        super()._take(handlers)
+
     # Running
 
     def run(self, *, backend: Literal["asyncio", "trio"] = "asyncio") -> None:
@@ -179,7 +185,7 @@ class Bot(Router):
             points: Told before and after each durable step, for tests that crash a bot.
 
         Raises:
-            ConfigurationError: The bot runs already, or a handler wants what `lifespan` does not give.
+            ConfigurationError: The bot runs already, has no handler, or a handler wants what `lifespan` does not give.
             LoginRejectedError: The service rejected the email or password, and never took them.
             StoreError: The store cannot be used.
         """
@@ -217,12 +223,14 @@ class Bot(Router):
             What `stop()` sets.
 
         Raises:
-            ConfigurationError: The bot runs already.
+            ConfigurationError: The bot runs already, or has no handler.
         """
         if self._stop is not None:
             if self._begins:
                 return self._stop
             raise ConfigurationError("this bot runs already: stop it first, or make another")
+        if not self._handlers:
+            raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
         self._begins, self._run = True, None
         self._stop, self._began = anyio.Event(), anyio.current_time()
         return self._stop

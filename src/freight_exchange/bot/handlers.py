@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, cast, 
 
 import attrs
 
-from freight_exchange.errors import ConfigurationError
+from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, Unreadable
 from freight_exchange.feed.filter import RequestFilter
+from freight_exchange.models.enums import RequestType, UnknownWord
 from freight_exchange.options import seconds
 
 if TYPE_CHECKING:
@@ -178,10 +179,13 @@ class Router:
         handlers = self._handlers
         for handler in router:
             handlers = _with(handlers, handler)
-        self._handlers = handlers
+        self._take(handlers)
 
     def __iter__(self) -> Iterator[Handler]:
         return iter(self._handlers.values())
+
+    def _take(self, handlers: dict[str, Handler]) -> None:
+        self._handlers = handlers
 
     def _on(self, kind: Kind) -> _Filtered:
         def register(
@@ -199,6 +203,7 @@ class Router:
                 raise ConfigurationError(f"write @on_{kind}(...) above the function, or on_{kind}(...)(function)")
             _check_fields(kind, fields)
             wanted = RequestFilter(**fields)
+            _check_type(wanted.type)
             _check(kind, id=id, retries=retries, from_start=from_start)
             limit = seconds(timeout, "timeout")
 
@@ -212,7 +217,7 @@ class Router:
                     timeout=limit,
                     from_start=from_start,
                 )
-                self._handlers = _with(self._handlers, handler)
+                self._take(_with(self._handlers, handler))
                 return function
 
             return add if function is None else add(function)
@@ -251,6 +256,20 @@ def _check_fields(kind: Kind, fields: Mapping[str, object]) -> None:
     if unknown := fields.keys() - known:
         choices = (*sorted(known), "id", "retries", "timeout", *(["from_start"] if kind == "new" else ()))
         raise ConfigurationError(f"on_{kind} knows no {min(unknown)}=: it has {', '.join(choices)}")
+
+
+def _check_type(types: str | tuple[str, ...] | None) -> None:
+    """A word that is mistyped is not refused by a filter, and would never match."""
+    for given in (types,) if isinstance(types, str) else types or ():
+        try:
+            RequestType(" ".join(given.split()))
+        except ValueError:
+            if not isinstance(given, UnknownWord):
+                raise ValidationError(
+                    f"type must be {', '.join(RequestType)}, not {given!r}; if the service has learnt that word since, "
+                    f"say UnknownWord({str(given)!r})",
+                    field="type",
+                ) from None
 
 
 def _check(kind: Kind, *, id: object, retries: object, from_start: object) -> None:

@@ -21,6 +21,7 @@ from freight_exchange import (
     RequestEvent,
     RequestType,
     Router,
+    UnknownWord,
     Unreadable,
     ValidationError,
 )
@@ -174,6 +175,20 @@ class TestFilters:
         router.on_new(max_volume=6, id="larger")(quote)
         router.on_new(type="air freight", id="air")(quote)
         assert {one.id: one.wants(event("new")) for one in router} == {"quote": False, "larger": True, "air": False}
+
+    @pytest.mark.parametrize("kind", FILTERED)
+    @pytest.mark.parametrize("given", ["Shiping", {"Shipping", "Boat"}, ["Air", RequestType.TRUCKING]], ids=repr)
+    def test_a_mistyped_type_is_refused(self, kind: str, given: Any) -> None:
+        """It would match nothing, and nobody would know."""
+        with pytest.raises(ValidationError, match=r"type must be Shipping, Air Freight.*UnknownWord") as caught:
+            on(Router(), kind)(type=given)(quote)
+        assert caught.value.field == "type"
+
+    @pytest.mark.parametrize("given", ["air  FREIGHT ", RequestType.AIR_FREIGHT, {"Trucking", UnknownWord("Boat")}])
+    def test_a_type_in_any_case_and_one_to_come_are_not(self, given: Any) -> None:
+        router = Router()
+        router.on_new(type=given)(quote)
+        assert not only(router).wants(event("new"))
 
     def test_what_they_raise_is_raised(self) -> None:
         def broken(request: RateRequest) -> bool:

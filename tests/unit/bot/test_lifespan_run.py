@@ -18,7 +18,7 @@ import pytest
 from tests.unit.bot import rig
 from tests.unit.bot.rig import HOUR, Watch, bot_on, made
 
-from freight_exchange import Bot, ConfigurationError, FreightExchange, StoreError
+from freight_exchange import Bot, ConfigurationError, FreightExchange, Router, StoreError
 from freight_exchange.store import MemoryStore, Store
 from freight_exchange.testing import FAULTS, Sandbox, virtual_time_options
 
@@ -135,7 +135,7 @@ def that_hangs(story: list[str], *, opening: bool = False) -> Callable[..., Any]
 async def test_a_stop_does_not_wait_until_it_has_opened(store: Store) -> None:
     sandbox, story = Sandbox(), list[str]()
     bot = bot_on(store, lifespan=that_hangs(story, opening=True))
-    bot.on_new(story_free)
+    bot.on_new(does_nothing)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
         await anyio.sleep(60)
@@ -187,7 +187,7 @@ async def test_what_ended_the_bot_is_told_though_it_does_not_close(store: Store)
     assert story == ["opened", "left"]
 
 
-async def story_free(request: Any, ctx: Any) -> None:
+async def does_nothing(request: Any, ctx: Any) -> None:
     """Does nothing."""
 
 
@@ -239,6 +239,7 @@ async def test_an_error_of_the_lifespan_is_the_runs(store: Store, where: str) ->
         raise OSError("no database")
 
     bot = bot_on(store, lifespan=lifespan)
+    bot.on_new(does_nothing)
 
     async def stop() -> None:
         await anyio.sleep(60)
@@ -294,6 +295,7 @@ async def test_a_bot_inside_an_application(store: Store) -> None:
 async def test_one_bot_runs_once_at_a_time(store: Store) -> None:
     sandbox = Sandbox()
     bot = bot_on(store)
+    bot.on_new(does_nothing)
     async with sandbox.running(bot) as trial:
         await trial.idle()
         with pytest.raises(ConfigurationError, match="runs already"):
@@ -302,9 +304,48 @@ async def test_one_bot_runs_once_at_a_time(store: Store) -> None:
 
 
 @virtual
+async def test_a_handler_that_would_not_be_called_is_refused(store: Store) -> None:
+    """A bot's handlers are those that it started with: who registers another meanwhile is told."""
+    sandbox, router = Sandbox(), Router()
+    bot = bot_on(store)
+    bot.on_new(does_nothing)
+    router.on_updated(id="later")(does_nothing)
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        for late in (lambda: bot.on_updated(id="later")(does_nothing), lambda: bot.include(router)):
+            with pytest.raises(ConfigurationError, match="runs already"):
+                late()
+    bot.include(router)
+    async with sandbox.running(bot) as trial:
+        sandbox.publish()
+        await trial.idle()
+        assert trial.status.handled == 1
+
+
+@virtual
+async def test_a_bot_without_handlers_does_not_start(store: Store) -> None:
+    """It would acknowledge every request, and none of them would come again."""
+    sandbox, router = Sandbox(), Router()
+    router.on_new(does_nothing)
+    bot = bot_on(store)
+    sandbox.publish()
+    with pytest.raises(ConfigurationError, match="has no handler"):
+        await bot.serve(exchange=sandbox.client())
+    with pytest.raises(ConfigurationError, match="has no handler"):
+        async with bot:
+            pytest.fail("it has nothing to do")
+    assert list(sandbox.truth.calls) == []
+    bot.include(router)
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        assert trial.status.handled == 1
+
+
+@virtual
 async def test_left_at_once_it_ends(store: Store) -> None:
     sandbox = Sandbox()
     bot = Bot(sandbox.client(), store=store)
+    bot.on_new(does_nothing)
     with anyio.fail_after(HOUR):
         async with bot:
             pass
@@ -315,6 +356,7 @@ async def test_left_at_once_it_ends(store: Store) -> None:
 async def test_cancelled_while_it_starts_it_ends(store: Store) -> None:
     sandbox = Sandbox()
     bot = Bot(sandbox.client(), store=store)
+    bot.on_new(does_nothing)
     with anyio.CancelScope() as scope:
         scope.cancel()
         async with bot:
@@ -326,6 +368,7 @@ async def test_cancelled_while_it_starts_it_ends(store: Store) -> None:
 async def test_a_trial_that_is_left_at_once_ends(store: Store) -> None:
     sandbox = Sandbox()
     bot = bot_on(store)
+    bot.on_new(does_nothing)
     async with sandbox.running(bot):
         pass
     assert bot.status().state == "stopped"
@@ -336,6 +379,7 @@ async def test_stopped_while_the_service_is_away_it_ends(store: Store) -> None:
     sandbox = Sandbox()
     sandbox.strike(*FAULTS["unavailable_storm"]())
     bot = bot_on(store)
+    bot.on_new(does_nothing)
     async with sandbox.running(bot):
         await anyio.sleep(HOUR / 10)
         assert bot.status().state == "starting"

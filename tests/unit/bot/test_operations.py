@@ -528,6 +528,10 @@ class TestABotWithAPort:
             raise LookupError("no database")
 
         bot = Bot(store=None, port=number, lifespan=lifespan)
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None: ...
+
         for _ in range(2):
             with pytest.raises(LookupError, match="no database"):
                 await bot.serve(exchange=Sandbox().client())

@@ -428,9 +428,12 @@ class TestWithABot:
             raise OSError("no database")
             yield
 
-        sandbox = Sandbox()
+        async def handler(request: Any, ctx: Any) -> None: ...
+
+        sandbox, bot = Sandbox(), Bot(store=None, lifespan=lifespan)
+        bot.on_new(handler)
         with pytest.raises(OSError, match="no database"), anyio.fail_after(60):
-            await Bot(store=None, lifespan=lifespan).serve(exchange=sandbox.client())
+            await bot.serve(exchange=sandbox.client())
         assert list(sandbox.truth.calls) == []
 
 
