@@ -106,7 +106,7 @@ class Deliveries:
                 verdict = Verdict(ending="failed", state="ready", delay=delay, error=INTERRUPTED, forgive=suspected)
                 _settle(store, delivery, verdict, now=now)
 
-        await self._desk.read(interrupted)
+        await self._desk.write("recover", interrupted)
 
     def wake(self) -> None:
         """There may be something to claim."""

@@ -8,6 +8,7 @@ from typing import Final
 __all__ = ["POINTS", "STEPS", "Points"]
 
 STEPS: Final = (
+    "recover",  # what the last run left at its handlers is taken back
     "deliver",  # a batch of events becomes deliveries
     "claim",  # deliveries are claimed for their handlers
     "intent",  # an offer is written down

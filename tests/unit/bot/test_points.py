@@ -21,6 +21,8 @@ from freight_exchange.testing import POINTS as PUBLISHED
 
 pytestmark = pytest.mark.virtual_time
 
+BESIDE = ("recover", "claim", "deliver")
+"""Steps that lie beside a request's way, or come with anything."""
 SOURCES = sorted(Path(package.__file__).parent.glob("*.py"))
 
 
@@ -34,8 +36,8 @@ def test_each_step_has_a_point_on_either_side() -> None:
 def test_the_names_are_kept() -> None:
     """They stand in users' tests."""
     assert STEPS == (
-        "deliver", "claim", "intent", "sending", "send", "confirmed", "rejected", "withdrawn", "unknown", "resolved",
-        "settle", "selected",
+        "recover", "deliver", "claim", "intent", "sending", "send", "confirmed", "rejected", "withdrawn", "unknown",
+        "resolved", "settle", "selected",
     )  # fmt: skip
 
 
@@ -118,32 +120,32 @@ class TestARun:
 
     async def test_passes_them_in_the_order_of_a_request(self) -> None:
         steps = self.said_in_pairs(await self.visits())
-        way = [step for step in steps if step not in ("claim", "deliver")]
+        way = [step for step in steps if step not in BESIDE]
         assert way == ["intent", "sending", "send", "confirmed", "settle"]
         assert steps.index("deliver") < steps.index("intent")
         assert "claim" in steps[: steps.index("intent")]
 
     async def test_that_is_refused(self) -> None:
         steps = self.said_in_pairs(await self.visits(currency=99))
-        assert [step for step in steps if step not in ("claim", "deliver")] == [
+        assert [step for step in steps if step not in BESIDE] == [
             "intent", "sending", "send", "rejected", "settle",
         ]  # fmt: skip
 
     async def test_that_could_not_send(self) -> None:
         steps = self.said_in_pairs(await self.visits(strike="throttled_huge"))
-        assert [step for step in steps if step not in ("claim", "deliver")] == [
+        assert [step for step in steps if step not in BESIDE] == [
             "intent", "sending", "send", "withdrawn", "settle", "intent", "sending", "send", "confirmed", "settle",
         ]  # fmt: skip
 
     async def test_that_is_in_doubt(self) -> None:
         visits = await self.visits(strike="reset_after_processing")
-        way = [point for point in visits if point.split()[1] not in ("claim", "deliver", "settle")]
+        way = [point for point in visits if point.split()[1] not in {*BESIDE, "settle"}]
         steps = ("intent", "sending", "send", "unknown", "resolved")
         assert way == [f"{side} {step}" for step in steps for side in ("before", "after")]
 
     async def test_that_is_selected(self) -> None:
         visits = await self.visits(select=True)
-        way = [point for point in visits if point.split()[1] not in ("claim", "deliver")]
+        way = [point for point in visits if point.split()[1] not in BESIDE]
         assert way.index("after confirmed") < way.index("before selected")
         assert way.index("after selected") == way.index("before selected") + 1
         assert way[-1] == "after settle"
@@ -151,7 +153,7 @@ class TestARun:
 
 @pytest.mark.parametrize("point", ["", "sending", "before", "after send ", "before none", "Before send", 5], ids=repr)
 def test_a_crash_at_no_point_is_refused(point: Any) -> None:
-    with pytest.raises(ValueError, match="crash_at must be one of before deliver, after deliver, "):
+    with pytest.raises(ValueError, match="crash_at must be one of before recover, after recover, "):
         Sandbox().running(Bot(store=None), crash_at=point)
 
 
