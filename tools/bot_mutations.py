@@ -18,22 +18,23 @@ from tools.mutating import Mutation, main, one
 MUTATIONS = (
     one(
         "ledger: none, nothing is written down",
-        "bot/ledger.py",
+        "bot/entries.py",
         "if not await self._desk.write(step, lambda store: store.put_effect(entry.effect(), was=was)):",
         "if False:",
     ),
     one(
         "ledger: what was being sent at a crash is sent again",
         "bot/ledger.py",
-        'entry = await self.advance(entry, "unknown")\n            self.doubts.take_up(entry)\n',
-        'entry = await self.advance(entry, "intent")\n                continue\n'
-        "            self.doubts.take_up(entry)\n",
+        'entry = await self._entries.advance(entry, "unknown", since=entry.at)\n'
+        "            self._sends.look_for(entry)\n",
+        'entry = await self._entries.advance(entry, "intent")\n                continue\n'
+        "            self._sends.look_for(entry)\n",
     ),
     one(
         "ledger: a lost answer is taken for a refusal to serve",
-        "bot/ledger.py",
-        "await self._doubt(entry, str(error))\n            raise _in_doubt(entry) from error\n        except Bad",
-        'await self.advance(entry, "intent", step="withdrawn")\n            raise\n        except Bad',
+        "bot/sends.py",
+        "await self._doubt(entry, str(error))\n            raise in_doubt(entry) from error\n        except Bad",
+        'await self._entries.advance(entry, "intent", step="withdrawn")\n            raise\n        except Bad',
     ),
     one(
         "ledger: a key for each handler",
@@ -44,20 +45,20 @@ MUTATIONS = (
     one(
         "ledger: own bids that it does not know are not looked at",
         "bot/ledger.py",
-        "if not allow_existing and await self._own.unknown_on(asked.request):",
+        "if not allow_existing and await self._own.unknown_on(asked.request, younger=younger):",
         "if False:",
     ),
     one(
         "ledger: one who asks while it is on its way does not wait",
         "bot/ledger.py",
-        "if (sending := self._on_the_way.get(known.key)) is not None:",
-        "if (sending := self._on_the_way.get(known.key)) is not None and False:",
+        "        if sending is not None:\n",
+        "        if False:\n",
     ),
     one(
         "ledger: whoever leaves takes the send with him",
-        "bot/ledger.py",
-        "        self._tasks.start_soon(send)\n        return await sending.answer()\n",
-        "        await send()\n        return await sending.answer()\n",
+        "bot/sends.py",
+        "        self._tasks.start_soon(see_to)\n        return await sending.answer()\n",
+        "        await see_to()\n        return await sending.answer()\n",
     ),
     one(
         "ledger: what cannot be proven is taken for not taken",
@@ -66,6 +67,54 @@ MUTATIONS = (
         '                    await self._close(entry, "intent", why="nobody saw it")\n'
         "                    return\n"
         "                    looks = entry.looks + 1\n",
+    ),
+    one(
+        "ledger: a service that shows offers late is sent another after each look",
+        "bot/doubts.py",
+        "case NotApplied() if entry.resent < _MOST_RESENDS:",
+        "case NotApplied() if True:",
+    ),
+    one(
+        "ledger: another price is sent while the first is in doubt",
+        "bot/ledger.py",
+        "            if other.state in UNSETTLED:\n",
+        "            if False:\n",
+    ),
+    one(
+        "ledger: what it made itself counts for another offer that is looked for",
+        "bot/doubts.py",
+        "return united(entry.baseline, [bid for bid in others if bid is not None])",
+        "return [*entry.baseline]",
+    ),
+    one(
+        "ledger: a new store believes the first listing",
+        "bot/own_bids.py",
+        "        if not younger:\n",
+        "        if False:\n",
+    ),
+    one(
+        "ledger: a gateway's page is a refusal",
+        "bot/sends.py",
+        "if not _is_the_services(error):",
+        "if False:",
+    ),
+    one(
+        "ledger: a handler may leave its offer behind, and be done",
+        "bot/deliveries.py",
+        "if (left := context.unanswered()) is not None:",
+        "if (left := context.unanswered()) is not None and False:",
+    ),
+    one(
+        "ledger: whatever the answer shows is its doing",
+        "bot/echoes.py",
+        '_TURNED_BY_OFFERS: Final = ("status", "notes")',
+        '_TURNED_BY_OFFERS: Final = ("status", "notes", "quantity")',
+    ),
+    one(
+        "ledger: a request may turn back, and nobody hears of it",
+        "bot/ledger.py",
+        "and entry.echo in (None, number):",
+        ":",
     ),
     one(
         "ledger: an offer in doubt costs an attempt",
@@ -167,7 +216,8 @@ MUTATIONS = (
         (
             (
                 "bot/selections.py",
-                'await self._desk.read(partial(self._mark, key=f"selected:{bid.index}", state="told", now=now))',
+                'await self._desk.write("told", partial(self._mark, key=f"selected:{bid.index}", state="told", '
+                "now=now))",
                 "await anyio.sleep(0)",
             ),
             (

@@ -22,9 +22,8 @@ from freight_exchange.bot.run import INTERVALS_ALIVE, Phase, Plan, Run, plainly
 from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.tally import Tally
 from freight_exchange.client import FreightExchange
-from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed import opening
-from freight_exchange.models import Bid
 from freight_exchange.options import seconds
 from freight_exchange.store import MemoryStore
 from freight_exchange.store.work import EVERY
@@ -394,37 +393,22 @@ class Bot(Router):
     async def doubts(self) -> Sequence[Doubt]:
         """The offers of which it is not known whether the service took them, the oldest first."""
         run = self._running()
-        return [
-            Doubt(
-                request=entry.request,
-                revision=entry.revision,
-                handler=entry.handler,
-                amount=entry.amount,
-                currency=entry.currency,
-                parked=entry.parked,
-                since=run.desk.moment(entry.at),
-            )
-            for entry in run.ledger.doubts.entries()
-        ]
+        return [Doubt.of(entry, run.desk.moment) for entry in run.ledger.doubts.entries()]
 
     async def resolve(self, request: int, *, taken: bool, revision: int = 0) -> None:
-        """End a doubt by what a person has seen on the service's own pages.
+        """End a doubt, or undo a refusal, by what a person has seen on the service's own pages.
 
         Args:
             request, revision: Which offer.
-            taken: Whether the service has it. If not, the handler is called again, and makes it.
+            taken: Whether the service has it. If not, its handler makes it when it is called again: for an offer in
+                doubt it is, for one that was refused `replay` its dead letter.
 
         Raises:
-            ValidationError: That offer is not in doubt.
+            ValidationError: That offer is not in doubt, nor was it refused; or an argument cannot be right.
         """
         run = self._running()
-        for entry in run.ledger.doubts.entries():
-            if (entry.request, entry.revision) == (request, revision):
-                bid = Bid(index=request, amount=entry.amount, currency=entry.currency) if taken else None
-                await run.ledger.doubts.decide(entry, bid=bid)
-                run.deliveries.wake()
-                return
-        raise ValidationError(f"the offer on request {request}, revision {revision}, is not in doubt", field="request")
+        await run.ledger.resolve(request, revision, taken=taken)
+        run.deliveries.wake()
 
     async def acknowledge_gaps(self) -> int:
         """Acknowledge the gaps that no handler took; how many there were."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from freight_exchange.bot.entry import Entry
+from freight_exchange.bot.entry import Entry, revision_of
+from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.endpoints.currencies import index_of_currency
-from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.errors import ConfigurationError, OfferInDoubtError, ValidationError
 from freight_exchange.feed.events import RequestEvent
 from freight_exchange.models import validation
 
@@ -76,6 +77,7 @@ class Context:
         self._index = index
         self._handler = handler
         self._ledger = ledger
+        self._open: dict[int, Exception] = {}
 
     async def offer(
         self,
@@ -115,20 +117,35 @@ class Context:
         """
         if self._index is None:
             raise ConfigurationError(f"there is no request to offer on: the event is of the kind {self.event.kind!r}")
-        if isinstance(revision, bool) or not isinstance(revision, int) or revision < 0:
-            raise ValidationError(f"revision must be a whole number from 0, not {revision!r}", field="revision")
         if not isinstance(allow_existing, bool):
             raise ValidationError(
                 f"allow_existing must be True or False, not {allow_existing!r}", field="allow_existing"
             )
         asked = Entry(
             request=self._index,
-            revision=revision,
+            revision=revision_of(revision),
             handler=self._handler,
             amount=validation.amount(amount, "amount"),
             rates=None if rates is None else validation.rates(rates),
             terms=None if terms is None else validation.text(terms, "terms", empty=True),
             currency=await index_of_currency(self.exchange.currencies, currency),
         )
-        on = self.event.request if isinstance(self.event, RequestEvent) else None
-        return await self._ledger.offer(asked, on=on, allow_existing=allow_existing)
+        about = self.event if isinstance(self.event, RequestEvent) else None
+        # Until there is an answer. One that says no is for the handler to act on; the rest is nothing to end well by.
+        self._open[revision] = OfferInDoubtError(
+            f"the handler has left its offer on request {self._index} before it was answered", request=self._index
+        )
+        try:
+            bid = await self._ledger.offer(asked, about=about, allow_existing=allow_existing)
+        except (OfferInDoubtError, RetryLater) as error:
+            self._open[revision] = error
+            raise
+        except Exception:
+            self._open.pop(revision, None)
+            raise
+        self._open.pop(revision, None)
+        return bid
+
+    def unanswered(self) -> Exception | None:
+        """What the handler has not let pass, if it left an offer behind of which it does not know what came."""
+        return next(iter(self._open.values()), None)

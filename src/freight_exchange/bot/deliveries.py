@@ -200,7 +200,7 @@ class Deliveries:
             with self._tally.at_work.on(stint):
                 event, done_too = await self._event_of(delivery)
                 with anyio.fail_after(handler.timeout):
-                    await self._call(handler, delivery, event, log)
+                    await self._call(handler, delivery, event, log, number=max((delivery.event, *done_too)))
         except Exception as raised:  # noqa: BLE001 - a handler may raise anything: it is judged, kept and logged
             error = raised
         except BaseException as raised:
@@ -229,12 +229,18 @@ class Deliveries:
         return since is not None and self._scanned() > since
 
     async def _call(
-        self, handler: Handler, delivery: Delivery, event: BotEvent, log: logging.LoggerAdapter[logging.Logger]
+        self,
+        handler: Handler,
+        delivery: Delivery,
+        event: BotEvent,
+        log: logging.LoggerAdapter[logging.Logger],
+        *,
+        number: int,
     ) -> None:
         # Asked again: the filter may have changed since, or have failed when the delivery was made.
         if not handler.wants(event):
             raise Drop("the handler's filter leaves it out")
-        if isinstance(event, RequestEvent) and event.kind == "updated" and await self._ledger.echoes(event):
+        if isinstance(event, RequestEvent) and event.kind == "updated" and await self._ledger.echoes(event, number):
             raise Drop("the update shows what the own offer brought about")
         context = Context(
             event=event,
@@ -247,6 +253,8 @@ class Deliveries:
             log=log,
         )
         await handler.function(subject(event), context, **self._given[handler.id])
+        if (left := context.unanswered()) is not None:
+            raise left
 
     async def _event_of(self, delivery: Delivery) -> tuple[BotEvent, tuple[int, ...]]:
         """The event, and the numbers of the later ones that it stands for as well."""

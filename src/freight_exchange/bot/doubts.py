@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 
-from freight_exchange.bot.own_bids import PASSING
+from freight_exchange.bot.entry import NO_DOUBT, decision
+from freight_exchange.bot.own_bids import PASSING, united
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import Applied, Bid, NotApplied, StillUnknown
 
 if TYPE_CHECKING:
+    from freight_exchange.bot.entries import Entries
     from freight_exchange.bot.entry import Entry, State
     from freight_exchange.bot.tally import Tally
     from freight_exchange.client import FreightExchange
@@ -28,24 +29,25 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _AT_A_TIME: Final = 4
 """Looking reads whole listings: a crowd of doubts waits for its turn."""
 
-
-class _Advance(Protocol):
-    def __call__(self, entry: Entry, state: State, *, step: str | None = None, **facts: Any) -> Awaitable[Entry]: ...
+_MOST_RESENDS: Final = 3
+_TIMES_LONGER: Final = 4
+"""A service that shows an offer later than `settle` makes its absence a wrong proof, time after time. So an offer that
+comes into doubt again is looked for four times as long as before, and is sent four times at most."""
 
 
 class Doubts:
-    """The offers that are `unknown`."""
+    """The offers that are `unknown`.
 
-    def __init__(
-        self,
-        exchange: FreightExchange,
-        advance: _Advance,
-        tally: Tally,
-        *,
-        settle: timedelta,
-    ) -> None:
+    Args:
+        exchange: Where they are looked for.
+        entries: Where what is found is written down.
+        tally: Where it is counted.
+        settle: How long the service may take to show an offer.
+    """
+
+    def __init__(self, exchange: FreightExchange, entries: Entries, tally: Tally, *, settle: timedelta) -> None:
         self._exchange = exchange
-        self._advance = advance
+        self._entries = entries
         self._tally = tally
         self._settle = settle
         self._places = anyio.CapacityLimiter(_AT_A_TIME)
@@ -60,7 +62,7 @@ class Doubts:
 
     def entries(self) -> tuple[Entry, ...]:
         """Those in doubt now, the oldest first."""
-        return tuple(sorted(self._open.values(), key=lambda entry: (entry.at, entry.key)))
+        return tuple(sorted(self._open.values(), key=lambda entry: (entry.doubtful_since, entry.key)))
 
     def take_up(self, entry: Entry) -> None:
         """Count it among those in doubt; `resolve` follows."""
@@ -78,31 +80,31 @@ class Doubts:
                 case Applied(record=Bid() as bid):
                     await self._close(entry, "confirmed", bid=bid, why="it was found among the own bids")
                     return
-                case NotApplied():
-                    await self._close(entry, "intent", why="it was not taken, and will be made again")
+                case NotApplied() if entry.resent < _MOST_RESENDS:
+                    why = "it was not taken, and is made again by its handler, which is called again"
+                    await self._close(entry, "intent", resent=entry.resent + 1, why=why)
                     return
+                case NotApplied():
+                    entry = await self._still(entry, parked=True)
                 case _:
                     looks = entry.looks + 1
-                    entry = await self._noted(entry, "unknown", looks=looks, parked=looks >= _LOOKS)
-                    self._open[entry.key] = entry
+                    entry = await self._still(entry, looks=looks, parked=looks >= _LOOKS)
         _logger.critical(
             "nobody can tell whether %s was taken: look at the service's own pages, and resolve it by hand",
             entry,
             extra={"request": entry.request, "revision": entry.revision, "amount": str(entry.amount)},
         )
 
-    async def decide(self, entry: Entry, *, bid: Bid | None) -> None:
-        """End a doubt as a person says: with the bid that was taken, or as not taken.
+    async def decide(self, entry: Entry, *, taken: bool) -> None:
+        """End a doubt as a person says.
 
         Raises:
-            ValidationError: It is in doubt no more.
+            ValidationError: It is in doubt no more, or that is no answer.
         """
+        facts = decision(entry, taken=taken)
         if not self._take(entry):
-            raise ValidationError(f"{entry} is not in doubt", field="request")
-        if bid is None:
-            await self._close(entry, "intent", why="a person says that it was not taken")
-        else:
-            await self._close(entry, "confirmed", bid=bid, why="a person says that it was taken")
+            raise ValidationError(f"{entry} is not in doubt any more", field="request")
+        await self._close(entry, why=f"a person says that it was {'taken' if taken else 'not taken'}", **facts)
 
     def _take(self, entry: Entry) -> bool:
         """Whether the entry is still in doubt; if so, it is the caller's to see to, and nobody else's."""
@@ -112,13 +114,17 @@ class Doubts:
         return True
 
     async def _close(self, entry: Entry, state: State, *, why: str, **facts: Any) -> None:
-        await self._noted(entry, state, looks=0, parked=False, **facts)
+        await self._noted(entry, state, **{**NO_DOUBT, **facts})
         self._tally.offers["confirmed" if state == "confirmed" else "not taken"] += 1
         _logger.warning("%s is in doubt no more: %s", entry, why, extra={"request": entry.request})
 
+    async def _still(self, entry: Entry, **facts: Any) -> Entry:
+        self._open[entry.key] = further = await self._noted(entry, "unknown", **facts)
+        return further
+
     async def _noted(self, entry: Entry, state: State, **facts: Any) -> Entry:
         try:
-            return await self._advance(entry, state, step="resolved", **facts)
+            return await self._entries.advance(entry, state, step="resolved", **facts)
         except BaseException:
             self._open[entry.key] = entry
             raise
@@ -126,11 +132,14 @@ class Doubts:
     async def _look(self, entry: Entry) -> Reconciliation:
         """What a look has shown; those that failed are made again, however often."""
         pause = _FIRST_PAUSE
+        settle = self._settle.total_seconds()
+        # What is not there is looked for again until then; each look takes a settle time of its own.
+        until = anyio.current_time() + settle * (_TIMES_LONGER**entry.resent - 1)
         while True:
             try:
                 async with self._places:
                     found = await self._exchange.reconcile(
-                        entry.write, settle=self._settle, baseline=list(entry.baseline)
+                        entry.write, settle=self._settle, baseline=await self._baseline(entry)
                     )
                     if found == StillUnknown():
                         # Nothing was seen that comes near. Unless the bids can be read, nothing was seen at all.
@@ -138,6 +147,13 @@ class Doubts:
             except PASSING as error:
                 _logger.warning("%s cannot be looked for yet: %s", entry, error)
             else:
-                return found
+                if not isinstance(found, NotApplied) or anyio.current_time() >= until:
+                    return found
             await anyio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _baseline(self, entry: Entry) -> list[Bid]:
+        """The own bids of which none is this offer: what was listed before it was sent, and what the ledger knows, as
+        the service may be slow to show that."""
+        others = [other.bid for other in await self._entries.on(entry.request) if other.key != entry.key]
+        return united(entry.baseline, [bid for bid in others if bid is not None])

@@ -10,13 +10,20 @@ from typing import Any, Final, Literal, get_args
 import attrs
 
 from freight_exchange import wire
+from freight_exchange.errors import ValidationError
 from freight_exchange.models import Bid, SubmitOffer
 from freight_exchange.store.work import Effect
 
-__all__ = ["Entry", "State", "key_of"]
+__all__ = ["NO_DOUBT", "UNSETTLED", "Entry", "State", "decision", "is_entry", "key_of", "place_of", "revision_of"]
 
 State = Literal["intent", "sending", "unknown", "confirmed", "rejected"]
 """Written down and not sent; perhaps being sent; sent or not; taken by the service; refused by it."""
+
+UNSETTLED: Final[tuple[State, ...]] = ("sending", "unknown")
+"""In these nobody knows whether the service has the offer."""
+
+NO_DOUBT: Final[Mapping[str, Any]] = {"looks": 0, "parked": False, "since": None}
+"""What is known of an offer that is not in doubt, or not any more."""
 
 _PREFIX: Final = "offer"
 
@@ -33,11 +40,14 @@ class Entry:
         amount, currency, rates, terms: What is offered.
         baseline: The own bids that stood on the request before it was sent.
         bid: What the service answered, once confirmed.
-        turned: The fields in which that answer differed from the request that was offered on.
+        turned: The fields that an offer may change, and in which that answer differed from the request offered on.
+        echo: The number of the update that showed this, once there was one.
         refusal: What the service answered, once rejected.
         status: The HTTP status of that answer.
         looks: How many times it was looked for in vain, while unknown.
+        resent: How many times it was proven absent after a send, and so to be sent again.
         parked: Whether looking was given up: a person has to decide.
+        since: When it came into doubt, while it is; `None` where a version before this field wrote it.
         at: When it came to this state, on the feed's clock.
     """
 
@@ -52,10 +62,13 @@ class Entry:
     baseline: tuple[Bid, ...] = ()
     bid: Bid | None = None
     turned: tuple[str, ...] = ()
+    echo: int | None = None
     refusal: str | None = None
     status: int | None = None
     looks: int = 0
+    resent: int = 0
     parked: bool = False
+    since: float | None = None
     at: float = 0.0
 
     @property
@@ -67,6 +80,11 @@ class Entry:
     def write(self) -> SubmitOffer:
         """The write that it is to the service."""
         return SubmitOffer(self.request, self.amount, self.currency, self.rates, self.terms)
+
+    @property
+    def doubtful_since(self) -> float:
+        """When it came into doubt, while it is."""
+        return self.at if self.since is None else self.since
 
     def offers_the_same(self, other: Entry) -> bool:
         """Whether the two differ in nothing that the shipper would see."""
@@ -85,10 +103,13 @@ class Entry:
             "baseline": [wire.keep_bid(bid).decode() for bid in self.baseline],
             "bid": None if self.bid is None else wire.keep_bid(self.bid).decode(),
             "turned": self.turned,
+            "echo": self.echo,
             "refusal": self.refusal,
             "status": self.status,
             "looks": self.looks,
+            "resent": self.resent,
             "parked": self.parked,
+            "since": self.since,
         }
         payload = json.dumps(said, separators=(",", ":")).encode()
         return Effect(key=self.key, state=self.state, payload=payload, at=self.at)
@@ -119,9 +140,46 @@ def key_of(request: int, revision: int) -> str:
     return f"{_PREFIX}:{request}:{revision}"
 
 
-def is_entry(effect: Effect) -> bool:
-    """Whether the effect is an entry of the ledger."""
-    return effect.key.startswith(f"{_PREFIX}:")
+def revision_of(value: object) -> int:
+    """A revision, checked.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValidationError(f"revision must be a whole number from 0, not {value!r}", field="revision")
+    return value
+
+
+def place_of(key: str) -> tuple[int, int]:
+    """The request and the revision that a key is made of."""
+    _, request, revision = key.split(":")
+    return int(request), int(revision)
+
+
+def is_entry(effect: Effect, request: int | None = None) -> bool:
+    """Whether the effect is an entry of the ledger, about that request if one is named."""
+    return effect.key.startswith(f"{_PREFIX}:" if request is None else f"{_PREFIX}:{request}:")
+
+
+def decision(entry: Entry | None, *, taken: bool) -> dict[str, Any]:
+    """What changes in an entry when a person says whether the service has its offer.
+
+    Raises:
+        ValidationError: That is no answer, or nobody asks: the offer is not in doubt, nor was it refused.
+    """
+    if not isinstance(taken, bool):
+        raise ValidationError(f"taken must be True or False, not {taken!r}", field="taken")
+    if entry is None or entry.state not in (*UNSETTLED, "rejected"):
+        raise ValidationError(f"{entry or 'the offer'} is not in doubt, nor was it refused", field="request")
+    return {
+        "state": "confirmed" if taken else "intent",
+        "bid": Bid(index=entry.request, amount=entry.amount, currency=entry.currency) if taken else None,
+        "resent": 0,
+        "refusal": None,
+        "status": None,
+        **NO_DOUBT,
+    }
 
 
 def _state(word: str) -> State:

@@ -7,20 +7,21 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
 
 import anyio
 import attrs
 
-from freight_exchange.bot.entry import Entry, State, is_entry, key_of
+from freight_exchange.bot.entry import UNSETTLED, Entry, State, decision, is_entry, key_of, revision_of
 from freight_exchange.bot.status import DeadLetter, Doubt, FileStatus, Handling
-from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed import state as feed_state
 from freight_exchange.feed.clock import SystemClock
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.payload import unpack
 from freight_exchange.feed.status import explain
-from freight_exchange.models import Bid
+from freight_exchange.models import validation
 from freight_exchange.store import SQLiteStore, rows, work_rows
 from freight_exchange.store.looking import KeptFeed, feeds, looking_into
 from freight_exchange.store.work import EVERY, DeliveryState
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BotFile"]
 
-_IN_DOUBT: Final[tuple[State, ...]] = ("sending", "unknown")
 _LEASE: Final = 30.0
 
 
@@ -94,20 +94,8 @@ class BotFile:
     def doubts(self) -> Sequence[Doubt]:
         """As `Bot.doubts`; an offer that was on its way when the bot was killed, or is now, is among them."""
         with self._looking() as (connection, feed, kept):
-            entries = [Entry.of(effect) for effect in work_rows.effects(connection, feed.number, _IN_DOUBT)]
-            return [
-                Doubt(
-                    request=entry.request,
-                    revision=entry.revision,
-                    handler=entry.handler,
-                    amount=entry.amount,
-                    currency=entry.currency,
-                    parked=entry.parked,
-                    since=_moment(kept, entry.at),
-                )
-                for entry in entries
-                if kept is not None
-            ]
+            entries = [Entry.of(effect) for effect in work_rows.effects(connection, feed.number, UNSETTLED)]
+            return [] if kept is None else [Doubt.of(entry, partial(_moment, kept)) for entry in entries]
 
     def gaps(self) -> Sequence[Gap]:
         """The gaps that were not acknowledged."""
@@ -139,13 +127,12 @@ class BotFile:
                 " ORDER BY delivery.event, delivery.handler",
                 (feed.number, index),
             ).fetchall()
-            offers: list[Entry] = []
-            while (effect := work_rows.effect(connection, feed.number, key_of(index, len(offers)))) is not None:
-                offers.append(Entry.of(effect))
+            made = work_rows.effects(connection, feed.number, ())
+            offers = [Entry.of(effect) for effect in made if is_entry(effect, index)]
             return Handling(
                 explanation=told,
                 deliveries=[tuple(row) for row in found],
-                offers=offers,
+                offers=sorted(offers, key=lambda entry: entry.revision),
             )
 
     def replay(self, event: int, handler: str) -> bool:
@@ -162,19 +149,14 @@ class BotFile:
 
         Raises:
             HeldError: The bot, or another process, holds the file.
-            ValidationError: That offer is not in doubt.
+            ValidationError: That offer is not in doubt, nor was it refused; or an argument cannot be right.
         """
         with self._holding() as (work, time):
-            effect = work.effect(key_of(request, revision))
+            effect = work.effect(key_of(validation.identifier(request, "request"), revision_of(revision)))
             entry = None if effect is None else Entry.of(effect)
-            if entry is None or entry.state not in _IN_DOUBT:
-                raise ValidationError(
-                    f"the offer on request {request}, revision {revision}, is not in doubt", field="request"
-                )
-            bid = Bid(index=request, amount=entry.amount, currency=entry.currency) if taken else None
-            state: State = "confirmed" if taken else "intent"
-            decided = attrs.evolve(entry, state=state, bid=bid, looks=0, parked=False, at=time)
-            work.put_effect(decided.effect(), was=entry.state)
+            facts = decision(entry, taken=taken)
+            assert entry is not None
+            work.put_effect(attrs.evolve(entry, at=time, **facts).effect(), was=entry.state)
 
     def acknowledge_gaps(self) -> int:
         """As `Bot.acknowledge_gaps`.

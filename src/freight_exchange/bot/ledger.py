@@ -8,61 +8,35 @@ Each step is durable before the next is taken. Who finds `sending` after a crash
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import anyio
 import attrs
 
 from freight_exchange.bot.doubts import Doubts
-from freight_exchange.bot.entry import Entry, is_entry, key_of
+from freight_exchange.bot.echoes import shows_answer, turned_alone
+from freight_exchange.bot.entries import Entries
+from freight_exchange.bot.entry import UNSETTLED, Entry, decision, key_of, revision_of
 from freight_exchange.bot.own_bids import OwnBids
-from freight_exchange.errors import (
-    AlreadyOfferedError,
-    BadRequestError,
-    FreightExchangeError,
-    OfferInDoubtError,
-    OfferRejectedError,
-    OutcomeUnknownError,
-    StoreError,
-)
+from freight_exchange.bot.sends import Sending, Sends, in_doubt, rejected
+from freight_exchange.errors import AlreadyOfferedError
+from freight_exchange.models import validation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from anyio.abc import TaskGroup
 
     from freight_exchange.bot.desk import Desk
-    from freight_exchange.bot.entry import State
     from freight_exchange.bot.tally import Tally
     from freight_exchange.client import FreightExchange
     from freight_exchange.feed.events import RequestEvent
-    from freight_exchange.models import Bid, RateRequest
-    from freight_exchange.store.work import WorkStore
+    from freight_exchange.models import Bid
 
 __all__ = ["Ledger"]
 
 _logger = logging.getLogger("freight_exchange.bot")
-
-_UNSETTLED: Final[tuple[State, ...]] = ("sending", "unknown")
-
-
-class _Sending:
-    """An offer on its way, and what comes of it."""
-
-    def __init__(self, entry: Entry) -> None:
-        self._entry = entry
-        self.ended = anyio.Event()
-        self.result: Bid | Exception | None = None
-
-    async def answer(self) -> Bid:
-        """What came of it. Leaving is free."""
-        await self.ended.wait()
-        if self.result is None:
-            raise _in_doubt(self._entry)
-        if isinstance(self.result, Exception):
-            raise self.result
-        return self.result
 
 
 class Ledger:
@@ -85,104 +59,116 @@ class Ledger:
         *,
         settle: timedelta,
     ) -> None:
-        self._exchange = exchange
         self._desk = desk
         self._tasks = tasks
-        self._tally = tally
-        self._own = OwnBids(exchange)
-        self._turns: dict[str, anyio.Lock] = {}
-        self._on_the_way: dict[str, _Sending] = {}
-        self.doubts = Doubts(exchange, self.advance, tally, settle=settle)
+        self._settle = settle
+        self._entries = Entries(desk)
+        self._own = OwnBids(exchange, self._entries.made_on)
+        self._turns: dict[int, anyio.Lock] = {}
+        self.doubts = Doubts(exchange, self._entries, tally, settle=settle)
+        self._sends = Sends(exchange, desk, self._entries, self.doubts, tasks, tally)
 
     async def start(self) -> None:
         """Take up what an earlier run left behind, and begin to look for it."""
-
-        def unsettled(store: WorkStore) -> Sequence[Entry]:
-            return [Entry.of(effect) for effect in store.effects(*_UNSETTLED) if is_entry(effect)]
-
-        def known(store: WorkStore) -> frozenset[int]:
-            made = store.effects("confirmed", *_UNSETTLED)
-            return frozenset(Entry.of(effect).request for effect in made if is_entry(effect))
-
-        for entry in await self._desk.read(unsettled):
+        for entry in await self._entries.open():
             if entry.state == "sending":
                 _logger.warning("%s may have been sent before the last run ended: looking for it", entry)
-                entry = await self.advance(entry, "unknown")
-            self.doubts.take_up(entry)
-            self._tasks.start_soon(self.doubts.resolve, entry)
-        self._tasks.start_soon(self._own.learn, await self._desk.read(known))
+                entry = await self._entries.advance(entry, "unknown", since=entry.at)
+            self._sends.look_for(entry)
+        self._tasks.start_soon(self._learn)
 
-    async def offer(self, asked: Entry, *, on: RateRequest | None, allow_existing: bool) -> Bid:
+    async def offer(self, asked: Entry, *, about: RequestEvent | None, allow_existing: bool) -> Bid:
         """Make the offer, unless it was made before.
 
         Args:
             asked: The offer.
-            on: The request as it was when the handler decided, where that is known.
+            about: What the handler heard of the request, where that is why it offers.
             allow_existing: Whether other own bids may stand on the request.
 
         Raises:
             AlreadyOfferedError, OfferInDoubtError, OfferRejectedError: It is not sent, or not known to be.
             FreightExchangeError: It was not sent.
         """
-        lock = self._turns.setdefault(asked.key, anyio.Lock())
-        try:
-            async with lock:
-                known = await self._entry(asked.key)
-                if known is not None and known.state != "intent":
-                    return await self._stands(known, asked)
-                await self._refuse_beside_others(asked, allow_existing=allow_existing)
-                beside_others = allow_existing or asked.revision > 0
-                entry = attrs.evolve(
-                    asked,
-                    baseline=await self._own.on(asked.request) if beside_others else (),
-                    at=self._desk.time(),
-                )
-                await self._put("intent", entry, was=None if known is None else known.state)
-                return await self._sent(entry, on)
-        finally:
-            if not lock.statistics().tasks_waiting and not lock.locked():
-                self._turns.pop(asked.key, None)
+        async with self._turn(asked.request):
+            sending = self._sends.on(asked.request)
+            if sending is not None and sending.key != asked.key:
+                await sending.ended.wait()
+                sending = None
+            made = await self._entries.on(asked.request)
+            known = next((entry for entry in made if entry.key == asked.key), None)
+            if known is not None and (sending is not None or known.state != "intent"):
+                return await self._stands(known, asked, sending)
+            await self._refuse_beside_others(asked, made, about, allow_existing=allow_existing)
+            beside_others = allow_existing or asked.revision > 0
+            entry = attrs.evolve(
+                asked,
+                baseline=await self._own.on(asked.request) if beside_others else (),
+                resent=0 if known is None else known.resent,
+                at=self._desk.time(),
+            )
+            await self._entries.begin(entry, was=None if known is None else known.state)
+            return await self._sends.send(entry, None if about is None else about.request)
+
+    async def resolve(self, request: int, revision: int, *, taken: bool) -> None:
+        """End a doubt, or undo a refusal, as a person says.
+
+        Raises:
+            ValidationError: There is neither, or what is said cannot be right.
+        """
+        key = key_of(validation.identifier(request, "request"), revision_of(revision))
+        for entry in self.doubts.entries():
+            if entry.key == key:
+                await self.doubts.decide(entry, taken=taken)
+                return
+        async with self._turn(request):
+            refused = {entry.key: entry for entry in await self._entries.on(request) if entry.state == "rejected"}
+            facts = decision(refused.get(key), taken=taken)
+            await self._entries.advance(refused[key], step="resolved", **facts)
 
     async def idle(self) -> None:
         """Wait until nothing is being sent."""
-        while self._on_the_way:
-            await next(iter(self._on_the_way.values())).ended.wait()
+        await self._sends.idle()
 
     async def knows(self, request: int) -> bool:
         """Whether an offer was made on the request, as far as is known."""
-        revision = 0
-        while (entry := await self._entry(key_of(request, revision))) is not None:
-            if entry.state in ("confirmed", *_UNSETTLED):
-                return True
-            revision += 1
-        return False
+        return any(entry.state in ("confirmed", *UNSETTLED) for entry in await self._entries.on(request))
 
-    async def echoes(self, event: RequestEvent) -> bool:
+    async def echoes(self, event: RequestEvent, number: int) -> bool:
         """Whether an update shows nothing but what the answer to an own offer showed, and may be its doing.
 
-        What goes back to how it was at the offer has changed all the same.
+        The first update that shows it is the echo, and the only one: the request may turn away, and back, by others.
+
+        Args:
+            event: The update.
+            number: The event's; of several that wait together, the last one's.
         """
         if not event.changed:
             return False
-        revision = 0
-        while (entry := await self._entry(key_of(event.request.index, revision))) is not None:
-            if entry.turned and all(
-                name in entry.turned and getattr(entry.bid, name) == getattr(event.request, name)
-                for name in event.changed
-            ):
-                return True
-            revision += 1
-        return False
+        echoes = False
+        for entry in await self._entries.on(event.request.index):
+            if shows_answer(entry, event.request) and entry.echo in (None, number):
+                echoes = echoes or turned_alone(entry, event.changed)
+                if entry.echo is None:
+                    await self._entries.remark(entry, echo=number)
+        return echoes
 
-    async def advance(self, entry: Entry, state: State, *, step: str | None = None, **facts: Any) -> Entry:
-        """Note that the entry has come to this state."""
-        further = attrs.evolve(entry, state=state, at=self._desk.time(), **facts)
-        await self._put(step or state, further, was=entry.state)
-        return further
+    @asynccontextmanager
+    async def _turn(self, request: int) -> AsyncIterator[None]:
+        """One at a time about a request: while an offer on it is not settled, no other can be told from it."""
+        lock = self._turns.setdefault(request, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.statistics().tasks_waiting and not lock.locked():
+                self._turns.pop(request, None)
 
-    # Before the send
+    async def _learn(self) -> None:
+        settle = 0.0 if await self._entries.bids_are_known() else self._settle.total_seconds()
+        await self._own.learn(settle=settle)
+        await self._entries.note_bids_known()
 
-    async def _stands(self, known: Entry, asked: Entry) -> Bid:
+    async def _stands(self, known: Entry, asked: Entry, sending: Sending | None) -> Bid:
         """What became of an offer that is not to be sent any more."""
         if not known.offers_the_same(asked):
             _logger.warning(
@@ -192,7 +178,7 @@ class Ledger:
                 known.state,
                 extra={"request": known.request, "asked": str(asked.amount), "stands": str(known.amount)},
             )
-        if (sending := self._on_the_way.get(known.key)) is not None:
+        if sending is not None:
             # Who asked first has left; the offer goes on without him.
             return await sending.answer()
         match known.state:
@@ -200,107 +186,21 @@ class Ledger:
                 assert known.bid is not None
                 return known.bid
             case "rejected":
-                raise _rejected(known)
+                raise rejected(known)
             case _:
-                raise _in_doubt(known)
+                raise in_doubt(known)
 
-    async def _refuse_beside_others(self, asked: Entry, *, allow_existing: bool) -> None:
-        if not allow_existing and await self._own.unknown_on(asked.request):
+    async def _refuse_beside_others(
+        self, asked: Entry, made: Sequence[Entry], about: RequestEvent | None, *, allow_existing: bool
+    ) -> None:
+        for other in made:
+            if other.state in UNSETTLED:
+                raise in_doubt(other)
+        # It is in no scan before the one that found it, all of which this store has seen.
+        younger = about is not None and about.kind == "new" and about.observed_between[0] is not None
+        if not allow_existing and await self._own.unknown_on(asked.request, younger=younger):
             raise AlreadyOfferedError(
                 f"an own offer stands on request {asked.request} that this bot's store does not know: a person or "
                 "another bot made it, or the store was lost; allow_existing=True offers all the same",
                 request=asked.request,
             )
-
-    async def _entry(self, key: str) -> Entry | None:
-        effect = await self._desk.read(lambda store: store.effect(key))
-        return None if effect is None else Entry.of(effect)
-
-    async def _put(self, step: str, entry: Entry, *, was: str | None) -> None:
-        if not await self._desk.write(step, lambda store: store.put_effect(entry.effect(), was=was)):
-            raise StoreError(f"{entry} is not {was or 'new'} any more: somebody else writes to this bot's store")
-
-    # The send
-
-    async def _sent(self, entry: Entry, on: RateRequest | None) -> Bid:
-        """The answer to an offer that is sent in a task of its own: whoever leaves does not stop it half-way."""
-        sending = self._on_the_way[entry.key] = _Sending(entry)
-
-        async def send() -> None:
-            try:
-                sending.result = await self._send(entry, on)
-            except Exception as error:
-                sending.result = error
-                if isinstance(error, StoreError):
-                    raise
-            finally:
-                del self._on_the_way[entry.key]
-                sending.ended.set()
-
-        self._tasks.start_soon(send)
-        return await sending.answer()
-
-    async def _send(self, entry: Entry, on: RateRequest | None) -> Bid:
-        entry = await self.advance(entry, "sending")
-        self._desk.at("before send")
-        try:
-            bid = await self._exchange.bids.submit(
-                entry.request, amount=entry.amount, currency=entry.currency, rates=entry.rates, terms=entry.terms
-            )
-        except OutcomeUnknownError as error:
-            self._desk.at("after send")
-            await self._doubt(entry, str(error))
-            raise _in_doubt(entry) from error
-        except BadRequestError as error:
-            self._desk.at("after send")
-            entry = await self.advance(entry, "rejected", refusal=error.message, status=error.status)
-            self._tally.offers["rejected"] += 1
-            raise _rejected(entry) from error
-        except FreightExchangeError as error:
-            self._desk.at("after send")
-            if error.may_have_taken_effect:
-                await self._doubt(entry, str(error))
-                raise _in_doubt(entry) from error
-            await self.advance(entry, "intent", step="withdrawn")
-            raise
-        except BaseException as error:
-            # Cancelled, or a bug: whether the offer has left is not known here.
-            with anyio.CancelScope(shield=True):
-                await self._doubt(entry, type(error).__name__)
-            raise
-        self._desk.at("after send")
-        await self.advance(entry, "confirmed", bid=bid, turned=_turned(bid, on))
-        self._tally.offers["confirmed"] += 1
-        _logger.info("%s was taken: %s", entry, entry.amount, extra={"request": entry.request})
-        return bid
-
-    async def _doubt(self, entry: Entry, why: str) -> None:
-        doubtful = await self.advance(entry, "unknown")
-        self._tally.offers["doubtful"] += 1
-        _logger.warning("%s may or may not have been taken: %s", entry, why, extra={"request": entry.request})
-        self.doubts.take_up(doubtful)
-        self._tasks.start_soon(self.doubts.resolve, doubtful)
-
-
-def _turned(bid: Bid, on: RateRequest | None) -> tuple[str, ...]:
-    """The fields in which the answer shows the request otherwise than it was."""
-    if on is None:
-        return ()
-    names = (field.name for field in attrs.fields(type(on)) if field.name != "extra")
-    return tuple(name for name in names if getattr(bid, name) not in (None, getattr(on, name)))
-
-
-def _in_doubt(entry: Entry) -> OfferInDoubtError:
-    looked_for = "a person has to decide" if entry.parked else "it is being looked for"
-    return OfferInDoubtError(
-        f"{entry} may or may not have been taken: {looked_for}, and it is not sent again before that is known",
-        request=entry.request,
-    )
-
-
-def _rejected(entry: Entry) -> OfferRejectedError:
-    error = OfferRejectedError(
-        f"{entry} was refused: {entry.refusal}; it is not sent again, but a revision may be", status=entry.status
-    )
-    error.request = entry.request
-    return error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
     from freight_exchange.models import Bid
 
-__all__ = ["PASSING", "OwnBids"]
+__all__ = ["PASSING", "OwnBids", "united"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -36,44 +38,72 @@ _PATIENCE: Final = 10.0
 
 
 class OwnBids:
-    """What is known of them: one reading at the start, and none for an offer that stands alone."""
+    """What is known of them: a reading at the start, and none for an offer that stands alone.
 
-    def __init__(self, exchange: FreightExchange) -> None:
+    Args:
+        exchange: Where they are listed.
+        made_on: Asks the ledger on which requests it has made offers.
+    """
+
+    def __init__(self, exchange: FreightExchange, made_on: Callable[[], Awaitable[frozenset[int]]]) -> None:
         self._exchange = exchange
+        self._made_on = made_on
         self._strangers: frozenset[int] = frozenset()
         self._learnt = anyio.Event()
+        self._certain = anyio.Event()
+        self._certain_at = 0.0
 
-    async def learn(self, known: frozenset[int]) -> None:
-        """Find the requests on which own bids stand beyond those that are known. Goes on until it is done."""
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                self._strangers = await self._listed() - known
-            except PASSING as error:
-                _logger.warning("the own bids cannot be read yet, and no offer is made before: %s", error)
-                await anyio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-            else:
-                break
+    async def learn(self, *, settle: float) -> None:
+        """Find the requests on which own bids stand that the ledger has not made. Goes on until it is done.
+
+        Args:
+            settle: Seconds after which to look again. An earlier run whose store is lost may have offered up to the
+                moment of its end, and the service may show that later.
+        """
+        await self._look()
+        self._certain_at = anyio.current_time() + settle
+        self._learnt.set()
+        if settle:
+            await anyio.sleep(settle)
+            await self._look()
+        self._certain.set()
         if self._strangers:
             _logger.warning("%d requests have own bids that this bot's store does not know", len(self._strangers))
-        self._learnt.set()
 
-    async def unknown_on(self, request: int) -> bool:
+    async def unknown_on(self, request: int, *, younger: bool) -> bool:
         """Whether an own bid stands on the request that the ledger does not know.
+
+        Args:
+            request: The request.
+            younger: Whether it was published in this store's time: what stood before it does not matter.
 
         Raises:
             RetryLater: That is not known yet.
         """
-        with anyio.move_on_after(_PATIENCE):
-            await self._learnt.wait()
-        if not self._learnt.is_set():
-            raise RetryLater(_PATIENCE, "the own bids at the service cannot be read at present")
+        await _wait_for(self._learnt)
+        if not younger:
+            if (left := self._certain_at - anyio.current_time()) > 0:
+                raise RetryLater(left, "the store is new, and an own bid may not be shown yet")
+            await _wait_for(self._certain)
         return request in self._strangers
 
     async def on(self, request: int) -> tuple[Bid, ...]:
         """The own bids on the request, as the plain listing shows them now."""
         return tuple([bid async for bid in self._exchange.bids.list(sweep=True) if bid.index == request])
+
+    async def _look(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                listed = await self._listed()
+            except PASSING as error:
+                _logger.warning("the own bids cannot be read yet, and no offer is made before: %s", error)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                # Asked afterwards: what the listing shows of this bot's own was written down before it was sent.
+                self._strangers |= listed - await self._made_on()
+                return
 
     async def _listed(self) -> frozenset[int]:
         found: set[int] = set()
@@ -94,3 +124,22 @@ class OwnBids:
                 if type is None:
                     raise
         return frozenset(found)
+
+
+async def _wait_for(reading: anyio.Event) -> None:
+    with anyio.move_on_after(_PATIENCE):
+        await reading.wait()
+    if not reading.is_set():
+        raise RetryLater(_PATIENCE, "the own bids at the service cannot be read at present")
+
+
+def united(listed: Sequence[Bid], known: Iterable[Bid]) -> list[Bid]:
+    """The bids that are listed, and those that are known besides. Bids carry no identifier: alike ones are counted."""
+    alike = Counter((bid.amount, bid.currency) for bid in listed)
+    missing: list[Bid] = []
+    for bid in known:
+        terms = bid.amount, bid.currency
+        if not alike[terms]:
+            missing.append(bid)
+        alike[terms] -= bool(alike[terms])
+    return [*listed, *missing]

@@ -21,6 +21,8 @@ STEPS: Final = (
     "resolved",  # what became of a doubtful offer is noted
     "settle",  # what became of a delivery is noted
     "selected",  # the selection of an own bid becomes an event
+    "told",  # ... and is noted as told
+    "known",  # what stood at the service before the bot's time is noted, in each run
 )
 """What a bot does that lasts, in the order of a request's way through it."""
 

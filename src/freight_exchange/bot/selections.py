@@ -61,26 +61,28 @@ class Selections:
         self._pace = pace
         self._ledger = ledger
         self._silently = silently
+        self._has_looked = False
         self._told: set[int] = set()
         self._without_contact: dict[int, int] = {}
 
     async def run(self) -> None:
         """Look, tell, and look again, for ever."""
         await self._intake.hand_on(BidSelected.kind, self._intake.selected())
-        pause = self._pace
+        first_pause = pause = min(_FIRST_PAUSE, self._pace)
         while True:
             try:
                 bids = [bid async for bid in self._exchange.bids.list(type=BidsType.SELECTED, sweep=True)]
             except PASSING as error:
                 _logger.warning("the selected bids cannot be read: %s", error)
-                pause = min(self._pace, _FIRST_PAUSE if pause == self._pace else 2 * pause)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, self._pace)
             else:
                 await self._take(bids)
-                pause = self._pace
-            await anyio.sleep(pause)
+                await anyio.sleep(self._pace)
+                pause = first_pause
 
     async def _take(self, bids: list[Bid]) -> None:
-        primed = await self._desk.read(lambda store: store.effect(_PRIMED)) is not None
+        primed = self._has_looked or await self._desk.read(lambda store: store.effect(_PRIMED)) is not None
         silently = self._silently and not primed
         fresh = [bid for bid in bids if bid.index not in self._told and _is_selected(bid)]
         for bid in fresh:
@@ -92,10 +94,11 @@ class Selections:
             note = partial(self._note, bid=bid, now=now, moment=self._desk.moment(now))
             if tell and await self._desk.write("selected", note):
                 await self._intake.hand_on(BidSelected.kind, self._intake.selected())
-            await self._desk.read(partial(self._mark, key=f"selected:{bid.index}", state="told", now=now))
+            await self._desk.write("told", partial(self._mark, key=f"selected:{bid.index}", state="told", now=now))
             self._told.add(bid.index)
-        if not primed:
-            await self._desk.read(partial(self._mark, key=_PRIMED, state="primed", now=self._desk.time()))
+        if not self._has_looked:
+            await self._desk.write("known", partial(self._mark, key=_PRIMED, state="primed", now=self._desk.time()))
+            self._has_looked = True
 
     def _is_ripe(self, bid: Bid) -> bool:
         """Whether the bid is to be told: its contact may show up a little later than its selection."""

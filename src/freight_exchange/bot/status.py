@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import attrs
 
@@ -91,6 +91,19 @@ class Doubt:
     currency: int
     parked: bool
     since: datetime
+
+    @classmethod
+    def of(cls, entry: Entry, moment: Callable[[float], datetime]) -> Self:
+        """What is to be said of the entry; `moment` tells when the feed's clock said so."""
+        return cls(
+            request=entry.request,
+            revision=entry.revision,
+            handler=entry.handler,
+            amount=entry.amount,
+            currency=entry.currency,
+            parked=entry.parked,
+            since=moment(entry.doubtful_since),
+        )
 
 
 @attrs.frozen(kw_only=True)

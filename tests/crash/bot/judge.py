@@ -22,7 +22,7 @@ _WAYS: Final = {
     "intent": {"intent", "sending"},
     "sending": {"confirmed", "rejected", "unknown", "intent"},
     "unknown": {"unknown", "confirmed", "intent"},
-    "confirmed": set[str](),
+    "confirmed": {"confirmed"},  # the update that shows its answer is noted
     "rejected": set[str](),
 }
 """How an offer may go."""

@@ -184,7 +184,7 @@ class Ordeal:
                 self._arm("reset_after_processing", _OFFERS)
             case "withdrawn":
                 self._arm("throttled_huge", _OFFERS)
-            case "selected":
+            case "selected" | "told":
                 self._select()
             case _:
                 pass

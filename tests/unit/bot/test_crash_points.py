@@ -20,7 +20,7 @@ DOUBTFUL = {"before unknown", "after unknown", "before resolved", "after resolve
 REFUSED = {"before rejected", "after rejected"}
 NO_CURRENCY = 99
 UNSENT = {"before withdrawn", "after withdrawn"}
-SELECTED = {"before selected", "after selected"}
+SELECTED = {"before selected", "after selected", "before told", "after told"}
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -27,10 +27,11 @@ from tests.unit.bot.ledger_rig import (
     strike,
 )
 
+from freight_exchange import Drop
 from freight_exchange.bot.doubts import Doubts
 from freight_exchange.bot.entry import Entry
 from freight_exchange.bot.tally import Tally
-from freight_exchange.errors import OfferInDoubtError, ValidationError
+from freight_exchange.errors import FreightExchangeError, OfferInDoubtError, ValidationError
 from freight_exchange.models import Bid, NotApplied
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Profile, Sandbox, Trial
@@ -82,16 +83,59 @@ class TestWhatBecomesOfADoubt:
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert sent(sandbox) == 2
 
+    @pytest.mark.parametrize("times", [2, 3])
     async def test_absent_again_and_again_it_is_made_again_until_it_is_taken(
-        self, sandbox: Sandbox, store: MemoryStore
+        self, sandbox: Sandbox, store: MemoryStore, times: int
     ) -> None:
-        strike(sandbox, UNPROCESSED, times=20)
+        strike(sandbox, UNPROCESSED, times=times)
         index = sandbox.publish()
         async with sandbox.running(offering_bot(store)) as trial:
             await trial.idle()
             assert (trial.status.dead, trial.status.parked) == (0, 0)
         assert amounts_on(sandbox, index) == [AMOUNT]
-        assert sent(sandbox) == 21
+        assert sent(sandbox) == times + 1
+
+    @pytest.mark.parametrize("late", [900, 7200])
+    @pytest.mark.parametrize("settle", [timedelta(seconds=1), timedelta(seconds=30)])
+    async def test_one_that_shows_later_than_that_is_made_four_times_at_most(
+        self, store: MemoryStore, late: float, settle: timedelta, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        sandbox = Sandbox(Profile(late_visibility=late))
+        strike(sandbox, "server_error_after_commit", times=None)
+        bot = offering_bot(store, settle=settle, interval=timedelta(minutes=1))
+        async with sandbox.running(bot) as trial:
+            index = sandbox.publish()
+            await anyio.sleep(4 * 3600)
+            assert trial.status.in_doubt == 0
+            # Each proof of absence takes four times as long as the one before: what shows in time is found.
+            if (late, settle) == (900, timedelta(seconds=30)):
+                assert (trial.status.parked, trial.status.handled) == (0, 1)
+            else:
+                (doubt,) = await bot.doubts()
+                assert doubt.parked
+                assert any(f"request {index}" in alert for alert in said(caplog, logging.CRITICAL))
+        assert 1 < len(amounts_on(sandbox, index)) <= 4
+        assert sent(sandbox) <= 4
+
+    async def test_a_count_of_absences_lasts_through_restarts_until_a_person_decides(
+        self, sandbox: Sandbox, store: MemoryStore
+    ) -> None:
+        strike(sandbox, UNPROCESSED, times=5)
+        index = sandbox.publish()
+        for sends in (1, 2, 3, 4):
+            async with sandbox.running(offering_bot(store)) as trial:
+                await eventually(lambda sends=sends: sent(sandbox) == sends)  # type: ignore[misc]  # mypy has no types for it
+                await eventually(lambda trial=trial: trial.status.in_doubt)  # type: ignore[misc]  # mypy has no types for it
+        bot = offering_bot(store)
+        async with sandbox.running(bot) as trial:
+            await parked(bot, trial)
+            await anyio.sleep(3600)
+            assert sent(sandbox) == 4
+            await bot.resolve(index, taken=False)
+            await trial.idle()
+            assert trial.status.parked == 0
+        assert sent(sandbox) == 6
+        assert amounts_on(sandbox, index) == [AMOUNT]
 
     @pytest.mark.parametrize("late", [0.5, 4.0])
     async def test_one_that_shows_late_is_waited_for(self, store: MemoryStore, late: float) -> None:
@@ -118,10 +162,11 @@ class TestWhatBecomesOfADoubt:
         self, sandbox: Sandbox, store: MemoryStore
     ) -> None:
         called: list[int] = []
-        strike(sandbox, UNPROCESSED)
-        first = sandbox.publish()
         bot = offering_bot(store, called, concurrency=1, settle=timedelta(minutes=10))
         async with sandbox.running(bot) as trial:
+            await trial.idle()
+            strike(sandbox, UNPROCESSED)
+            first = sandbox.publish()
             await eventually(lambda: trial.status.in_doubt)
             others = [sandbox.publish() for _ in range(5)]
             await anyio.sleep(300)
@@ -143,23 +188,66 @@ class TestWhatBecomesOfADoubt:
             await trial.idle()
         assert amounts_on(sandbox, index) == [AMOUNT]
 
-    async def test_a_handler_that_does_not_let_it_pass_is_done_and_nothing_is_made_twice(
-        self, sandbox: Sandbox, store: MemoryStore
+    @pytest.mark.parametrize("fault", [UNANSWERED, UNPROCESSED])
+    async def test_a_handler_that_does_not_let_it_pass_is_called_again_all_the_same(
+        self, sandbox: Sandbox, store: MemoryStore, fault: str
     ) -> None:
-        bot = new_bot(store)
+        bot, bids = new_bot(store), list[Bid]()
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            with pytest.raises(OfferInDoubtError):
-                await ctx.offer(amount=AMOUNT, currency=1)
+            try:
+                bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+            except FreightExchangeError as error:
+                ctx.log.info("caught: %s", error)
 
-        strike(sandbox, UNANSWERED)
+        strike(sandbox, fault)
+        index = sandbox.publish()
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            assert (trial.status.in_doubt, trial.status.handled) == (0, 1)
+        assert amounts_on(sandbox, index) == [AMOUNT]
+        assert [str(bid.amount) for bid in bids] == [AMOUNT]
+
+    @pytest.mark.parametrize("fault", ["connect_stall", "stall"])
+    async def test_a_handler_that_does_not_wait_for_the_answer_is_called_again_until_there_is_one(
+        self, sandbox: Sandbox, store: MemoryStore, fault: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        bot, bids = new_bot(store, settle=timedelta(0)), list[Bid]()
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            with anyio.move_on_after(0.5):
+                bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+
+        strike(sandbox, fault, times=5 if fault == "connect_stall" else 1)
+        index = sandbox.publish()
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            assert (trial.status.dead, trial.status.in_doubt) == (0, 0)
+        assert amounts_on(sandbox, index) == [AMOUNT]
+        assert [str(bid.amount) for bid in bids] == [AMOUNT]
+        # Nobody was there any more to be told.
+        assert any("was not sent" in line for line in said(caplog)) == (fault == "connect_stall")
+
+    async def test_one_that_drops_its_event_all_the_same_is_done(self, sandbox: Sandbox, store: MemoryStore) -> None:
+        bot, calls = new_bot(store), list[int]()
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            try:
+                await ctx.offer(amount=AMOUNT, currency=1)
+            except OfferInDoubtError:
+                calls.append(request.index)
+                raise Drop("it was not worth it") from None
+
+        strike(sandbox, UNPROCESSED)
         index = sandbox.publish()
         async with sandbox.running(bot) as trial:
             await trial.idle()
             await eventually(lambda: not trial.status.in_doubt)
-            assert trial.status.handled == 1
-        assert amounts_on(sandbox, index) == [AMOUNT]
+        assert calls == [index]
+        assert amounts_on(sandbox, index) == []
 
 
 class TestOutages:
@@ -345,6 +433,35 @@ class TestParked:
                 await bot.resolve(index + request_of, taken=True, revision=revision)
             assert trial.status.parked == 1
 
+    @pytest.mark.parametrize("taken", ["no", None, 0, 1, []], ids=repr)
+    async def test_what_is_no_answer_decides_nothing(self, sandbox: Sandbox, store: MemoryStore, taken: Any) -> None:
+        strike(sandbox, UNANSWERED)
+        bot = offering_bot(store)
+        async with sandbox.running(bot) as trial:
+            index = await self.park(bot, trial, sandbox)
+            with pytest.raises(ValidationError, match="taken must be True or False"):
+                await bot.resolve(index, taken=taken)
+            for request, revision in ((str(index), 0), (index, "0"), (index, False), (float(index), 0), (index, -1)):
+                with pytest.raises(ValidationError, match="must be"):
+                    await bot.resolve(request, taken=True, revision=revision)  # type: ignore[arg-type]  # on purpose
+            assert (trial.status.parked, sent(sandbox)) == (1, 1)
+
+    async def test_it_is_in_doubt_since_it_came_into_doubt(self, sandbox: Sandbox, store: MemoryStore) -> None:
+        """Looks and restarts change nothing of that."""
+        strike(sandbox, UNANSWERED)
+        bot, came = offering_bot(store), 0.0
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            sandbox.publish()
+            await eventually(lambda: trial.status.in_doubt)
+            came = sandbox.now()
+            await parked(bot, trial)
+        await anyio.sleep(3600)
+        bot = offering_bot(store)
+        async with sandbox.running(bot) as trial:
+            (doubt,) = [await parked(bot, trial)]
+        assert abs((doubt.since - datetime.fromtimestamp(came, UTC)).total_seconds()) < 1
+
     async def test_its_request_alone_waits(self, sandbox: Sandbox, store: MemoryStore) -> None:
         called: list[int] = []
         strike(sandbox, UNANSWERED)
@@ -373,7 +490,7 @@ class TestAPersonAndALook:
             tasks.start_soon(rig.doubts.resolve, first)
             await anyio.sleep(1)
             # A person says that it was not taken, the handler makes it again, and that is in doubt as well.
-            await rig.doubts.decide(first, bid=None)
+            await rig.doubts.decide(first, taken=False)
             rig.doubts.take_up(second)
             tasks.start_soon(rig.doubts.resolve, second)
             await anyio.sleep(1)
@@ -395,7 +512,7 @@ class TestAPersonAndALook:
             # The look's end is being written down.
             await anyio.sleep(rig.writing / 2)
             with pytest.raises(ValidationError):
-                await rig.doubts.decide(first, bid=None)
+                await rig.doubts.decide(first, taken=False)
         assert rig.advanced == ["intent"]
 
     async def test_a_look_that_ends_while_a_person_speaks_does_not_end_the_bot(self, rig: _Rig) -> None:
@@ -404,7 +521,7 @@ class TestAPersonAndALook:
             rig.doubts.take_up(first)
             tasks.start_soon(rig.doubts.resolve, first)
             await anyio.sleep(1)
-            tasks.start_soon(lambda: rig.doubts.decide(first, bid=Bid(index=1)))
+            tasks.start_soon(lambda: rig.doubts.decide(first, taken=True))
             await anyio.sleep(rig.writing / 2)
             rig.looks[0].set()
         assert rig.advanced == ["confirmed"]
@@ -423,7 +540,11 @@ class _Rig:
         self.looks: list[anyio.Event] = []
         self.advanced: list[str] = []
         exchange: Any = self
-        self.doubts = Doubts(exchange, self.advance, Tally(), settle=SETTLE)
+        entries: Any = self
+        self.doubts = Doubts(exchange, entries, Tally(), settle=SETTLE)
+
+    async def on(self, request: int) -> tuple[Entry, ...]:
+        return ()
 
     async def reconcile(self, *_: object, **__: object) -> NotApplied:
         self.looks.append(asked := anyio.Event())

@@ -34,7 +34,7 @@ class TestDrain:
     async def test_handlers_that_heed_stopping_end_at_once(
         self, sandbox: Sandbox, store: MemoryStore, crowd: int
     ) -> None:
-        bot, ended = new_bot(store, concurrency=crowd), Counter[int]()
+        bot, ended = new_bot(store, concurrency=crowd, settle=timedelta(0)), Counter[int]()
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 from tests.unit.bot.ledger_rig import (
     AMOUNT,
     BIDS,
     OFFER,
+    SETTLE,
     UNANSWERED,
     UNPROCESSED,
     amounts_on,
@@ -25,14 +28,19 @@ from tests.unit.bot.ledger_rig import (
     strike,
 )
 
+from freight_exchange.bot.doubts import Doubts
+from freight_exchange.bot.entry import Entry
+from freight_exchange.bot.tally import Tally
 from freight_exchange.errors import ConfigurationError, OfferRejectedError, ValidationError
-from freight_exchange.models import Bid
+from freight_exchange.models import Bid, NotApplied
+from freight_exchange.sandbox.messages import Reply
 from freight_exchange.store import MemoryStore
-from freight_exchange.testing import Cargo, Sandbox
+from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
 NO_CURRENCY = 99
+D = Decimal(AMOUNT)
 NOT_SENT = "throttled_huge"
 
 
@@ -223,8 +231,9 @@ class TestAnotherPrice:
             await ctx.offer(amount="1900", currency=1)
 
         strike(sandbox, fault)
-        index = sandbox.publish()
         async with sandbox.running(bot) as trial:
+            await trial.idle()
+            index = sandbox.publish()
             await trial.idle()
         assert amounts_on(sandbox, index) == stands
         assert any("another price" in line for line in said(caplog))
@@ -239,8 +248,9 @@ class TestAnotherPrice:
             await ctx.offer(amount=next(prices), currency=1)
 
         strike(sandbox, NOT_SENT)
-        index = sandbox.publish()
         async with sandbox.running(bot) as trial:
+            await trial.idle()
+            index = sandbox.publish()
             await trial.idle()
         assert amounts_on(sandbox, index) == ["1800"]
         assert not any("another price" in line for line in said(caplog))
@@ -281,7 +291,109 @@ class TestAnotherPrice:
         assert amounts_on(sandbox, index) == [AMOUNT, price]
 
 
+class TestTwoPricesAtATime:
+    @pytest.mark.parametrize("late", [0, 4])
+    @pytest.mark.parametrize("second", [AMOUNT, "1700"])
+    @pytest.mark.parametrize("faults", [(UNANSWERED, UNANSWERED), (UNPROCESSED, UNANSWERED), (UNPROCESSED, None)])
+    async def test_the_second_waits_until_the_first_is_known(
+        self, store: MemoryStore, late: float, second: str, faults: tuple[str, str | None]
+    ) -> None:
+        sandbox, bot, bids = Sandbox(Profile(late_visibility=late)), new_bot(store), dict[int, Bid]()
+
+        for revision, price in enumerate((AMOUNT, second)):
+
+            @bot.on_new(id=str(revision))
+            async def quote(request: Any, ctx: Any, revision: int = revision, price: str = price) -> None:
+                bids[revision] = await ctx.offer(amount=price, currency=1, revision=revision)
+
+        for fault in faults:
+            if fault is not None:
+                strike(sandbox, fault)
+        async with sandbox.running(bot) as trial:
+            index = sandbox.publish()
+            await eventually(lambda: trial.status.handled == 2)
+            assert (trial.status.parked, trial.status.dead, trial.status.retried) == (0, 0, 0)
+        assert sorted(amounts_on(sandbox, index)) == sorted([AMOUNT, second])
+        assert [str(bids[revision].amount) for revision in (0, 1)] == [AMOUNT, second]
+
+    async def test_one_that_is_on_its_way_is_waited_for(self, sandbox: Sandbox, store: MemoryStore) -> None:
+        bot, bids = new_bot(store), list[Bid]()
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            with anyio.move_on_after(1):
+                bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+            bids.append(await ctx.offer(amount="1700", currency=1, revision=1))
+
+        strike(sandbox, "slow", seconds=4.0)
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            index = sandbox.publish()
+            await trial.idle()
+            assert "doubtful" not in trial.status.offers
+        assert amounts_on(sandbox, index) == [AMOUNT, "1700"]
+        assert [str(bid.amount) for bid in bids] == ["1700", AMOUNT, "1700"]
+
+    async def test_both_in_doubt_in_an_older_store_are_told_apart_by_what_is_known(
+        self, sandbox: Sandbox, store: MemoryStore
+    ) -> None:
+        """A version before this one sent the second at once."""
+        entries: Any = _Kept([attrs.evolve(_entry(0), state="confirmed", bid=Bid(index=4, amount=D, currency=1))])
+        asked: list[list[Bid]] = []
+
+        class Exchange:
+            async def reconcile(self, write: Any, *, settle: timedelta, baseline: list[Bid]) -> NotApplied:
+                asked.append(baseline)
+                return NotApplied()
+
+        exchange: Any = Exchange()
+        doubts = Doubts(exchange, entries, Tally(), settle=timedelta(0))
+        doubtful = _entry(1)
+        doubts.take_up(doubtful)
+        await doubts.resolve(doubtful)
+        assert asked == [[Bid(index=4, amount=D, currency=1)]]
+
+
 class TestRefused:
+    @pytest.mark.parametrize("status", [400, 413, 422])
+    async def test_a_page_of_a_gateway_is_no_refusal(self, sandbox: Sandbox, store: MemoryStore, status: int) -> None:
+        def page(good: Reply, now: float, random: Random) -> Reply:
+            return attrs.evolve(good, status=status, body=b"<html>Request blocked by the firewall</html>")
+
+        sandbox.strike(Fault(name="page", path=OFFER, processed=False, times=2, mutate=page))
+        index = sandbox.publish()
+        async with sandbox.running(offering_bot(store)) as trial:
+            await trial.idle()
+            assert (trial.status.dead, trial.status.parked) == (0, 0)
+            assert trial.status.offers["doubtful"] == 2
+        assert amounts_on(sandbox, index) == [AMOUNT]
+
+    @pytest.mark.parametrize("taken", [True, False])
+    async def test_a_person_may_undo_it(self, sandbox: Sandbox, store: MemoryStore, taken: bool) -> None:
+        def refusing(good: Reply, now: float, random: Random) -> Reply:
+            return attrs.evolve(good, status=400, body=b'{"message": "Offers are closed for today."}')
+
+        sandbox.strike(Fault(name="closed", path=OFFER, processed=False, mutate=refusing))
+        index, bot, bids = sandbox.publish(), new_bot(store), list[Bid]()
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            (dead,) = await bot.dead_letters()
+            with pytest.raises(ValidationError, match="taken must be True or False"):
+                await bot.resolve(index, taken="no")  # type: ignore[arg-type]  # a form's answer
+            await bot.resolve(index, taken=taken)
+            with pytest.raises(ValidationError, match="not in doubt, nor was it refused"):
+                await bot.resolve(index, taken=taken)
+            assert await bot.replay(dead.event, dead.handler)
+            await trial.idle()
+            assert await bot.dead_letters() == []
+        assert [str(bid.amount) for bid in bids] == [AMOUNT]
+        assert amounts_on(sandbox, index) == ([] if taken else [AMOUNT])
+
     async def test_it_is_dead_at_once_and_asking_again_sends_nothing(
         self, sandbox: Sandbox, store: MemoryStore
     ) -> None:
@@ -436,7 +548,7 @@ class TestCutOff:
         assert sent(sandbox) == 1
 
     async def test_a_drain_waits_for_an_offer_whose_handler_is_gone(self, sandbox: Sandbox, store: MemoryStore) -> None:
-        bot = new_bot(store)
+        bot = new_bot(store, settle=timedelta(0))
 
         @bot.on_new(timeout=1)
         async def quote(request: Any, ctx: Any) -> None:
@@ -502,8 +614,9 @@ class TestWhatIsAskedFor:
                 refused.append(str(error))
             await ctx.offer(amount=AMOUNT, currency=1)
 
-        index = sandbox.publish()
         async with sandbox.running(bot) as trial:
+            await trial.idle()
+            index = sandbox.publish()
             await trial.idle()
         assert len(refused) == 1
         assert amounts_on(sandbox, index) == [AMOUNT]
@@ -572,6 +685,7 @@ async def test_an_offer_waits_for_the_own_bids_and_costs_its_handler_no_attempts
 async def test_no_offer_asks_for_a_listing(sandbox: Sandbox, store: MemoryStore) -> None:
     async with sandbox.running(offering_bot(store)) as trial:
         await trial.idle()
+        await anyio.sleep(SETTLE.total_seconds())
         listings = len(sandbox.truth.calls_to("GET", BIDS))
         for _ in range(20):
             sandbox.publish()
@@ -591,3 +705,20 @@ async def test_what_an_offer_comes_to_is_counted_and_logged(
     (line,) = [line for line in said(caplog, logging.INFO) if "was taken" in line]
     assert f"request {index}" in line
     assert AMOUNT in line
+
+
+def _entry(revision: int) -> Entry:
+    return Entry(request=4, revision=revision, handler="quote", amount=D, currency=1, state="unknown", at=0.0)
+
+
+class _Kept:
+    """Entries that are only looked at."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = entries
+
+    async def on(self, request: int) -> list[Entry]:
+        return self._entries
+
+    async def advance(self, entry: Entry, state: Any, *, step: str | None = None, **facts: Any) -> Entry:
+        return attrs.evolve(entry, state=state, **facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -27,6 +28,8 @@ from tests.unit.bot.ledger_rig import (
     strike,
 )
 
+from freight_exchange import Bot
+from freight_exchange.bot.own_bids import united
 from freight_exchange.errors import AlreadyOfferedError
 from freight_exchange.models import Bid
 from freight_exchange.sandbox.messages import Reply
@@ -36,6 +39,7 @@ from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
 pytestmark = pytest.mark.virtual_time
 
 OTHERS = 990
+QUOTED = "Quoted."
 
 
 def offered_by_hand(sandbox: Sandbox) -> int:
@@ -175,6 +179,73 @@ class TestALostStore:
             await trial.idle()
         assert [amounts_on(sandbox, index) for index in indexes] == [[AMOUNT]] * 5
 
+    @pytest.mark.parametrize("late", [2, 25])
+    async def test_nor_where_the_service_shows_an_offer_late(self, late: float) -> None:
+        """The process died right after its offer was taken, and its store with it."""
+        sandbox, settle = Sandbox(Profile(late_visibility=late)), timedelta(seconds=30)
+        index = sandbox.publish()
+        async with sandbox.running(offering_bot(MemoryStore(), settle=settle), crash_at="after confirmed") as trial:
+            await trial.crashed()
+        store = MemoryStore()
+        # Nor does a new store count as an old one because a run with it has ended soon.
+        async with sandbox.running(offering_bot(store, settle=settle)):
+            await anyio.sleep(1)
+        async with sandbox.running(offering_bot(store, settle=settle)) as trial:
+            await trial.idle()
+            assert trial.status.handled == 1
+        assert amounts_on(sandbox, index) == [AMOUNT]
+
+
+class TestANewStore:
+    async def test_keeps_what_may_be_older_waiting_once_and_costs_no_attempts(self, sandbox: Sandbox) -> None:
+        store, index, settle = MemoryStore(), sandbox.publish(), timedelta(minutes=10)
+
+        def bot() -> Bot:
+            bot = new_bot(store, settle=settle)
+
+            @bot.on_new(retries=0, timeout=1)
+            async def quote(request: Any, ctx: Any) -> None:
+                await ctx.offer(amount=AMOUNT, currency=1)
+
+            return bot
+
+        async with sandbox.running(bot()) as trial:
+            await anyio.sleep(settle.total_seconds() - 30)
+            assert amounts_on(sandbox, index) == []
+            await trial.idle()
+            assert (trial.status.dead, trial.status.retried) == (0, 0)
+        assert amounts_on(sandbox, index) == [AMOUNT]
+        another = sandbox.publish()
+        async with sandbox.running(bot()) as trial:
+            await eventually(lambda: amounts_on(sandbox, another), within=timedelta(minutes=1))
+
+    async def test_keeps_nothing_waiting_that_was_published_in_its_time(
+        self, sandbox: Sandbox, store: MemoryStore
+    ) -> None:
+        async with sandbox.running(offering_bot(store, settle=timedelta(hours=1))) as trial:
+            await trial.idle()
+            index = sandbox.publish()
+            await trial.idle(within=timedelta(minutes=1))
+            assert amounts_on(sandbox, index) == [AMOUNT]
+            # The second reading shows that offer, which is no stranger's.
+            await anyio.sleep(2 * 3600)
+            sandbox.exchange.update(index, sandbox.now(), Cargo(quantity=3))
+            await trial.idle()
+        assert amounts_on(sandbox, index) == [AMOUNT]
+
+    async def test_waits_for_a_second_listing_however_long_that_fails(
+        self, sandbox: Sandbox, store: MemoryStore
+    ) -> None:
+        index = sandbox.publish()
+        async with sandbox.running(offering_bot(store, settle=timedelta(minutes=1))) as trial:
+            await anyio.sleep(30)
+            with blind(sandbox):
+                await anyio.sleep(900)
+                assert sent(sandbox) == 0
+            await trial.idle()
+            assert trial.status.dead == 0
+        assert amounts_on(sandbox, index) == [AMOUNT]
+
 
 class TestUnreadable:
     @pytest.mark.parametrize("broken", [1, 2, 5])
@@ -222,21 +293,95 @@ class TestUnreadable:
 class TestEchoes:
     """The answer to an offer may show the request as the service has it; the next scan then shows the same."""
 
+    @pytest.fixture
+    def sandbox(self) -> Sandbox:
+        return Sandbox(Profile(published_notes="as_sent"))
+
     async def test_an_update_that_shows_what_the_answer_showed_is_not_handed_back(
         self, sandbox: Sandbox, store: MemoryStore
     ) -> None:
-        assert await updates_after_an_offer(sandbox, store, [Cargo(quantity=77)], answer={"qty": 77}) == []
+        assert await updates_after_an_offer(sandbox, store, [Cargo(notes=QUOTED)]) == []
 
     async def test_one_that_shows_more_is(self, sandbox: Sandbox, store: MemoryStore) -> None:
-        cargo = Cargo(quantity=77, weight=41)
-        assert await updates_after_an_offer(sandbox, store, [cargo], answer={"qty": 77}) == [{"quantity", "weight"}]
+        cargo = Cargo(notes=QUOTED, weight=41)
+        assert await updates_after_an_offer(sandbox, store, [cargo]) == [{"notes", "weight"}]
 
     async def test_one_that_shows_something_else_is(self, sandbox: Sandbox, store: MemoryStore) -> None:
-        assert await updates_after_an_offer(sandbox, store, [Cargo(quantity=78)], answer={"qty": 77}) == [{"quantity"}]
+        assert await updates_after_an_offer(sandbox, store, [Cargo(notes="Urgent.")]) == [{"notes"}]
 
-    async def test_a_request_that_changes_back_is_handed_over(self, sandbox: Sandbox, store: MemoryStore) -> None:
-        changes = [Cargo(quantity=12), Cargo(quantity=10), Cargo(quantity=12), Cargo(quantity=10)]
-        assert await updates_after_an_offer(sandbox, store, changes) == [{"quantity"}] * 4
+    async def test_there_is_one_and_a_request_that_turns_back_is_handed_over(
+        self, sandbox: Sandbox, store: MemoryStore
+    ) -> None:
+        changes = [Cargo(notes=QUOTED), Cargo(notes="Urgent."), Cargo(notes=QUOTED)] * 2
+        assert await updates_after_an_offer(sandbox, store, changes) == [{"notes"}] * 4
+
+    async def test_one_that_shows_it_beside_more_was_the_one(self, sandbox: Sandbox, store: MemoryStore) -> None:
+        changes = [Cargo(notes=QUOTED, weight=41), Cargo(notes="Urgent.", weight=41), Cargo(notes=QUOTED, weight=41)]
+        heard = await updates_after_an_offer(sandbox, store, changes)
+        assert heard == [{"notes", "weight"}, {"notes"}, {"notes"}]
+
+    @pytest.mark.parametrize("answer", [{"qty": 77}, {"weight": 77}, {"origin": "Hamburg"}], ids=str)
+    async def test_what_no_offer_changes_is_none_whatever_the_answer_showed(
+        self, sandbox: Sandbox, store: MemoryStore, answer: dict[str, Any]
+    ) -> None:
+        cargo = Cargo(**{{"qty": "quantity"}.get(name, name): value for name, value in answer.items()}, notes=QUOTED)
+        heard = await updates_after_an_offer(sandbox, store, [cargo], answer={**answer, "notes": QUOTED})
+        assert len(heard) == 1
+
+    async def test_what_the_shipper_changes_while_the_handler_thinks_is_handed_over(
+        self, sandbox: Sandbox, store: MemoryStore
+    ) -> None:
+        bot, priced, heard = new_bot(store, settle=timedelta(0)), list[int](), list[int]()
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            priced.append(request.quantity)
+            await anyio.sleep(5)
+            await ctx.offer(amount=AMOUNT, currency=1)
+
+        @bot.on_updated
+        async def updated(request: Any, ctx: Any) -> None:
+            heard.append(request.quantity)
+
+        async with sandbox.running(bot) as trial:
+            index = sandbox.publish(Cargo(quantity=10))
+            await eventually(lambda: priced)
+            for quantity in (1000, 10, 1000):
+                sandbox.exchange.update(index, sandbox.now(), Cargo(quantity=quantity))
+                await trial.idle()
+        assert (priced, heard) == ([10], [1000, 10, 1000])
+
+    async def test_it_is_one_for_every_handler_and_after_a_restart(self, sandbox: Sandbox, store: MemoryStore) -> None:
+        heard: list[str] = []
+
+        def bot() -> Any:
+            bot = offering_bot(store)
+            for name in ("first", "second"):
+
+                @bot.on_updated(id=name)
+                async def updated(request: Any, ctx: Any, name: str = name) -> None:
+                    heard.append(request.notes)
+
+            return bot
+
+        sandbox.strike(answering({"notes": QUOTED}))
+        index = sandbox.publish()
+        async with sandbox.running(bot()) as trial:
+            await trial.idle()
+            sandbox.exchange.update(index, sandbox.now(), Cargo(notes=QUOTED))
+            await trial.idle()
+            sandbox.exchange.update(index, sandbox.now(), Cargo(notes="Urgent."))
+            await trial.idle()
+        sandbox.exchange.update(index, sandbox.now(), Cargo(notes=QUOTED))
+        async with sandbox.running(bot()) as trial:
+            await trial.idle()
+        assert heard == ["Urgent.", "Urgent.", QUOTED, QUOTED]
+
+    @pytest.mark.parametrize("revision", [0, 1])
+    async def test_an_offer_that_is_no_first_one_has_one_as_well(
+        self, sandbox: Sandbox, store: MemoryStore, revision: int
+    ) -> None:
+        assert await updates_after_an_offer(sandbox, store, [Cargo(notes=QUOTED)], revision=revision) == []
 
     async def test_another_bots_update_is_handed_over(self, sandbox: Sandbox, store: MemoryStore) -> None:
         """A bot that made no offer has caused nothing."""
@@ -255,36 +400,49 @@ class TestEchoes:
 
 
 async def updates_after_an_offer(
-    sandbox: Sandbox, store: MemoryStore, changes: Iterable[Cargo], answer: dict[str, Any] | None = None
+    sandbox: Sandbox,
+    store: MemoryStore,
+    changes: Iterable[Cargo],
+    answer: dict[str, Any] | None = None,
+    revision: int = 0,
 ) -> list[set[str]]:
     """What changed in each update that was handed over after an offer that was answered like that."""
     bot, heard = new_bot(store), list[set[str]]()
 
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=1, revision=revision)
 
     @bot.on_updated
     async def updated(request: Any, ctx: Any) -> None:
-        heard.append(set(ctx.event.changed) - {"notes"})
+        heard.append(set(ctx.event.changed))
 
-    changes = list(changes)
-    if answer is not None:
-        # The service changes the request as it takes the offer.
-        sandbox.strike(answering({**answer, "notes": "77 carton(s) of Electronics from Hong Kong to Los Angeles."}))
+    # The service changes the request as it takes the offer.
+    sandbox.strike(answering(answer or {"notes": QUOTED}))
     index = sandbox.publish()
     async with sandbox.running(bot) as trial:
-        if answer is None:
-            await trial.idle()
-            for cargo in changes:
-                sandbox.exchange.update(index, sandbox.now(), attrs.evolve(cargo, notes="as before"))
-                await trial.idle()
-        else:
-            await eventually(lambda: sent(sandbox))
-            (cargo,) = changes
+        await trial.idle()
+        for cargo in changes:
             sandbox.exchange.update(index, sandbox.now(), cargo)
             await trial.idle()
     return heard
+
+
+@pytest.mark.parametrize(
+    ("listed", "known", "missing"),
+    [
+        ([], [], []),
+        ([1], [1], []),
+        ([], [1, 2], [1, 2]),
+        ([1], [1, 1, 2], [1, 2]),
+        ([1, 1, 3], [1, 1], []),
+    ],
+)
+def test_bids_that_are_alike_are_counted(listed: list[int], known: list[int], missing: list[int]) -> None:
+    def bids(amounts: list[int]) -> list[Bid]:
+        return [Bid(index=7, amount=Decimal(amount), currency=1) for amount in amounts]
+
+    assert united(bids(listed), bids(known)) == bids([*listed, *missing])
 
 
 def _listing(change: Callable[[dict[str, Any]], None]) -> Fault:

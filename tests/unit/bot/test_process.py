@@ -67,6 +67,7 @@ bot = Bot(
     interval=timedelta(seconds=1),
     drain=timedelta(seconds=told.get("drain", 30)),
     concurrency=100,
+    settle=timedelta(0),
     lifespan=lifespan,
 )
 begun = []

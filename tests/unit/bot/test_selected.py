@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import attrs
 import pytest
-from tests.unit.bot.ledger_rig import AMOUNT, BIDS, amounts_on, approve, blind, eventually, new_bot, sent, strike
+from tests.unit.bot.ledger_rig import AMOUNT, BIDS, amounts_on, approve, blind, eventually, new_bot, said, sent, strike
 
 from freight_exchange import Bot
 from freight_exchange.models import Bid
@@ -196,6 +196,44 @@ async def test_trouble_with_the_listing_delays_it_and_ends_nothing(sandbox: Sand
         approve(sandbox, index)
         await eventually(lambda: won)
         assert (trial.status.dead, trial.status.state) == (0, "running")
+    assert indexes(won) == [index]
+
+
+async def test_a_long_outage_of_the_listing_is_asked_about_less_and_less(
+    sandbox: Sandbox, store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    bot = new_bot(store, selection_interval=LOOK)
+
+    @bot.on_selected
+    async def selected(bid: Any, ctx: Any) -> None: ...
+
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        with blind(sandbox, BIDS, "html_200"):
+            await anyio.sleep(600)
+            caplog.clear()
+            await anyio.sleep(10 * LOOK.total_seconds())
+            assert 5 < len([line for line in said(caplog) if line.startswith("the selected bids")]) <= 10
+
+
+@pytest.mark.parametrize("revision", [0, 1])
+async def test_any_offer_of_the_bots_own_is_told_though_the_first_look_came_after_it(
+    sandbox: Sandbox, store: MemoryStore, revision: int
+) -> None:
+    won: list[Bid] = []
+    bot = new_bot(store, selection_interval=LOOK, start="now")
+
+    @bot.on_new
+    async def quote(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount=AMOUNT, currency=1, revision=revision)
+
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        index = sandbox.publish()
+        await trial.idle()
+    approve(sandbox, index)
+    async with sandbox.running(winning_bot(store, won, start="now")) as trial:
+        await eventually(lambda: won)
     assert indexes(won) == [index]
 
 
