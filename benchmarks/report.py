@@ -98,12 +98,13 @@ _SECTIONS: Final = (
 
 _PROFILES: Final = (
     "Shares of the processor's time under a profiler, which makes calls of Python functions look dearer than they are:"
-    " they say where to look, and no more. Where an aim is missed, this is why. Over httpx2 the SDK sends through the"
+    " they say where to look, and no more. Over httpx2 the SDK sends through the"
     " caller's own client, whose event hooks, mounts and instrumentation must go on working: it pays for that client as"
     " everybody does, and beside it for the task that no cancellation can cut in two and for one look-up of the clock"
     " and one cancel scope for each of the deadline, the task and the reply's end. Its own connections, on httpx, are"
     " sent through directly. A record costs what plain JSON takes, which only the extra `speedups` shortens, and about"
     " as much again for nineteen fields that are looked up, checked and set, exact decimals and dates among them."
+    " An import's own time is spread over 71 modules; what attrs generates in them is a sixth of it."
 )
 
 Grid = Sequence[Sequence[str]]
