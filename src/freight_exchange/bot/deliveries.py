@@ -40,6 +40,8 @@ _logger = logging.getLogger("freight_exchange.bot")
 _UNTIL_RESOLVED: Final = {"looked for": 2.0, "parked": 60.0}
 _WITHOUT_HANDLER: Final = 300.0
 _BETWEEN_SUSPECTS: Final = 1.0
+_BEFORE_GIVING_UP: Final = 3600.0
+"""Requests may be listed while another part of the service is away: its trouble is waited for as long as this."""
 _A_MOMENT: Final = 0.001
 """The least wait for what is due: the feed's clock and the loop's differ by a rounding, in which a loop could turn."""
 
@@ -213,20 +215,22 @@ class Deliveries:
                 await anyio.lowlevel.checkpoint_if_cancelled()
                 raise
         await quieten(before)
-        verdict = judge(delivery, handler, error, served=self._served(delivery), random=self._random)
-        if verdict.ending == "trouble":
-            self._troubled.setdefault((delivery.event, delivery.handler), anyio.current_time())
-        else:
-            self._troubled.pop((delivery.event, delivery.handler), None)
+        verdict = self._judge(delivery, handler, error)
         _tell(log, handler, verdict, error)
         # Once a handler is done, a cancellation must not make it be called again.
         with anyio.CancelScope(shield=True):
             await self._conclude(delivery, verdict, done_too if verdict.state == "done" else ())
 
-    def _served(self, delivery: Delivery) -> bool:
-        """Whether the service was read whole since this delivery first came to be held back."""
-        since = self._troubled.get((delivery.event, delivery.handler))
-        return since is not None and self._scanned() > since
+    def _judge(self, delivery: Delivery, handler: Handler, error: Exception | None) -> Verdict:
+        key, now = (delivery.event, delivery.handler), anyio.current_time()
+        since = self._troubled.get(key, now)
+        served = self._scanned() > since + _BEFORE_GIVING_UP
+        verdict = judge(delivery, handler, error, served=served, random=self._random, held=now - since)
+        if verdict.ending == "trouble":
+            self._troubled[key] = since
+        else:
+            self._troubled.pop(key, None)
+        return verdict
 
     async def _call(
         self,

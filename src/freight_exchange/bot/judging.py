@@ -36,6 +36,8 @@ _LONGEST_DELAY: Final = 300.0
 _MOST_DOUBLINGS: Final = 12
 _WHILE_IN_DOUBT: Final = 2.0
 _WITHOUT_SERVICE: Final = 15.0
+_SHARE_OF_THE_WAIT: Final = 1 / 8
+_LONGEST_THROTTLE: Final = 3600.0
 _LONGEST_ERROR: Final = 1000
 _TROUBLE: Final = (TransportError, DeadlineExceededError, RateLimitedError, ServerError, AuthenticationError)
 
@@ -59,15 +61,24 @@ class Verdict:
     forgive: bool = False
 
 
-def judge(delivery: Delivery, handler: Handler, error: Exception | None, *, served: bool, random: Random) -> Verdict:
+def judge(
+    delivery: Delivery,
+    handler: Handler,
+    error: Exception | None,
+    *,
+    served: bool,
+    random: Random,
+    held: float = 0.0,
+) -> Verdict:
     """The verdict on an attempt that ended by this error, or well.
 
     Args:
         delivery: The delivery, with this attempt counted.
         handler: Its handler.
         error: What the handler raised, or `None`.
-        served: Whether the service has answered others since this delivery was first held back for trouble with it.
+        served: Whether the service has answered others, long after this delivery was first held back for its trouble.
         random: What the back-off is drawn from.
+        held: Seconds since it was.
     """
     error = _lone(error)
     match error:
@@ -88,12 +99,17 @@ def judge(delivery: Delivery, handler: Handler, error: Exception | None, *, serv
             return Verdict(ending="dead", state="dead", error=_said(error))
         case LoginRejectedError():
             return Verdict(ending="released", state="ready", delay=_WITHOUT_SERVICE, error=_said(error), forgive=True)
+        case RateLimitedError():
+            # Whoever is told to come back later has not failed.
+            delay = min(max(error.retry_after or _WITHOUT_SERVICE, _LEAST_DELAY), _LONGEST_THROTTLE)
+            return Verdict(ending="trouble", state="ready", delay=delay, error=_said(error), forgive=True)
         case _:
             pass
     if delivery.attempts > handler.retries:
         if isinstance(error, _TROUBLE) and not served:
-            # Nothing says that the service is there: a bot that gave up on its requests now would have lost them.
-            return Verdict(ending="trouble", state="ready", delay=_WITHOUT_SERVICE, error=_said(error), forgive=True)
+            # Nothing says that the service is there, or all of it: a bot that gave up now would have lost its requests.
+            delay = min(max(held * _SHARE_OF_THE_WAIT, _WITHOUT_SERVICE), _LONGEST_DELAY)
+            return Verdict(ending="trouble", state="ready", delay=delay, error=_said(error), forgive=True)
         return Verdict(ending="dead", state="dead", error=_said(error))
     return Verdict(ending="failed", state="ready", delay=backoff(delivery.attempts, random), error=_said(error))
 

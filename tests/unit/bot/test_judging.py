@@ -55,8 +55,8 @@ def released(error: str) -> Verdict:
     return Verdict(ending="released", state="ready", delay=15.0, error=error, forgive=True)
 
 
-def held_back(error: str) -> Verdict:
-    return Verdict(ending="trouble", state="ready", delay=15.0, error=error, forgive=True)
+def held_back(error: str, delay: float = 15.0) -> Verdict:
+    return Verdict(ending="trouble", state="ready", delay=delay, error=error, forgive=True)
 
 
 DOUBT = Verdict(ending="doubt", state="ready", delay=2.0, error="its offer is in doubt", forgive=True)
@@ -75,6 +75,11 @@ ALWAYS: list[tuple[Exception | None, Verdict]] = [
     (RetryLater(timedelta(days=30)), later(2_592_000.0)),
     (errors.OfferInDoubtError("perhaps", request=4), DOUBT),
     (errors.OfferRejectedError("no such currency"), dead("OfferRejectedError: no such currency")),
+    (errors.RateLimitedError("slower"), held_back("RateLimitedError: slower")),
+    (errors.RateLimitedError("slower", retry_after=0.0), held_back("RateLimitedError: slower")),
+    (errors.RateLimitedError("slower", retry_after=0.5), held_back("RateLimitedError: slower", 1.0)),
+    (errors.RateLimitedError("slower", retry_after=90.0), held_back("RateLimitedError: slower", 90.0)),
+    (errors.RateLimitedError("slower", retry_after=1e9), held_back("RateLimitedError: slower", 3600.0)),
     (errors.LoginRejectedError("wrong password"), released("LoginRejectedError: wrong password")),
 ]
 
@@ -82,7 +87,6 @@ ALWAYS: list[tuple[Exception | None, Verdict]] = [
 TROUBLE: list[Exception] = [
     errors.TransportError("refused"),
     errors.DeadlineExceededError("60 s"),
-    errors.RateLimitedError("slower"),
     errors.ServerError("down"),
     errors.AuthenticationError("not yours"),
 ]
@@ -202,6 +206,13 @@ TOGETHER: list[tuple[ExceptionGroup[Exception], Verdict]] = [
     (group(errors.OfferRejectedError("a"), DOUBTFUL), DOUBT),
     (group(Drop("a"), DOUBTFUL), DOUBT),
 ]
+
+
+@pytest.mark.parametrize(("held", "delay"), [(0.0, 15.0), (120.0, 15.0), (400.0, 50.0), (1600.0, 200.0), (1e6, 300.0)])
+def test_the_longer_the_service_is_away_the_seldomer_it_is_tried(held: float, delay: float) -> None:
+    error = errors.ServerError("down")
+    found = judge(delivery(9), handler(8), error, served=False, random=Random(0), held=held)
+    assert found == held_back("ServerError: down", delay)
 
 
 @pytest.mark.parametrize(("error", "expected"), TOGETHER)

@@ -436,6 +436,47 @@ async def test_while_the_service_is_away_nothing_is_given_up(store: Store, inter
     assert len(calls) > 9
 
 
+@pytest.mark.parametrize("fault", ["unavailable_storm", "throttled_huge", "refused"])
+async def test_while_a_part_of_the_service_is_away_nothing_is_given_up(store: Store, fault: str) -> None:
+    """Requests are listed, and so the service is there; what the handler asks of it is not answered."""
+    sandbox, times = Sandbox(), list[float]()
+    bot = bot_on(store)
+
+    @bot.on_new
+    async def asks(request: Any, ctx: Any) -> None:
+        times.append(anyio.current_time())
+        await ctx.exchange.currencies.list()
+
+    sandbox.strike(*FAULTS[fault](path="currency", times=None))
+    async with sandbox.running(bot) as trial:
+        sandbox.publish()
+        await anyio.sleep(50 * 60)
+        assert (trial.status.dead, trial.status.handled) == (0, 0)
+        sandbox.exchange.faults.clear()
+        await anyio.sleep(HOUR)
+        assert trial.status.handled == 1
+    assert len(times) < 60, "it is not asked more and more"
+
+
+async def test_what_the_service_always_fails_at_is_given_up_in_the_end(store: Store) -> None:
+    """One request may be poison to the service itself: it answers all else."""
+    sandbox, watch = Sandbox(), Watch()
+    bot = bot_on(store)
+
+    @bot.on_new
+    async def asks(request: Any, ctx: Any) -> None:
+        watch.note("asks", ctx, request.index)
+        await ctx.exchange.currencies.list()
+
+    sandbox.strike(*FAULTS["unavailable_storm"](path="currency"))
+    async with sandbox.running(bot) as trial:
+        sandbox.publish()
+        await anyio.sleep(HOUR)
+        assert trial.status.dead == 0
+        await anyio.sleep(HOUR)
+        assert trial.status.dead == 1
+
+
 async def test_an_attempt_counts_from_its_claim_on(store: Store) -> None:
     sandbox, attempts = Sandbox(), list[int]()
 
