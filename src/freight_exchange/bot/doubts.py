@@ -81,8 +81,8 @@ class Doubts:
                     await self._close(entry, "confirmed", bid=bid, why="it was found among the own bids")
                     return
                 case NotApplied() if entry.resent < _MOST_RESENDS:
-                    why = "it was not taken, and is made again by its handler, which is called again"
-                    await self._close(entry, "intent", resent=entry.resent + 1, why=why)
+                    again = entry.resent + 1
+                    await self._close(entry, "intent", resent=again, why="it was not taken, and will be made again")
                     return
                 case NotApplied():
                     entry = await self._still(entry, parked=True)
