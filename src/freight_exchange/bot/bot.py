@@ -342,7 +342,7 @@ class Bot(Router):
     # What operators ask and say
 
     def status(self) -> BotStatus:
-        """How the bot is."""
+        """How the bot is, or was when it ended. While it runs, ask from its own loop."""
         run = self._run
         waited = timedelta(seconds=anyio.current_time() - self._began) if self._stop is not None else timedelta(0)
         begins = self._stop is not None and waited <= INTERVALS_ALIVE * self._plan.interval

@@ -132,6 +132,8 @@ def _lone(error: Exception | None) -> Exception | None:
 
 
 def _said(error: Exception | None) -> str:
+    if isinstance(error, ExceptionGroup):
+        return _short(f"{told(error)}: {'; '.join(map(told, leaves(error)))}")
     return _short(told(error))
 
 

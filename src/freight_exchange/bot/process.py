@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from freight_exchange.bot.last_moment import LastMoment
+from freight_exchange.bot.outcomes import told
 from freight_exchange.bot.run import plainly
 from freight_exchange.errors import (
     ConfigurationError,
@@ -63,10 +64,13 @@ def run(bot: Bot, at_work: AtWork, drain: float, backend: Literal["asyncio", "tr
         raise SystemExit(end.code or 1) from end
     except FreightExchangeError as error:
         status = next((status for kind, status in STATUSES if isinstance(error, kind)), 1)
+        _logger.critical("the bot ends with status %d: %s", status, error)
         if status == 1:
             raise
-        _logger.critical("the bot ends with status %d: %s", status, error)
         raise SystemExit(status) from error
+    except Exception as error:
+        _logger.critical("the bot ends with status 1 by what it did not expect: %s", told(error))
+        raise
     finally:
         last_moment.dismiss()
     if ended_by is not None:

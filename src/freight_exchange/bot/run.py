@@ -117,6 +117,7 @@ class Run:
         self.phase: Phase = "starting"
         self.stopping = Stopping()
         self.rejected: LoginRejectedError | None = None
+        self._last: tuple[FeedStatus | None, timedelta] | None = None
 
     async def __call__(self) -> None:
         """Run until `stopping`, or until something ends it that does not pass."""
@@ -139,6 +140,7 @@ class Run:
                             await self.feed.__aexit__(None, None, None)
                     watching.cancel_scope.cancel()
         finally:
+            self._last = self.feed_status(), self.age()
             self.phase = "stopped"
 
     def stop(self) -> None:
@@ -149,14 +151,19 @@ class Run:
             self.stopping.begin()
 
     def feed_status(self) -> FeedStatus | None:
-        """How the feed is; `None` before it was entered."""
+        """How the feed is, or was when the run ended; `None` before it was entered."""
+        if self._last is not None:
+            return self._last[0]
         try:
             return self.feed.status()
         except ConfigurationError:
             return None
 
     def age(self) -> timedelta:
-        """How long ago the moment was before which nothing can have been missed, or, if that is less, the beginning."""
+        """How long ago the moment was before which nothing can have been missed, or, if that is less, the beginning. It
+        stands still once the run has ended."""
+        if self._last is not None:
+            return self._last[1]
         status = self.feed_status()
         running = timedelta(seconds=anyio.current_time() - self._began)
         return running if status is None or status.cover_age is None else min(status.cover_age, running)
@@ -202,6 +209,7 @@ class Run:
                 tasks.start_soon(deliveries.run)
                 if not self.stopping:
                     self.phase = "running"
+                    _logger.info("running: %s", ", ".join(self._handlers))
                 self._ready()
                 await self.stopping.wait()
                 taking_in.cancel()

@@ -140,6 +140,9 @@ def test_a_failure_is_tried_again_as_often_as_was_said(
 ) -> None:
     found = verdict(error, attempts=attempts, retries=retries)
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, ExceptionGroup):
+        assert (found.error or "").startswith(f"{said}: "), "and what is in it"
+        said = found.error or ""
     if ending == "dead":
         assert found == dead(said)
     else:
@@ -228,6 +231,12 @@ def test_trouble_of_two_sorts_is_trouble_all_the_same() -> None:
     """A request is no more lost because one task was refused a connection and the other was answered 503."""
     both = group(errors.TransportError("refused"), errors.ServerError("down"))
     assert verdict(both, attempts=9, served=False).ending == "trouble"
+
+
+def test_of_a_group_it_is_kept_what_is_inside() -> None:
+    kept = verdict(group(ValueError("no tariff"), group(KeyError("Oslo"))), attempts=9).error
+    assert kept is not None
+    assert kept.endswith(": ValueError: no tariff; KeyError: 'Oslo'")
 
 
 def test_what_is_kept_of_an_error_is_bounded() -> None:

@@ -114,6 +114,7 @@ async def again(request, ctx):
 
 
 bot.run(backend=told.get("backend", "asyncio"))
+assert bot.status().state == "stopped"
 say("offers " + str(sum(len(sandbox.truth.offers_on(index)) for index in indexes)))
 """
 
@@ -308,6 +309,7 @@ class TestStatuses:
             ended, said, complained = end_of(child)
         assert ended == status
         assert "offers" not in said
+        assert f"CRITICAL freight_exchange.bot: the bot ends with status {status}" in complained
         # A bug has a traceback; for what a person can mend there is a sentence.
         assert ("Traceback" in complained) == (status == 1)
         assert complained.strip()
