@@ -52,7 +52,7 @@ async def test_dying_there_changes_nothing_that_the_shipper_sees(point: str, sto
     if point in DOUBTFUL:
         sandbox.strike(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
     if point in UNSENT:
-        sandbox.strike(*FAULTS["throttled_huge"](path="quote/submitoffer"))
+        sandbox.strike(*FAULTS["not_found_page"](path="quote/submitoffer"))
     currency = NO_CURRENCY if point in REFUSED else 1
 
     async with sandbox.running(bot_on(store, selected, currency), crash_at=point) as trial:

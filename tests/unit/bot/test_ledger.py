@@ -41,7 +41,7 @@ pytestmark = pytest.mark.virtual_time
 
 NO_CURRENCY = 99
 D = Decimal(AMOUNT)
-NOT_SENT = "throttled_huge"
+NOT_SENT = "not_found_page"
 
 
 class TestAskedAgain:

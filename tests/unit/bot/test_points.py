@@ -132,7 +132,7 @@ class TestARun:
         ]  # fmt: skip
 
     async def test_that_could_not_send(self) -> None:
-        steps = self.said_in_pairs(await self.visits(strike="throttled_huge"))
+        steps = self.said_in_pairs(await self.visits(strike="not_found_page"))
         assert [step for step in steps if step not in BESIDE] == [
             "intent", "sending", "send", "withdrawn", "settle", "intent", "sending", "send", "confirmed", "settle",
         ]  # fmt: skip
