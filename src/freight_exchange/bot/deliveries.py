@@ -37,7 +37,6 @@ __all__ = ["Deliveries"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-_UNTIL_RESOLVED: Final = {"looked for": 2.0, "parked": 60.0}
 _WITHOUT_HANDLER: Final = 300.0
 _BETWEEN_SUSPECTS: Final = 1.0
 _BEFORE_GIVING_UP: Final = 3600.0
@@ -176,9 +175,9 @@ class Deliveries:
                 )
             await self._release(delivery, _WITHOUT_HANDLER)
             return
-        doubt = self._ledger.doubts.about(delivery.index) if delivery.error == IN_DOUBT else None
+        doubt = self._ledger.doubts.pause(delivery.index) if delivery.error == IN_DOUBT else None
         if doubt is not None:
-            await self._release(delivery, _UNTIL_RESOLVED[doubt])
+            await self._release(delivery, doubt)
             return
         log = logging.LoggerAdapter(
             _logger,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -26,6 +26,8 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 _LOOKS: Final = 3
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_ASK_AGAIN, _ASK_AGAIN_EACH = 2.0, 0.1
+"""Seconds, and for each of a crowd: each time is two commits."""
 _AT_A_TIME: Final = 4
 """Looking reads whole listings: a crowd of doubts waits for its turn."""
 
@@ -53,12 +55,13 @@ class Doubts:
         self._places = anyio.CapacityLimiter(_AT_A_TIME)
         self._open: dict[str, Entry] = {}
 
-    def about(self, request: int | None) -> Literal["looked for", "parked"] | None:
-        """Whether an offer on the request is in doubt."""
+    def pause(self, request: int | None) -> float | None:
+        """Seconds until it is worth asking again whether an offer on the request is in doubt; `None` where none is."""
         found = [entry for entry in self._open.values() if entry.request == request]
         if not found:
             return None
-        return "looked for" if any(not entry.parked for entry in found) else "parked"
+        parked = all(entry.parked for entry in found)
+        return _LONGEST_PAUSE if parked else min(max(_ASK_AGAIN, _ASK_AGAIN_EACH * len(self._open)), _LONGEST_PAUSE)
 
     def entries(self) -> tuple[Entry, ...]:
         """Those in doubt now, the oldest first."""

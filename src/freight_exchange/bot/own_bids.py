@@ -127,7 +127,9 @@ class OwnBids:
 
 
 async def _wait_for(reading: anyio.Event) -> None:
-    with anyio.move_on_after(_PATIENCE):
+    # Nobody's time limit is to pass here: that would count as his failure.
+    left = anyio.current_effective_deadline() - anyio.current_time()
+    with anyio.move_on_after(min(_PATIENCE, left / 2)):
         await reading.wait()
     if not reading.is_set():
         raise RetryLater(_PATIENCE, "the own bids at the service cannot be read at present")

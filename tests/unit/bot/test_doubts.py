@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 from tests.unit.bot.ledger_rig import (
     AMOUNT,
@@ -525,6 +526,26 @@ class TestAPersonAndALook:
             await anyio.sleep(rig.writing / 2)
             rig.looks[0].set()
         assert rig.advanced == ["confirmed"]
+
+
+class TestTheDeliveriesThatWait:
+    def rig(self, crowd: int, *, parked: bool) -> Doubts:
+        nothing: Any = None
+        doubts = Doubts(nothing, nothing, Tally(), settle=SETTLE)
+        for request in range(1, crowd + 1):
+            doubts.take_up(attrs.evolve(entry(at=0.0), request=request, parked=parked))
+        return doubts
+
+    @pytest.mark.parametrize(("crowd", "pause"), [(1, 2), (20, 2), (100, 10), (5000, 60)])
+    async def test_ask_less_often_the_more_they_are(self, crowd: int, pause: float) -> None:
+        """Ten in a second, whatever their number."""
+        assert self.rig(crowd, parked=False).pause(1) == pytest.approx(pause)
+
+    async def test_ask_once_a_minute_where_a_person_has_to_decide(self) -> None:
+        assert self.rig(1, parked=True).pause(1) == 60
+
+    async def test_ask_no_more_where_there_is_no_doubt(self) -> None:
+        assert self.rig(3, parked=False).pause(4) is None
 
 
 def entry(*, at: float) -> Entry:

@@ -682,6 +682,22 @@ async def test_an_offer_waits_for_the_own_bids_and_costs_its_handler_no_attempts
     assert amounts_on(sandbox, index) == [AMOUNT]
 
 
+async def test_nor_does_it_where_the_handler_has_little_time(sandbox: Sandbox, store: MemoryStore) -> None:
+    bot = new_bot(store)
+
+    @bot.on_new(retries=2, timeout=3)
+    async def quote(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount=AMOUNT, currency=1)
+
+    index = sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        with blind(sandbox, BIDS):
+            await anyio.sleep(1800)
+            assert (trial.status.dead, trial.status.retried, sent(sandbox)) == (0, 0, 0)
+        await trial.idle()
+    assert amounts_on(sandbox, index) == [AMOUNT]
+
+
 async def test_no_offer_asks_for_a_listing(sandbox: Sandbox, store: MemoryStore) -> None:
     async with sandbox.running(offering_bot(store)) as trial:
         await trial.idle()
