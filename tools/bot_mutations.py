@@ -183,8 +183,38 @@ MUTATIONS = (
     one(
         "deliveries: the wait for what is due may be nothing",
         "bot/deliveries.py",
-        "None if wait is None else max(wait, _A_MOMENT)",
+        "max(wait, _A_MOMENT)",
         "wait",
+    ),
+    one(
+        "deliveries: the oldest event first, however often it was put off",
+        "store/work_rows.py",
+        'ORDER BY not_before, "index", event, handler',
+        "ORDER BY event, handler",
+    ),
+    one(
+        "deliveries: whoever cancels a handler's task has cut it off",
+        "bot/cancelling.py",
+        "return self._task is not None and self._task.cancelling() > self._before",
+        "return requested() > 0",
+    ),
+    one(
+        "deliveries: a cancellation that nobody met with is left for the bot",
+        "bot/cancelling.py",
+        "        await anyio.lowlevel.cancel_shielded_checkpoint()\n",
+        "        pass\n",
+    ),
+    one(
+        "judging: trouble is given up as soon as requests are listed",
+        "bot/deliveries.py",
+        "self._scanned() > since + _BEFORE_GIVING_UP",
+        "self._scanned() > since",
+    ),
+    one(
+        "judging: what an error says is kept as it is",
+        "bot/outcomes.py",
+        'return text.encode("utf-8", "backslashreplace").decode()',
+        "return text",
     ),
     one("drain: it goes on claiming", "bot/deliveries.py", "while not self._stopping:", "while True:"),
     one(

@@ -120,14 +120,14 @@ class Deliveries:
             free = self._concurrency - self._running
             # A look costs nothing; a claim, even of nothing, is a write.
             due = await self._desk.read(lambda store: store.next_due()) if free else None
-            wait = None if due is None else due - self._desk.time()
-            if wait is not None and wait <= 0:
+            wait = math.inf if due is None else due - self._desk.time()
+            if wait <= 0:
                 await self._claim(free)
                 continue
             for stint in self._tally.at_work.late():
                 _logger.critical("%s was cancelled when its time was over, and does not end", stint)
-            until_late = self._tally.at_work.next_late()
-            with anyio.move_on_after(max(min(until_late, math.inf if wait is None else wait), _A_MOMENT)):
+            wait = min(wait, self._tally.at_work.next_late())
+            with anyio.move_on_after(max(wait, _A_MOMENT)):
                 await self._news.wait()
 
     async def idle(self) -> None:

@@ -138,6 +138,8 @@ def _reply(code: int, text: str, *, kind: str = _TEXT, bare: bool = False, more:
 def metrics(status: BotStatus, tally: Tally) -> str:
     """What is counted and measured, in Prometheus' text format."""
     feed = status.feed
+    # After a restart the cover may be older than the bot, which is what `live` goes by.
+    age = status.age if feed is None or feed.cover_age is None else feed.cover_age
     lines: list[str] = []
 
     def metric(name: str, kind: str, help: str, samples: Iterable[tuple[dict[str, str], float]]) -> None:
@@ -147,7 +149,7 @@ def metrics(status: BotStatus, tally: Tally) -> str:
 
     metric("up", "gauge", "1 while the bot hands over deliveries.", [({}, status.state == "running")])
     metric("live", "gauge", "1 while the cover is young.", [({}, status.live)])
-    metric("cover_age_seconds", "gauge", "Age of the cover.", [({}, status.age.total_seconds())])
+    metric("cover_age_seconds", "gauge", "Age of the cover.", [({}, age.total_seconds())])
     metric("in_flight", "gauge", "Deliveries at their handlers.", [({}, status.in_flight)])
     metric("offers_in_doubt", "gauge", "Offers that are being looked for.", [({}, status.in_doubt)])
     metric("offers_parked", "gauge", "Offers for which a person has to decide.", [({}, status.parked)])

@@ -259,7 +259,7 @@ class TestTheMetrics:
         expected: dict[str, dict[Any, float]] = {
             "up": {(): float(status.state == "running")},
             "live": {(): float(status.live)},
-            "cover_age_seconds": {(): status.age.total_seconds()},
+            "cover_age_seconds": {(): status.age.total_seconds() if status.feed is None else 12.5},
             "in_flight": {(): status.in_flight},
             "offers_in_doubt": {(): status.in_doubt},
             "offers_parked": {(): status.parked},
@@ -285,6 +285,15 @@ class TestTheMetrics:
             ("freight_exchange_bot_deliveries_total", (("handler", "quote"), ("ending", "failed"))): 1,
             ("freight_exchange_bot_offers_total", (("outcome", "confirmed"),)): 4,
         }
+
+    def test_of_a_bot_that_was_down_for_days_the_cover_is_that_old(self) -> None:
+        """Though it is live: it has only just begun."""
+        days = attrs.evolve(STATUS, age=timedelta(seconds=5), feed=attrs.evolve(FEED, cover_age=timedelta(days=3)))
+        begins = attrs.evolve(days, feed=attrs.evolve(FEED, cover_age=None))
+        for status, seconds in ((days, 3 * 86400), (begins, 5)):
+            samples, _ = exposed(metrics(status, Tally()))
+            assert samples["freight_exchange_bot_cover_age_seconds", ()] == seconds
+            assert samples["freight_exchange_bot_live", ()] == 1
 
     def test_are_spelt_so(self) -> None:
         """As they stand on dashboards, and by hand."""
