@@ -148,6 +148,23 @@ class TestWhatBecomesOfADoubt:
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert sent(sandbox) == 1
 
+    @pytest.mark.parametrize("point", ["before send", "after send", "before confirmed"])
+    async def test_one_that_was_on_its_way_when_the_process_died_is_looked_for_though_it_shows_late(
+        self, store: MemoryStore, point: str
+    ) -> None:
+        sandbox = Sandbox(Profile(late_visibility=3))
+        async with sandbox.running(offering_bot(store)) as trial:
+            await trial.idle()
+            await anyio.sleep(SETTLE.total_seconds())
+        index = sandbox.publish()
+        await anyio.sleep(5)
+        async with sandbox.running(offering_bot(store), crash_at=point) as trial:
+            await trial.crashed()
+        async with sandbox.running(offering_bot(store)) as trial:
+            await trial.idle()
+            assert (trial.status.in_doubt, trial.status.parked) == (0, 0)
+        assert amounts_on(sandbox, index) == [AMOUNT]
+
     async def test_a_crowd_of_them_is_resolved_and_each_offered_once(
         self, sandbox: Sandbox, store: MemoryStore
     ) -> None:

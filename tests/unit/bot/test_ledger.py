@@ -199,18 +199,21 @@ class TestAnotherPrice:
     async def test_while_the_first_is_on_its_way_it_is_waited_for_and_not_sent(
         self, sandbox: Sandbox, store: MemoryStore, caplog: pytest.LogCaptureFixture
     ) -> None:
-        bot, bids = new_bot(store), list[Bid]()
+        bot, bids, calls = new_bot(store), list[Bid](), list[int]()
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
+            calls.append(request.index)
             with anyio.move_on_after(1):
                 await ctx.offer(amount=AMOUNT, currency=1)
             bids.append(await ctx.offer(amount=1900, currency=1))
 
         strike(sandbox, "slow", seconds=3.0)
-        index = sandbox.publish()
         async with sandbox.running(bot) as trial:
             await trial.idle()
+            index = sandbox.publish()
+            await trial.idle()
+            assert calls == [index]
             assert trial.status.dead == trial.status.retried == trial.status.in_doubt == 0
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert [str(bid.amount) for bid in bids] == [AMOUNT]
