@@ -61,7 +61,11 @@ entries = st.builds(
     bid=st.none() | bids,
     refusal=st.none() | texts,
     status=st.none() | st.integers(100, 599),
+    turned=st.lists(words, max_size=2).map(tuple),
+    echo=st.none() | indexes,
     looks=st.integers(0, 1000),
+    resent=st.integers(0, 3),
+    since=st.none() | st.floats(0, 1e12),
     parked=st.booleans(),
     at=st.floats(0, 1e12),
 )
@@ -123,7 +127,7 @@ class TestKeeping:
         with pytest.raises(ValueError, match="no offer is 'told'"):
             Entry.of(effect)
 
-    def test_reads_what_is_written_today(self) -> None:
+    def test_reads_what_was_written_before_it_said_more(self) -> None:
         """What lies in the stores of bots that run: this payload must be read for ever."""
         payload = (
             b'{"request":4,"revision":1,"handler":"quote","amount":"1840.50","currency":2,"rates":{"Fuel":"-1.50"},'

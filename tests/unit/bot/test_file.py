@@ -79,6 +79,23 @@ def test_a_dead_letter_is_replayed_by_the_next_run(path: Path) -> None:
     assert len(sandbox.truth.offers_on(index)) == 1
 
 
+def test_a_refusal_is_undone_as_a_person_says(path: Path) -> None:
+    async def offer_too_late(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount="1840.50", currency=99, revision=1)
+
+    sandbox = Sandbox()
+    index = sandbox.publish()
+    run(sandbox, made(path, offer_too_late))
+    file = BotFile(path)
+    (refused,) = file.explain(index).offers
+    assert (refused.state, refused.revision) == ("rejected", 1)
+    with pytest.raises(ValidationError, match="taken must be True or False"):
+        file.resolve(index, taken="no", revision=1)  # type: ignore[arg-type]  # a form's answer
+    file.resolve(index, taken=False, revision=1)
+    assert [entry.state for entry in file.explain(index).offers] == ["intent"]
+    assert [made.state for made in file.explain(index + 1).offers] == []
+
+
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_doubt_is_resolved_as_a_person_says(path: Path, taken: bool) -> None:
     # A service that rounds shows a price that may be the offer's, or not.
