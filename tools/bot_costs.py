@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -277,7 +278,8 @@ _Work = Callable[[Any, Any], Awaitable[None]]
 
 @asynccontextmanager
 async def _by_bot(exchange: FreightExchange, store: Any, work: _Work, deliveries: int) -> AsyncIterator[Any]:
-    bot = Bot(exchange, store=store, start="backfill")
+    # A new store waits before it offers: that is no cost of the offers.
+    bot = Bot(exchange, store=store, start="backfill", settle=timedelta(0))
     last = anyio.Event()
     done = 0
 
