@@ -58,13 +58,13 @@ class OwnBids:
 
         Args:
             settle: Seconds after which to look again. An earlier run whose store is lost may have offered up to the
-                moment of its end, and the service may show that later.
+                moment of its end, and the service may show that later. An account without any bid has had no such run.
         """
-        await self._look()
-        self._certain_at = anyio.current_time() + settle
+        wait = settle if await self._look() else 0.0
+        self._certain_at = anyio.current_time() + wait
         self._learnt.set()
-        if settle:
-            await anyio.sleep(settle)
+        if wait:
+            await anyio.sleep(wait)
             await self._look()
         self._certain.set()
         if self._strangers:
@@ -91,7 +91,8 @@ class OwnBids:
         """The own bids on the request, as the plain listing shows them now."""
         return tuple([bid async for bid in self._exchange.bids.list(sweep=True) if bid.index == request])
 
-    async def _look(self) -> None:
+    async def _look(self) -> bool:
+        """Read them; whether there are any, whoever made them."""
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -103,7 +104,7 @@ class OwnBids:
             else:
                 # Asked afterwards: what the listing shows of this bot's own was written down before it was sent.
                 self._strangers |= listed - await self._made_on()
-                return
+                return bool(listed)
 
     async def _listed(self) -> frozenset[int]:
         found: set[int] = set()

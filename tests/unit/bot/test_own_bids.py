@@ -183,6 +183,8 @@ class TestALostStore:
     async def test_nor_where_the_service_shows_an_offer_late(self, late: float) -> None:
         """The process died right after its offer was taken, and its store with it."""
         sandbox, settle = Sandbox(Profile(late_visibility=late)), timedelta(seconds=30)
+        offered_by_hand(sandbox)
+        await anyio.sleep(late)
         index = sandbox.publish()
         async with sandbox.running(offering_bot(MemoryStore(), settle=settle), crash_at="after confirmed") as trial:
             await trial.crashed()
@@ -192,12 +194,21 @@ class TestALostStore:
             await anyio.sleep(1)
         async with sandbox.running(offering_bot(store, settle=settle)) as trial:
             await trial.idle()
-            assert trial.status.handled == 1
+            assert trial.status.handled == 2
         assert amounts_on(sandbox, index) == [AMOUNT]
 
 
 class TestANewStore:
+    async def test_of_an_account_that_has_never_offered_keeps_nothing_waiting(
+        self, sandbox: Sandbox, store: MemoryStore
+    ) -> None:
+        index = sandbox.publish()
+        async with sandbox.running(offering_bot(store, settle=timedelta(hours=1))) as trial:
+            await trial.idle(within=timedelta(minutes=1))
+        assert amounts_on(sandbox, index) == [AMOUNT]
+
     async def test_keeps_what_may_be_older_waiting_once_and_costs_no_attempts(self, sandbox: Sandbox) -> None:
+        offered_by_hand(sandbox)
         store, index, settle = MemoryStore(), sandbox.publish(), timedelta(minutes=10)
 
         def bot() -> Bot:
@@ -236,6 +247,7 @@ class TestANewStore:
     async def test_waits_for_a_second_listing_however_long_that_fails(
         self, sandbox: Sandbox, store: MemoryStore
     ) -> None:
+        offered_by_hand(sandbox)
         index = sandbox.publish()
         async with sandbox.running(offering_bot(store, settle=timedelta(minutes=1))) as trial:
             await anyio.sleep(30)
