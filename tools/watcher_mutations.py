@@ -156,12 +156,6 @@ MUTATIONS = (
         "_DENIALS: Final = 1",
     ),
     one(
-        "7 what shows up late counts as updated since the cover",
-        "feed/classify.py",
-        "    proven = sight.sent - sight.window\n",
-        "    proven = sight.sent - min(sight.window, 95)\n",
-    ),
-    one(
         "7 a scan that lacks something calls for another as wide as itself",
         "feed/plan.py",
         "self._doubt = _Doubt(own, began) if doubtful else None",

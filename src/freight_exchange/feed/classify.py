@@ -55,6 +55,8 @@ class Sight:
         window: Seconds that it looked back from then.
         silent: Whether what is seen for the first time is the baseline, and no event.
         priming: Whether what was only baseline until now is handed out.
+        covered: Up to when updates would have been seen before, if they would; what is seen now for the first time was
+            updated later, unless it is shown late: whatever follows from that, a look-up has to confirm.
         between: When what is seen now came to be seen: after the cover, if there was one, and before the reply.
         schema: The last change of shape that is known.
         lately: What a narrow look at the same time listed, and the seconds that it looked back, if one was made.
@@ -65,6 +67,7 @@ class Sight:
     window: int
     silent: bool
     priming: bool
+    covered: float | None
     between: tuple[datetime | None, datetime]
     schema: Schema
     lately: tuple[frozenset[int], int] | None = None
@@ -183,8 +186,9 @@ def _happened(
 
 
 def _sighted(record: RateRequest, digest: bytes, version: int, before: Seen | None, sight: Sight) -> Seen:
-    # All that is proven of its last update is that the window holds it: it may have been shown later than allowed for.
     proven = sight.sent - sight.window
+    if sight.covered is not None and (before is None or before.digest != digest):
+        proven = max(proven, sight.covered)
     same = before is not None and before.digest == digest and before.record is not None
     return Seen(
         index=record.index,

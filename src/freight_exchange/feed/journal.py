@@ -233,6 +233,7 @@ class Journal:
             window=window,
             silent=silent,
             priming=not state.primed,
+            covered=state.cover.time - state.allowance if state.primed else None,
             between=(earliest if state.primed else None, wall(received)),
             schema=state.schema,
         )

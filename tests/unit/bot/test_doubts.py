@@ -356,7 +356,8 @@ class TestParked:
             assert (doubt.request, doubt.revision, doubt.parked) == (index, 0, True)
             assert (doubt.amount, doubt.currency) == (Decimal(AMOUNT), 1)
             assert doubt.handler.endswith("quote")
-            assert began < doubt.since < datetime.fromtimestamp(sandbox.now(), UTC) - timedelta(minutes=55)
+            assert began - timedelta(seconds=1) < doubt.since
+            assert doubt.since < datetime.fromtimestamp(sandbox.now(), UTC) - timedelta(minutes=55)
             assert (trial.status.in_doubt, trial.status.parked) == (0, 1)
         (alert,) = said(caplog, logging.CRITICAL)
         assert f"request {index}" in alert

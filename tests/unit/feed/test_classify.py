@@ -24,6 +24,7 @@ SIGHT = Sight(
     window=95,
     silent=False,
     priming=False,
+    covered=900.0,
     between=(NOON, NOON),
     schema=Schema(),
 )
@@ -79,7 +80,7 @@ def test_rule_7_there_and_back_again_are_two_updates() -> None:
 
 
 def test_a_silent_sight_is_the_baseline_and_a_later_change_of_it_an_update() -> None:
-    silent, known = look([request()], silent=True, priming=True)
+    silent, known = look([request()], silent=True, priming=True, covered=None)
     assert not silent.events
     assert known[1].version == 0
     meaning, _ = look([request(notes="b")], known)
@@ -101,7 +102,7 @@ def test_within_a_page_the_last_state_counts() -> None:
 
 
 def test_what_is_known_of_a_request_after_it_was_seen() -> None:
-    _, known = look([request()])
+    _, known = look([request()], covered=None)
     assert known[1] == Seen(
         index=1, digest=digest(request()), record=wire.keep(request()), version=1, first=1000.0, last=1000.0, scan=5,
         updated_after=905.0,
