@@ -154,8 +154,8 @@ class Deliveries:
             self._running += 1
             self._suspects += delivery.error == INTERRUPTED
             self._tasks.start_soon(self._see_to, delivery)
-        # They begin now, and with that it is known when they are late. Trio's tasks take turns in any order: at the second
-        # all of them have begun.
+        # They begin now, and with that it is known when they are late. Trio's tasks take turns in any order: at the
+        # second checkpoint all of them have begun.
         await anyio.lowlevel.checkpoint()
         await anyio.lowlevel.checkpoint()
 
