@@ -176,7 +176,7 @@ MUTATIONS = (
     one(
         "7 another version's digest is another state",
         "feed/classify.py",
-        "    if previous is not None and not changed:\n",
+        "    if not change.fields:\n",
         "    if False:\n",
     ),
     one(

@@ -74,6 +74,26 @@ class Sight:
 
 
 @attrs.frozen
+class _Change:
+    """A known request that differs from what was known of it: what that was, what it is, and the fields that differ."""
+
+    previous: RateRequest
+    record: RateRequest
+    fields: tuple[str, ...]
+
+    @classmethod
+    def of(cls, previous: RateRequest, record: RateRequest) -> _Change:
+        return cls(previous, record, _differences(previous, record))
+
+    def is_only_of(self, fields: frozenset[str]) -> bool:
+        """Whether it differs in nothing but the presence of these fields."""
+        if not fields:
+            return False
+        turned = _present(self.previous) ^ _present(self.record)
+        return all(name in fields and name in turned for name in self.fields)
+
+
+@attrs.frozen
 class Meaning:
     """What a page means.
 
@@ -107,7 +127,7 @@ def classify(
     now = {record.index: record for record in records}
     digests = {index: digest(record) for index, record in now.items()}
     changed = {
-        index: wire.recall(before.record)
+        index: _Change.of(wire.recall(before.record), now[index])
         for index, before in known.items()
         if index in digests and before.digest != digests[index] and before.record is not None and before.digest
     }
@@ -128,7 +148,7 @@ def classify(
             version += 1
             news.add(index)
             events.append((f"{index}:{version}", index, happened))
-        elif index in changed and _differences(changed[index], record):
+        elif index in changed and changed[index].fields:
             excused.add(index)
         seen.append(_sighted(record, digests[index], version, before, sight))
     for error in broken:
@@ -163,7 +183,7 @@ def _happened(
     record: RateRequest,
     digest: bytes,
     before: Seen | None,
-    previous: RateRequest | None,
+    change: _Change | None,
     schema: Schema,
     sight: Sight,
 ) -> RequestEvent | None:
@@ -172,16 +192,20 @@ def _happened(
         return None if sight.silent else RequestEvent(kind="new", request=record, observed_between=sight.between)
     if before.digest == digest:
         return None
-    changed = () if previous is None else _differences(previous, record)
-    if previous is not None and not changed:
+    if change is None:
+        return RequestEvent(kind="updated", request=record, observed_between=sight.between)
+    if not change.fields:
         # Another version of this package wrote the digest.
         return None
     unseen_since = before.last < schema.at or schema.at == sight.sent
-    may_be_shape = unseen_since and not _was_updated(before, sight)
-    if previous is not None and may_be_shape and _only_shape(previous, record, changed, schema.fields):
+    if unseen_since and not _was_updated(before, sight) and change.is_only_of(schema.fields):
         return None
     return RequestEvent(
-        kind="updated", request=record, previous=previous, changed=changed, observed_between=sight.between
+        kind="updated",
+        request=record,
+        previous=change.previous,
+        changed=change.fields,
+        observed_between=sight.between,
     )
 
 
@@ -203,7 +227,7 @@ def _sighted(record: RateRequest, digest: bytes, version: int, before: Seen | No
 
 
 def _change_of_shape(
-    now: Mapping[int, RateRequest], changed: Mapping[int, RateRequest], known: Mapping[int, Seen], sight: Sight
+    now: Mapping[int, RateRequest], changed: Mapping[int, _Change], known: Mapping[int, Seen], sight: Sight
 ) -> tuple[Schema, SchemaChanged | None]:
     """Whether the service itself changed: nearly all known requests of the page gained or lost the same field.
 
@@ -211,17 +235,14 @@ def _change_of_shape(
     """
     explained = {
         index
-        for index, previous in changed.items()
+        for index, change in changed.items()
         if _was_updated(known[index], sight)
-        or (
-            known[index].last < sight.schema.at
-            and _only_shape(previous, now[index], _differences(previous, now[index]), sight.schema.fields)
-        )
+        or (known[index].last < sight.schema.at and change.is_only_of(sight.schema.fields))
     }
-    changed = {index: previous for index, previous in changed.items() if index not in explained}
+    changed = {index: change for index, change in changed.items() if index not in explained}
     if len(changed) < _FEW:
         return sight.schema, None
-    befores = {index: _present(previous) for index, previous in changed.items()}
+    befores = {index: _present(change.previous) for index, change in changed.items()}
     afters = {index: _present(now[index]) for index in changed}
     added = Counter(name for index in changed for name in afters[index] - befores[index])
     removed = Counter(name for index in changed for name in befores[index] - afters[index])
@@ -243,12 +264,6 @@ def _was_updated(before: Seen, sight: Sight) -> bool:
         return True
     listed, window = sight.lately or (frozenset(), 0)
     return before.index in listed and before.last < sight.sent - window
-
-
-def _only_shape(previous: RateRequest, record: RateRequest, changed: Iterable[str], fields: frozenset[str]) -> bool:
-    """Whether a request differs in nothing but the presence of these fields."""
-    turned = _present(previous) ^ _present(record)
-    return bool(fields) and all(name in fields and name in turned for name in changed)
 
 
 def _present(request: RateRequest) -> frozenset[str]:
