@@ -370,17 +370,7 @@ class Bot(Router):
     async def dead_letters(self) -> Sequence[DeadLetter]:
         """The deliveries that were given up, the oldest first."""
         found = await self._running().desk.read(lambda store: store.deliveries(state="dead", limit=EVERY))
-        return [
-            DeadLetter(
-                event=dead.event,
-                handler=dead.handler,
-                request=dead.index,
-                kind=dead.kind,
-                attempts=dead.attempts,
-                error=dead.error,
-            )
-            for dead in found
-        ]
+        return [DeadLetter.of(dead) for dead in found]
 
     async def replay(self, event: int, handler: str) -> bool:
         """Try a dead delivery again, as if for the first time; whether there was one."""

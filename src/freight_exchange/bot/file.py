@@ -79,17 +79,7 @@ class BotFile:
     def dead_letters(self) -> Sequence[DeadLetter]:
         """As `Bot.dead_letters`."""
         with self._looking() as (connection, feed, _):
-            return [
-                DeadLetter(
-                    event=dead.event,
-                    handler=dead.handler,
-                    request=dead.index,
-                    kind=dead.kind,
-                    attempts=dead.attempts,
-                    error=dead.error,
-                )
-                for dead in work_rows.deliveries(connection, feed.number, "dead", EVERY)
-            ]
+            return [DeadLetter.of(dead) for dead in work_rows.deliveries(connection, feed.number, "dead", EVERY)]
 
     def doubts(self) -> Sequence[Doubt]:
         """As `Bot.doubts`; an offer that was on its way when the bot was killed, or is now, is among them."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.entry import Entry
     from freight_exchange.feed.events import Gap
     from freight_exchange.feed.status import Explanation, FeedStatus
-    from freight_exchange.store.work import DeliveryState
+    from freight_exchange.store.work import Delivery, DeliveryState
 
 __all__ = ["BotStatus", "DeadLetter", "Doubt", "FileStatus", "Handling"]
 
@@ -70,6 +70,18 @@ class DeadLetter:
     kind: str
     attempts: int
     error: str | None
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> Self:
+        """The delivery, as an operator sees it."""
+        return cls(
+            event=delivery.event,
+            handler=delivery.handler,
+            request=delivery.index,
+            kind=delivery.kind,
+            attempts=delivery.attempts,
+            error=delivery.error,
+        )
 
 
 @attrs.frozen(kw_only=True)

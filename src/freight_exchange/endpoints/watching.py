@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from freight_exchange import wire
 from freight_exchange.endpoints.requests import SEARCH
-from freight_exchange.endpoints.service import Listed
 from freight_exchange.models import SearchType
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class UpdatedRequests:
     async def page(self, number: int, rows: int, window: int) -> wire.Rows[RateRequest]:
         """One page of those updated in the last `window` seconds; what cannot be read is among its `broken`."""
         parameters = wire.list_parameters(type=SearchType.ALL, seconds=window)
-        listed = Listed("feed", "POST", "quote/getrequests", parameters)
+        listed = SEARCH._replace(operation="feed", parameters=parameters)
         return await self._service.page(listed, number, rows, wire.REQUESTS)
 
     async def find(self, index: int) -> RateRequest | None:
