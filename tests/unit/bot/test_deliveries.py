@@ -19,6 +19,8 @@ from freight_exchange.testing import Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
+ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+
 store = rig.store
 
 
@@ -260,10 +262,9 @@ async def test_a_handlers_task_that_fails_while_it_is_cut_off_ends_no_bot(store:
     assert len(attempts) == 2
 
 
-async def test_a_handler_that_is_cancelled_by_nobody_has_failed(store: Store, anyio_backend_name: str) -> None:
+@ON_ASYNCIO  # only asyncio's tasks can be cancelled by anybody
+async def test_a_handler_that_is_cancelled_by_nobody_has_failed(store: Store) -> None:
     """It awaited a task of its own that was cancelled. Nobody cancelled the bot, which goes on."""
-    if anyio_backend_name != "asyncio":
-        pytest.skip("only asyncio's tasks can be cancelled by anybody")
     sandbox, watch = Sandbox(), Watch()
     bot = bot_on(store)
 
@@ -315,12 +316,11 @@ async def cancels_its_own_group() -> None:
 @pytest.mark.parametrize(
     "way", [cancels_itself, cancels_itself_twice_and_swallows_one, is_cancelled_by_another, cancels_its_own_group]
 )
+@ON_ASYNCIO  # only asyncio's tasks can be cancelled by anybody
 async def test_a_handler_whose_own_task_is_cancelled_has_failed(
-    store: Store, anyio_backend_name: str, way: Callable[[], Awaitable[None]]
+    store: Store, way: Callable[[], Awaitable[None]]
 ) -> None:
     """By a library that it calls, say: it is tried again as often as was said, and the bot goes on."""
-    if anyio_backend_name != "asyncio":
-        pytest.skip("only asyncio's tasks can be cancelled by anybody")
     sandbox, watch = Sandbox(), Watch()
     bot = bot_on(store, concurrency=1)
 
@@ -341,12 +341,9 @@ async def test_a_handler_whose_own_task_is_cancelled_has_failed(
     assert "cancelled" in (dead.error or "")
 
 
-async def test_a_cancellation_that_comes_as_a_handler_ends_is_not_the_bots(
-    store: Store, anyio_backend_name: str
-) -> None:
+@ON_ASYNCIO  # only asyncio's tasks can be cancelled by anybody
+async def test_a_cancellation_that_comes_as_a_handler_ends_is_not_the_bots(store: Store) -> None:
     """It would be met with where the bot notes that the handler is done."""
-    if anyio_backend_name != "asyncio":
-        pytest.skip("only asyncio's tasks can be cancelled by anybody")
     sandbox, watch = Sandbox(), Watch()
     bot = bot_on(store)
 
@@ -364,10 +361,9 @@ async def test_a_cancellation_that_comes_as_a_handler_ends_is_not_the_bots(
     assert watch.of("quote") == [(index, 1) for index in indexes]
 
 
-async def test_whoever_cancels_the_task_that_serves_cuts_handlers_off(store: Store, anyio_backend_name: str) -> None:
+@ON_ASYNCIO  # only asyncio's tasks can be cancelled by anybody
+async def test_whoever_cancels_the_task_that_serves_cuts_handlers_off(store: Store) -> None:
     """That is the bot's own end, however it comes: no failure of the handler's."""
-    if anyio_backend_name != "asyncio":
-        pytest.skip("only asyncio's tasks can be cancelled by anybody")
     sandbox, attempts = Sandbox(), list[int]()
 
     def new_bot() -> Any:

@@ -19,6 +19,8 @@ from freight_exchange.testing import FAULTS, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
+ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+
 DRAIN = timedelta(seconds=25)
 
 
@@ -160,11 +162,10 @@ class TestDrain:
 
 
 class TestAHandlersOwnCancellations:
+    @ON_ASYNCIO  # on trio nobody else's cancellation can be caught up in
     async def test_a_handler_that_awaits_what_was_cancelled_is_a_failure_like_any_other(
-        self, sandbox: Sandbox, store: MemoryStore, anyio_backend_name: str
+        self, sandbox: Sandbox, store: MemoryStore
     ) -> None:
-        if anyio_backend_name != "asyncio":
-            pytest.skip("on trio nobody else's cancellation can be caught up in")
         bot, attempts = new_bot(store), list[int]()
 
         @bot.on_new(retries=2)
