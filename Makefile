@@ -16,14 +16,15 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export UV_PYTHON_DOWNLOADS := never
 export VIRTUAL_ENV := $(abspath $(VENV))
 
-.PHONY: help setup demo test test-all test-long test-browser pytest wheel-test lint types floors format docs bench \
-	lock clean
+.PHONY: help setup demo test test-all test-long test-search test-browser pytest wheel-test lint types floors format docs \
+	bench lock clean
 
 help:
 	@echo "make demo       a forwarder's bot at work, killed in the middle, and what came of it"
 	@echo "make test       every check: lint, types, floors, tests, the built wheel"
 	@echo "make test-all   the tests and the wheel on each Python >= 3.11 of this machine"
 	@echo "make test-long  the tests that take minutes"
+	@echo "make test-search  the properties again, with examples that no run has met yet"
 	@echo "make test-browser  the sandbox's board in a real browser"
 	@echo "make docs       the documentation, built into site/"
 	@echo "make bench      what things cost, beside their peers (ARGS=--quick: a first look)"
@@ -55,7 +56,10 @@ test-all: $(READY)
 	@$(BIN)/python tools/each_python.py
 
 test-long: $(READY)
-	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=0
+	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=0 --hypothesis-profile=search
+
+test-search: $(READY)
+	@$(BIN)/python -m pytest -m "hypothesis and not long" --hypothesis-profile=search
 
 pytest: $(READY)
 	@$(BIN)/python -m pytest

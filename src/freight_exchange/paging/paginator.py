@@ -125,7 +125,7 @@ class Paginator(Generic[T]):
         walk = self._walk(start=0, sweep=False)
         records = walk.take(await self._reading()(0, walk.size))
         # The size by now: `pages` resumes in that of a server which cut the page.
-        return Page(records, 0, walk.size)
+        return Page(records, 0, walk.fitting)
 
     def _walk(self, *, start: int, sweep: bool) -> Walk[T]:
         return Walk(
@@ -207,7 +207,7 @@ class Pages(AsyncIterator[Page[T]]):
         if walk.ended:
             self._flights.end()
             self._tell(walk)
-        return Page(fresh, number, walk.size) if fresh else None
+        return Page(fresh, number, walk.fitting) if fresh else None
 
     def _tell(self, walk: Walk[T]) -> None:
         """Say what the way in which the listing ended may hide."""

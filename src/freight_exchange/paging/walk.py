@@ -44,7 +44,8 @@ class Walk(Generic[T]):
 
     Once it has `ended`: `repeated` says that it did so because the second page was the first over again, which may be
     how this server ends a listing; `offset_ignored`, which only a sweep or a strict walk finds out, that it is not.
-    After a round of a sweep that proved nothing, `unexplained` is what it brought, for `excuse` to judge.
+    After a round of a sweep that proved nothing, `unexplained` is what it brought, for `excuse` to judge. `fitting` is
+    the size in which whoever leaves after the page just taken can go on behind it.
 
     Args:
         operation: The name under which page sizes are known.
@@ -94,8 +95,9 @@ class Walk(Generic[T]):
         self._rounds = 0
         self._rounds_without_news = 0
         self._quiet_before = 0
+        self._suspected = 0
         self.unexplained: frozenset[Hashable] = frozenset()
-        self.size = 0 if page_size is None else sizes.to_ask(operation, page_size)
+        self._first_size = self.fitting = sizes.to_ask(operation, page_size or 0, start=start)
         self.ended = False
         self.repeated = False
         self.offset_ignored = False
@@ -120,8 +122,9 @@ class Walk(Generic[T]):
     def take(self, rows: Rows[T]) -> tuple[T, ...]:
         """Take in the page that was asked for; what it adds."""
         if self._trial is not None:
-            self._end_trial(rows)
+            self._go_on_trying(rows)
             return ()
+        self.fitting = self.size
         page = Counter(bare := [*map(self._key, rows.records), *map(_unreadable, rows.broken)])
         if page == self._page_before and page and not self._descending:
             # The last page over again, or an ignored offset: its rows are none, and no twins of those before.
@@ -160,7 +163,7 @@ class Walk(Generic[T]):
         if self.number == 0 or error.status not in (400, 404):
             return False
         if self._trial is not None:
-            self._end_trial(None)
+            self._end_trial()
         elif self._descending:
             self._moved = True
             self._step_down()
@@ -170,6 +173,7 @@ class Walk(Generic[T]):
 
     def _start_climb(self) -> None:
         self._rounds += 1
+        self.size = self._first_size
         self._descending = False
         self._steady = False
         self._probing = False
@@ -200,20 +204,29 @@ class Walk(Generic[T]):
             # Shorter than asked, and no page was ever longer: the end, or the most that the server gives. The next
             # page tells; from the first page on, in this very size, which is the right one under either reading.
             self._full = rows
-            self._probing = self.number == 0
-            if self._probing:
-                self.size = rows
+            if self.number == 0:
+                self.size = self.fitting = rows
+                self._steady = rows == self._sizes.clamp(self._operation)
+                self._probing = not self._steady
             self.number += 1
 
     def _pass_full_page(self, bare: list[Hashable], *, anything_unseen: bool) -> None:
         if not anything_unseen and self._idle:
+            # Nobody showed how long the listing is: what the descent sees may be what it holds, and proves nothing.
             self._reach_end([])
+            self._moved = True
             return
         # One page of rows all seen, and not the one before over again: many rows were inserted, and more may follow.
         self._idle = not anything_unseen
         if self._probing:
-            self._sizes.clamped(self._operation, len(bare))
             self._probing = False
+            if self._sweep and self._suspected != len(bare):
+                # Or the first page was short because the listing was, and many rows were inserted since. Taken for
+                # the most that the server gives, its few rows would make the walk a long one: it is asked for again.
+                self._suspected = len(bare)
+                self._start_climb()
+                return
+            self._sizes.clamped(self._operation, len(bare))
         self._steady = True
         self.number += 1
 
@@ -234,15 +247,21 @@ class Walk(Generic[T]):
             return
         self._reach_end([])
 
-    def _end_trial(self, rows: Rows[T] | None) -> None:
-        assert self._trial is not None
-        self.size, self._trial = self._trial, None
+    def _go_on_trying(self, rows: Rows[T]) -> None:
         # A page of more rows than were asked for was cut by the service's own measure, and proves nothing.
-        alone = rows is not None and len(rows.records) == 1 and not rows.broken
-        if rows is not None and alone and self._key(rows.records[0]) == self._first:
-            self.offset_ignored = self.ended = True
+        alone = len(rows.records) == 1 and not rows.broken
+        if not alone or self._key(rows.records[0]) != self._first:
+            self._end_trial()
+        elif self.number > self._start:
+            # Or a row was inserted before the first one just now, which made that the second: it must still be first.
+            self.number = self._start
         else:
-            self._reach_end([])
+            self.offset_ignored = self.ended = True
+
+    def _end_trial(self) -> None:
+        assert self._trial is not None
+        self.size, self._trial, self.number = self._trial, None, self._start + 1
+        self._reach_end([])
 
     def _reach_end(self, last_page: list[Hashable]) -> None:
         """The page asked for was the last, or beyond it: the listing holds the pages below, and these rows."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
 from collections import deque
@@ -41,6 +40,8 @@ _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 _UNESCAPED = ("", "/", "!'()*", ";/?:@&=+$,#!'()*")
 """What this and other languages leave as it is when they escape for a URL."""
 _HEX = re.compile("%[0-9A-F]{2}")
+_IN_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
+"""As `html.escape`, whose module brings a table of all of HTML's names."""
 _SHORTEST_ENCODED = 8
 """Characters: fewer of base64 turn up anywhere by chance."""
 
@@ -262,7 +263,7 @@ def _spellings(secret: str) -> set[str]:
     escaped = {quote(secret, safe=safe) for safe in _UNESCAPED} | {quote_plus(secret)}
     forms = {
         secret,
-        html.escape(secret),
+        secret.translate(_IN_HTML),
         *escaped,
         *(_HEX.sub(lambda found: found.group().lower(), form) for form in escaped),
         json.dumps(secret)[1:-1],

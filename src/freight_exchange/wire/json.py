@@ -35,12 +35,10 @@ _LARGE: Final = 4096
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 _MOST_INTEGER_DIGITS: Final = 1000
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
 # Python's own `idna` or `unicode_escape` are charsets to `bytes.decode`, and slow or wrong ones.
-_CHARSETS: Final = re.compile(
+_CHARSETS: Final = (
     r"(us-)?ascii|iso-?8859-\d+|latin-?\d|windows-\d+|cp\d+|koi8-[a-z]|utf-(8|16|32)(le|be)?|gbk|gb2312|gb18030"
-    r"|big5(-?hkscs)?|shift_?jis|euc-(jp|kr|tw)|iso-2022-[a-z]+",
-    re.IGNORECASE | re.ASCII,
+    r"|big5(-?hkscs)?|shift_?jis|euc-(jp|kr|tw)|iso-2022-[a-z]+"
 )
 
 
@@ -51,8 +49,9 @@ def parse(content: bytes, content_type: str | None = None) -> object:
     60 digits, an integer of thousands of them, NaN and infinity. Whoever needs a number there refuses it, and nobody
     else is troubled.
 
-    Text is UTF-8, with or without a byte-order mark, else in the charset that `content_type` names. Half
-    characters (lone surrogates) become U+FFFD.
+    Text is UTF-8, with or without a byte-order mark, else in the charset that `content_type` names. One record's text
+    does not cost the others of its page: stray bytes are read as Windows-1252, which is what they are as a rule, half
+    characters (lone surrogates) become U+FFFD, and line breaks in a string are let pass.
 
     Raises:
         DecodeError: It is no JSON, or JSON beyond bounds: 10 MB, 64 levels.
@@ -79,9 +78,7 @@ def dump(value: object) -> bytes:
 def _parsed(content: bytes, content_type: str | None) -> tuple[object, str | None]:
     if len(content) > LARGEST_BODY:
         return None, "the body is larger than 10 MB"
-    text = _text(content, content_type)
-    if text is None:
-        return None, "the body is neither UTF-8 nor in the charset it declares"
+    text, sound = _text(content, content_type)
     if not text.strip():
         return None, "the body is empty"
     try:
@@ -91,7 +88,7 @@ def _parsed(content: bytes, content_type: str | None) -> tuple[object, str | Non
     except MemoryError:
         return None, "the body does not fit in memory"
     except ValueError:
-        return None, "the body is no JSON"
+        return None, "the body is no JSON" if sound else "the body is neither UTF-8 nor in the charset it declares"
     # To look for a bracket costs a thirtieth of counting it, and most replies have one kind only.
     if _too_deep(value, sum(text.count(opening) for opening in "{[" if opening in text)):
         return None, f"the body is nested deeper than {DEEPEST}"
@@ -100,20 +97,33 @@ def _parsed(content: bytes, content_type: str | None) -> tuple[object, str | Non
     return value, None
 
 
-def _text(content: bytes, content_type: str | None) -> str | None:
+def _text(content: bytes, content_type: str | None) -> tuple[str, bool]:
+    """The text, and whether all of it is in one charset."""
     content = content.removeprefix(_BYTE_ORDER_MARK)
     try:
-        return content.decode()
+        return content.decode(), True
     except UnicodeDecodeError:
-        declared = _CHARSET.search(content_type or "")
+        charset = _declared(content_type or "")
+    if charset is not None:
+        with suppress(LookupError, ValueError):
+            return _whole(content.decode(charset)).removeprefix("\ufeff"), True
     try:
-        if declared and _CHARSETS.fullmatch(declared[1]) and declared[1].lower() not in {"utf-8", "utf8"}:
-            text = content.decode(declared[1])
-        else:
-            text = content.decode("utf-8", "surrogatepass")
-    except (LookupError, ValueError):
-        return None
-    return _whole(text).removeprefix("\ufeff")
+        return _whole(content.decode("utf-8", "surrogatepass")), True
+    except UnicodeDecodeError:
+        return content.decode("utf-8", "surrogateescape").translate(_stray_bytes()), False
+
+
+def _declared(content_type: str) -> str | None:
+    """The charset that it names, if that is one which is not tried anyway, and which can be trusted."""
+    named = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE | re.ASCII)
+    charset = named[1].lower() if named else ""
+    return charset if re.fullmatch(_CHARSETS, charset, re.ASCII) and charset not in {"utf-8", "utf8"} else None
+
+
+@cache
+def _stray_bytes() -> Mapping[int, str]:
+    """What `surrogateescape` makes of the bytes that are no UTF-8, and what they would be in Windows-1252."""
+    return {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)}
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -131,8 +141,10 @@ def _fraction_or_text(digits: str) -> Decimal | str:
         return digits
 
 
-_DECODER: Final = json.JSONDecoder(parse_float=EXACT.create_decimal, parse_constant=_refuse)
-_CAUTIOUS: Final = json.JSONDecoder(parse_float=_fraction_or_text, parse_constant=str, parse_int=_integer_or_text)
+_DECODER: Final = json.JSONDecoder(parse_float=EXACT.create_decimal, parse_constant=_refuse, strict=False)
+_CAUTIOUS: Final = json.JSONDecoder(
+    parse_float=_fraction_or_text, parse_constant=str, parse_int=_integer_or_text, strict=False
+)
 
 
 @cache

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
-from tests.unit.paging.shelf import ENDS, End, Rows, Shelf, read
+from tests.unit.paging.shelf import ENDS, End, Rows, Shelf, read, same
 
 from freight_exchange.errors import BadRequestError, NotFoundError, ServerError
 from freight_exchange.paging import PageSizes
@@ -28,12 +30,55 @@ def test_a_server_that_counts_pages_of_the_size_asked_for_loses_nothing() -> Non
     assert read(shelf, page_size=100) == [*range(25)]
 
 
-def test_a_learned_clamp_is_asked_for_at_once() -> None:
+def test_a_learned_clamp_is_asked_for_from_the_second_page_on() -> None:
     sizes = PageSizes()
     read(Shelf([*range(25)], clamp=10), page_size=100, sizes=sizes)
     shelf = Shelf([*range(25)], clamp=10)
     assert read(shelf, page_size=100, sizes=sizes) == [*range(25)]
-    assert shelf.asked == [(0, 10), (1, 10), (2, 10)]
+    assert shelf.asked == [(0, 100), (1, 10), (2, 10)]
+
+
+def test_a_clamp_that_was_learned_wrongly_is_forgotten() -> None:
+    """A row that is there at first, and another when the next page is asked for, pass for a clamp of one row."""
+    sizes = PageSizes()
+    read(Shelf([0]), page_size=100, sizes=sizes, meanwhile=[lambda rows: rows.append(1)])
+    assert sizes.clamp("operation") == 1
+    shelf = Shelf([*range(25)])
+    assert read(shelf, page_size=100, sizes=sizes) == [*range(25)]
+    assert shelf.asked == [(0, 100), (1, 25)]
+    assert sizes.clamp("operation") is None
+
+
+@pytest.mark.parametrize("stride", ["clamped", "asked"])
+def test_whoever_leaves_a_sweep_can_go_on_behind_any_page_of_it(stride: Literal["clamped", "asked"]) -> None:
+    walk = Walk("operation", PageSizes(), 100, same, sweep=True)
+    shelf = Shelf([*range(35)], clamp=10, stride=stride)
+    while not walk.ended:
+        number = walk.number
+        walk.take(shelf.page(number, walk.size))
+        behind = read(Shelf([*range(35)], clamp=10, stride=stride), page_size=walk.fitting, start=number + 1)
+        assert behind == [*range(35)][10 * (number + 1) :], (number, walk.fitting)
+
+
+def test_a_sweep_makes_sure_that_a_clamp_is_one() -> None:
+    sizes, shelf = PageSizes(), Shelf([0])
+    found = read(shelf, page_size=100, sizes=sizes, sweep=True, meanwhile=[lambda rows: rows.extend(range(1, 40))])
+    assert sorted(found) == [*range(40)]
+    assert sizes.clamp("operation") is None
+    assert len(shelf.asked) == 5
+
+
+def test_a_reading_that_resumes_asks_for_the_pages_that_the_server_gives() -> None:
+    sizes = PageSizes()
+    read(Shelf([*range(25)], clamp=10), page_size=100, sizes=sizes)
+    shelf = Shelf([*range(25)], clamp=10, stride="asked")
+    assert read(shelf, page_size=100, sizes=sizes, start=1) == [*range(10, 25)]
+
+
+def test_a_size_that_was_refused_is_not_asked_for_again() -> None:
+    sizes = PageSizes()
+    sizes.refused("operation", 50)
+    assert (sizes.to_ask("operation", 100), sizes.to_ask("operation", 20), sizes.clamp("operation")) == (50, 20, 50)
 
 
 def test_a_clamp_is_not_learned_from_a_row_that_came_late() -> None:
@@ -83,11 +128,23 @@ def test_one_page_beyond_the_end_is_all_that_is_asked_for() -> None:
         assert shelf.asked == [(0, 10), (1, 10), (2, 10)]
 
 
+def test_a_row_inserted_before_the_first_makes_no_ignored_offset() -> None:
+    """Asked for one row, the second page then begins with the row that was the first."""
+    walk = Walk("operation", learned(10), 10, same, sweep=True)
+    shelf = Shelf([*range(10)], end="last page")
+    while not walk.ended:
+        if walk.size == 1 and shelf.rows[0] != -1:
+            shelf.rows.insert(0, -1)
+        walk.take(shelf.page(walk.number, walk.size))
+    assert not walk.offset_ignored
+    assert (0, 1) in shelf.asked
+
+
 @pytest.mark.parametrize("sweep", [False, True])
 def test_an_ignored_offset_ends_the_listing(sweep: bool) -> None:
     shelf = Shelf([*range(25)], offset_ignored=True)
     assert read(shelf, sweep=sweep) == [*range(10)]
-    assert len(shelf.asked) == (4 if sweep else 2)
+    assert len(shelf.asked) == (5 if sweep else 2)
 
 
 def test_a_sweep_tells_an_ignored_offset_from_a_repeated_end() -> None:

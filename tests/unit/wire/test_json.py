@@ -46,8 +46,7 @@ def test_decimals_survive_the_round_trip(value: Decimal) -> None:
         pytest.param(b"[" * 100_000, id="100,000 levels, unclosed"),
         pytest.param(b"[" * 100_000 + b"]" * 100_000, id="100,000 levels"),
         pytest.param(b'["' + b"x" * 10_000_000 + b'"]', id="more than 10 MB"),
-        pytest.param('["é"]'.encode("latin-1"), id="not UTF-8, and no charset"),
-        pytest.param(b'["\xff"]', id="no character"),
+        pytest.param('["é"]'.encode("utf-16"), id="not UTF-8, and no charset"),
     ],
 )
 def test_what_cannot_be_read_is_a_decode_error(content: bytes) -> None:
@@ -112,9 +111,24 @@ def test_the_declared_charset_is_used_where_it_is_not_utf8(text: str, content_ty
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "no-such", "idna", "unicode_escape", "zip", "ascii", ""])
-def test_a_wrong_charset_is_a_decode_error(charset: str) -> None:
-    with pytest.raises(DecodeError):
-        parse(b'["\xe9"]', f"application/json; charset={charset}")
+def test_a_stray_byte_spoils_no_page(charset: str) -> None:
+    content = '["Göteborg", "'.encode() + b'G\xf6teborg", "\x80 5", "\x81", 12.50]'
+    said = ["Göteborg", "Göteborg", "€ 5", "\ufffd", Decimal("12.50")]
+    assert parse(content, f"application/json; charset={charset}") == said
+
+
+def test_a_body_in_another_charset_than_it_declares_says_so() -> None:
+    with pytest.raises(DecodeError, match="neither UTF-8 nor in the charset"):
+        parse('["é"]'.encode("utf-16"), "application/json; charset=gb18030x")
+
+
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_a_line_break_in_a_string_spoils_no_page(rows: int) -> None:
+    row = '{"notes": "first\nsecond\tthird\x00", "volume": 1.50}'
+    assert (
+        parse(f"[{','.join([row] * rows)}]".encode())
+        == [{"notes": "first\nsecond\tthird\x00", "volume": Decimal("1.50")}] * rows
+    )
 
 
 def test_a_wrong_charset_does_not_spoil_utf8() -> None:
