@@ -130,12 +130,12 @@ class Book:
             self.state = commit.state
         return len(self.events) - before
 
-    def deliver(self, number: int, handlers: Sequence[str], at: float) -> None:
+    def deliver(self, number: int, handlers: Sequence[str], at: float, *, passed_over: bool = False) -> None:
         kept = self.events.get(number)
         if kept is None or kept.event.acknowledged:
             return
         del self.pending[bisect_left(self.pending, number)]
-        kept.event = attrs.evolve(kept.event, acknowledged=True)
+        kept.event = attrs.evolve(kept.event, acknowledged=True, passed_over=passed_over)
         self.tray.add(number, kept.event.index, handlers, at)
         self.touch(number, at)
 

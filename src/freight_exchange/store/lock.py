@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import sys
-import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
@@ -16,6 +15,7 @@ from typing import Final, Self
 import attrs
 
 from freight_exchange.errors import HeldError
+from freight_exchange.store.protocol import HeldHereError
 
 if sys.platform == "win32":
     import msvcrt
@@ -113,7 +113,8 @@ class FileLock:
             OSError: It cannot be made here.
         """
         self._file = _taken(path)
-        _of_this_process.add(self)
+        self._identity = _identity(self._file)
+        _of_this_process[self._identity] = self
         note = holder.note().encode()
         # Who holds it is only said: without room for the note the lock is as good.
         with contextlib.suppress(OSError):
@@ -124,6 +125,8 @@ class FileLock:
         """Give it back. The file stays: who removed it could remove one that another has just locked."""
         if self._file >= 0:
             file, self._file = self._file, -1
+            # First: the next one of this process may have it at once.
+            _of_this_process.pop(self._identity, None)
             with contextlib.suppress(OSError):
                 os.close(file)
 
@@ -155,18 +158,35 @@ def _lock(file: int, path: Path) -> None:
     except OSError as error:
         if error.errno not in _HELD:
             raise
-        os.lseek(file, 0, os.SEEK_SET)
-        holder = Holder.read(os.read(file, _LONGEST_NOTE).decode(errors="replace"))
-        who = str(holder) if holder is not None else "another process"
-        raise HeldError(f"the store {path.with_suffix('')} is held by {who}: stop that one first", holder=who) from None
+        raise _held(file, path.with_suffix("")) from None
 
 
-_of_this_process: Final[weakref.WeakSet[FileLock]] = weakref.WeakSet()
+def _held(file: int, store: Path) -> HeldError:
+    os.lseek(file, 0, os.SEEK_SET)
+    holder = Holder.read(os.read(file, _LONGEST_NOTE).decode(errors="replace"))
+    # Not by the note: in containers that share a host's name, each is process 1.
+    if _identity(file) in _of_this_process:
+        which = "" if holder is None else f" ({holder})"
+        return HeldHereError(
+            f"the store {store} is open already in this process{which}: feeds of one program share one SQLiteStore "
+            "object, each under its own name",
+            holder="this process" if holder is None else str(holder),
+        )
+    who = "another process" if holder is None else str(holder)
+    return HeldError(f"the store {store} is held by {who}: stop that one first", holder=who)
+
+
+def _identity(file: int) -> tuple[int, int]:
+    there = os.fstat(file)
+    return there.st_dev, there.st_ino
+
+
+_of_this_process: Final[dict[tuple[int, int], FileLock]] = {}
 
 
 def _forget() -> None:
     """A fork shares its parent's locks, and would hold them on when the parent is gone."""
-    for lock in list(_of_this_process):
+    for lock in list(_of_this_process.values()):
         lock.close()
 
 

@@ -19,7 +19,7 @@ from freight_exchange.store.protocol import Binding
 from freight_exchange.store.schema import VERSION, recognised
 from freight_exchange.store.trouble import telling, usable
 
-__all__ = ["KeptFeed", "feeds", "looking_into"]
+__all__ = ["KeptFeed", "feeds", "looking_into", "reading"]
 
 
 @attrs.frozen(kw_only=True)
@@ -39,6 +39,12 @@ class KeptFeed:
     holder: Holder | None
 
 
+def reading(file: Path) -> contextlib.closing[sqlite3.Connection]:
+    """A connection that cannot write, not even what a log has for the file."""
+    address = f"file:{quote(str(file))}?mode=ro"
+    return contextlib.closing(sqlite3.connect(address, uri=True, isolation_level=None))
+
+
 @contextlib.contextmanager
 def looking_into(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
     """A connection that sees the file as it is at one moment, and cannot write.
@@ -51,8 +57,7 @@ def looking_into(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
         usable(file)
         if not file.exists():
             raise StoreError(f"there is no store {file}: a bot, or a watch with a store, makes it")
-        address = f"file:{quote(str(file))}?mode=ro"
-        with contextlib.closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+        with reading(file) as connection:
             version = recognised(connection, str(file))
             if version < VERSION:
                 raise StoreError(f"the store {file} was last used by an older version: run its bot once with this one")

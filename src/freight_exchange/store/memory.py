@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from freight_exchange.errors import HeldError, StoreError
+from freight_exchange.errors import StoreError
 from freight_exchange.store.book import Book
-from freight_exchange.store.protocol import Absence, Binding, Commit, Found, NewEvent, Seen, StoredEvent
+from freight_exchange.store.protocol import (
+    Absence,
+    Binding,
+    Commit,
+    Found,
+    HeldHereError,
+    NewEvent,
+    Seen,
+    StoredEvent,
+)
 
 if TYPE_CHECKING:
     from freight_exchange.store.work import Delivery, DeliveryState, Effect
@@ -29,7 +39,7 @@ class MemoryStore:
         if self._closed:
             raise StoreError("the store is closed: make another one")
         if binding.feed in self._held:
-            raise HeldError(f"the feed {binding.feed!r} is open already in this process", holder="this process")
+            raise HeldHereError.of(binding.feed)
         book = self._books.get(binding.feed)
         if book is None:
             book = self._books[binding.feed] = Book(binding)
@@ -90,10 +100,12 @@ class _MemoryFeed:
         events = (book.events[number].event for number in book.pending)
         return [event for event in events if event.kind == kind]
 
-    def acknowledge(self, ids: Sequence[int], *, at: float) -> None:
+    def acknowledge(self, ids: Sequence[int], *, at: float, passed_over: Sequence[int] = ()) -> None:
         book = self._book
         for number in ids:
             book.deliver(number, (), at)
+        for number in passed_over:
+            book.deliver(number, (), at, passed_over=True)
 
     def history(self, index: int) -> tuple[Seen | None, Sequence[StoredEvent]]:
         book = self._book
@@ -171,6 +183,12 @@ class _MemoryFeed:
             (effect for effect in effects if not states or effect.state in states),
             key=lambda effect: (effect.at, effect.key),
         )
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        # Its writes cannot fail one by one: the feed is held, or it is not.
+        self._store.book_of(self, self._all.binding.feed)
+        yield
 
     def release(self) -> None:
         self._store.release(self, self._all.binding.feed)

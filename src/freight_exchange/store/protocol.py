@@ -8,11 +8,27 @@ A driver understands nothing of what it keeps: states, records and payloads are 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 import attrs
 
-__all__ = ["Absence", "Binding", "Commit", "FeedStore", "Found", "NewEvent", "Seen", "Store", "StoredEvent"]
+from freight_exchange.errors import HeldError
+
+__all__ = [
+    "Absence", "Binding", "Commit", "FeedStore", "Found", "HeldHereError", "NewEvent", "Seen", "Store", "StoredEvent"
+]  # fmt: skip
+
+
+class HeldHereError(HeldError):
+    """This very process holds the feed: a wait for it may be one for itself, without end."""
+
+    @classmethod
+    def of(cls, feed: str) -> Self:
+        """The feed of that name is open in the same store object."""
+        return cls(
+            f"the feed {feed!r} is open already in this process: give each feed of a program its own name",
+            holder="this process",
+        )
 
 
 @attrs.frozen
@@ -84,6 +100,7 @@ class StoredEvent:
         index, kind, payload: As it was given. The payload is empty once the event was acknowledged, and every
             delivery of it is done.
         acknowledged: Whether it was.
+        passed_over: Whether it was acknowledged without being handed out.
     """
 
     id: int
@@ -91,6 +108,7 @@ class StoredEvent:
     kind: str
     payload: bytes
     acknowledged: bool
+    passed_over: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -167,9 +185,15 @@ class FeedStore(Protocol):
         """All events of this kind that are not acknowledged yet, in the order of their numbers."""
         ...
 
-    def acknowledge(self, ids: Sequence[int], *, at: float) -> None:
+    def acknowledge(self, ids: Sequence[int], *, at: float, passed_over: Sequence[int] = ()) -> None:
         """Note that these were handled, at this time on the feed's clock, and drop their payloads. What is unknown or
-        acknowledged already is no error, and stays as it is."""
+        acknowledged already is no error, and stays as it is.
+
+        Args:
+            ids: Those that were handed out.
+            at: The time on the feed's clock.
+            passed_over: Those that were not, for the feed's filter left them out.
+        """
         ...
 
     def history(self, index: int) -> tuple[Seen | None, Sequence[StoredEvent]]:
@@ -200,7 +224,8 @@ class Store(Protocol):
         """Take the lease of a feed, for `lease` seconds from every commit on.
 
         Raises:
-            HeldError: Somebody else holds it, and the error says who.
+            HeldError: Somebody else holds it, and the error says who; a `HeldHereError` where that is known to be this
+                process itself.
             StoreError: The store cannot be used: it is damaged, foreign, of a newer version, full, or bound to another
                 service or account.
         """

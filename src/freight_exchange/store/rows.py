@@ -22,7 +22,13 @@ _PRUNED_AT_ONCE: Final = 10_000
 
 _NAMES: Final = tuple(field.name for field in attrs.fields(Seen))
 _SEEN: Final = ", ".join(f'"{name}"' for name in _NAMES)
-_EVENT: Final = 'id, "index", kind, payload, acknowledged'
+_EVENT: Final = 'id, "index", kind, payload, acknowledged, owed'
+
+_PASSED_OVER: Final = b"\0"
+"""Left of the payload of an event that nobody was handed; of any other that is acknowledged and not owed, nothing is.
+
+A third value of `acknowledged` would be in no index by which events are dropped.
+"""
 
 _PUT: Final = f"""
     INSERT INTO seen (feed, {_SEEN}) VALUES (?{", ?" * len(_NAMES)})
@@ -44,7 +50,7 @@ _UNACKNOWLEDGED: Final = "SELECT count(*) FROM event WHERE feed = ? AND acknowle
 _OF_KIND: Final = f"SELECT {_EVENT} FROM event WHERE feed = ? AND kind = ? AND acknowledged = 0 ORDER BY id"
 _ABOUT: Final = f'SELECT {_EVENT} FROM event WHERE feed = ? AND "index" = ? ORDER BY id'
 _ACKNOWLEDGE: Final = """
-    UPDATE event SET acknowledged = 1, payload = x'', at = max(at, ?) WHERE id = ? AND feed = ? AND acknowledged = 0
+    UPDATE event SET acknowledged = 1, payload = ?, at = max(at, ?) WHERE id = ? AND feed = ? AND acknowledged = 0
 """
 _OLD: Final = """
     SELECT feed, "index", digest, version, first FROM seen
@@ -121,9 +127,13 @@ def about(connection: sqlite3.Connection, feed: int, index: int) -> list[StoredE
     return [_event(row) for row in connection.execute(_ABOUT, (feed, index))]
 
 
-def acknowledge(connection: sqlite3.Connection, feed: int, ids: Sequence[int], at: float) -> int:
+def acknowledge(
+    connection: sqlite3.Connection, feed: int, ids: Sequence[int], at: float, passed_over: Sequence[int] = ()
+) -> int:
     """How many were not acknowledged before."""
-    return max(0, connection.executemany(_ACKNOWLEDGE, [(at, number, feed) for number in ids]).rowcount)
+    done = [(b"", at, number, feed) for number in ids]
+    done += [(_PASSED_OVER, at, number, feed) for number in passed_over]
+    return max(0, connection.executemany(_ACKNOWLEDGE, done).rowcount)
 
 
 def is_due(connection: sqlite3.Connection, feed: int, before: float) -> bool:
@@ -156,5 +166,13 @@ def _seen(row: tuple[Any, ...]) -> Seen:
 
 
 def _event(row: tuple[Any, ...]) -> StoredEvent:
-    number, index, kind, payload, acknowledged = row
-    return StoredEvent(id=number, index=index, kind=kind, payload=payload, acknowledged=acknowledged == 1)
+    number, index, kind, payload, acknowledged, owed = row
+    finished = acknowledged == 1 and owed == 0
+    return StoredEvent(
+        id=number,
+        index=index,
+        kind=kind,
+        payload=b"" if finished else payload,
+        acknowledged=acknowledged == 1,
+        passed_over=finished and payload == _PASSED_OVER,
+    )

@@ -7,7 +7,7 @@ from typing import Final
 
 from freight_exchange.errors import StoreError
 
-__all__ = ["APPLICATION_ID", "VERSION", "damaged", "prepare", "recognised"]
+__all__ = ["APPLICATION_ID", "VERSION", "damaged", "prepare", "recognised", "sound"]
 
 APPLICATION_ID: Final = 0x46_58_53_54
 """Says to whoever looks into the file (`file`, `PRAGMA application_id`) whose it is: FXST."""
@@ -116,9 +116,7 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         StoreError: It is another program's, a newer version's, or damaged.
         sqlite3.Error: It cannot be read or written.
     """
-    version = recognised(connection, path)
-    if version:
-        _check(connection, path)
+    version = sound(connection, path)
     # Before anything is created: what is created in the log alone would be gone with the log.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -126,6 +124,18 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("PRAGMA fullfsync = 1")
     if version < VERSION:
         _migrate(connection, version)
+
+
+def sound(connection: sqlite3.Connection, path: str) -> int:
+    """As `recognised`, of a store that was read through.
+
+    Raises:
+        StoreError: It is damaged as well.
+    """
+    version = recognised(connection, path)
+    if version:
+        _check(connection, path)
+    return version
 
 
 def recognised(connection: sqlite3.Connection, path: str) -> int:

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Final
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
 from freight_exchange.store import rows
 from freight_exchange.store.lock import FileLock, Holder
-from freight_exchange.store.schema import prepare
+from freight_exchange.store.looking import reading
+from freight_exchange.store.protocol import HeldHereError
+from freight_exchange.store.schema import prepare, sound
 from freight_exchange.store.sqlite_feed import SQLiteFeed, transaction
 from freight_exchange.store.trouble import telling, usable
 
@@ -67,7 +69,7 @@ class SQLiteStore:
             if self._closed:
                 raise StoreError(f"the store {self.path} is closed: make another object for it")
             if binding.feed in self._held:
-                raise HeldError(f"the feed {binding.feed!r} is open already in this process", holder="this process")
+                raise HeldHereError.of(binding.feed)
             with telling(self.path):
                 connection = self._connection or self._connect()
                 try:
@@ -90,9 +92,13 @@ class SQLiteStore:
         with contextlib.ExitStack() as undo:
             if self.path != _MEMORY:
                 file = Path(self.path)
-                usable(file)
+                log_is_left = usable(file)
                 lock = FileLock(file.with_name(f"{file.name}.lock"), holder)
                 undo.callback(lock.close)
+                if log_is_left:
+                    # Whoever can write to a file puts its log into it when he closes it, be it torn or another's.
+                    with reading(file) as looking:
+                        sound(looking, self.path)
             connection = sqlite3.connect(
                 self.path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
             )

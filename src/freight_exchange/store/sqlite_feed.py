@@ -35,6 +35,7 @@ class SQLiteFeed:
         self.epoch = epoch
         self._store = store
         self._lease = lease
+        self._shared: sqlite3.Connection | None = None
 
     def commit(
         self, decide: Callable[[Found], Commit], *, indexes: Sequence[int] = (), absence: Absence | None = None
@@ -61,9 +62,9 @@ class SQLiteFeed:
         with self._reading() as connection:
             return rows.of_kind(connection, self.number, kind)
 
-    def acknowledge(self, ids: Sequence[int], *, at: float) -> None:
+    def acknowledge(self, ids: Sequence[int], *, at: float, passed_over: Sequence[int] = ()) -> None:
         with self._writing() as connection, telling(self._store.path):
-            done = rows.acknowledge(connection, self.number, ids, at)
+            done = rows.acknowledge(connection, self.number, ids, at, passed_over)
         self.unacknowledged -= done
 
     def history(self, index: int) -> tuple[Seen | None, Sequence[StoredEvent]]:
@@ -152,16 +153,39 @@ class SQLiteFeed:
         with self._reading() as connection:
             return work_rows.effects(connection, self.number, states)
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        if self._shared is not None:
+            yield
+            return
+        waiting = self.unacknowledged
+        try:
+            with self._writing() as self._shared:
+                try:
+                    yield
+                finally:
+                    self._shared = None
+        except BaseException:
+            self.unacknowledged = waiting
+            raise
+
     def release(self) -> None:
         self._store.release(self)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
+        if self._shared is not None:
+            with telling(self._store.path):
+                yield self._shared
+            return
         with self._store.using(self) as connection, telling(self._store.path):
             yield connection
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
+        if self._shared is not None:
+            yield self._shared
+            return
         with self._store.using(self) as connection, transaction(connection, self._store.path):
             with telling(self._store.path):
                 self._fence(connection)

@@ -21,6 +21,7 @@ _BUSY: Final = "is locked by another program that has it open: close that one"
 _NO_DATABASE: Final = "is no database: give another path, or move the file away"
 
 _MAGIC: Final = b"SQLite format 3\0"
+_HEADER: Final = 100
 
 _BY_CODE: Final = {
     sqlite3.SQLITE_FULL: _FULL,
@@ -71,8 +72,11 @@ def _told(error: sqlite3.Error, path: str) -> StoreError:
     return StoreError(f"the store {path} failed: {error}")
 
 
-def usable(path: Path) -> None:
+def usable(path: Path) -> bool:
     """Refuse a path at which no store can be, before anything is made there.
+
+    Returns:
+        Whether a log is left, without which the file may not be whole.
 
     Raises:
         StoreError: Why it cannot.
@@ -83,14 +87,15 @@ def usable(path: Path) -> None:
     if not path.parent.is_dir():
         raise StoreError(f"the store {path} cannot be made: there is no directory {path.parent}, make it first")
     size, log, journal = _size(path), path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal")
-    if _size(log) and not size:
-        # Opening it would make a new database, and drop the log with the last that was committed.
-        raise StoreError(
-            f"the store {path} is gone or empty, but its log {log} is not: put the file back, or move both"
-        )
+    if _size(log) and size < _HEADER:
+        # A log is begun when the file has a page. Opening what is less would make a new database of it, or fill it up,
+        # and drop the log with the last that was committed.
+        how = f"cut off at {size} bytes" if size else "gone or empty"
+        raise StoreError(f"the store {path} is {how}, but its log {log} is not: put the file back, or move both")
     # Where a log or journal is left, the file may be whole only together with it: SQLite finds out.
     if size and not _size(log) and not _size(journal):
         _look_at(path, size)
+    return _size(log) > 0
 
 
 def _look_at(path: Path, size: int) -> None:

@@ -7,6 +7,7 @@ in one transaction. The rules of `protocol` hold here too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, Literal, Protocol
 
 import attrs
@@ -143,6 +144,10 @@ class WorkStore(FeedStore, Protocol):
         Returns:
             Whether there was one.
         """
+        ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """Make one transaction of what is written within: all of it, or, where anything raises, nothing."""
         ...
 
     def add_event(self, event: NewEvent, *, at: float) -> bool:

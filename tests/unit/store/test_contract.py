@@ -122,6 +122,23 @@ class TestEvents:
         assert feed.history(1)[1] == [attrs.evolve(first, payload=b"", acknowledged=True)]
         assert put(feed, events=[event("a", 1)]) == 0, "the key of an acknowledged one is known"
 
+    def test_are_told_apart_by_whether_they_were_handed_out(self, store: BotStore, feed: WorkStore) -> None:
+        put(feed, events=[event(key, 1) for key in "abcd"])
+        a, b, c, d = feed.pending()
+        feed.acknowledge([a.id], at=30.0, passed_over=[b.id, a.id, 10_000])
+        feed.acknowledge([b.id, c.id], at=31.0, passed_over=[c.id])
+        assert feed.pending() == [d]
+        assert feed.unacknowledged == 1
+        done = [attrs.evolve(one, payload=b"", acknowledged=True, passed_over=one is b) for one in (a, b, c)]
+        assert feed.history(1)[1] == [*done, d]
+        feed.deliver({b.id: ["quote"]}, at=32.0)
+        assert feed.deliveries(state="ready") == []
+        feed.release()
+        again = store.open(BINDING, lease=LEASE)
+        assert again.history(1)[1] == [*done, d]
+        again.prune(before=1000.0)
+        assert again.history(1)[1] == [d]
+
     def test_outlive_the_lease(self, store: BotStore, feed: WorkStore) -> None:
         put(feed, [seen(1)], [event("a", 1), event("b", 2)], state="s")
         feed.acknowledge([feed.pending()[0].id], at=30.0)

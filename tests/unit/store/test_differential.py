@@ -114,9 +114,12 @@ class Stores(RuleBasedStateMachine):
 
         self.both(ask)
 
-    @rule(ids=st.lists(st.integers(0, 20), max_size=5), at=TIMES)
-    def acknowledge(self, ids: list[int], at: float) -> None:
-        self.both(lambda side: side.feed.acknowledge([side.number(one) for one in ids], at=at))
+    @rule(ids=st.lists(st.integers(0, 20), max_size=5), at=TIMES, passed_over=st.lists(st.integers(0, 20), max_size=3))
+    def acknowledge(self, ids: list[int], at: float, passed_over: list[int]) -> None:
+        def numbers(side: Side, counts: list[int]) -> list[int]:
+            return [side.number(one) for one in counts]
+
+        self.both(lambda side: side.feed.acknowledge(numbers(side, ids), at=at, passed_over=numbers(side, passed_over)))
 
     @rule(after=st.integers(0, 20), limit=st.integers(0, 5))
     def pending(self, after: int, limit: int) -> None:

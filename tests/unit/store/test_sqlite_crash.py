@@ -55,6 +55,9 @@ def _settle(feed: WorkStore, state: Literal["ready", "done", "dead"]) -> None:
 STEPS: dict[str, Callable[[WorkStore], object]] = {
     "commit": _commit,
     "acknowledge": lambda feed: feed.acknowledge([one.id for one in feed.pending(limit=2)], at=50.0),
+    "pass over": lambda feed: feed.acknowledge(
+        [one.id for one in feed.pending(limit=1)], at=50.0, passed_over=[one.id for one in feed.pending(limit=3)]
+    ),
     "prune": lambda feed: feed.prune(before=25.0),
     "deliver": lambda feed: _deliver(feed, ["a", "b"], [], ["a"]),
     "claim": lambda feed: feed.claim(now=50.0, limit=2),

@@ -19,6 +19,7 @@ from tests.unit.store.ledger import BINDING, LEASE, effect, event, everything, p
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore, rows
 from freight_exchange.store import sqlite as sqlite_store
+from freight_exchange.store.looking import looking_into
 from freight_exchange.store.protocol import Seen
 from freight_exchange.store.schema import APPLICATION_ID, VERSION
 
@@ -92,6 +93,22 @@ class TestAFile:
         assert "another program's database" in refused(path)
         assert path.read_bytes() == content
 
+    @pytest.mark.parametrize(
+        ("change", "said"), [("PRAGMA application_id = 7", "another program's"), ("PRAGMA user_version = 99", "newer")]
+    )
+    def test_that_is_not_its_own_is_left_alone_with_its_log(self, path: Path, change: str, said: str) -> None:
+        store = SQLiteStore(path)
+        put(store.open(BINDING, lease=LEASE), state="kept")
+        copy, log = path.with_name("copy.db"), path.with_name("copy.db-wal")
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute(change)
+            shutil.copy(path, copy)
+            shutil.copy(path.with_name("bot.db-wal"), log)
+        store.close()
+        before = copy.read_bytes(), log.read_bytes()
+        assert said in refused(copy)
+        assert (copy.read_bytes(), log.read_bytes()) == before
+
     def test_of_a_newer_version_is_left_alone(self, path: Path, sound: Path) -> None:
         shutil.copy(sound, path)
         with closing(sqlite3.connect(path)) as newer:
@@ -121,6 +138,21 @@ class TestAFile:
         assert log.read_bytes() == b"the last that was committed"
         assert not path.exists()
 
+    @pytest.mark.parametrize("length", [0, 1, 2, 16, 99])
+    def test_that_lost_its_first_page_is_refused_for_its_log(self, path: Path, length: int) -> None:
+        store = SQLiteStore(path)
+        put(store.open(BINDING, lease=LEASE), [seen(1)], state="in the log alone")
+        torn, log = path.with_name("torn.db"), path.with_name("torn.db-wal")
+        torn.write_bytes(path.read_bytes()[:length])
+        shutil.copy(path.with_name("bot.db-wal"), log)
+        store.close()
+        before = torn.read_bytes(), log.read_bytes()
+        assert before[1]
+        assert f"but its log {log} is not" in refused(torn)
+        with pytest.raises(StoreError, match="its log"), looking_into(torn):
+            pass
+        assert (torn.read_bytes(), log.read_bytes()) == before
+
     def test_is_the_same_by_any_name(self, path: Path, sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         shutil.copy(sound, path)
         link = path.with_name("link.db")
@@ -128,7 +160,7 @@ class TestAFile:
         store = SQLiteStore(link)
         store.open(BINDING, lease=LEASE)
         monkeypatch.chdir(path.parent)
-        assert "is held by" in refused(Path("bot.db"))
+        assert "is open already in this process" in refused(Path("bot.db"))
         store.close()
 
 
@@ -150,8 +182,12 @@ class TestDamage:
         torn = path.with_name("torn.db")
         shutil.copy(path.with_name("bot.db-wal"), torn.with_name("torn.db-wal"))
         store.close()
-        torn.write_bytes(path.read_bytes()[:20_000])
-        assert "is damaged" in refused(torn)
+        log = torn.with_name("torn.db-wal").read_bytes()
+        assert log
+        for length in (20_000, sound.stat().st_size - 4096):
+            torn.write_bytes(content := sound.read_bytes()[:length])
+            assert "is damaged" in refused(torn)
+            assert (torn.read_bytes(), torn.with_name("torn.db-wal").read_bytes()) == (content, log)
 
     def test_a_page_of_noise_is_told(self, path: Path, sound: Path) -> None:
         whole = sound.read_bytes()
@@ -317,7 +353,7 @@ def test_no_question_reads_a_whole_table(path: Path, sound: Path) -> None:
         rows._DROP: (1, 0.0, 1),
         rows._DROP_DELIVERIES: (1, 1, 0.0, 1),
         rows._DUE: (1, 0.0, 1, 0.0),
-        rows._ACKNOWLEDGE: (0.0, 1, 1),
+        rows._ACKNOWLEDGE: (b"", 0.0, 1, 1),
         rows._PROPOSED_AGAIN: (0.0, 1, "a", 0.0),
         "SELECT count(*) FROM event WHERE feed = ? AND acknowledged = 0": (1,),
     }

@@ -20,6 +20,7 @@ from tests.unit.store.ledger import BINDING, LEASE, event, known, put, seen
 from freight_exchange.errors import HeldError, StoreError
 from freight_exchange.store import SQLiteStore, lock
 from freight_exchange.store.lock import Holder
+from freight_exchange.store.protocol import HeldHereError
 
 HOLDER = """
 import sys
@@ -76,6 +77,10 @@ class TestTwoProcesses:
                 put(feed, state="child's")
             except StoreError as error:
                 there.send(str(error))
+            try:
+                SQLiteStore(path).open(BINDING, lease=LEASE)
+            except HeldError as error:
+                there.send((type(error), str(error)))
             there.recv()
 
         with warnings.catch_warnings():
@@ -84,6 +89,9 @@ class TestTwoProcesses:
             process = context.Process(target=child)
             process.start()
         assert "a fork cannot use it" in here.recv()
+        kind, said = here.recv()
+        assert kind is HeldError
+        assert f"is held by process {os.getpid()} on" in said
         store.close()
         other = SQLiteStore(path)
         assert other.open(BINDING, lease=LEASE).state == "parent's", "the child lives, and holds nothing"
@@ -97,8 +105,10 @@ class TestTwoObjects:
     def test_on_one_file_exclude_each_other(self, path: Path) -> None:
         first, second = SQLiteStore(path), SQLiteStore(path)
         feed = first.open(BINDING, lease=LEASE)
-        with pytest.raises(HeldError, match=f"process {os.getpid()}"):
+        said = rf"is open already in this process \(process {os.getpid()} on .*\): .* share one SQLiteStore object"
+        with pytest.raises(HeldHereError, match=said) as caught:
             second.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
+        assert str(caught.value.holder) in str(caught.value)
         feed.release()
         second.open(BINDING, lease=LEASE)
         with pytest.raises(HeldError):
@@ -253,7 +263,7 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_not_taken(path: Path, mo
     monkeypatch.setattr(lock, "_lock", remove_first)
     store = SQLiteStore(path)
     store.open(BINDING, lease=LEASE)
-    with pytest.raises(HeldError, match="is held by process"):
+    with pytest.raises(HeldHereError):
         SQLiteStore(path).open(BINDING, lease=LEASE)
     store.close()
 
@@ -263,11 +273,25 @@ def test_a_note_that_names_nobody_is_read_as_such(note: str | None) -> None:
     assert Holder.read(note) is None
 
 
-def test_a_lock_without_a_note_is_held_by_another(path: Path) -> None:
+def test_whose_a_lock_is_is_not_told_by_its_note(path: Path) -> None:
+    """In containers that share a host's name, each is process 1."""
+    here = Holder.here()
+    file = path.with_name("bot.db.lock")
+    for note, said in ((here.note(), f"is held by process {here.pid} on"), ("", "is held by another process")):
+        # As another process would have it.
+        other = lock._taken(file)
+        file.write_text(note)
+        with pytest.raises(HeldError, match=said) as caught:
+            SQLiteStore(path).open(BINDING, lease=LEASE)
+        assert not isinstance(caught.value, HeldHereError)
+        os.close(other)
     store = SQLiteStore(path)
     store.open(BINDING, lease=LEASE)
-    path.with_name("bot.db.lock").write_text("")
-    with pytest.raises(HeldError, match="another process"):
+    file.write_text(attrs.evolve(here, pid=here.pid + 1).note())
+    with pytest.raises(HeldHereError):
+        SQLiteStore(path).open(BINDING, lease=LEASE)
+    file.write_text("")
+    with pytest.raises(HeldHereError, match="is open already in this process: feeds of one program"):
         SQLiteStore(path).open(BINDING, lease=LEASE)
     store.close()
 

@@ -68,6 +68,17 @@ class TestHandingOver:
         feed.prune(before=31.0)
         assert feed.history(7)[1] == []
 
+    @pytest.mark.parametrize("payload", [b"", b"\0"])
+    def test_passes_nothing_over_whatever_it_says(self, feed: WorkStore, payload: bytes) -> None:
+        put(feed, events=[event("a", 7, payload=payload), event("b", 7, payload=payload)])
+        first, second = feed.pending()
+        feed.deliver({first.id: ["quote"], second.id: []}, at=30.0)
+        kept = attrs.evolve(first, acknowledged=True), attrs.evolve(second, acknowledged=True, payload=b"")
+        assert feed.history(7)[1] == [*kept]
+        ((number, handler),) = claimed(feed)
+        feed.settle(number, handler, state="done", at=51.0)
+        assert feed.history(7)[1] == [attrs.evolve(one, payload=b"") for one in kept]
+
     def test_twice_or_of_the_unknown_adds_nothing(self, feed: WorkStore) -> None:
         handled, acknowledged = filled(feed, 1, 2)
         feed.acknowledge([acknowledged], at=25.0)
@@ -482,3 +493,47 @@ def test_in_memory_what_is_done_is_not_looked_at() -> None:
     assert len(claimed(feed)) == 1
     assert looked_at == 0
     assert len(feed.deliveries(state="done")) == 500
+
+
+class TestTogether:
+    def test_what_is_written_is_there_within_and_afterwards(self, feed: WorkStore) -> None:
+        first, second = delivered(feed, 7, 8)
+        with feed.together():
+            assert claimed(feed) == [(first, "quote"), (second, "quote")]
+            feed.settle(first, "quote", state="done", at=60.0)
+            assert feed.put_effect(effect("offer"), was=None)
+            assert feed.effect("offer") is not None
+        assert keys(feed.deliveries(state="done")) == [(first, "quote")]
+        assert keys(feed.deliveries(state="claimed")) == [(second, "quote")]
+        assert feed.effects() == [effect("offer")]
+        assert feed.add_event(event("later"), at=70.0)
+
+
+def test_together_within_together_is_one(feed: WorkStore) -> None:
+    (number,) = delivered(feed, 7)
+    with feed.together():
+        with feed.together():
+            assert claimed(feed) == [(number, "quote")]
+        feed.settle(number, "quote", state="done", at=60.0)
+    assert keys(feed.deliveries(state="done")) == [(number, "quote")]
+
+
+def test_sqlite_writes_nothing_of_what_failed_together(store: BotStore) -> None:
+    if isinstance(store, MemoryStore):
+        return
+    feed = store.open(BINDING, lease=LEASE)
+    (number,) = delivered(feed, 7)
+    before = everything(feed, (7,))
+
+    def fail_within() -> None:
+        with feed.together():
+            claimed(feed)
+            feed.settle(number, "quote", state="done", at=60.0)
+            feed.add_event(event("later"), at=70.0)
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        fail_within()
+    assert everything(feed, (7,)) == before
+    assert feed.unacknowledged == 0
+    assert claimed(feed) == [(number, "quote")]
