@@ -57,6 +57,12 @@ MUTATIONS = (
         "",
     ),
     one(
+        "2 a burst behind a short page is taken for the page size",
+        "paging/walk.py",
+        "if self._sweep and self._suspected != len(bare):",
+        "if False:",
+    ),
+    one(
         "3 a short page ends the listing, whatever was learned",
         "paging/walk.py",
         "elif not self._paged or rows < longest or not rows:",
@@ -112,6 +118,24 @@ MUTATIONS = (
         "feed/watcher.py",
         "self._narrow, self._turn_of_deep = look, True",
         "self._narrow, self._turn_of_deep = look, False",
+    ),
+    one(
+        "2 who leaves a sweep is told another page size than its pages have",
+        "paging/walk.py",
+        "self.size = self.fitting = rows",
+        "self.size = rows",
+    ),
+    one(
+        "7 a machine that was saved counts on its own clocks",
+        "feed/journal.py",
+        "updated_after=max(listed, min(listed + behind.by, behind.until))",
+        "updated_after=listed",
+    ),
+    one(
+        "7 what some requests gain that others have is the service's doing",
+        "feed/classify.py",
+        "fields if doubtful is None else fields & doubtful",
+        "fields",
     ),
     one("7 what cannot be read is dropped", "feed/classify.py", "for error in broken:", "for error in ():"),
     Mutation(
@@ -170,7 +194,7 @@ MUTATIONS = (
     one(
         "7 a deep look does not ask what was updated lately before it finds a change of shape",
         "feed/journal.py",
-        "if meaning.excused and look.rung is not ladder.NARROW and sight.lately is None:",
+        "if meaning.excused and sight.lately is None:",
         "if False:",
     ),
     one(
@@ -182,7 +206,7 @@ MUTATIONS = (
     one(
         "7 absence counts where the window proves nothing",
         "feed/journal.py",
-        "updated_after=came - look.window + 1.0",
+        "updated_after=max(listed, min(listed + behind.by, behind.until))",
         "updated_after=-1e17",
     ),
     one(
@@ -258,7 +282,7 @@ def main() -> int:
     arguments = parser.parse_args()
     checks = {"the schedules": _by_schedules(arguments.runs)}
     if not arguments.without_tests:
-        checks["a test"] = by_tests("tests/unit/feed")
+        checks["a test"] = by_tests("tests/unit/paging", "tests/unit/feed")
     return table([mutation for mutation in MUTATIONS if arguments.only in mutation.name], checks)
 
 

@@ -48,7 +48,7 @@ infinity                   Decode 1/1            ok 1/1                   Unknow
 huge_exponent              Decode 1/1            ok 1/1                   Unknown 1/1
 duplicate_keys             ok 1/1                ok 1/1                   ok 1/1
 lone_surrogate             ok 1/1                Decode 1/1                 ok 1/1
-invalid_utf8               ok 2/2                Decode 1/1               Unknown 1/1
+invalid_utf8               ok 1/1                Decode 1/1                 ok 1/1
 bom                        ok 1/1                ok 1/1                   ok 1/1
 wrong_charset              ok 1/1                ok 1/1                   ok 1/1
 unknown_charset            ok 1/1                ok 1/1                   ok 1/1

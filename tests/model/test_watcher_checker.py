@@ -109,7 +109,7 @@ def test_a_withdrawal_that_nobody_was_told_is_found() -> None:
     history.told = True
     history.deliveries = [delivery for delivery in history.deliveries if delivery.kind != "withdrawn"]
     history.deliveries.append(
-        Delivery(time=BEGAN + 160.0, turn=1, kind="new", index=2, said=("Tea 3", *("",) * 6), acked=True)
+        Delivery(time=BEGAN + 160.0, turn=1, kind="new", index=2, said=("Tea 3", *("",) * 7), acked=True)
     )
     assert "untold" in {flaw.kind for flaw in judge(history)}
 

@@ -74,7 +74,9 @@ class Watching(RuleBasedStateMachine):
         self.ops.append(Op(at=round(self.now, 3), what=what, **more))
 
     @rule(
-        later=_LATER, what=st.sampled_from(("publish", "update", "revert", "touch", "withdraw", "poison")), which=_WHICH
+        later=_LATER,
+        what=st.sampled_from(("publish", "update", "revert", "touch", "withdraw", "poison", "alike")),
+        which=_WHICH,
     )
     def change(self, later: float, what: str, which: int) -> None:
         self._add(later, what, which=which)

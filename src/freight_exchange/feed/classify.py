@@ -25,24 +25,51 @@ from freight_exchange.models import RateRequest
 from freight_exchange.models.enums import UnknownWord
 from freight_exchange.store.protocol import NewEvent, Seen
 
-__all__ = ["Meaning", "Schema", "Sight", "classify", "digest", "gone"]
+__all__ = ["UNTOLD", "Lately", "Meaning", "Schema", "Sight", "classify", "digest", "gone"]
 
 _FEW: Final = 3
 _NEARLY_ALL: Final = 0.8
 # The ambient context would round a long number, and two that differ in their last digits would be one.
 _EXACT: Final = Context(prec=1000)
 _FIELDS: Final = tuple(field.name for field in attrs.fields(RateRequest) if field.name != "extra")
+_MOST_EXTRAS: Final = 500
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
+
+_NONE: Final = frozenset[str]()
 
 _values = attrgetter(*_FIELDS, "extra")
 
 
 @attrs.frozen(kw_only=True)
 class Schema:
-    """The service's last change of shape: which fields, and when it was noticed, on the feed's clock."""
+    """What is known of the service's shape.
+
+    Attributes:
+        fields: Those of its last change.
+        at: When that was noticed, on the feed's clock.
+        extras: Fields beside those of the service's document that any request had since.
+    """
 
     fields: frozenset[str] = frozenset()
     at: float = 0.0
+    extras: frozenset[str] = frozenset()
+
+
+@attrs.frozen
+class Lately:
+    """What a narrow look listed at the same time.
+
+    Attributes:
+        listed: The indexes, or `None` where no such look tells.
+        window: Seconds that it looked back.
+    """
+
+    listed: frozenset[int] | None
+    window: int = 0
+
+
+UNTOLD: Final = Lately(None)
+"""Nobody can tell what was updated lately: what differs may be an update."""
 
 
 @attrs.frozen(kw_only=True)
@@ -58,8 +85,8 @@ class Sight:
         covered: Up to when updates would have been seen before, if they would; what is seen now for the first time was
             updated later, unless it is shown late: whatever follows from that, a look-up has to confirm.
         between: When what is seen now came to be seen: after the cover, if there was one, and before the reply.
-        schema: The last change of shape that is known.
-        lately: What a narrow look at the same time listed, and the seconds that it looked back, if one was made.
+        schema: What is known of the service's shape.
+        lately: What a narrow look at the same time listed; `None` before one was made, where one can be.
     """
 
     scan: int
@@ -70,27 +97,31 @@ class Sight:
     covered: float | None
     between: tuple[datetime | None, datetime]
     schema: Schema
-    lately: tuple[frozenset[int], int] | None = None
+    lately: Lately | None = UNTOLD
 
 
 @attrs.frozen
 class _Change:
-    """A known request that differs from what was known of it: what that was, what it is, and the fields that differ."""
+    """A known request that differs from what was known of it.
+
+    Attributes:
+        previous: What that was.
+        fields: The fields that differ.
+        had, has: The fields that it had, and those that it has.
+    """
 
     previous: RateRequest
-    record: RateRequest
     fields: tuple[str, ...]
+    had: frozenset[str]
+    has: frozenset[str]
 
     @classmethod
     def of(cls, previous: RateRequest, record: RateRequest) -> _Change:
-        return cls(previous, record, _differences(previous, record))
+        return cls(previous, _differences(previous, record), _present(previous), _present(record))
 
     def is_only_of(self, fields: frozenset[str]) -> bool:
         """Whether it differs in nothing but the presence of these fields."""
-        if not fields:
-            return False
-        turned = _present(self.previous) ^ _present(self.record)
-        return all(name in fields and name in turned for name in self.fields)
+        return bool(fields) and fields & (self.had ^ self.has) >= {*self.fields}
 
 
 @attrs.frozen
@@ -198,7 +229,7 @@ def _happened(
         # Another version of this package wrote the digest.
         return None
     unseen_since = before.last < schema.at or schema.at == sight.sent
-    if unseen_since and not _was_updated(before, sight) and change.is_only_of(schema.fields):
+    if unseen_since and change.is_only_of(_excusable(before, sight, schema.fields)):
         return None
     return RequestEvent(
         kind="updated",
@@ -231,39 +262,63 @@ def _change_of_shape(
 ) -> tuple[Schema, SchemaChanged | None]:
     """Whether the service itself changed: nearly all known requests of the page gained or lost the same field.
 
-    Those that their shippers have updated do not count, whatever changed in them.
+    Those that their shippers have updated do not count, whatever changed in them. Of those that they may have updated
+    counts only what no shipper can do: a field beside the service's document that no request had before, or that none
+    has any more.
     """
-    explained = {
-        index
-        for index, change in changed.items()
-        if _was_updated(known[index], sight)
-        or (known[index].last < sight.schema.at and change.is_only_of(sight.schema.fields))
-    }
-    changed = {index: change for index, change in changed.items() if index not in explained}
+    before = sight.schema
+    extras = before.extras.union(*(record.extra for record in now.values() if record.extra))
+    schema = attrs.evolve(before, extras=extras if len(extras) <= _MOST_EXTRAS else before.extras)
     if len(changed) < _FEW:
-        return sight.schema, None
-    befores = {index: _present(change.previous) for index, change in changed.items()}
-    afters = {index: _present(now[index]) for index in changed}
-    added = Counter(name for index in changed for name in afters[index] - befores[index])
-    removed = Counter(name for index in changed for name in befores[index] - afters[index])
-    common = sum(index in known and index not in explained for index in now)
-    if not any(count >= max(_FEW, _NEARLY_ALL * common) for count in (*added.values(), *removed.values())):
-        return sight.schema, None
-    without = Counter(name for index in changed for name in added if name not in befores[index])
-    having = Counter(name for index in changed for name in removed if name in befores[index])
-    came = tuple(sorted(name for name, count in added.items() if count >= _NEARLY_ALL * without[name]))
-    went = tuple(sorted(name for name, count in removed.items() if count >= _NEARLY_ALL * having[name]))
-    schema = Schema(fields=frozenset((*came, *went)), at=sight.sent)
-    affected = tuple(sorted(index for index in changed if (afters[index] ^ befores[index]) & schema.fields))
-    return schema, SchemaChanged(added=came, removed=went, requests=affected, observed=sight.between[1])
+        return schema, None
+    afters = _NONE.union(*(_present(record) for record in now.values()))
+    befores = _NONE.union(*(change.had for change in changed.values()))
+    doubtful = ((afters - befores - before.extras) | (befores - afters)).difference(_FIELDS)
+    turns: list[tuple[int, _Change, frozenset[str], frozenset[str]]] = []
+    common = 0
+    for index in now.keys() & known.keys():
+        excusable = _excusable(known[index], sight, befores | afters, doubtful=doubtful)
+        change = changed.get(index)
+        told = known[index].last < before.at and change is not None and change.is_only_of(before.fields & excusable)
+        if not excusable or told:
+            continue
+        common += 1
+        if change is not None:
+            turns.append((index, change, (change.has - change.had) & excusable, (change.had - change.has) & excusable))
+    gained = Counter(name for _, _, came, _ in turns for name in came)
+    lost = Counter(name for _, _, _, went in turns for name in went)
+    if not any(count >= max(_FEW, _NEARLY_ALL * common) for count in (*gained.values(), *lost.values())):
+        return schema, None
+    having = Counter(name for _, change, _, _ in turns for name in change.had)
+    added = sorted(name for name, count in gained.items() if count >= _NEARLY_ALL * (len(turns) - having[name]))
+    removed = sorted(name for name, count in lost.items() if count >= _NEARLY_ALL * having[name])
+    fields = frozenset((*added, *removed))
+    affected = sorted(index for index, _, came, went in turns if (came | went) & fields)
+    event = SchemaChanged(
+        added=tuple(added), removed=tuple(removed), requests=tuple(affected), observed=sight.between[1]
+    )
+    # What no request has any more is new again should it come back.
+    return Schema(fields=fields, at=sight.sent, extras=schema.extras.difference(removed)), event
 
 
-def _was_updated(before: Seen, sight: Sight) -> bool:
-    """Whether a request is listed because it was updated since it was last seen: a window begins only after that."""
+def _excusable(
+    before: Seen, sight: Sight, fields: frozenset[str], *, doubtful: frozenset[str] | None = None
+) -> frozenset[str]:
+    """Those of these fields whose presence in a request may be the service's doing, and none of its shipper's.
+
+    All where the request is known not to have been updated since it was last seen, and none where it is known that it
+    was: a window begins only after that. Where neither is known, those that are `doubtful`.
+    """
     if before.last < sight.sent - sight.window:
-        return True
-    listed, window = sight.lately or (frozenset(), 0)
-    return before.index in listed and before.last < sight.sent - window
+        return _NONE
+    if sight.lately is None:
+        return fields
+    if sight.lately.listed is not None:
+        if before.index not in sight.lately.listed:
+            return fields
+        if before.last < sight.sent - sight.lately.window:
+            return _NONE
+    return fields if doubtful is None else fields & doubtful
 
 
 def _present(request: RateRequest) -> frozenset[str]:

@@ -241,14 +241,15 @@ class Feed:
         self, ids: Iterable[int], note: Callable[[Sequence[int], float], None] | None = None
     ) -> None:
         held = self.hold.state()
-        done = {*self._passed_over, *ids}
+        handed_out = {*ids}
+        done = {*self._passed_over, *handed_out}
         if not done:
             return
         time = self.time()
 
         def write() -> None:
             if note is None:
-                held.acknowledge(sorted(done), at=time)
+                held.acknowledge(sorted(handed_out), at=time, passed_over=sorted(done - handed_out))
             else:
                 note(sorted(done), time)
             taken_back = False

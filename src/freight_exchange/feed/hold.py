@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +13,7 @@ import anyio
 import anyio.to_thread
 
 from freight_exchange.errors import ConfigurationError, HeldError
+from freight_exchange.store.protocol import HeldHereError
 
 if TYPE_CHECKING:
     from freight_exchange.store.protocol import Binding, FeedStore, Store
@@ -19,7 +22,11 @@ __all__ = ["Hold"]
 
 T = TypeVar("T")
 
+_logger = logging.getLogger("freight_exchange.feed")
+
 _BETWEEN_TRIES: Final = 1.0
+_TO_LEAVE: Final = 5.0
+"""A feed of this process may be about to be left; the wait for one that is not would never end."""
 
 
 class Hold:
@@ -44,6 +51,11 @@ class Hold:
         return self._held is not None
 
     @property
+    def inline(self) -> bool:
+        """Whether the store is called in the loop itself."""
+        return self._store.inline
+
+    @property
     def unacknowledged(self) -> int:
         """How many events wait to be acknowledged; 0 while nothing is held."""
         return 0 if self._held is None else self._held.unacknowledged
@@ -56,14 +68,20 @@ class Hold:
             raise ConfigurationError("this feed was left, and its store is closed: make another with exchange.watch()")
 
     async def take(self, binding: Binding, *, lease: float, standby: bool) -> None:
-        """Take the lease; with `standby`, wait for as long as somebody else has it."""
+        """Take the lease; with `standby`, wait for as long as another process has it."""
         self._left = False
+        waits, here_until = False, math.inf
         while True:
             try:
                 await self.run(partial(self._open_store, binding, lease))
-            except HeldError:
-                if not standby:
+            except HeldError as error:
+                now = anyio.current_time()
+                here_until = min(here_until, now + _TO_LEAVE) if isinstance(error, HeldHereError) else math.inf
+                if not standby or now >= here_until:
                     raise
+                if not waits:
+                    _logger.info("the feed %r stands by: it is held by %s", binding.feed, error.holder)
+                    waits = True
                 await anyio.sleep(_BETWEEN_TRIES)
             else:
                 return

@@ -14,14 +14,14 @@ import attrs
 
 from freight_exchange import wire
 from freight_exchange.feed import ladder
-from freight_exchange.feed.classify import Sight, classify, gone
+from freight_exchange.feed.classify import UNTOLD, Lately, Sight, classify, gone
 from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.cover import LONGEST_ALLOWANCE, WIDEST, Cover, is_covered
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.payload import pack
 from freight_exchange.feed.plan import is_young
 from freight_exchange.feed.scanner import OPERATION, Scanner
-from freight_exchange.feed.state import State
+from freight_exchange.feed.state import Behind, State
 from freight_exchange.paging import PageSizes
 from freight_exchange.store.protocol import Absence, Commit, FeedStore, Found, NewEvent, Seen
 
@@ -38,6 +38,8 @@ Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a call of the store: in a worker thread, or in the loop itself."""
 
 _MARGIN_OF_A_GAP: Final = 600.0
+_A_STEP: Final = 1.0
+"""Seconds up to which clocks are taken to agree."""
 _REMEMBERED: Final = WIDEST + 86_400.0
 _NEVER: Final = -1e18
 
@@ -62,7 +64,8 @@ class Look:
         missing: What it should have seen and did not.
         unwritten: The last page, when it was sent and when it was there, until it is written down.
         spent: Seconds that were spent on it, as far as it has come.
-        lately: What a narrow look at the time of the last page listed, and the seconds that it looked back.
+        covered: Whether it covered all, once its last page is written down.
+        lately: What a narrow look at the time of the last page listed, if one was made.
         due: When to go on, by the loop's clock, after a page that failed.
         recent: What was updated since it began, as far as that was read, and the number of the page to read next.
     """
@@ -82,7 +85,8 @@ class Look:
     missing: Sequence[Seen] = ()
     unwritten: tuple[Rows[RateRequest] | None, Reading, Reading] | None = None
     spent: float = 0.0
-    lately: tuple[frozenset[int], int] | None = None
+    covered: bool = False
+    lately: Lately | None = None
     due: float = -math.inf
     recent: tuple[frozenset[int], int] = (frozenset(), 0)
 
@@ -121,8 +125,8 @@ class Journal:
             self.sizes.clamped(OPERATION, kept.clamp)
         self.suspects: tuple[frozenset[int], Cover] | None = None
 
-    async def page(self, look: Look, page: Rows[RateRequest] | None, sent: Reading, received: Reading) -> bool:
-        """Write down what a page brought and, after the last one, what the scan proves; whether it covers all.
+    async def page(self, look: Look, page: Rows[RateRequest] | None, sent: Reading, received: Reading) -> None:
+        """Write down what a page brought and, after the last one, what the scan proves.
 
         Args:
             look: The scan.
@@ -135,9 +139,8 @@ class Journal:
         state, complete = self.state, look.scanner.ended
         came = state.cover.time_at(received)
         covered = complete and self._covers(look, received)
-        sight = attrs.evolve(
-            self._sight(look.number, sent, received, look.window, silent=look.silent), lately=look.lately
-        )
+        lately = UNTOLD if look.rung is ladder.NARROW else look.lately
+        sight = self._sight(look.number, sent, received, look.window, silent=look.silent, lately=lately)
         records = () if page is None else page.records
         broken = () if page is None else page.broken
         about = {record.index for record in records}
@@ -151,7 +154,7 @@ class Journal:
         def decide(found: Found) -> Commit:
             nonlocal after
             meaning = classify(records, broken, found.seen, sight)
-            if meaning.excused and look.rung is not ladder.NARROW and sight.lately is None:
+            if meaning.excused and sight.lately is None:
                 raise UnclearError
             look.news |= meaning.news
             look.missing = [
@@ -170,7 +173,9 @@ class Journal:
         absence = None
         if complete and state.primed and not look.scanner.offset_ignored:
             # A second more than the window: the service may count in whole ones.
-            absence = Absence(scan=look.number, updated_after=came - look.window + 1.0)
+            listed = came - look.window + 1.0
+            behind = self._behind(state, received)
+            absence = Absence(scan=look.number, updated_after=max(listed, min(listed + behind.by, behind.until)))
 
         def write() -> None:
             if self.state is not state:
@@ -180,9 +185,9 @@ class Journal:
             # In one breath with the commit: whoever is cancelled while he waits for it finds both done.
             self.state = after
             self.sizes = sizes
+            look.unwritten, look.lately, look.covered = None, None, covered
 
         await self._run(write)
-        return covered
 
     async def withdrawn(self, row: Seen, received: Reading) -> None:
         """Write down that a request is gone."""
@@ -197,7 +202,7 @@ class Journal:
 
     async def found(self, record: RateRequest, received: Reading) -> None:
         """Write down a request that scans lack and a look-up has found."""
-        sight = self._sight(self.state.scan, received, received, WIDEST, silent=False)
+        sight = self._sight(self.state.scan, received, received, WIDEST, silent=False, lately=UNTOLD)
 
         def decide(found: Found) -> Commit:
             meaning = classify((record,), (), found.seen, sight)
@@ -224,7 +229,9 @@ class Journal:
         tells = look.rung is not ladder.NARROW and bool(look.news) and is_young(look.before, now)
         self.suspects = (frozenset(look.news), look.before) if tells else None
 
-    def _sight(self, scan: int, sent: Reading, received: Reading, window: int, *, silent: bool) -> Sight:
+    def _sight(
+        self, scan: int, sent: Reading, received: Reading, window: int, *, silent: bool, lately: Lately | None
+    ) -> Sight:
         state = self.state
         earliest = self._at_the_earliest(state.cover.time - state.allowance, received)
         return Sight(
@@ -236,6 +243,7 @@ class Journal:
             covered=state.cover.time - state.allowance if state.primed else None,
             between=(earliest if state.primed else None, wall(received)),
             schema=state.schema,
+            lately=lately,
         )
 
     def _at_the_earliest(self, time: float, received: Reading) -> datetime:
@@ -260,17 +268,28 @@ class Journal:
         late, allowance = self._lateness(state, look)
         overtaken = look.began.run == state.cover.reading.run and look.began.loop < state.cover.reading.loop
         partial = not state.primed and isinstance(self._start, timedelta)
+        stays = (partial and not look.silent) or overtaken
         return attrs.evolve(
             state,
             # The second scan of such a start sees a part of the window only, and narrow scans may have overtaken a deep
             # one.
-            cover=state.cover if (partial and not look.silent) or overtaken else Cover(time, look.began),
+            cover=state.cover if stays else Cover(time, look.began),
+            behind=state.behind if stays else self._behind(state, look.began),
             primed=state.primed or not (partial and look.silent),
             rungs={**state.rungs, **dict.fromkeys(ladder.reached(look.window), time)},
             late=late,
             allowance=allowance,
             gap_until=None,
         )
+
+    def _behind(self, state: State, reading: Reading) -> Behind:
+        """How far the feed's clock may be behind by then, which goes by the clocks that nobody can set: they stand
+        still in a machine that is saved and brought back."""
+        cover, behind = state.cover, state.behind
+        step = cover.most(reading) - cover.least(reading)
+        if not step <= _A_STEP:
+            return Behind(by=behind.by + (step if math.isfinite(step) else WIDEST), until=cover.time_at(reading))
+        return behind if behind.until > cover.time - WIDEST else Behind()
 
     def _lateness(self, state: State, look: Look) -> tuple[int, float]:
         """What deep scans found late in all, and how long the service is given from now on.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
     from freight_exchange.store import Store
 
-__all__ = ["Arguments", "check", "feed"]
+__all__ = ["Arguments", "check", "check_text", "feed"]
 
 _LONGEST_ALLOWANCE = timedelta(days=1)
 _LONGEST_INTERVAL = timedelta(days=1)
@@ -90,6 +90,7 @@ def check(arguments: Arguments) -> None:
         raise ConfigurationError(f"where must be RequestFilter(...), not {type(where).__name__}")
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"name must be a text that is not empty, not {name!r}")
+    check_text(name, "name")
     if not isinstance(arguments.standby, bool):
         raise ConfigurationError(f"standby must be True or False, not {arguments.standby!r}")
     if (interval := _positive(arguments.interval, "interval")) > _LONGEST_INTERVAL:
@@ -105,6 +106,16 @@ def check(arguments: Arguments) -> None:
         raise ConfigurationError(
             f"store must be a path, a store of freight_exchange.store, or None, not {type(given).__name__}"
         )
+
+
+def check_text(text: str, name: str) -> None:
+    """`ConfigurationError` unless the text can be kept: as UTF-8, that is."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"{name} holds half a character (a lone surrogate), which cannot be kept: {text!r}"
+        ) from None
 
 
 def _store(given: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:

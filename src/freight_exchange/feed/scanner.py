@@ -98,7 +98,7 @@ class Scanner:
         self.rows += len(page.records) + len(page.broken)
         if self._modest:
             self._modest = False
-            self.sizes.clamped(OPERATION, _MODEST_PAGE)
+            self.sizes.refused(OPERATION, _MODEST_PAGE)
         if not self._walk.descending:
             self._end = None
         self._walk.take(page)

@@ -14,7 +14,20 @@ from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.cover import Cover
 from freight_exchange.feed.payload import NOT_OURS, UNREADABLE
 
-__all__ = ["State"]
+__all__ = ["Behind", "State"]
+
+
+@attrs.frozen(kw_only=True)
+class Behind:
+    """How far the feed's clock may be behind the world's.
+
+    Attributes:
+        by: Seconds: what happened before `until` may be as much longer ago.
+        until: On the feed's clock.
+    """
+
+    by: float = 0.0
+    until: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -32,7 +45,8 @@ class State:
         clamp: The most rows in a page that the service gives, where that is known.
         late: How many requests were found by deep scans that narrow ones should have found.
         gap_until: Up to when a gap was told that scans have not closed yet, on the feed's clock.
-        schema: The service's last change of shape.
+        schema: What is known of the service's shape.
+        behind: How far the feed's clock may be behind.
     """
 
     cover: Cover
@@ -45,6 +59,7 @@ class State:
     late: int = 0
     gap_until: float | None = None
     schema: Schema = attrs.field(factory=Schema)
+    behind: Behind = attrs.field(factory=Behind)
 
     def since_entered(self, now: Reading) -> float:
         """The most seconds since the feed was first entered, as long as it is not `primed`."""
@@ -52,7 +67,7 @@ class State:
 
     def dump(self) -> str:
         said = attrs.asdict(self, recurse=True)
-        said["schema"]["fields"] = sorted(self.schema.fields)
+        said["schema"] |= {"fields": sorted(self.schema.fields), "extras": sorted(self.schema.extras)}
         return json.dumps(said, separators=(",", ":"))
 
     @classmethod
@@ -64,11 +79,14 @@ class State:
         """
         try:
             said: dict[str, Any] = json.loads(text)
-            cover, schema = said.pop("cover"), said.pop("schema")
+            cover, schema, behind = said.pop("cover"), said.pop("schema"), said.pop("behind", {})
             return cls(
                 **said,
                 cover=Cover(cover["time"], Reading(**cover["reading"])),
-                schema=Schema(fields=frozenset(schema["fields"]), at=schema["at"]),
+                behind=Behind(**behind),
+                schema=Schema(
+                    fields=frozenset(schema["fields"]), at=schema["at"], extras=frozenset(schema.get("extras", ()))
+                ),
             )
         except NOT_OURS as error:
             raise StoreError(f"the feed's state in the store {UNREADABLE}") from error

@@ -63,10 +63,12 @@ class Explanation:
     Attributes:
         index: The request's identifier.
         verdict: `unseen`: no scan has seen it. `unreadable`: it is listed and cannot be read. `baseline`: it was there
-            when the feed began, and has not changed. `excluded`: the filter leaves it out. `waiting`: its event is to
-            be pulled. `handed-out`: its event was acknowledged.
+            when the feed began, and has not changed. `excluded`: the filter leaves it out, or left out its last event.
+            `waiting`: its event is to be pulled. `handed-out`: its last event was acknowledged.
         sentence: The same in words.
-        first_seen, last_seen: When scans saw it, UTC; `None` where none did.
+        first_seen: When a scan first saw it, UTC; `None` where none did.
+        last_seen: When a scan last saw it, or a look-up last found it or found it gone, UTC; `None` where that is not
+            known.
         events: The kinds of its events that the store still has, oldest first.
     """
 
@@ -140,11 +142,17 @@ def explain(
         return said(
             "baseline", "was listed when the feed began, which was to hand out later ones only, and has not changed"
         )
-    done = [event.kind for event in events if event.acknowledged]
-    if record is None and where is not None:
-        return said("handed-out", "was handed out, or left out by the filter, longer ago than requests are kept")
-    last = f"the last event was {done[-1]!r}" if done else "longer ago than events are kept"
-    return said("handed-out", f"was handed out and acknowledged: {last}")
+    # Of what waits, the filter wants none.
+    done = [event for event in events if event.acknowledged or event.kind in get_args(RequestKind)]
+    if not done:
+        kept = "requests" if record is None else "events"
+        return said("handed-out", f"was handed out, or left out by a filter, longer ago than {kept} are kept")
+    handed_out = [event for event in done if event.acknowledged and not event.passed_over]
+    last = f"the last event was {done[-1].kind!r}"
+    if done[-1] in handed_out:
+        return said("handed-out", f"was handed out and acknowledged: {last}")
+    before = f", and {handed_out[-1].kind!r} before it was handed out" if handed_out else ""
+    return said("excluded", f"was left out by the filter of that time: {last}{before}")
 
 
 def _is_wanted(event: StoredEvent, where: RequestFilter | None) -> bool:

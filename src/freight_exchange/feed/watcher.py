@@ -27,6 +27,7 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.feed import ladder
+from freight_exchange.feed.classify import UNTOLD, Lately
 from freight_exchange.feed.clock import most
 from freight_exchange.feed.cover import WIDEST, is_covered, window_for
 from freight_exchange.feed.journal import Journal, Look, Start, UnclearError, wall
@@ -267,23 +268,23 @@ class Watcher:
         handed_over = look.events
         await anyio.sleep(max(0.0, look.due - anyio.current_time()))
         while True:
-            covered, restless = False, None
-            if look.unwritten is None and look.scanner.unexplained:
-                await self._next_recent(look)
-            elif look.unwritten is None:
-                restless = await self._next_page(look)
+            restless = None
+            # Whoever was cancelled while a page was being written down comes back to one that is.
+            if look.unwritten is None and not look.scanner.ended:
+                if look.scanner.unexplained:
+                    await self._next_recent(look)
+                else:
+                    restless = await self._next_page(look)
             if look.unwritten is not None:
-                page, sent, received = look.unwritten
                 try:
-                    covered = await self._journal.page(look, page, sent, received)
+                    await self._journal.page(look, *look.unwritten)
                 except UnclearError:
                     look.lately = await self._lately(look)
                     continue
-                look.unwritten = look.lately = None
             if restless is not None:
                 raise restless
             if look.scanner.ended:
-                return covered
+                return look.covered
             many = look is self._deep and look.scanner.pages > _PAGES_AT_A_TIME
             # After a long silence there is no pause: its window is as wide as it must be, and slides on meanwhile.
             if many and (self._narrow_is_due() or (self._keeps_up() and look.events > handed_over)):
@@ -294,19 +295,12 @@ class Watcher:
         scanner, sent = look.scanner, self._clock.read()
         if not scanner.pages:
             look.began = sent
+        page = await self._page(scanner, look.window)
+        if page is not None or scanner.ended:
+            look.unwritten = (page, sent, self._clock.read())
         try:
-            page = await self._source.page(scanner.number, scanner.size, look.window)
-        except LoginRejectedError:
-            raise
-        except _PASSING as error:
-            if not await self._goes_on(scanner, error):
-                raise
-            if scanner.ended:
-                look.unwritten = (None, sent, self._clock.read())
-            return None
-        look.unwritten = (page, sent, self._clock.read())
-        try:
-            scanner.take(page)
+            if page is not None:
+                scanner.take(page)
         except FeedProtocolError as error:
             return error
         return None
@@ -335,27 +329,30 @@ class Watcher:
         if look.scanner.ended:
             look.unwritten = (None, sent, self._clock.read())
 
-    async def _lately(self, look: Look) -> tuple[frozenset[int], int]:
-        """What was updated since the cover, and the seconds that were looked back for it.
-
-        Nothing is told where that is as far as the look itself reaches, or where it cannot be had.
-        """
+    async def _lately(self, look: Look) -> Lately:
+        """What was updated since the cover; an error where that fails."""
         state, now = self._journal.state, self._clock.read()
         window = window_for(state.cover.most(now), state.allowance, self._planner.expected())
-        found: frozenset[int] = frozenset()
-        if window < look.window:
-            try:
-                for number in range(_PAGES_OF_RECENT):
-                    page = await self._source.page(number, look.scanner.size, window)
-                    listed = frozenset(record.index for record in page.records)
-                    if listed <= found:
-                        break
-                    found |= listed
-            except LoginRejectedError:
+        scanner, listed = Scanner(self._journal.sizes), set[int]()
+        while not scanner.ended:
+            if window >= look.window or scanner.pages == _PAGES_OF_RECENT:
+                return UNTOLD
+            page = await self._page(scanner, window)
+            if page is not None:
+                listed.update(record.index for record in page.records)
+                scanner.take(page)
+        return UNTOLD if scanner.offset_ignored else Lately(frozenset(listed), window)
+
+    async def _page(self, scanner: Scanner, window: int) -> Rows[RateRequest] | None:
+        """The page that the scanner waits for, or `None` where it goes on after an error in its place."""
+        try:
+            return await self._source.page(scanner.number, scanner.size, window)
+        except LoginRejectedError:
+            raise
+        except _PASSING as error:
+            if not await self._goes_on(scanner, error):
                 raise
-            except _PASSING as error:
-                _logger.debug("what was updated lately cannot be told: %s", error)
-        return found, window
+            return None
 
     async def _goes_on(self, scanner: Scanner, error: FreightExchangeError) -> bool:
         match scanner.fail(error):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["UNREADABLE", "Delivery", "Gap", "History", "Note", "State", "of_wire", "plain", "state_of", "weight"]
 
 State = tuple[str, ...]
-"""What a request says, in plain words: commodity, origin, destination, quantity, weight, incoterm, hazardous."""
+"""What a request says, in plain words: commodity, origin, destination, quantity, weight, incoterm, hazardous, notes."""
 
 UNREADABLE = 900_000_000
 """Kilograms from which on the service writes a weight so that nobody can read it."""
@@ -104,17 +104,20 @@ def state_of(request: Request) -> State:
         weight(cargo.weight),
         cargo.incoterm,
         plain(cargo.hazardous),
+        plain(cargo.notes),
     )
 
 
 def of_wire(record: Mapping[str, object]) -> State:
     """What a record of a reply says."""
-    names = ("commodityname", "origin", "destination", "qty", "weight", "incoterm", "hazardous")
+    names = ("commodityname", "origin", "destination", "qty", "weight", "incoterm", "hazardous", "notes")
     return tuple(plain(record.get(name)) for name in names)
 
 
 def plain(value: object) -> str:
-    """A value in one spelling, however it was written."""
+    """A value in one spelling, however it was written, or not at all."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return str(int(value))
     try:

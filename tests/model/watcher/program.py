@@ -267,7 +267,7 @@ def _said(event: Event) -> tuple[int | None, State]:
 
 def _state(request: RateRequest) -> State:
     words = (request.commodity, request.origin, request.destination, request.quantity, request.weight)
-    return tuple(plain(word) for word in (*words, request.incoterm, request.hazardous))
+    return tuple(plain(word) for word in (*words, request.incoterm, request.hazardous, request.notes))
 
 
 class _Stepped:

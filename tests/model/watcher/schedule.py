@@ -54,9 +54,9 @@ class Op:
 
     Attributes:
         at: Seconds of the loop's clock since the run began.
-        what: `publish`, `burst`, `update`, `revert`, `touch`, `withdraw`, `poison`: to requests. `reorder`, `clamp`,
-            `respell`, `late`, `fault`, `lie`, `beyond`, `hole`: to what the service shows. `stop`, `cancel`, `disk`,
-            `slow`, `break`, `batches`: to the program. `suspend`, `wall`: to the machine's clocks.
+        what: `publish`, `burst`, `update`, `revert`, `touch`, `withdraw`, `poison`, `alike`: to requests. `reorder`,
+            `clamp`, `respell`, `late`, `fault`, `lie`, `beyond`, `hole`: to what the service shows. `stop`, `cancel`,
+            `disk`, `slow`, `break`, `batches`: to the program. `suspend`, `wall`: to the machine's clocks.
         which: Picks a request, or counts to the moment at which it strikes.
         amount: Seconds, or rows.
         name: Of the fault, or how the program is stopped.
@@ -240,6 +240,12 @@ class _Drawing:
         self.now += self._random.choice((0.1, 1.2, 2.5)) * self._interval
         yield self._op("revert", which=which)
 
+    def _alike(self) -> Iterator[Op]:
+        if self._random.random() < 0.7:
+            yield self._op("burst", min(self._most, 6))
+            self.now += self._random.choice((0.6, 1.2, 2.5, 25.0)) * self._interval
+        yield self._op("alike")
+
     def _beyond(self) -> Iterator[Op]:
         # Only a listing of several pages can seem to end too early.
         yield self._op("burst", min(self._most, 12))
@@ -322,6 +328,7 @@ _CHANGES = {
     "burst": 3.0,
     "update": 5.0,
     "flip": 3.0,
+    "alike": 2.0,
     "touch": 2.0,
     "withdraw": 2.0,
     "poison": 1.0,

@@ -188,12 +188,12 @@ class _TappedFeed:
         found: Sequence[StoredEvent] = self._living(lambda: self._inner.of_kind(kind))
         return found
 
-    def acknowledge(self, ids: Sequence[int], *, at: float) -> None:
+    def acknowledge(self, ids: Sequence[int], *, at: float, passed_over: Sequence[int] = ()) -> None:
         self._moment("before an acknowledgement")
-        self._tap.doubtful = ids
-        self._living(lambda: self._inner.acknowledge(ids, at=at))
+        self._tap.doubtful = done = [*ids, *passed_over]
+        self._living(lambda: self._inner.acknowledge(ids, at=at, passed_over=passed_over))
         self._tap.doubtful = ()
-        self._tap.acknowledged(ids)
+        self._tap.acknowledged(done)
         self._moment("after an acknowledgement")
 
     def history(self, index: int) -> tuple[Seen | None, Sequence[StoredEvent]]:

@@ -69,7 +69,8 @@ class World:
     def __init__(self, plan: Plan, clocks: Clocks, *, lowered: bool = False) -> None:
         self.plan = plan
         self.clocks = clocks
-        self.exchange = _Service(plan.profile, seed=plan.seed)
+        # In the truth are the notes as a shipper wrote them, or did not.
+        self.exchange = _Service(attrs.evolve(plan.profile, published_notes="as_sent"), seed=plan.seed)
         self.exchange.world = self
         self._requests = _Holed(clocks.now)
         # Nothing was published yet: the books take another table for the empty one.
@@ -130,6 +131,8 @@ class World:
                     self._publish(now)
             case "update" | "revert" | "touch" | "withdraw" | "poison" | "hole":
                 self._change(op, now)
+            case "alike":
+                self._change_alike(now, 4 + op.which % 3)
             case "reorder":
                 self.exchange.reorder()
             case "clamp" | "respell":
@@ -165,7 +168,10 @@ class World:
         self._number += 1
         number = self._number
         if before is None:
-            return Cargo(commodityname=f"Tea {number}", quantity=1 + number % 7, weight=Decimal(number) / 4)
+            notes = None if number % 3 == 0 else "fragile"
+            return Cargo(
+                commodityname=f"Tea {number}", quantity=1 + number % 7, weight=Decimal(number) / 4, notes=notes
+            )
         match number % 4:
             case 0:
                 return attrs.evolve(before, destination=f"Port {number}")
@@ -199,6 +205,17 @@ class World:
             case _:
                 self._requests.holes[index] = now + op.amount
                 self.history.holes.add(index)
+
+    def _change_alike(self, now: float, count: int) -> None:
+        """A shipper writes into his last requests what none of them says, or strikes it out, and changes nothing else.
+
+        The service's own change of shape looks like that.
+        """
+        there = [index for index in self._cargoes if index not in self.history.holes][-count:]
+        notes = None if any(self._cargoes[index][-1].notes for index in there) else "keep upright"
+        for index in there:
+            if self._cargoes[index][-1].notes != notes:
+                self._become(index, now, attrs.evolve(self._cargoes[index][-1], notes=notes))
 
     def _become(self, index: int, now: float, cargo: Cargo) -> None:
         self._cargoes[index] = [*self._cargoes[index][-3:], cargo]

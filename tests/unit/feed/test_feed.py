@@ -198,6 +198,7 @@ async def test_a_pull_that_is_cancelled_loses_nothing() -> None:
         {"start": "later"},
         {"store": 7},
         {"name": ""},
+        {"name": "\ud800"},
         {"start": timedelta(days=6)},
         {"standby": 1},
         {"where": "Oslo"},

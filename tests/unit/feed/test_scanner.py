@@ -69,13 +69,28 @@ def test_rule_11_a_page_as_long_as_the_longest_is_probed_in_its_own_size() -> No
     assert (scanner.number, scanner.size) == (1, 3)
 
 
-def test_rule_2_the_clamp_is_learned_and_asked_for_by_the_next_scan() -> None:
-    sizes = PageSizes()
+def test_rule_2_the_clamp_is_learned_and_asked_for_from_the_second_page_on() -> None:
+    sizes, asked = PageSizes(), list[tuple[int, int]]()
+    for scanner in (Scanner(sizes), Scanner(sizes)):
+        asked.clear()
+        while not scanner.ended:
+            asked.append((scanner.number, scanner.size))
+            scanner.take(shelf(scanner, [*range(23)], clamp=10))
+        assert sizes.clamp(OPERATION) == 10
+    assert asked == [(0, PAGE_SIZE), (1, 10), (2, 10), (1, 10), (0, 10)]
+
+
+def test_rule_2_a_burst_between_a_short_page_and_its_probe_is_no_clamp() -> None:
+    """Read row by row on a slow service, the burst would grow old before the scan has ended, and every one after it."""
+    sizes, listing, asked = PageSizes(), [1], list[tuple[int, int]]()
     scanner = Scanner(sizes)
     while not scanner.ended:
-        scanner.take(shelf(scanner, [*range(23)], clamp=10))
-    assert sizes.clamp(OPERATION) == 10
-    assert Scanner(sizes).size == 10
+        asked.append((scanner.number, scanner.size))
+        scanner.take(shelf(scanner, listing))
+        if scanner.pages == 1:
+            listing.extend(range(2, 112))
+    assert sizes.clamp(OPERATION) is None
+    assert asked == [(0, PAGE_SIZE), (1, 1), (0, PAGE_SIZE), (1, 111), (0, 111)]
 
 
 def test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen() -> None:
@@ -94,7 +109,7 @@ def test_rule_2_sweeps_alternate_until_one_adds_nothing() -> None:
     scanner, asked = Scanner(known(2)), list[int]()
     while not scanner.ended:
         asked.append(scanner.number)
-        scanner.take(shelf(scanner, [1, 2, 3, 4, 5]))
+        scanner.take(shelf(scanner, [1, 2, 3, 4, 5], clamp=2))
     assert asked == [0, 1, 2, 1, 0]
 
 
@@ -159,7 +174,7 @@ def test_rule_3_a_last_page_that_repeats_is_an_end_and_no_ignored_offset() -> No
 
 @pytest.mark.parametrize("error", [GONE, REFUSED])
 def test_rule_3_page_0_is_never_beyond_the_end(error: FreightExchangeError) -> None:
-    assert Scanner(known(50)).fail(error) == "lost"
+    assert Scanner(PageSizes(), page_size=50).fail(error) == "lost"
 
 
 def test_rule_4_a_page_is_asked_for_three_times_and_then_the_scan_is_lost() -> None:

@@ -15,7 +15,7 @@ from freight_exchange.feed.cover import Cover
 from freight_exchange.feed.payload import pack
 from freight_exchange.feed.state import State
 from freight_exchange.feed.status import explain
-from freight_exchange.store import MemoryStore
+from freight_exchange.store import MemoryStore, Store
 from freight_exchange.store.protocol import Seen, StoredEvent
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
@@ -29,8 +29,10 @@ ROW = Seen(
 )  # fmt: skip
 
 
-def event(kind: str, *, acknowledged: bool = False, number: int = 1) -> StoredEvent:
-    return StoredEvent(id=number, index=4, kind=kind, payload=b"", acknowledged=acknowledged)
+def event(kind: str, *, acknowledged: bool = False, passed_over: bool = False, number: int = 1) -> StoredEvent:
+    return StoredEvent(
+        id=number, index=4, kind=kind, payload=b"", acknowledged=acknowledged or passed_over, passed_over=passed_over
+    )
 
 
 def verdict(seen: Seen | None, *events: StoredEvent, state: State = STATE, **options: Any) -> str:
@@ -77,6 +79,51 @@ def test_what_the_filter_leaves_out_says_by_what() -> None:
     said = explain(4, ROW, [], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Bergen"))
     assert said.verdict == "excluded"
     assert "origin" in said.sentence
+
+
+@pytest.mark.parametrize("where", [None, RequestFilter(origin="Oslo")])
+@pytest.mark.parametrize(
+    ("events", "verdict", "sentence"),
+    [
+        ([event("new", passed_over=True)], "excluded", "left out by the filter of that time: the last event was 'new'"),
+        (
+            [event("new", acknowledged=True), event("updated", passed_over=True)],
+            "excluded",
+            "left out by the filter of that time: the last event was 'updated', and 'new' before it was handed out",
+        ),
+        (
+            [event("new", passed_over=True), event("updated", acknowledged=True)],
+            "handed-out",
+            "handed out and acknowledged: the last event was 'updated'",
+        ),
+        ([], "handed-out", "handed out, or left out by a filter, longer ago than events are kept"),
+    ],
+)
+def test_what_an_earlier_filter_left_out_was_not_handed_out(
+    events: list[StoredEvent], verdict: str, sentence: str, where: RequestFilter | None
+) -> None:
+    said = explain(4, ROW, events, state=STATE, time=1000.0, wall=1.7e9, where=where)
+    assert (said.verdict, said.sentence) == (verdict, f"request 4 was {sentence}")
+
+
+def test_what_became_of_one_that_is_kept_no_longer_is_not_told_for_certain() -> None:
+    tomb = attrs.evolve(ROW, record=None, last=0.0, scan=0)
+    for where in (None, RequestFilter(origin="Oslo")):
+        said = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=where)
+        assert said.sentence.endswith("was handed out, or left out by a filter, longer ago than requests are kept")
+
+
+def test_what_the_filter_is_about_to_pass_over_was_not_handed_out() -> None:
+    """It has changed since into one that the filter wants; that is no event where all requests changed alike."""
+    bergen = RequestEvent(
+        kind="new",
+        request=RateRequest(index=4, origin="Bergen"),
+        observed_between=(None, datetime.fromtimestamp(900, UTC)),
+    )
+    unwanted = attrs.evolve(event("new"), payload=pack(bergen))
+    said = explain(4, ROW, [unwanted], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Oslo"))
+    assert said.verdict == "excluded"
+    assert "was left out by the filter of that time: the last event was 'new'" in said.sentence
 
 
 def test_when_it_was_seen_by_the_clock_on_the_wall() -> None:
@@ -223,3 +270,36 @@ async def test_what_was_left_out_is_never_said_to_have_been_handed_out() -> None
         said = await feed.explain(index)
         assert said.events == ("new", "withdrawn")
         assert said.verdict == "excluded"
+
+
+@pytest.mark.virtual_time
+async def test_what_an_earlier_run_left_out_is_not_said_to_have_been_handed_out(store: Store) -> None:
+    sandbox = Sandbox()
+    oslo, bergen = (sandbox.publish(Cargo(origin=origin)) for origin in ("Oslo", "Bergen"))
+
+    async def run(where: RequestFilter | None) -> list[str]:
+        async with (
+            sandbox.client() as exchange,
+            exchange.watch(store=store, interval=MINUTE, start="backfill", where=where) as feed,
+        ):
+            with anyio.move_on_after(200):
+                async for _ in feed:
+                    pass
+            return [(await feed.explain(index)).verdict for index in (oslo, bergen)]
+
+    assert await run(RequestFilter(origin="Oslo")) == ["handed-out", "excluded"]
+    assert await run(None) == ["handed-out", "excluded"]
+
+
+@pytest.mark.virtual_time
+async def test_a_look_up_that_finds_it_gone_is_when_it_was_last_seen() -> None:
+    sandbox = Sandbox()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        index = sandbox.publish()
+        await anext(feed)
+        listed = (await feed.explain(index)).last_seen
+        sandbox.exchange.withdraw(index, sandbox.now())
+        gone = await anext(feed)
+        assert isinstance(gone, RequestEvent)
+        assert listed is not None
+        assert (await feed.explain(index)).last_seen == gone.observed_between[1] > listed

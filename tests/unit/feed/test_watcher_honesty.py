@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import anyio
 import attrs
 import pytest
-from tests.unit.feed.rig import Rig, Service
+from tests.unit.feed.rig import DAY, HOUR, Rig, Service
 
-from freight_exchange.errors import NotFoundError
+from freight_exchange.errors import NotFoundError, ServerError
 from freight_exchange.feed import classify
 from freight_exchange.feed.events import RequestEvent
 from freight_exchange.hooks import Scan
+from freight_exchange.models import RateRequest
 from freight_exchange.store import MemoryStore, SQLiteStore, Store
+from freight_exchange.wire import Rows
 
 pytestmark = pytest.mark.virtual_time
 
-HOUR = 3600.0
 BARE = NotFoundError("Not Found", status=404)
 
 
@@ -183,6 +185,31 @@ async def test_updates_that_only_a_deep_scan_sees_are_no_change_of_shape(store: 
     assert len(rig.events) == 10
 
 
+async def test_a_narrow_look_of_several_pages_that_end_with_an_error_tells_as_well(store: Store) -> None:
+    """Where the service has no such page, and where it is away for a moment."""
+
+    class Ending(Service):
+        async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+            page = await super().page(number, rows, window)
+            if number and not page.records:
+                raise BARE
+            return page
+
+    service = Ending(clamp=3)
+    rig = await live(service, store)
+    service.publish(1, 2, 3, 4, 5, 6)
+    await rig.goes_on_for(400)
+    await before(rig, "half an hour")
+    for index in range(1, 7):
+        service.publish(index, notes=f"pick up at gate {index}")
+    scans = len(rig.told)
+    service.faults = [None, ServerError("down", status=503)]
+    await rig.goes_on_for(60)
+    assert {hook.complete for hook in rig.told[scans:] if isinstance(hook, Scan)} == {True}
+    assert Counter(kind for kind, _ in rig.tale) == {"new": 6, "updated": 6}
+    assert len(rig.events) == 12
+
+
 async def test_after_a_change_of_shape_an_update_of_that_field_alone_is_told(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
@@ -214,6 +241,73 @@ async def test_a_machine_that_was_saved_knows_not_when_it_happened(store: Store)
     earliest, latest = event.observed_between
     assert earliest is not None
     assert earliest < happened < latest
+
+
+async def test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_of_the_window(store: Store) -> None:
+    """Its own clocks do not tell that the request's last update is six days old, which the service's window is not."""
+
+    class Narrowing(Service):
+        async def find(self, index: int) -> RateRequest | None:
+            found = await super().find(index)
+            return found if found is not None and self.books[index].updated >= self.now() - 5 * DAY else None
+
+    service = Narrowing()
+    rig = Rig(service, store=store, interval=300.0)
+    await rig.watcher.prime()
+    await rig.looks()
+    service.publish(1)
+    await rig.goes_on_for(3.5 * DAY)
+    service.asleep += 2 * DAY
+    rig.clock.wall += 2 * DAY
+    await rig.goes_on_for(1.2 * DAY)
+    assert rig.tale == [("new", 1)]
+    # What is published afterwards is soon known again to be gone.
+    service.publish(2)
+    await rig.goes_on_for(4 * HOUR)
+    service.withdraw(2)
+    await rig.goes_on_for(12 * HOUR)
+    assert rig.tale == [("new", 1), ("new", 2), ("withdrawn", 2)]
+
+
+class _LeftError(BaseException):
+    """As a native cancellation: whoever waited for the store is gone, and its thread has done its work."""
+
+
+async def test_a_scan_whose_reader_left_during_its_last_commit_counts_once(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.looks()
+    service.withdraw(1)
+    await before(rig, "half an hour")
+    run = rig.journal._run
+
+    async def torn(work: Callable[[], Any]) -> Any:
+        rig.journal._run = run
+        await run(work)
+        raise _LeftError
+
+    rig.journal._run = torn
+    with pytest.raises(_LeftError):
+        await rig.looks()
+    assert rig.seen(1).missing == 1
+    pages = len(service.pages)
+    await rig.looks()
+    assert rig.seen(1).missing == 1
+    assert len(service.pages) == pages
+    assert rig.tale == [("new", 1)]
+
+
+async def test_what_a_shipper_completes_within_one_poll_is_updated(store: Store) -> None:
+    service = Service()
+    service.publish(*range(100, 150), incoterm="CIF")
+    rig = await live(service, store)
+    service.publish(1, 2, 3)
+    await rig.looks()
+    for index, incoterm in ((1, "FOB"), (2, "EXW"), (3, "CIF")):
+        service.publish(index, incoterm=incoterm)
+    await rig.goes_on_for(1 * HOUR)
+    assert Counter(rig.tale) == Counter((kind, index) for kind in ("new", "updated") for index in (1, 2, 3))
 
 
 async def test_a_timer_that_fires_early_makes_no_second_scan(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,107 @@
+"""Standing by: whoever else holds the feed is waited for, and nobody waits for ever for his own process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.unit.store.ledger import BINDING, LEASE
+
+from freight_exchange import HeldError
+from freight_exchange.feed.hold import Hold
+from freight_exchange.store import MemoryStore, SQLiteStore, Store
+from freight_exchange.store.protocol import Binding, FeedStore, HeldHereError
+from freight_exchange.testing import Sandbox
+
+pytestmark = pytest.mark.virtual_time
+
+MANY = 500.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "feed.db"
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """What standing by has said."""
+    caplog.set_level(logging.INFO, "freight_exchange.feed")
+    return lambda: [record.getMessage() for record in caplog.records if "stands by" in record.msg]
+
+
+class Occupied(MemoryStore):
+    """Held by two other processes, one after the other, and then for some seconds by this one."""
+
+    def __init__(self, here: float) -> None:
+        super().__init__()
+        self._began = anyio.current_time()
+        self._here = here
+
+    def open(self, binding: Binding, *, lease: float) -> FeedStore:  # type: ignore[override]
+        passed = anyio.current_time() - self._began
+        if passed < 2 * MANY:
+            raise HeldError("the store is held", holder=f"process {7 + passed // MANY:g} on pod-b")
+        if passed < 2 * MANY + self._here:
+            raise HeldHereError("the store is open already", holder="this process")
+        return super().open(binding, lease=lease)
+
+
+async def test_another_process_is_waited_for_and_told_once(told: Callable[[], list[str]]) -> None:
+    hold = Hold(Occupied(here=0), closes_store=True)
+    await hold.take(BINDING, lease=LEASE, standby=True)
+    assert hold.taken
+    assert told() == ["the feed 'requests' stands by: it is held by process 7 on pod-b"]
+    await hold.let_go()
+
+
+@pytest.mark.parametrize(("here", "taken"), [(3, True), (MANY, False)])
+async def test_after_a_long_wait_too_only_who_is_leaving_is_waited_for(here: float, taken: bool) -> None:
+    hold = Hold(Occupied(here), closes_store=True)
+    with nullcontext() if taken else pytest.raises(HeldError, match="already"):
+        await hold.take(BINDING, lease=LEASE, standby=True)
+    assert hold.taken is taken
+    await hold.let_go()
+
+
+async def test_another_path_to_the_file_in_the_same_program_is_refused(
+    path: Path, told: Callable[[], list[str]]
+) -> None:
+    sandbox = Sandbox()
+    async with sandbox.client() as exchange, exchange.watch(store=SQLiteStore(path, inline=True), standby=True):
+        assert told() == []
+        second = exchange.watch(store=SQLiteStore(path, inline=True), name="another", standby=True)
+        with anyio.fail_after(MANY), pytest.raises(HeldError, match="share one SQLiteStore object") as refusal:
+            await second.__aenter__()
+        assert "is open already in this process" in str(refusal.value)
+        assert len(told()) == 1
+
+
+async def test_the_same_name_in_the_same_store_is_refused(store: Store) -> None:
+    first, second = (Hold(store, closes_store=False) for _ in range(2))
+    await first.take(BINDING, lease=LEASE, standby=True)
+    with anyio.fail_after(MANY), pytest.raises(HeldError, match="its own name"):
+        await second.take(BINDING, lease=LEASE, standby=True)
+    await first.let_go()
+    await second.take(BINDING, lease=LEASE, standby=True)
+    await second.let_go()
+
+
+async def test_a_feed_that_is_being_left_is_waited_for(path: Path) -> None:
+    first, second = (Hold(SQLiteStore(path, inline=True), closes_store=True) for _ in range(2))
+    await first.take(BINDING, lease=LEASE, standby=False)
+    async with anyio.create_task_group() as tasks:
+
+        async def leave() -> None:
+            await anyio.sleep(3)
+            await first.let_go()
+
+        tasks.start_soon(leave)
+        with anyio.fail_after(MANY):
+            await second.take(BINDING, lease=LEASE, standby=True)
+    assert second.taken
+    await second.let_go()
