@@ -19,8 +19,8 @@ MUTATIONS = (
     one(
         "ledger: none, nothing is written down",
         "bot/entries.py",
-        "if not await self._desk.write(step, lambda store: store.put_effect(entry.effect(), was=was)):",
-        "if False:",
+        "written = await self._desk.write(step, lambda store: store.put_effect(entry.effect(), was=was))",
+        "written = True",
     ),
     one(
         "ledger: what was being sent at a crash is sent again",
@@ -101,8 +101,8 @@ MUTATIONS = (
     one(
         "ledger: a handler may leave its offer behind, and be done",
         "bot/deliveries.py",
-        "if (left := context.unanswered()) is not None:",
-        "if (left := context.unanswered()) is not None and False:",
+        "left = None if context is None else await self._left(delivery, context)",
+        "left = None",
     ),
     one(
         "ledger: whatever the answer shows is its doing",
@@ -119,8 +119,8 @@ MUTATIONS = (
     one(
         "ledger: an offer in doubt costs an attempt",
         "bot/judging.py",
-        "delay=_WHILE_IN_DOUBT, error=IN_DOUBT, forgive=True",
-        "delay=_WHILE_IN_DOUBT, error=IN_DOUBT, forgive=False",
+        "delay=pause, error=IN_DOUBT, forgive=True",
+        "delay=pause, error=IN_DOUBT, forgive=False",
     ),
     one(
         "ledger: the bot hears its own offers as updates",
@@ -158,7 +158,7 @@ MUTATIONS = (
     one(
         "deliveries: one that ends the process is tried for ever",
         "bot/deliveries.py",
-        "if delivery.attempts > handler.retries + 1:",
+        "if delivery.attempts > max(handler.retries, _LEAST_RETRIES) + 1:",
         "if False:",
     ),
     one(
@@ -238,7 +238,7 @@ MUTATIONS = (
     one(
         "selections: told by every look",
         "bot/selections.py",
-        '        if store.effect(f"selected:{bid.index}") is not None:\n            return False\n',
+        "        if store.effect(key) is not None:\n            return False\n",
         "",
     ),
     Mutation(
@@ -246,14 +246,13 @@ MUTATIONS = (
         (
             (
                 "bot/selections.py",
-                'await self._desk.write("told", partial(self._mark, key=f"selected:{bid.index}", state="told", '
-                "now=now))",
+                'await self._desk.write("told", partial(self._mark, key=_key_of(bid.index), state="told", now=now))',
                 "await anyio.sleep(0)",
             ),
             (
                 "bot/selections.py",
-                '        key = f"selected:{bid.index}"\n',
-                '        key = f"selected:{bid.index}:{now}"\n',
+                "        key = _key_of(bid.index)\n",
+                '        key = f"{_key_of(bid.index)}:{now}"\n',
             ),
         ),
     ),

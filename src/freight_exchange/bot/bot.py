@@ -17,7 +17,7 @@ from freight_exchange.bot import operations, resources
 from freight_exchange.bot.handlers import Router
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.bot.points import nowhere
-from freight_exchange.bot.process import run
+from freight_exchange.bot.process import TO_CLOSE, run
 from freight_exchange.bot.run import INTERVALS_ALIVE, Phase, Plan, Run, plainly
 from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.tally import Tally
@@ -31,6 +31,8 @@ from freight_exchange.transport.tasks import Job, Jobs
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from anyio.abc import TaskStatus
 
     from freight_exchange.bot.handlers import Handler
     from freight_exchange.bot.points import Points
@@ -79,7 +81,8 @@ class Bot(Router):
         selection_interval: From one look for selected bids to the next.
         allowance: How long the service may take to show an update, as for `exchange.watch`.
         name: Tells apart bots that share a store.
-        standby: Whether to wait where another process holds the store, instead of raising `HeldError`.
+        standby: Whether to wait where another process holds the store, instead of raising `HeldError`; and where one
+            has the port, until it has had the time of a drain to end.
 
     Raises:
         ConfigurationError: An argument cannot be right.
@@ -109,6 +112,8 @@ class Bot(Router):
         _whole(concurrency, "concurrency", 1, _MOST_CONCURRENCY)
         if lifespan is not None and not callable(lifespan):
             raise ConfigurationError(f"lifespan must be a function, not a {type(lifespan).__name__}")
+        if lifespan is not None:
+            resources.check(lifespan)
         if port is not None:
             _whole(port, "port", 0, 65535)
         if not isinstance(host, str) or not host:
@@ -173,6 +178,8 @@ class Bot(Router):
 
         Raises:
             SystemExit: With that status.
+            ConfigurationError: It cannot be the process here: an event loop runs already, or this is not the main
+                thread. `await bot.serve()` and `async with bot:` do the same there. Or there is no such backend.
         """
         run(self, self._tally.at_work, self._plan.drain.total_seconds(), backend)
 
@@ -184,7 +191,8 @@ class Bot(Router):
             points: Told before and after each durable step, for tests that crash a bot.
 
         Raises:
-            ConfigurationError: The bot runs already, has no handler, or a handler wants what `lifespan` does not give.
+            ConfigurationError: The bot runs already, has no handler, or a handler wants what `lifespan` does not give;
+                `lifespan` gives nothing that can be entered; or the port is taken.
             LoginRejectedError: The service rejected the email or password, and never took them.
             StoreError: The store cannot be used.
         """
@@ -201,8 +209,11 @@ class Bot(Router):
             with plainly():
                 async with anyio.create_task_group() as tasks:
                     if self._port is not None:
-                        listener, self._address = await operations.listening(self._host, self._port)
-                        tasks.start_soon(operations.serve, listener, self.status, self._tally)
+                        answering = partial(self._answer, self._port)
+                        if self._plan.standby:
+                            tasks.start_soon(answering)
+                        else:
+                            await tasks.start(answering)
                     async with self._client(exchange) as client:
 
                         async def work(shared: Mapping[str, object]) -> None:
@@ -214,6 +225,18 @@ class Bot(Router):
                     tasks.cancel_scope.cancel()
         finally:
             self._stop = self._address = None
+
+    async def _answer(self, port: int, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Answer at the operator's port, for ever. With `standby` that may be another process's for as long as it has
+        the store, and until it has ended: its handlers by its drain, and then what they share."""
+        patience = self._plan.drain.total_seconds() + TO_CLOSE if self._plan.standby else 0.0
+        listener, self._address = await operations.listening(self._host, port, patience=patience, after=self._has_begun)
+        task_status.started()
+        await operations.serve(listener, self.status, self._tally)
+
+    def _has_begun(self) -> bool:
+        """Whether the store is the bot's."""
+        return self._run is not None and self._run.feed.hold.taken
 
     def begin(self) -> anyio.Event:
         """Take the bot for the `serve()` that follows: from here on `stop()` is heard.
@@ -316,6 +339,7 @@ class Bot(Router):
         while not self._stop.is_set():
             run = self._run = new_run()
             await run()
+            self._began = run.began
             if run.rejected is None:
                 return
             if client.user is None:
@@ -390,8 +414,9 @@ class Bot(Router):
 
         Args:
             request, revision: Which offer.
-            taken: Whether the service has it. If not, its handler makes it when it is called again: for an offer in
-                doubt it is, for one that was refused `replay` its dead letter.
+            taken: Whether the service has it. If not, its handler makes it when it is called again. For an offer in
+                doubt it is: its delivery is replayed where it is dead by now, and where it is done, so that nothing
+                makes the offer again, an error is logged. For one that was refused `replay` its dead letter.
 
         Raises:
             ValidationError: That offer is not in doubt, nor was it refused; or an argument cannot be right.

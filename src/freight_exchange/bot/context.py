@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
     from freight_exchange.models import Bid, Currency
 
-__all__ = ["Context", "Stopping"]
+__all__ = ["Context", "Log", "Stopping"]
 
 
 class Stopping:
@@ -46,6 +46,14 @@ class Stopping:
         self._event.set()
 
 
+class Log(logging.LoggerAdapter[logging.Logger]):
+    """A logger whose records carry what they are about, beside what the handler adds as `extra=`."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(kwargs.get("extra") or {}), **(self.extra or {})}
+        return msg, kwargs
+
+
 class Context:
     """What a handler is given beside its event.
 
@@ -54,30 +62,33 @@ class Context:
         attempt: Which attempt this is, from 1.
         stopping: True once the bot drains: a long handler ends early, or is cut off and comes again.
         exchange: The client.
-        log: A logger that names the event, the handler and the request.
+        log: A logger whose records name the event, the handler and the request.
     """
 
     def __init__(
         self,
         *,
         event: BotEvent,
+        number: int,
         index: int | None,
         handler: str,
         attempt: int,
         stopping: Stopping,
         exchange: FreightExchange,
         ledger: Ledger,
-        log: logging.LoggerAdapter[logging.Logger],
+        log: Log,
     ) -> None:
         self.event = event
         self.attempt = attempt
         self.stopping = stopping
         self.exchange = exchange
         self.log = log
+        self._number = number
         self._index = index
         self._handler = handler
         self._ledger = ledger
-        self._open: dict[int, Exception] = {}
+        self._open: dict[int, Exception | None] = {}
+        """The offers, by revision, of which the handler has not heard what came, and what it was told instead."""
 
     async def offer(
         self,
@@ -125,16 +136,15 @@ class Context:
             request=self._index,
             revision=revision_of(revision),
             handler=self._handler,
+            event=self._number,
             amount=validation.amount(amount, "amount"),
             rates=None if rates is None else validation.rates(rates),
             terms=None if terms is None else validation.text(terms, "terms", empty=True),
             currency=await index_of_currency(self.exchange.currencies, currency),
         )
         about = self.event if isinstance(self.event, RequestEvent) else None
-        # Until there is an answer. One that says no is for the handler to act on; the rest is nothing to end well by.
-        self._open[revision] = OfferInDoubtError(
-            f"the handler has left its offer on request {self._index} before it was answered", request=self._index
-        )
+        # Until there is an answer. One that says no is for the handler to act on; the rest is nothing to end by.
+        self._open[revision] = None
         try:
             bid = await self._ledger.offer(asked, about=about, allow_existing=allow_existing)
         except (OfferInDoubtError, RetryLater) as error:
@@ -146,6 +156,14 @@ class Context:
         self._open.pop(revision, None)
         return bid
 
-    def unanswered(self) -> Exception | None:
-        """What the handler has not let pass, if it left an offer behind of which it does not know what came."""
-        return next(iter(self._open.values()), None)
+    async def unanswered(self) -> Exception | None:
+        """What the handler should have let pass, if it left an offer behind of which it does not know what came.
+
+        An offer that is on its way is waited for: before its answer nobody can tell what is to become of the delivery.
+        """
+        found: list[Exception] = []
+        for revision, error in [*self._open.items()]:
+            assert self._index is not None
+            found.append(error or await self._ledger.left(self._index, revision))
+        doubts = [error for error in found if isinstance(error, OfferInDoubtError)]
+        return next(iter(doubts or found), None)

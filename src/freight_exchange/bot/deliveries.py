@@ -15,11 +15,13 @@ import attrs
 
 from freight_exchange.bot.at_work import Stint
 from freight_exchange.bot.cancelling import Serving, quieten, requested, split
-from freight_exchange.bot.context import Context, Stopping
+from freight_exchange.bot.context import Context, Log, Stopping
+from freight_exchange.bot.entries import unsettled
 from freight_exchange.bot.handlers import BotEvent, Handler, subject
 from freight_exchange.bot.intake import EARLIER
 from freight_exchange.bot.judging import IN_DOUBT, INTERRUPTED, Verdict, backoff, judge
-from freight_exchange.bot.outcomes import Drop, ProcessEnd, told
+from freight_exchange.bot.outcomes import Drop, ProcessEnd, RetryLater, leaves, told
+from freight_exchange.errors import OfferInDoubtError
 from freight_exchange.feed.events import BidSelected, RequestEvent
 from freight_exchange.feed.payload import unpack, unpack_selected
 from freight_exchange.store.work import EVERY
@@ -41,6 +43,9 @@ _WITHOUT_HANDLER: Final = 300.0
 _BETWEEN_SUSPECTS: Final = 1.0
 _BEFORE_GIVING_UP: Final = 3600.0
 """Requests may be listed while another part of the service is away: its trouble is waited for as long as this."""
+_LEAST_RETRIES: Final = 1
+"""After an interruption. What a process ended around was perhaps not called at all: it is called once more, whatever
+its handler's `retries`."""
 _A_MOMENT: Final = 0.001
 """The least wait for what is due: the feed's clock and the loop's differ by a rounding, in which a loop could turn."""
 
@@ -92,6 +97,7 @@ class Deliveries:
         self._suspects = 0
         self._news = anyio.Event()
         self._orphans: set[str] = set()
+        ledger.doubts.wake = self.wake
 
     async def recover(self) -> None:
         """Take back what the last run left at its handlers; one of them may have ended the process."""
@@ -100,10 +106,17 @@ class Deliveries:
 
         def interrupted(store: WorkStore) -> None:
             claimed = store.deliveries(state="claimed", limit=EVERY)
+            offering = {(entry.request, entry.handler) for entry in unsettled(store)}
             for delivery in claimed:
                 delay = backoff(delivery.attempts, self._random)
                 # Among several it is only suspected. Suspects are handed over one at a time: the next time it is known.
-                suspected = len(claimed) > 1 and delivery.error != INTERRUPTED
+                # So it is where the process ended around its offer, which it may have to make again: that was not to be
+                # its last attempt. Both hold for the first of several ends in a row. A handler that ends the process
+                # each time it offers has every later attempt counted, and is dead in the end: it is called again only
+                # when the doubt that it left is settled, and after four such sends only if a person says so.
+                suspected = delivery.error != INTERRUPTED and (
+                    len(claimed) > 1 or (delivery.index, delivery.handler) in offering
+                )
                 verdict = Verdict(ending="failed", state="ready", delay=delay, error=INTERRUPTED, forgive=suspected)
                 _settle(store, delivery, verdict, now=now)
 
@@ -177,11 +190,10 @@ class Deliveries:
                 )
             await self._release(delivery, _WITHOUT_HANDLER)
             return
-        doubt = self._ledger.doubts.pause(delivery.index) if delivery.error == IN_DOUBT else None
-        if doubt is not None:
+        if (doubt := self._doubt(delivery)) is not None:
             await self._release(delivery, doubt)
             return
-        log = logging.LoggerAdapter(
+        log = Log(
             _logger,
             {
                 "event": delivery.kind,
@@ -190,20 +202,22 @@ class Deliveries:
                 "attempt": delivery.attempts,
             },
         )
-        if delivery.attempts > handler.retries + 1:
+        if delivery.attempts > max(handler.retries, _LEAST_RETRIES) + 1:
             # It ended the process, or the process was ended around it, once too often to try again.
             verdict = Verdict(ending="dead", state="dead", error=delivery.error, forgive=True)
             _tell(log, handler, verdict, None)
             await self._conclude(delivery, verdict)
             return
         done_too: tuple[int, ...] = ()
+        context: Context | None = None
         error: Exception | None = None
         before, stint = requested(), Stint.of(delivery, handler.timeout)
         try:
             with self._tally.at_work.on(stint):
                 event, done_too = await self._event_of(delivery)
+                context = self._context(delivery, event, log)
                 with anyio.fail_after(handler.timeout):
-                    await self._call(handler, delivery, event, log, number=max((delivery.event, *done_too)))
+                    await self._call(handler, event, context, number=max((delivery.event, *done_too)))
         except Exception as raised:  # noqa: BLE001 - a handler may raise anything: it is judged, kept and logged
             error = raised
         except BaseException as raised:
@@ -216,50 +230,61 @@ class Deliveries:
                 await anyio.lowlevel.checkpoint_if_cancelled()
                 raise
         await quieten(before)
-        verdict = self._judge(delivery, handler, error)
-        _tell(log, handler, verdict, error)
+        left = None if context is None else await self._left(delivery, context)
+        verdict = self._judge(delivery, handler, error, left)
+        _tell(log, handler, verdict, error or left)
         # Once a handler is done, a cancellation must not make it be called again.
         with anyio.CancelScope(shield=True):
             await self._conclude(delivery, verdict, done_too if verdict.state == "done" else ())
 
-    def _judge(self, delivery: Delivery, handler: Handler, error: Exception | None) -> Verdict:
+    def _doubt(self, delivery: Delivery) -> float | None:
+        """Seconds to wait for what is in doubt, if the delivery waits for that."""
+        if delivery.error == IN_DOUBT:
+            return self._ledger.doubts.pause(delivery.index)
+        if delivery.error == INTERRUPTED:
+            return self._ledger.doubts.pause(delivery.index, handler=delivery.handler)
+        return None
+
+    async def _left(self, delivery: Delivery, context: Context) -> Exception | None:
+        """What the handler should have let pass. While an offer is on its way that it has left, the bot may end."""
+        try:
+            return await context.unanswered()
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._release(delivery, 0.0)
+            raise
+
+    def _judge(self, delivery: Delivery, handler: Handler, error: Exception | None, left: Exception | None) -> Verdict:
         key, now = (delivery.event, delivery.handler), anyio.current_time()
         since = self._troubled.get(key, now)
         served = self._scanned() > since + _BEFORE_GIVING_UP
-        verdict = judge(delivery, handler, error, served=served, random=self._random, held=now - since)
+        verdict = judge(delivery, handler, error, left=left, served=served, random=self._random, held=now - since)
         if verdict.ending == "trouble":
             self._troubled[key] = since
         else:
             self._troubled.pop(key, None)
         return verdict
 
-    async def _call(
-        self,
-        handler: Handler,
-        delivery: Delivery,
-        event: BotEvent,
-        log: logging.LoggerAdapter[logging.Logger],
-        *,
-        number: int,
-    ) -> None:
+    async def _call(self, handler: Handler, event: BotEvent, context: Context, *, number: int) -> None:
         # Asked again: the filter may have changed since, or have failed when the delivery was made.
         if not handler.wants(event):
             raise Drop("the handler's filter leaves it out")
         if isinstance(event, RequestEvent) and event.kind == "updated" and await self._ledger.echoes(event, number):
             raise Drop("the update shows what the own offer brought about")
-        context = Context(
+        await handler.function(subject(event), context, **self._given[handler.id])
+
+    def _context(self, delivery: Delivery, event: BotEvent, log: Log) -> Context:
+        return Context(
             event=event,
+            number=delivery.event,
             index=delivery.index,
-            handler=handler.id,
+            handler=delivery.handler,
             attempt=delivery.attempts,
             stopping=self._stopping,
             exchange=self._exchange,
             ledger=self._ledger,
             log=log,
         )
-        await handler.function(subject(event), context, **self._given[handler.id])
-        if (left := context.unanswered()) is not None:
-            raise left
 
     async def _event_of(self, delivery: Delivery) -> tuple[BotEvent, tuple[int, ...]]:
         """The event, and the numbers of the later ones that it stands for as well."""
@@ -325,9 +350,7 @@ def _together(earlier: RequestEvent, later: RequestEvent) -> RequestEvent:
     )
 
 
-def _tell(
-    log: logging.LoggerAdapter[logging.Logger], handler: Handler, verdict: Verdict, error: Exception | None
-) -> None:
+def _tell(log: Log, handler: Handler, verdict: Verdict, error: Exception | None) -> None:
     match verdict.ending:
         case "done":
             log.debug("the handler %r is done", handler.id)
@@ -337,5 +360,16 @@ def _tell(
             log.warning(
                 "the handler %r failed: it is called again in %.0f s", handler.id, verdict.delay, exc_info=error
             )
+        case "doubt" if error is not None and not _says_so(error):
+            log.warning(
+                "the handler %r failed while its offer is in doubt: it is called again once that is known",
+                handler.id,
+                exc_info=error,
+            )
         case _:
             log.info("the handler %r ended: %s", handler.id, verdict.error or verdict.ending)
+
+
+def _says_so(error: Exception) -> bool:
+    """Whether the handler has ended in an orderly way with its offer in doubt."""
+    return all(isinstance(leaf, OfferInDoubtError | RetryLater) for leaf in leaves(error))

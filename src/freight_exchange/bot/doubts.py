@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
-from freight_exchange.bot.entry import NO_DOUBT, decision
+from freight_exchange.bot.echoes import turned
+from freight_exchange.bot.entry import NO_DOUBT, decision, forsaken
 from freight_exchange.bot.own_bids import PASSING, united
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import Applied, Bid, NotApplied, StillUnknown
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from freight_exchange.models import Reconciliation
 
 __all__ = ["Doubts"]
+
+T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -45,7 +49,12 @@ class Doubts:
         entries: Where what is found is written down.
         tally: Where it is counted.
         settle: How long the service may take to show an offer.
+
+    Attributes:
+        wake: Called when a delivery may have become ready again.
     """
+
+    wake: Callable[[], None]
 
     def __init__(self, exchange: FreightExchange, entries: Entries, tally: Tally, *, settle: timedelta) -> None:
         self._exchange = exchange
@@ -54,10 +63,13 @@ class Doubts:
         self._settle = settle
         self._places = anyio.CapacityLimiter(_AT_A_TIME)
         self._open: dict[str, Entry] = {}
+        self.wake = _nobody
 
-    def pause(self, request: int | None) -> float | None:
-        """Seconds until it is worth asking again whether an offer on the request is in doubt; `None` where none is."""
+    def pause(self, request: int | None, *, handler: str | None = None) -> float | None:
+        """Seconds until it is worth asking again whether an offer on the request is in doubt, one of this handler's if
+        it is named; `None` where none is."""
         found = [entry for entry in self._open.values() if entry.request == request]
+        found = [entry for entry in found if handler in (None, entry.handler)]
         if not found:
             return None
         parked = all(entry.parked for entry in found)
@@ -81,11 +93,12 @@ class Doubts:
                 return
             match found:
                 case Applied(record=Bid() as bid):
-                    await self._close(entry, "confirmed", bid=bid, why="it was found among the own bids")
+                    facts = {"bid": bid, "turned": turned(bid, entry.shown)}
+                    await self._close(entry, "confirmed", why="it was found among the own bids", **facts)
                     return
                 case NotApplied() if entry.resent < _MOST_RESENDS:
                     again = entry.resent + 1
-                    await self._close(entry, "intent", resent=again, why="it was not taken, and will be made again")
+                    await self._close(entry, "intent", resent=again, why="it was not taken")
                     return
                 case NotApplied():
                     entry = await self._still(entry, parked=True)
@@ -117,17 +130,29 @@ class Doubts:
         return True
 
     async def _close(self, entry: Entry, state: State, *, why: str, **facts: Any) -> None:
-        await self._noted(entry, state, **{**NO_DOUBT, **facts})
-        self._tally.offers["confirmed" if state == "confirmed" else "not taken"] += 1
-        _logger.warning("%s is in doubt no more: %s", entry, why, extra={"request": entry.request})
+        known, about = {**NO_DOUBT, **facts}, {"request": entry.request}
+        if state == "confirmed":
+            await self._noted(entry, self._entries.advance(entry, state, step="resolved", **known))
+            self._tally.offers["confirmed"] += 1
+            _logger.warning("%s is in doubt no more: %s", entry, why, extra=about)
+            return
+        is_made = await self._noted(entry, self._entries.give_back(entry, **known))
+        self._tally.offers["not taken"] += 1
+        if is_made:
+            self.wake()
+            then = "its handler makes it again"
+            _logger.warning("%s is in doubt no more: %s, and %s", entry, why, then, extra=about)
+        else:
+            _logger.error("%s is in doubt no more: %s, and %s", entry, why, forsaken(entry), extra=about)
 
     async def _still(self, entry: Entry, **facts: Any) -> Entry:
-        self._open[entry.key] = further = await self._noted(entry, "unknown", **facts)
+        noting = self._entries.advance(entry, "unknown", step="resolved", **facts)
+        self._open[entry.key] = further = await self._noted(entry, noting)
         return further
 
-    async def _noted(self, entry: Entry, state: State, **facts: Any) -> Entry:
+    async def _noted(self, entry: Entry, noting: Awaitable[T]) -> T:
         try:
-            return await self._entries.advance(entry, state, step="resolved", **facts)
+            return await noting
         except BaseException:
             self._open[entry.key] = entry
             raise
@@ -160,3 +185,7 @@ class Doubts:
         the service may be slow to show that."""
         others = [other.bid for other in await self._entries.on(entry.request) if other.key != entry.key]
         return united(entry.baseline, [bid for bid in others if bid is not None])
+
+
+def _nobody() -> None:
+    """Waits for no delivery."""

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
+
+from freight_exchange.models import BidStatus
 
 if TYPE_CHECKING:
     from freight_exchange.bot.entry import Entry
     from freight_exchange.models import Bid, RateRequest
 
-__all__ = ["shows_answer", "turned", "turned_alone"]
+__all__ = ["may_be_turned", "shown", "shows_answer", "turned", "turned_alone"]
 
 _TURNED_BY_OFFERS: Final = ("status", "notes")
 """What an offer may change. Whatever else the answer shows otherwise, the shipper has changed meanwhile."""
 
 
-def turned(bid: Bid, on: RateRequest) -> tuple[str, ...]:
-    """The fields in which the answer shows what the offer may have made of the request."""
-    return tuple(name for name in _TURNED_BY_OFFERS if getattr(bid, name) not in (None, getattr(on, name)))
+def shown(request: RateRequest) -> Mapping[str, str]:
+    """What the request shows in the fields that an offer may change, as an entry keeps it."""
+    said = {name: getattr(request, name) for name in _TURNED_BY_OFFERS}
+    return {name: str(text) for name, text in said.items() if text is not None}
+
+
+def turned(bid: Bid, on: Mapping[str, str] | None) -> tuple[str, ...]:
+    """The fields in which the answer shows what the offer may have made of the request.
+
+    Args:
+        bid: The answer, or the bid as it was found where none came. One that is selected meanwhile is the shipper's
+            doing.
+        on: What the request showed before, where that is known.
+    """
+    if on is None:
+        return ()
+    said = {name: getattr(bid, name) for name in _TURNED_BY_OFFERS}
+    return tuple(name for name, text in said.items() if text not in (None, on.get(name), BidStatus.SELECTED))
+
+
+def may_be_turned(changed: tuple[str, ...]) -> bool:
+    """Whether nothing has changed but what an offer may change."""
+    return {*changed} <= {*_TURNED_BY_OFFERS}
 
 
 def shows_answer(entry: Entry, request: RateRequest) -> bool:

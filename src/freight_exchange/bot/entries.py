@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from freight_exchange.bot.entry import UNSETTLED, Entry, is_entry, key_of, place_of
+from freight_exchange.bot.judging import IN_DOUBT
 from freight_exchange.errors import StoreError
-from freight_exchange.store.work import Effect
+from freight_exchange.store.work import EVERY, Effect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from freight_exchange.bot.desk import Desk
     from freight_exchange.bot.entry import State
-    from freight_exchange.store.work import WorkStore
+    from freight_exchange.store.work import Delivery, WorkStore
 
-__all__ = ["Entries"]
+__all__ = ["Entries", "call_again", "unsettled"]
 
 _BIDS_KNOWN: Final = "own bids"
 
@@ -76,6 +77,23 @@ class Entries:
         await self._put(step or state, further, was=entry.state)
         return further
 
+    async def give_back(self, entry: Entry, **facts: Any) -> bool:
+        """Note that the service has not taken the offer, and that it is to be sent again.
+
+        Returns:
+            Whether anything sends it, as `call_again` says.
+        """
+        further = attrs.evolve(entry, state="intent", at=self._desk.time(), **facts)
+
+        def give_back(store: WorkStore) -> tuple[bool, bool]:
+            # Before it is noted: if the process ends in between, the next one closes the same doubt once more.
+            is_made = call_again(store, further, at=further.at)
+            return is_made, store.put_effect(further.effect(), was=entry.state)
+
+        is_made, written = await self._desk.write("resolved", give_back)
+        _check(further, entry.state, written=written)
+        return is_made
+
     async def remark(self, entry: Entry, **facts: Any) -> None:
         """Note something of an entry whose state stays."""
         await self._put(entry.state, attrs.evolve(entry, **facts), was=entry.state)
@@ -94,5 +112,38 @@ class Entries:
             self._revised.setdefault(request, set()).add(revision)
 
     async def _put(self, step: str, entry: Entry, *, was: str | None) -> None:
-        if not await self._desk.write(step, lambda store: store.put_effect(entry.effect(), was=was)):
-            raise StoreError(f"{entry} is not {was or 'new'} any more: somebody else writes to this bot's store")
+        written = await self._desk.write(step, lambda store: store.put_effect(entry.effect(), was=was))
+        _check(entry, was, written=written)
+
+
+def _check(entry: Entry, was: str | None, *, written: bool) -> None:
+    if not written:
+        raise StoreError(f"{entry} is not {was or 'new'} any more: somebody else writes to this bot's store")
+
+
+def unsettled(store: WorkStore) -> list[Entry]:
+    """Those of which nobody knows whether the service has the offer."""
+    return [Entry.of(effect) for effect in store.effects(*UNSETTLED) if is_entry(effect)]
+
+
+def call_again(store: WorkStore, entry: Entry, *, at: float) -> bool:
+    """Have the handler called again that asked for an offer which was not taken.
+
+    Returns:
+        Whether anything makes the offer: the delivery that asked for it, which is ready again if it was dead by now, or
+        another one that waits for the end of the doubt.
+    """
+    dead = [delivery for delivery in store.deliveries(state="dead", limit=EVERY) if _asked(delivery, entry)]
+    if dead:
+        return store.replay(dead[-1].event, dead[-1].handler, at=at)
+    alive = [*store.deliveries(state="claimed", limit=EVERY), *store.deliveries(state="ready", limit=EVERY)]
+    return any(
+        _asked(delivery, entry) or (delivery.index == entry.request and delivery.error == IN_DOUBT)
+        for delivery in alive
+    )
+
+
+def _asked(delivery: Delivery, entry: Entry) -> bool:
+    """Whether it is the delivery whose handler asked for the offer."""
+    by = delivery.handler == entry.handler and entry.event in (None, delivery.event)
+    return by and delivery.index == entry.request

@@ -14,7 +14,9 @@ from freight_exchange.errors import ValidationError
 from freight_exchange.models import Bid, SubmitOffer
 from freight_exchange.store.work import Effect
 
-__all__ = ["NO_DOUBT", "UNSETTLED", "Entry", "State", "decision", "is_entry", "key_of", "place_of", "revision_of"]
+__all__ = [
+    "NO_DOUBT", "UNSETTLED", "Entry", "State", "decision", "forsaken", "is_entry", "key_of", "place_of", "revision_of"
+]  # fmt: skip
 
 State = Literal["intent", "sending", "unknown", "confirmed", "rejected"]
 """Written down and not sent; perhaps being sent; sent or not; taken by the service; refused by it."""
@@ -37,7 +39,9 @@ class Entry:
         revision: 0 for the first price, 1 for a deliberate second one, and so on.
         state: How far it has come.
         handler: Who asked for it.
+        event: The number of the event that it was called for; `None` where a version before this field wrote it.
         amount, currency, rates, terms: What is offered.
+        shown: What the request showed in the fields that an offer may change, where a request was heard of.
         baseline: The own bids that stood on the request before it was sent.
         bid: What the service answered, once confirmed.
         turned: The fields that an offer may change, and in which that answer differed from the request offered on.
@@ -55,10 +59,12 @@ class Entry:
     revision: int = 0
     state: State = "intent"
     handler: str
+    event: int | None = None
     amount: Decimal
     currency: int
     rates: Mapping[str, Decimal] | None = None
     terms: str | None = None
+    shown: Mapping[str, str] | None = None
     baseline: tuple[Bid, ...] = ()
     bid: Bid | None = None
     turned: tuple[str, ...] = ()
@@ -96,10 +102,12 @@ class Entry:
             "request": self.request,
             "revision": self.revision,
             "handler": self.handler,
+            "event": self.event,
             "amount": str(self.amount),
             "currency": self.currency,
             "rates": None if self.rates is None else {name: str(fee) for name, fee in self.rates.items()},
             "terms": self.terms,
+            "shown": None if self.shown is None else {**self.shown},
             "baseline": [wire.keep_bid(bid).decode() for bid in self.baseline],
             "bid": None if self.bid is None else wire.keep_bid(self.bid).decode(),
             "turned": self.turned,
@@ -180,6 +188,14 @@ def decision(entry: Entry | None, *, taken: bool) -> dict[str, Any]:
         "status": None,
         **NO_DOUBT,
     }
+
+
+def forsaken(entry: Entry) -> str:
+    """What a person has to know of an offer that was not taken, where no handler is called again that would make it."""
+    return (
+        f"nothing makes it again: the handler {entry.handler!r}, which asked for it, has ended well or dropped its "
+        "event; if the offer is still wanted, make it by hand, on the service's own pages"
+    )
 
 
 def _state(word: str) -> State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Final, get_args
 import anyio
 import attrs
 
-from freight_exchange.bot.entry import UNSETTLED, Entry, State, decision, is_entry, key_of, revision_of
+from freight_exchange.bot.entries import call_again
+from freight_exchange.bot.entry import UNSETTLED, Entry, State, decision, forsaken, is_entry, key_of, revision_of
 from freight_exchange.bot.status import DeadLetter, Doubt, FileStatus, Handling
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed import state as feed_state
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from freight_exchange.store.sqlite_feed import SQLiteFeed
 
 __all__ = ["BotFile"]
+
+_logger = logging.getLogger("freight_exchange.bot")
 
 _LEASE: Final = 30.0
 
@@ -134,8 +138,12 @@ class BotFile:
         with self._holding() as (work, time):
             return work.replay(event, handler, at=time)
 
-    def resolve(self, request: int, *, taken: bool, revision: int = 0) -> None:
+    def resolve(self, request: int, *, taken: bool, revision: int = 0) -> bool:
         """As `Bot.resolve`: the next run of the bot goes by it.
+
+        Returns:
+            Whether nothing is left to do: not so for an offer that was refused, if it is to be made again, before the
+            dead letter is replayed, nor for one that nothing makes again, of which an error is logged.
 
         Raises:
             HeldError: The bot, or another process, holds the file.
@@ -146,7 +154,13 @@ class BotFile:
             entry = None if effect is None else Entry.of(effect)
             facts = decision(entry, taken=taken)
             assert entry is not None
-            work.put_effect(attrs.evolve(entry, at=time, **facts).effect(), was=entry.state)
+            further = attrs.evolve(entry, at=time, **facts)
+            # Before it is noted, as the bot does it.
+            is_made = taken or (entry.state in UNSETTLED and call_again(work, further, at=time))
+            work.put_effect(further.effect(), was=entry.state)
+        if not is_made and entry.state in UNSETTLED:
+            _logger.error("%s is in doubt no more: %s", entry, forsaken(entry), extra={"request": entry.request})
+        return is_made
 
     def acknowledge_gaps(self) -> int:
         """As `Bot.acknowledge_gaps`.

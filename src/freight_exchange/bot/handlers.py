@@ -12,6 +12,7 @@ import attrs
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, Unreadable
 from freight_exchange.feed.filter import RequestFilter
+from freight_exchange.feed.opening import check_text
 from freight_exchange.models.enums import RequestType, UnknownWord
 from freight_exchange.options import seconds
 
@@ -30,6 +31,7 @@ BotEvent = RequestEvent | Gap | Unreadable | BidSelected
 
 Kind = Literal["new", "updated", "withdrawn", "selected", "gap", "unreadable"]
 
+_FROM_START: Final[tuple[Kind, ...]] = ("new", "selected")
 _BY_PLACE: Final = inspect.Parameter.POSITIONAL_ONLY
 
 Function = Callable[..., Awaitable[object]]
@@ -46,7 +48,8 @@ class Handler:
         wanted: The kinds of events, each with the requests that are wanted.
         retries: How many times it is called again after it failed.
         timeout: Seconds that it may take.
-        from_start: Whether it is to hear of what was listed before it was first registered.
+        from_start: Whether it is to hear of the requests that were listed before it was first registered.
+        selected_from_start: Whether it is to hear of the own bids that were selected before.
     """
 
     id: str
@@ -55,6 +58,7 @@ class Handler:
     retries: int
     timeout: float
     from_start: bool
+    selected_from_start: bool = False
 
     def takes(self, kind: str) -> bool:
         """Whether it is called for events of this kind at all."""
@@ -126,8 +130,8 @@ class Router:
       one before the function is renamed.
     - `retries`: how many times it is called again after it failed, 8 unless told; then the delivery is dead, and kept.
     - `timeout`: how long it may take, seconds or a `timedelta`; five minutes unless told.
-    - `from_start`: whether a handler that is new to a bot's store first hears, as `new`, of every request that the
-      bot knows already.
+    - `from_start`, of `on_new` and `on_selected`: whether a handler that is new to a bot's store first hears of every
+      request that the bot knows already, or of every own bid that is listed as selected.
 
     One function may be registered for several kinds of events.
     """
@@ -215,8 +219,10 @@ class Router:
                     wanted={kind: wanted},
                     retries=retries,
                     timeout=limit,
-                    from_start=from_start,
+                    from_start=from_start and kind == "new",
+                    selected_from_start=from_start and kind == "selected",
                 )
+                _check_id(handler.id)
                 self._take(_with(self._handlers, handler))
                 return function
 
@@ -244,7 +250,10 @@ def _with(handlers: dict[str, Handler], handler: Handler) -> dict[str, Handler]:
             "there, with id="
         )
     both = attrs.evolve(
-        known, wanted={**known.wanted, **handler.wanted}, from_start=known.from_start or handler.from_start
+        known,
+        wanted={**known.wanted, **handler.wanted},
+        from_start=known.from_start or handler.from_start,
+        selected_from_start=known.selected_from_start or handler.selected_from_start,
     )
     return {**handlers, handler.id: both}
 
@@ -254,7 +263,7 @@ def _check_fields(kind: Kind, fields: Mapping[str, object]) -> None:
     if kind in ("gap", "unreadable"):
         known = set()
     if unknown := fields.keys() - known:
-        choices = (*sorted(known), "id", "retries", "timeout", *(["from_start"] if kind == "new" else ()))
+        choices = (*sorted(known), "id", "retries", "timeout", *(["from_start"] if kind in _FROM_START else ()))
         raise ConfigurationError(f"on_{kind} knows no {min(unknown)}=: it has {', '.join(choices)}")
 
 
@@ -273,14 +282,20 @@ def _check_type(types: str | tuple[str, ...] | None) -> None:
 
 
 def _check(kind: Kind, *, id: object, retries: object, from_start: object) -> None:
-    if id is not None and (not isinstance(id, str) or not id.strip()):
-        raise ConfigurationError(f"id must be a text that is not empty, not {id!r}")
+    if id is not None:
+        _check_id(id)
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise ConfigurationError(f"retries must be a whole number from 0, not {retries!r}")
     if not isinstance(from_start, bool):
         raise ConfigurationError(f"from_start must be True or False, not {from_start!r}")
-    if from_start and kind != "new":
+    if from_start and kind not in _FROM_START:
         raise ConfigurationError(f"on_{kind} knows no from_start: what was listed before is handed over as new")
+
+
+def _check_id(id: object) -> None:
+    if not isinstance(id, str) or not id.strip():
+        raise ConfigurationError(f"id must be a text that is not empty, not {id!r}")
+    check_text(id, "id")
 
 
 def _identifier(function: Function) -> str:

@@ -66,6 +66,7 @@ def judge(
     handler: Handler,
     error: Exception | None,
     *,
+    left: Exception | None = None,
     served: bool,
     random: Random,
     held: float = 0.0,
@@ -76,11 +77,23 @@ def judge(
         delivery: The delivery, with this attempt counted.
         handler: Its handler.
         error: What the handler raised, or `None`.
+        left: What it should have raised, if it has left an offer behind of which it does not know what came. That
+            counts, however it ended, unless it wants nothing more, or asks to be called later itself.
         served: Whether the service has answered others, long after this delivery was first held back for its trouble.
         random: What the back-off is drawn from.
         held: Seconds since it was.
     """
-    error = _lone(error)
+    error, pause = _lone(error), _WHILE_IN_DOUBT
+    match error, left:
+        case (_, None) | (Drop(), _):
+            pass
+        case RetryLater(), OfferInDoubtError():
+            pause = max(error.delay, pause)
+            error = left
+        case RetryLater(), _:
+            pass
+        case _:
+            error = left
     match error:
         case None:
             return Verdict(ending="done", state="done")
@@ -94,7 +107,7 @@ def judge(
             said = None if delivery.error == INTERRUPTED else _short(told(error.reason)) or None
             return Verdict(ending="later", state="ready", delay=delay, error=said, forgive=True)
         case OfferInDoubtError():
-            return Verdict(ending="doubt", state="ready", delay=_WHILE_IN_DOUBT, error=IN_DOUBT, forgive=True)
+            return Verdict(ending="doubt", state="ready", delay=pause, error=IN_DOUBT, forgive=True)
         case OfferRejectedError():
             return Verdict(ending="dead", state="dead", error=_said(error))
         case LoginRejectedError():

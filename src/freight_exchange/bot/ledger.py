@@ -11,18 +11,19 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import attrs
 
 from freight_exchange.bot.doubts import Doubts
-from freight_exchange.bot.echoes import shows_answer, turned_alone
+from freight_exchange.bot.echoes import may_be_turned, shown, shows_answer, turned_alone
 from freight_exchange.bot.entries import Entries
 from freight_exchange.bot.entry import UNSETTLED, Entry, decision, key_of, revision_of
+from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.bot.own_bids import OwnBids
 from freight_exchange.bot.sends import Sending, Sends, in_doubt, rejected
-from freight_exchange.errors import AlreadyOfferedError
+from freight_exchange.errors import AlreadyOfferedError, DeadlineExceededError, OfferInDoubtError
 from freight_exchange.models import validation
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Ledger"]
 
 _logger = logging.getLogger("freight_exchange.bot")
+
+_BEFORE_AN_ECHO_IS_NEWS: Final = 600.0
 
 
 class Ledger:
@@ -102,12 +105,30 @@ class Ledger:
             beside_others = allow_existing or asked.revision > 0
             entry = attrs.evolve(
                 asked,
+                shown=None if about is None else shown(about.request),
                 baseline=await self._own.on(asked.request) if beside_others else (),
                 resent=0 if known is None else known.resent,
                 at=self._desk.time(),
             )
             await self._entries.begin(entry, was=None if known is None else known.state)
-            return await self._sends.send(entry, None if about is None else about.request)
+            return await self._sends.send(entry)
+
+    async def left(self, request: int, revision: int) -> Exception:
+        """What to tell of an offer that whoever asked for it has left before there was an answer: an
+        `OfferInDoubtError` if he is to ask again, and anything else if it was not sent.
+
+        Waits for the offer on the request that is on its way.
+        """
+        if (sending := self._sends.on(request)) is not None:
+            await sending.ended.wait()
+        made = await self._entries.on(request)
+        if (doubtful := next((entry for entry in made if entry.state in UNSETTLED), None)) is not None:
+            return in_doubt(doubtful)
+        left = f"the handler has left its offer on request {request} before"
+        state = next((entry.state for entry in made if entry.revision == revision), "intent")
+        if state == "intent":
+            return DeadlineExceededError(f"{left} it was sent")
+        return OfferInDoubtError(f"{left} it was answered", request=request)
 
     async def resolve(self, request: int, revision: int, *, taken: bool) -> None:
         """End a doubt, or undo a refusal, as a person says.
@@ -129,10 +150,6 @@ class Ledger:
         """Wait until nothing is being sent."""
         await self._sends.idle()
 
-    async def knows(self, request: int) -> bool:
-        """Whether an offer was made on the request, as far as is known."""
-        return any(entry.state in ("confirmed", *UNSETTLED) for entry in await self._entries.on(request))
-
     async def echoes(self, event: RequestEvent, number: int) -> bool:
         """Whether an update shows nothing but what the answer to an own offer showed, and may be its doing.
 
@@ -141,16 +158,27 @@ class Ledger:
         Args:
             event: The update.
             number: The event's; of several that wait together, the last one's.
+
+        Raises:
+            RetryLater: It may be an offer's doing of which it is not known yet whether the service took it.
         """
         if not event.changed:
             return False
         echoes = False
         for entry in await self._entries.on(event.request.index):
+            if may_be_turned(event.changed) and self._is_looked_for(entry):
+                pause = self.doubts.pause(entry.request) or 0.0
+                raise RetryLater(pause, f"{entry} is in doubt, and the update may be its doing")
             if shows_answer(entry, event.request) and entry.echo in (None, number):
                 echoes = echoes or turned_alone(entry, event.changed)
                 if entry.echo is None:
                     await self._entries.remark(entry, echo=number)
         return echoes
+
+    def _is_looked_for(self, entry: Entry) -> bool:
+        """Whether it is in doubt, and that will end soon. News does not wait for a person, nor for a listing."""
+        since = self._desk.time() - entry.doubtful_since
+        return entry.state in UNSETTLED and not entry.parked and since < _BEFORE_AN_ECHO_IS_NEWS
 
     @asynccontextmanager
     async def _turn(self, request: int) -> AsyncIterator[None]:

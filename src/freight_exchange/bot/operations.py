@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -38,18 +39,37 @@ _REASONS: Final = {
 }
 
 
-async def listening(host: str, port: int) -> tuple[MultiListener[SocketStream], tuple[str, int]]:
+async def listening(
+    host: str, port: int, *, patience: float = 0.0, after: Callable[[], bool] | None = None
+) -> tuple[MultiListener[SocketStream], tuple[str, int]]:
     """A listener, and where it is.
+
+    Args:
+        host, port: Where it is to be.
+        patience: Seconds to wait for a port that is taken.
+        after: Whether they count yet; from the beginning on, unless told.
 
     Raises:
         ConfigurationError: There can be none.
     """
-    try:
-        listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
-    except OSError as error:
-        raise ConfigurationError(f"the operator's port {port} of {host!r} cannot be listened on: {error}") from error
-    address = listener.extra(SocketAttribute.local_address)
-    return listener, (host, int(address[1]))
+    left, told = patience, False
+    while True:
+        try:
+            listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
+        except (OSError, ValueError) as error:
+            # What cannot be a name at all is no OSError.
+            failure = f"the operator's port {port} of {host!r} cannot be listened on: {error}"
+            if left <= 0 or getattr(error, "errno", None) != errno.EADDRINUSE:
+                raise ConfigurationError(failure) from error
+        else:
+            address = listener.extra(SocketAttribute.local_address)
+            return listener, (host, int(address[1]))
+        if not told:
+            _logger.warning("%s; it is waited for", failure)
+            told = True
+        await anyio.sleep(_A_WHILE)
+        if after is None or after():
+            left -= _A_WHILE
 
 
 async def serve(listener: MultiListener[SocketStream], status: Callable[[], BotStatus], tally: Tally) -> None:

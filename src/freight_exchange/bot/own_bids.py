@@ -24,9 +24,10 @@ from freight_exchange.models import BidsType
 
 if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
+    from freight_exchange.endpoints.bids import Bids
     from freight_exchange.models import Bid
 
-__all__ = ["PASSING", "OwnBids", "united"]
+__all__ = ["PASSING", "OwnBids", "leniently", "on_request", "united"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -109,14 +110,11 @@ class OwnBids:
     async def _listed(self) -> frozenset[int]:
         found: set[int] = set()
 
-        def note(event: Event) -> None:
-            if isinstance(event, BrokenRecord):
-                index = wire.index_of_raw(event.error.raw)
-                found.update([] if index is None else [index])
-                where = "a request that cannot be told" if index is None else f"request {index}"
-                _logger.error("an own bid cannot be read, on %s: %s", where, event.error)
+        def note(index: int | None, error: DecodeError) -> None:
+            found.update([] if index is None else [index])
+            _logger.error("an own bid cannot be read, on %s: %s", on_request(index), error)
 
-        bids = self._exchange.with_options(strict=False)._heard_by(note).bids
+        bids = leniently(self._exchange, note)
         # What the plain listing leaves out is not documented, and neither is that every type is served.
         for type in (None, *BidsType):
             try:
@@ -125,6 +123,22 @@ class OwnBids:
                 if type is None:
                     raise
         return frozenset(found)
+
+
+def leniently(exchange: FreightExchange, note: Callable[[int | None, DecodeError], None]) -> Bids:
+    """The listings of own bids, in which one that cannot be read costs none of the others, whatever the client's
+    options are. `note` is told of it: the request that it is on, where that can be read, and what is wrong with it."""
+
+    def hear(event: Event) -> None:
+        if isinstance(event, BrokenRecord):
+            note(wire.index_of_raw(event.error.raw), event.error)
+
+    return exchange.with_options(strict=False)._heard_by(hear).bids
+
+
+def on_request(request: int | None) -> str:
+    """The request that a bid is on, in words."""
+    return "a request that cannot be told" if request is None else f"request {request}"
 
 
 async def _wait_for(reading: anyio.Event) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import signal
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Final, Literal
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
     from freight_exchange.bot.at_work import AtWork
     from freight_exchange.bot.bot import Bot
 
-__all__ = ["HUNG", "STATUSES", "run"]
+__all__ = ["HUNG", "STATUSES", "TO_CLOSE", "run"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 _LAST_SECOND: Final = 1.0
-_TO_CLOSE: Final = 5.0
+
+TO_CLOSE: Final = 5.0
+"""Seconds after its drain in which a process has closed what is left, or is ended."""
 
 HUNG: Final = 70
 """What a process exits with where something did not end with the drain, and was ended with the process."""
@@ -55,6 +59,7 @@ tell what another start may mend (75) from what it may not (76, 77, 78)."""
 
 def run(bot: Bot, at_work: AtWork, drain: float, backend: Literal["asyncio", "trio"]) -> None:
     """Run the bot until a signal; `SystemExit` unless it ended well."""
+    _check(backend)
     _be_heard()
     last_moment = LastMoment(at_work)
     try:
@@ -77,6 +82,24 @@ def run(bot: Bot, at_work: AtWork, drain: float, backend: Literal["asyncio", "tr
         raise SystemExit(128 + ended_by)
 
 
+def _check(backend: object) -> None:
+    """`ConfigurationError` where a bot cannot be the process."""
+    if backend not in ("asyncio", "trio"):
+        raise ConfigurationError(f"backend must be 'asyncio' or 'trio', not {backend!r}")
+    if backend == "trio" and importlib.util.find_spec("trio") is None:
+        raise ConfigurationError("backend='trio' needs the package trio, which is not installed")
+    try:
+        anyio.current_time()
+    except RuntimeError:
+        where = None if threading.current_thread() is threading.main_thread() else "signals reach the main thread alone"
+    else:
+        where = "an event loop runs here already"
+    if where is not None:
+        raise ConfigurationError(
+            f"bot.run() cannot be the process: {where}; use `await bot.serve()`, or `async with bot:`"
+        )
+
+
 def _be_heard() -> None:
     """Log to standard error, unless the program has said where its logs go."""
     package = logging.getLogger("freight_exchange")
@@ -95,7 +118,7 @@ async def _main(bot: Bot, last_moment: LastMoment, drain: float) -> int | None:
     def drained_by_then() -> None:
         last_moment.comes_in(drain + _LAST_SECOND, HUNG, idle_too=False)
         # What is left is the bot's own: a slow disk may take its time.
-        last_moment.comes_in(drain + _TO_CLOSE, HUNG)
+        last_moment.comes_in(drain + TO_CLOSE, HUNG)
 
     async def bound_the_drain() -> None:
         await stop.wait()

@@ -8,7 +8,7 @@ import math
 import types
 import typing
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Union
 
 import anyio
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.handlers import Handler
     from freight_exchange.client import FreightExchange
 
-__all__ = ["Lifespan", "arguments", "nothing", "opened", "using"]
+__all__ = ["Lifespan", "arguments", "check", "nothing", "opened", "using"]
 
 _TO_CLOSE: Final = 1.0
 
@@ -92,7 +92,18 @@ async def opened(lifespan: Lifespan, exchange: FreightExchange) -> AsyncIterator
     Raises:
         ConfigurationError: What the lifespan gives cannot be entered.
     """
-    async with _entered(lifespan(exchange) if _asks(lifespan) else lifespan()) as given:
+    async with AsyncExitStack() as stack:
+        made = _entered(lifespan(exchange) if _asks(lifespan) else lifespan())
+        try:
+            given = await stack.enter_async_context(made)
+        except RuntimeError as error:
+            # A generator's context manager has no other word for it.
+            if str(error) != "generator didn't yield":
+                raise
+            raise ConfigurationError(
+                "lifespan has ended without a yield: what handlers share is what it yields, and it goes on after that "
+                "when the bot ends"
+            ) from error
         if given is None:
             yield {}
         elif isinstance(given, Mapping):
@@ -112,6 +123,15 @@ def _entered(made: Any) -> AbstractAsyncContextManager[object]:
     raise ConfigurationError(
         f"lifespan must be an async generator function, or give an async context manager, not a {type(made).__name__}"
     )
+
+
+def check(lifespan: Lifespan) -> None:
+    """`ConfigurationError` unless it can be called with the exchange, or with nothing."""
+    try:
+        signature = inspect.signature(lifespan)
+        signature.bind(*((None,) if _asks(lifespan) else ()))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"lifespan must be a function of the exchange, or of nothing: {error}") from None
 
 
 def _asks(lifespan: Lifespan) -> bool:

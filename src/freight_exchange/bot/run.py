@@ -39,11 +39,13 @@ __all__ = ["INTERVALS_ALIVE", "Phase", "Plan", "Run", "plainly"]
 _logger = logging.getLogger("freight_exchange.bot")
 
 _TO_HEED: Final = 0.5
+_TO_TAKE: Final = 0.5
+"""Seconds in which a store that nobody else holds is taken, and until it is asked again whether one is."""
 
 INTERVALS_ALIVE: Final = 3
 """A bot is alive while its cover is younger than this many intervals."""
 
-Phase = Literal["starting", "running", "draining", "stopped"]
+Phase = Literal["starting", "standby", "running", "draining", "stopped"]
 
 
 @attrs.frozen(kw_only=True)
@@ -77,6 +79,7 @@ class Run:
 
     Attributes:
         phase: Where it is.
+        began: As given, or when the store was taken that another process had until then.
         stopping: Whether it drains.
         rejected: The login that the service rejected, if that is what ended it.
         desk, deliveries, ledger: Its parts, once it is ready.
@@ -105,7 +108,7 @@ class Run:
         self._tally = tally
         self._points = points
         self._ready = ready
-        self._began = began
+        self.began = began
         self.feed: Feed = exchange.watch(
             store=plan.store,
             start=plan.start,
@@ -126,6 +129,8 @@ class Run:
                 async with anyio.create_task_group() as watching:
                     entering = anyio.CancelScope()
                     watching.start_soon(self._leave_if_stopped, entering)
+                    if self._plan.standby:
+                        watching.start_soon(self._stand_by)
                     entered = False
                     with entering:
                         try:
@@ -165,11 +170,13 @@ class Run:
         if self._last is not None:
             return self._last[1]
         status = self.feed_status()
-        running = timedelta(seconds=anyio.current_time() - self._began)
+        running = timedelta(seconds=anyio.current_time() - self.began)
         return running if status is None or status.cover_age is None else min(status.cover_age, running)
 
     def live(self) -> bool:
-        """Whether the service has been heard of lately."""
+        """Whether the service has been heard of lately, or it is another process's turn to hear of it."""
+        if self.phase == "standby":
+            return True
         return self.phase != "stopped" and self.age() <= INTERVALS_ALIVE * self._plan.interval
 
     def _scanned(self) -> float:
@@ -182,6 +189,17 @@ class Run:
     async def _leave_if_stopped(self, entering: anyio.CancelScope) -> None:
         await self.stopping.wait()
         entering.cancel()
+
+    async def _stand_by(self) -> None:
+        """Tell for how long another process holds the store: until it is taken, nothing can have been heard."""
+        await anyio.sleep(_TO_TAKE)
+        while not self.feed.hold.taken:
+            if self.phase == "starting":
+                self.phase = "standby"
+            self.began = anyio.current_time()
+            await anyio.sleep(_TO_TAKE)
+        if self.phase == "standby":
+            self.phase = "starting"
 
     async def _work(self) -> None:
         desk = self.desk = Desk(self.feed, self._points)
@@ -200,12 +218,21 @@ class Run:
                     concurrency=self._plan.concurrency,
                     scanned=self._scanned,
                 )
-                await deliveries.recover()
-                await ledger.start()
                 intake = Intake(self.feed, desk, self._handlers.values(), self._tally, deliveries.wake)
+                selections = Selections(
+                    self._exchange,
+                    desk,
+                    intake,
+                    self._handlers.values(),
+                    deliveries.wake,
+                    pace=self._plan.selection_interval.total_seconds(),
+                )
+                await deliveries.recover()
+                await selections.introduce(backfill=self._plan.start == "backfill")
+                await ledger.start()
                 await intake.introduce()
                 taking_in = anyio.CancelScope()
-                tasks.start_soon(self._take_in, intake, taking_in)
+                tasks.start_soon(self._take_in, intake, selections, taking_in)
                 tasks.start_soon(deliveries.run)
                 if not self.stopping:
                     self.phase = "running"
@@ -220,20 +247,12 @@ class Run:
         if not self.stopping:
             raise RuntimeError("the bot's tasks were cancelled by something of their own")
 
-    async def _take_in(self, intake: Intake, scope: anyio.CancelScope) -> None:
+    async def _take_in(self, intake: Intake, selections: Selections, scope: anyio.CancelScope) -> None:
         with scope:
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(intake.run)
                     if intake.selected():
-                        selections = Selections(
-                            self._exchange,
-                            self.desk,
-                            intake,
-                            self.ledger,
-                            pace=self._plan.selection_interval.total_seconds(),
-                            silently=self._plan.start != "backfill",
-                        )
                         tasks.start_soon(selections.run)
             except* LoginRejectedError as group:
                 self.rejected = next(error for error in leaves(group) if isinstance(error, LoginRejectedError))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.entry import Entry
     from freight_exchange.bot.tally import Tally
     from freight_exchange.client import FreightExchange
-    from freight_exchange.models import Bid, RateRequest
+    from freight_exchange.models import Bid
 
 __all__ = ["Sending", "Sends", "in_doubt", "rejected"]
 
@@ -91,13 +91,13 @@ class Sends:
         while self._under_way:
             await next(iter(self._under_way.values())).ended.wait()
 
-    async def send(self, entry: Entry, on: RateRequest | None) -> Bid:
+    async def send(self, entry: Entry) -> Bid:
         """The answer to an offer that is sent in a task of its own: whoever leaves does not stop it half-way."""
         sending = self._under_way[entry.request] = Sending(entry)
 
         async def see_to() -> None:
             try:
-                sending.result = await self._send(entry, on)
+                sending.result = await self._send(entry)
             except Exception as error:
                 sending.result = error
                 if isinstance(error, StoreError):
@@ -109,7 +109,7 @@ class Sends:
         self._tasks.start_soon(see_to)
         return await sending.answer()
 
-    async def _send(self, entry: Entry, on: RateRequest | None) -> Bid:
+    async def _send(self, entry: Entry) -> Bid:
         entry = await self._entries.advance(entry, "sending")
         self._desk.at("before send")
         try:
@@ -143,7 +143,7 @@ class Sends:
                 await self._doubt(entry, type(error).__name__)
             raise
         self._desk.at("after send")
-        await self._entries.advance(entry, "confirmed", bid=bid, turned=() if on is None else turned(bid, on))
+        await self._entries.advance(entry, "confirmed", bid=bid, turned=turned(bid, entry.shown))
         self._tally.offers["confirmed"] += 1
         _logger.info("%s was taken: %s", entry, entry.amount, extra={"request": entry.request})
         return bid

@@ -23,10 +23,11 @@ class BotStatus:
     """How a bot is.
 
     Attributes:
-        state: `starting`, until it hands over its first deliveries; `running`; `draining`; `login-rejected`, while it
-            waits to try again; `stopped`.
-        live: Whether the service has been heard of lately: the cover is younger than three intervals.
-        age: How old the cover is, or how long ago the bot began, whichever is less.
+        state: `starting`, until it hands over its first deliveries; `standby`, while another process holds the store;
+            `running`; `draining`; `login-rejected`, while it waits to try again; `stopped`.
+        live: Whether the service has been heard of lately: the cover is younger than three intervals. A bot that stands
+            by is live, and has as long from when it takes the store.
+        age: How old the cover is, or how long ago the bot began or had stood by, whichever is less.
         feed: How the feed is; `None` before its first scan.
         in_flight: Deliveries at their handlers.
         handled, retried, dead: How many deliveries came to an end, were failures that are tried again, were given up,
@@ -34,10 +35,10 @@ class BotStatus:
         offers: Offers made since the process began: `confirmed`, `rejected`, `doubtful`, `not taken`.
         in_doubt: Offers of which it is not known whether they were taken, and that are being looked for.
         parked: Those for which a person has to decide.
-        address: Where the operator's port is, as `(host, port)`.
+        address: Where the operator's port is, as `(host, port)`; `None` without one, and while it is waited for.
     """
 
-    state: Literal["starting", "running", "draining", "login-rejected", "stopped"]
+    state: Literal["starting", "standby", "running", "draining", "login-rejected", "stopped"]
     live: bool
     age: timedelta
     feed: FeedStatus | None

@@ -12,11 +12,24 @@ import anyio
 import attrs
 import pytest
 
-from freight_exchange import Bot
+from freight_exchange import Bot, HeldError
 from freight_exchange.store import MemoryStore, SQLiteStore, Store
 from freight_exchange.testing import Cargo, Sandbox
 
-__all__ = ["DAY", "HOUR", "INTERVAL", "Killed", "Process", "Watch", "bot_on", "made", "other", "store", "supervised"]
+__all__ = [
+    "DAY",
+    "HOUR",
+    "INTERVAL",
+    "Killed",
+    "Process",
+    "Shared",
+    "Watch",
+    "bot_on",
+    "made",
+    "other",
+    "store",
+    "supervised",
+]
 
 INTERVAL = 10
 HOUR = 3600
@@ -49,6 +62,19 @@ def bot_on(store: Store | None, **options: Any) -> Bot:
 def other(origin: str = "Hong Kong", **fields: Any) -> Cargo:
     """A cargo that differs from the usual one."""
     return Cargo(origin=origin, **fields)
+
+
+class Shared(MemoryStore):
+    """A store that another process holds at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_held = True
+
+    def open(self, binding: Any, *, lease: float) -> Any:
+        if self.is_held:
+            raise HeldError("another process holds it", holder="another process")
+        return super().open(binding, lease=lease)
 
 
 @attrs.define

@@ -471,3 +471,22 @@ async def test_ten_thousand_seconds_of_updates_with_restarts_reach_everybody_onc
     async with sandbox.running(new_bot()) as trial:
         await trial.idle()
     assert seen == {(name, index) for name in ("one", "two", "three") for index in indexes}
+
+
+async def test_what_a_handler_adds_to_its_log_stays_beside_what_the_bot_says(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    sandbox, bot = Sandbox(), bot_on(store)
+
+    @bot.on_new(id="quote")
+    async def quote(request: Any, ctx: Any) -> None:
+        ctx.log.info("priced", extra={"price": "1840.50", "request": "none of the handler's business"})
+        ctx.log.info("plainly", extra=None)
+
+    index = sandbox.publish()
+    with caplog.at_level(logging.INFO, "freight_exchange.bot"):
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+    records: list[Any] = [record for record in caplog.records if record.getMessage() in ("priced", "plainly")]
+    assert [(one.event, one.handler, one.request, one.attempt) for one in records] == [("new", "quote", index, 1)] * 2
+    assert records[0].price == "1840.50"

@@ -598,6 +598,10 @@ class _Rig:
         self.advanced.append(state)
         return entry
 
+    async def give_back(self, entry: Entry, **facts: Any) -> bool:
+        await self.advance(entry, "intent", **facts)
+        return True
+
     advancing = False
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
-from freight_exchange import Bot, ConfigurationError, HeldError, StoreError, ValidationError
+from freight_exchange import Bot, ConfigurationError, HeldError, RequestFilter, StoreError, ValidationError
 from freight_exchange._virtual_time import virtual_time_options
 from freight_exchange.bot.file import BotFile
 from freight_exchange.store import SQLiteStore
-from freight_exchange.testing import FAULTS, Profile, Sandbox
+from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_beside_a_bot_that_runs_it_can_be_read_and_not_changed(path: Path) -> No
         said.append(file.status().holder)
         said.append(file.dead_letters())
         for change in (file.acknowledge_gaps, lambda: file.replay(1, "quote"), lambda: file.resolve(1, taken=True)):
-            with pytest.raises(HeldError, match="stop that one first"):
+            with pytest.raises(HeldError, match="is open already in this process"):
                 change()
 
     run(sandbox, made(path, fail), beside)
@@ -164,6 +164,35 @@ def test_what_became_of_a_request(path: Path) -> None:
     ]
     unseen = BotFile(path).explain(index + 1)
     assert (unseen.explanation.verdict, unseen.deliveries, unseen.offers) == ("unseen", [], [])
+
+
+def test_what_no_handler_wanted_was_handed_to_none(path: Path) -> None:
+    sandbox = Sandbox()
+    index = sandbox.publish(Cargo(origin="Oslo"))
+    bot = Bot(store=SQLiteStore(path, inline=True), start="backfill", interval=timedelta(minutes=10))
+    bot.on_new(id="quote", origin="Bergen")(offer)
+    run(sandbox, bot)
+    told = BotFile(path).explain(index)
+    # The feed handed it to the bot.
+    assert (told.explanation.verdict, told.deliveries) == ("handed-out", [])
+
+
+def test_what_a_feeds_filter_left_out_was_not_handed_out(path: Path) -> None:
+    sandbox = Sandbox()
+    oslo, bergen = (sandbox.publish(Cargo(origin=origin)) for origin in ("Oslo", "Bergen"))
+
+    async def main() -> None:
+        store = SQLiteStore(path, inline=True)
+        where = RequestFilter(origin="Oslo")
+        async with sandbox.client() as exchange, exchange.watch(store=store, start="backfill", where=where) as feed:
+            with anyio.move_on_after(200):
+                async for _ in feed:
+                    pass
+
+    anyio.run(main, backend="asyncio", backend_options=virtual_time_options("asyncio"))
+    told = [BotFile(path).explain(index).explanation for index in (oslo, bergen)]
+    assert [one.verdict for one in told] == ["handed-out", "excluded"]
+    assert "was left out by the filter of that time: the last event was 'new'" in told[1].sentence
 
 
 def test_a_holder_that_was_killed_holds_nothing(path: Path) -> None:

@@ -90,10 +90,20 @@ class TestRegistering:
         handler = only(router)
         assert (handler.id, handler.retries, handler.timeout, handler.from_start) == ("tariff", 0, 90.0, False)
 
-    def test_from_start_is_for_new_ones(self) -> None:
+    @pytest.mark.parametrize("kind", ["new", "selected"])
+    def test_from_start_is_for_each_kind_of_its_own(self, kind: str) -> None:
         router = Router()
-        router.on_new(from_start=True, timeout=2.5)(quote)
-        assert (only(router).from_start, only(router).timeout) == (True, 2.5)
+        on(router, kind)(from_start=True, timeout=2.5)(quote)
+        handler = only(router)
+        assert (handler.from_start, handler.selected_from_start) == (kind == "new", kind == "selected")
+        assert handler.timeout == 2.5
+        other = "new" if kind == "selected" else "selected"
+        for order in ([kind, other], [other, kind]):
+            both = Router()
+            for one in order:
+                on(both, one)(from_start=one == kind)(quote)
+            assert only(both).from_start is handler.from_start
+            assert only(both).selected_from_start is handler.selected_from_start
 
     def test_the_id_is_the_qualified_name(self) -> None:
         class Desk:
@@ -236,12 +246,27 @@ class TestRefusals:
     def test_id(self, kind: str, name: Any) -> None:
         refused(kind, f"id must be a text that is not empty, not {name!r}", id=name)
 
-    @pytest.mark.parametrize("value", [1, 0, None, "yes"], ids=repr)
-    def test_from_start(self, value: Any) -> None:
-        refused("new", f"from_start must be True or False, not {value!r}", from_start=value)
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("half", ["\ud800", "quote\udfff"], ids=ascii)
+    def test_id_that_cannot_be_kept(self, kind: str, half: str) -> None:
+        refused(kind, "id holds half a character (a lone surrogate), which cannot be kept", id=half)
 
-    @pytest.mark.parametrize("kind", KINDS[1:])
-    def test_from_start_of_what_is_not_new(self, kind: str) -> None:
+    def test_a_name_that_cannot_be_kept(self) -> None:
+        async def named(request: Any, ctx: Any) -> None: ...
+
+        named.__qualname__ = "\ud800"
+        router = Router()
+        with pytest.raises(ConfigurationError, match=r"^id holds half a character"):
+            router.on_new(named)
+        assert list(router) == []
+
+    @pytest.mark.parametrize("value", [1, 0, None, "yes"], ids=repr)
+    @pytest.mark.parametrize("kind", ["new", "selected"])
+    def test_from_start(self, kind: str, value: Any) -> None:
+        refused(kind, f"from_start must be True or False, not {value!r}", from_start=value)
+
+    @pytest.mark.parametrize("kind", ["updated", "withdrawn", "gap", "unreadable"])
+    def test_from_start_of_what_is_only_now(self, kind: str) -> None:
         refused(kind, f"on_{kind} knows no from_start", from_start=True)
 
     @pytest.mark.parametrize("kind", FILTERED)
@@ -252,9 +277,10 @@ class TestRefusals:
         assert {"origin", "where", "max_volume", "id", "retries", "timeout"} <= set(choices)
         assert not [choice for choice in choices if choice.startswith("_")]
 
-    def test_a_keyword_misspelt_is_shown_beside_all_that_there_are(self) -> None:
-        said = refused("new", "on_new knows no fromstart=: it has ", fromstart=True)
-        assert "from_start" in said
+    @pytest.mark.parametrize("kind", FILTERED)
+    def test_a_keyword_misspelt_is_shown_beside_all_that_there_are(self, kind: str) -> None:
+        said = refused(kind, f"on_{kind} knows no fromstart=: it has ", fromstart=True)
+        assert ("from_start" in said) == (kind in ("new", "selected"))
 
     @pytest.mark.parametrize("kind", BARE)
     @pytest.mark.parametrize("name", ["origin", "where", "max_volume", "orgin"])
@@ -466,6 +492,21 @@ class TestTheArgumentsOfABot:
     @pytest.mark.parametrize("value", ["", None, 5], ids=repr)
     def test_name(self, value: Any) -> None:
         unmade("name must be ", name=value)
+
+    @pytest.mark.parametrize("value", ["\ud800", "bids \udfff"], ids=ascii)
+    def test_name_that_cannot_be_kept(self, value: str) -> None:
+        unmade("name holds half a character (a lone surrogate), which cannot be kept", name=value)
+
+    def test_lifespan_that_cannot_be_called(self) -> None:
+        async def two(exchange: Any, settings: Any) -> Any:
+            yield settings
+
+        async def by_name(*, exchange: Any) -> Any:
+            yield exchange
+
+        for lifespan, missing in ((two, "'settings'"), (by_name, "'exchange'"), (dict.get, ""), (type, "")):
+            said = unmade("lifespan must be a function of the exchange, or of nothing: ", lifespan=lifespan)
+            assert missing in said
 
     @pytest.mark.parametrize("value", [1, None, "yes"], ids=repr)
     def test_standby(self, value: Any) -> None:

@@ -295,6 +295,35 @@ class TestBackoff:
         assert backoff(attempts, Random(seed)) <= backoff(attempts + 1, Random(seed))
 
 
+LEFT: list[tuple[Exception | None, Exception, Verdict]] = [
+    (None, DOUBTFUL, DOUBT),
+    (TimeoutError(), DOUBTFUL, DOUBT),
+    (RuntimeError("quoting failed"), DOUBTFUL, DOUBT),
+    (errors.OfferRejectedError("the other price"), DOUBTFUL, DOUBT),
+    (errors.AlreadyOfferedError("by a person", request=4), DOUBTFUL, DOUBT),
+    (group(ValueError("a"), KeyError("b")), DOUBTFUL, DOUBT),
+    (Drop("too far"), DOUBTFUL, dropped("Drop: too far")),
+    (group(Drop("too far")), DOUBTFUL, dropped("Drop: too far")),
+    (RetryLater(timedelta(minutes=5)), DOUBTFUL, attrs.evolve(DOUBT, delay=300.0)),
+    (RetryLater(1), DOUBTFUL, DOUBT),
+    (None, RetryLater(10, "the own bids"), later(10.0, "the own bids")),
+    (RuntimeError("quoting failed"), RetryLater(10, "the own bids"), later(10.0, "the own bids")),
+    (RetryLater(300, "no tariff"), RetryLater(10, "the own bids"), later(300.0, "no tariff")),
+    (RetryLater(300, "no tariff"), errors.DeadlineExceededError("not sent"), later(300.0, "no tariff")),
+    (None, errors.DeadlineExceededError("not sent"), held_back("DeadlineExceededError: not sent")),
+    (TimeoutError(), errors.DeadlineExceededError("not sent"), held_back("DeadlineExceededError: not sent")),
+]
+
+
+@pytest.mark.parametrize(("error", "left", "expected"), LEFT)
+@pytest.mark.parametrize("retries", [0, 8])
+def test_however_it_ends_a_handler_has_let_pass_what_it_left(
+    error: Exception | None, left: Exception, expected: Verdict, retries: int
+) -> None:
+    found = judge(delivery(9), handler(retries), error, left=left, served=False, random=Random(0))
+    assert found == expected
+
+
 def test_a_verdict_is_a_value() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         DONE.state = "ready"  # type: ignore[misc]  # frozen

@@ -560,7 +560,7 @@ class TestCutOff:
         strike(sandbox, "slow", seconds=4.0)
         index = sandbox.publish()
         async with sandbox.running(bot) as trial:
-            await eventually(lambda: trial.status.retried)
+            await eventually(lambda: sent(sandbox) and not trial.status.in_flight)
         assert trial.status.offers == {"confirmed": 1}
         assert amounts_on(sandbox, index) == [AMOUNT]
 
@@ -741,3 +741,6 @@ class _Kept:
 
     async def advance(self, entry: Entry, state: Any, *, step: str | None = None, **facts: Any) -> Entry:
         return attrs.evolve(entry, state=state, **facts)
+
+    async def give_back(self, entry: Entry, **facts: Any) -> bool:
+        return True

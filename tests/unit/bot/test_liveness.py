@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.unit.bot.ledger_rig import INTERVAL, amounts_on, eventually, new_bot, offering_bot, strike
+from tests.unit.bot.rig import Shared
 
 from freight_exchange.bot import operations
 from freight_exchange.bot.tally import Tally
@@ -222,6 +223,70 @@ async def test_a_restart_after_days_under_an_outage_turns_bad(sandbox: Sandbox) 
         await turns_bad(trial)
         sandbox.exchange.faults.clear()
         await recovers(trial)
+
+
+async def test_a_bot_that_stands_by_is_live_and_not_ready(sandbox: Sandbox) -> None:
+    """A supervisor must not end it for hearing nothing: it is not its turn yet."""
+    store, index = Shared(), sandbox.publish()
+    async with sandbox.running(offering_bot(store, standby=True)) as trial:
+        await eventually(lambda: state(trial) == "standby", within=timedelta(seconds=1))
+        for _ in range(60):
+            await anyio.sleep(60)
+            assert (port(trial, "/livez"), port(trial, "/readyz"), state(trial)) == (200, 503, "standby")
+            assert (trial.status.age < timedelta(seconds=1), trial.status.feed) == (True, None)
+        store.is_held = False
+        await trial.idle()
+        assert (port(trial, "/readyz"), state(trial)) == (200, "running")
+    assert len(amounts_on(sandbox, index)) == 1
+
+
+@pytest.mark.parametrize("fault", ["stall", "unavailable_storm"])
+async def test_a_bot_that_has_stood_by_turns_bad_three_intervals_after_its_turn_has_come(
+    sandbox: Sandbox, fault: str
+) -> None:
+    store = Shared()
+    sandbox.strike(*FAULTS[fault](times=None))
+    async with sandbox.running(offering_bot(store, standby=True)) as trial:
+        await anyio.sleep(3600)
+        store.is_held = False
+        await anyio.sleep(THREE - 5)
+        assert (port(trial, "/livez"), state(trial)) == (200, "starting")
+        await turns_bad(trial)
+        await anyio.sleep(600)
+        assert port(trial, "/livez") == 503
+        sandbox.exchange.faults.clear()
+        await recovers(trial)
+
+
+async def test_a_bot_that_could_stand_by_and_need_not_never_says_so(sandbox: Sandbox) -> None:
+    seen: set[str] = set()
+    sandbox.strike(*FAULTS["unavailable_storm"](times=None))
+    async with sandbox.running(offering_bot(MemoryStore(), standby=True)) as trial:
+        for _ in range(int(THREE) + 20):
+            seen.add(state(trial))
+            await anyio.sleep(1)
+        assert (seen, port(trial, "/livez")) == ({"starting"}, 503)
+
+
+async def test_a_stop_is_heard_while_a_bot_stands_by(sandbox: Sandbox) -> None:
+    async with sandbox.running(offering_bot(Shared(), standby=True)) as trial:
+        await anyio.sleep(3600)
+        began = anyio.current_time()
+    assert anyio.current_time() - began < 1
+    assert (state(trial), trial.status.live) == ("stopped", False)
+
+
+async def test_a_login_that_is_rejected_later_is_no_time_to_stand_by(sandbox: Sandbox) -> None:
+    """The bot takes its store anew each time that it tries again."""
+    async with sandbox.running(offering_bot(MemoryStore(), standby=True)) as trial:
+        await trial.idle()
+        strike(sandbox, "login_message_401", path="login", times=None)
+        sandbox.exchange.expire_tokens()
+        await turns_bad(trial)
+        await anyio.sleep(THREE)
+        for _ in range(36_000):
+            await anyio.sleep(0.1)
+            assert (trial.status.live, state(trial) == "standby") == (False, False)
 
 
 async def test_a_lifespan_that_takes_its_time_is_a_start_and_not_an_end(sandbox: Sandbox) -> None:

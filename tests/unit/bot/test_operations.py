@@ -7,7 +7,7 @@ import errno
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -18,6 +18,7 @@ import pytest
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.unit.bot.rig import Shared
 
 from freight_exchange import Bot, BotStatus, ConfigurationError, FeedStatus, Gap
 from freight_exchange.bot import operations
@@ -53,7 +54,7 @@ STATUS = BotStatus(
     address=None,
 )
 PATHS = ["/livez", "/readyz", "/metrics"]
-STATES = ["starting", "running", "draining", "login-rejected", "stopped"]
+STATES = ["starting", "standby", "running", "draining", "login-rejected", "stopped"]
 GET = b"GET /livez HTTP/1.1\r\nHost: bot\r\n\r\n"
 HOST = "127.0.0.1"
 
@@ -322,6 +323,10 @@ class TestTheMetrics:
         assert (tally.ended("done"), tally.ended("dead"), tally.ended("failed")) == (5, 1, 0)
 
 
+async def does_nothing(request: Any, ctx: Any) -> None:
+    """Does nothing."""
+
+
 @asynccontextmanager
 async def port(status: Any = None, patience: float | None = None) -> AsyncIterator[int]:
     async with anyio.create_task_group() as tasks:
@@ -494,6 +499,11 @@ class TestOverASocket:
         with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1"):
             await listening("192.0.2.1", 0)
 
+    @pytest.mark.parametrize("host", ["b\u00fccher_x", "\ud800", "a..b", "x" * 70 + ".\u00fc"], ids=ascii)
+    async def test_a_host_that_is_no_name_is_a_wrong_configuration(self, host: str) -> None:
+        with pytest.raises(ConfigurationError, match=r"the operator's port 0 of .* cannot be listened on: "):
+            await listening(host, 0)
+
     async def test_nothing_listens_any_more_after_it(self) -> None:
         async with port() as number:
             assert read(await said_to(number, GET)).code == 200
@@ -547,9 +557,98 @@ class TestABotWithAPort:
         with pytest.raises(OSError, match="connect"):
             await anyio.connect_tcp(HOST, number)
 
+    async def test_does_not_begin_where_the_port_is_taken(self) -> None:
+        sandbox = Sandbox()
+        async with port() as number:
+            bot = Bot(store=None, port=number)
+            bot.on_new(id="quote")(does_nothing)
+            with pytest.raises(ConfigurationError, match=f"port {number}.* cannot be listened on"):
+                await bot.serve(exchange=sandbox.client())
+        assert not sandbox.truth.calls
+
     async def test_on_a_name_with_several_addresses_is_found_at_the_port_that_it_tells(self) -> None:
         listener, (host, number) = await listening("localhost", 0)
         async with listener:
             ports = {one.extra(SocketAttribute.local_port) for one in listener.listeners}
             assert ports == {number}
             assert host == "localhost"
+
+
+def standing_by(store: Shared, number: int) -> Bot:
+    bot = Bot(
+        store=store,
+        start="backfill",
+        interval=timedelta(seconds=0.5),
+        drain=timedelta(0),
+        port=number,
+        standby=True,
+    )
+    bot.on_new(id="quote")(does_nothing)
+    return bot
+
+
+async def until(true: Callable[[], object]) -> None:
+    with anyio.fail_after(60):
+        while not true():  # noqa: ASYNC110 - what is waited for has no event
+            await anyio.sleep(0.01)
+
+
+class TestABotThatStandsBy:
+    async def test_answers_at_a_port_of_its_own(self) -> None:
+        store = Shared()
+        async with Sandbox().running(standing_by(store, 0)) as trial:
+            await until(lambda: trial.status.state == "standby" and trial.status.address)
+            await anyio.sleep(2)
+            _, number = trial.status.address or (HOST, 0)
+            assert read(await said_to(number, GET)).body.startswith("standby, ")
+            assert read(await said_to(number, GET)).code == 200
+            assert read(await said_to(number, b"GET /readyz HTTP/1.1\r\n\r\n")).code == 503
+            store.is_held = False
+            await trial.idle()
+            assert read(await said_to(number, b"GET /readyz HTTP/1.1\r\n\r\n")).code == 200
+
+    async def test_has_the_port_once_the_one_before_it_has_ended(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Which gives its store back first: what its handlers share is closed after that."""
+        store, sandbox = Shared(), Sandbox()
+        listener, (_, number) = await listening(HOST, 0)
+        async with sandbox.running(standing_by(store, number)) as trial:
+            await until(lambda: trial.status.state == "standby")
+            await anyio.sleep(1)
+            store.is_held = False
+            await trial.idle()
+            assert trial.status.address is None
+            await listener.aclose()
+            await until(lambda: trial.status.address)
+            assert read(await said_to(number, GET)).body.startswith("running, ")
+        (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        assert line.startswith(f"the operator's port {number} of '127.0.0.1' cannot be listened on: ")
+        assert line.endswith("; it is waited for")
+
+    @pytest.mark.parametrize("held", [True, False])
+    async def test_ends_where_the_port_is_somebody_elses(self, held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("freight_exchange.bot.bot.TO_CLOSE", 1.0)
+        store = Shared()
+        store.is_held = held
+        async with port() as number:
+            bot = standing_by(store, number)
+            async with anyio.create_task_group() as tasks:
+
+                async def free() -> None:
+                    await until(lambda: bot.status().state == "standby")
+                    # It may be the port of whoever has the store, for as long as that takes.
+                    await anyio.sleep(2)
+                    assert bot.status().state == "standby"
+                    store.is_held = False
+
+                if held:
+                    tasks.start_soon(free)
+                with pytest.raises(ConfigurationError, match=f"port {number}.* cannot be listened on"):
+                    await bot.serve(exchange=Sandbox().client())
+        assert (store.is_held, bot.status().state) == (False, "stopped")
+
+    @pytest.mark.parametrize("host", ["192.0.2.1", "b\u00fccher_x"])
+    async def test_ends_at_once_where_no_wait_would_help(self, host: str) -> None:
+        bot = Bot(store=Shared(), port=0, host=host, standby=True)
+        bot.on_new(id="quote")(does_nothing)
+        with anyio.fail_after(60), pytest.raises(ConfigurationError, match="cannot be listened on"):
+            await bot.serve(exchange=Sandbox().client())

@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+
+from freight_exchange import Bot, ConfigurationError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -53,6 +60,8 @@ async def lifespan():
         raise RuntimeError("a bug")
     if told.get("opening"):
         await anyio.sleep(3600)
+    if told.get("yields"):
+        return
     yield
     if told.get("closing"):
         say("closing")
@@ -69,6 +78,9 @@ bot = Bot(
     concurrency=100,
     settle=timedelta(0),
     lifespan=lifespan,
+    port=0 if "host" in told else told.get("port"),
+    host=told.get("host", "127.0.0.1"),
+    standby=told.get("standby", False),
 )
 begun = []
 
@@ -282,6 +294,80 @@ class TestWhatDoesNotEnd:
         assert "TimeoutError: what lifespan gives does not close" in complained
 
 
+class TestWhereItCannotBeTheProcess:
+    """It is said before anything is done, and how else: not to a supervisor, by a status, but to whoever wrote it."""
+
+    @pytest.fixture
+    def bot(self) -> Bot:
+        bot = Bot(store=None)
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None: ...
+
+        return bot
+
+    @BACKENDS
+    def test_an_event_loop_runs_already(self, bot: Bot, backend: Any) -> None:
+        async def main() -> None:
+            bot.run(backend=backend)
+
+        for outer in ("asyncio", "trio"):
+            with pytest.raises(
+                ConfigurationError, match=r"an event loop runs here already; use `await bot\.serve\(\)`"
+            ):
+                anyio.run(main, backend=outer)
+
+    @BACKENDS
+    def test_another_thread(self, bot: Bot, backend: Any) -> None:
+        with ThreadPoolExecutor(1) as threads:
+            error = threads.submit(bot.run, backend=backend).exception()
+        assert isinstance(error, ConfigurationError)
+        assert "signals reach the main thread alone; use `await bot.serve()`, or `async with bot:`" in str(error)
+
+    @pytest.mark.parametrize("backend", ["curio", "", None, 5])
+    def test_a_backend_that_there_is_not(self, bot: Bot, backend: Any) -> None:
+        with pytest.raises(ConfigurationError, match=f"^backend must be 'asyncio' or 'trio', not {backend!r}$"):
+            bot.run(backend=backend)
+
+    def test_a_backend_that_is_not_installed(self, bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        with pytest.raises(ConfigurationError, match=r"trio.*not installed"):
+            bot.run(backend="trio")
+
+
+class TestStandingBy:
+    @BACKENDS
+    def test_at_the_same_port_is_a_change_without_a_pause(self, backend: str, tmp_path: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        told: dict[str, Any] = {"store": str(tmp_path / "bot.db"), "port": port, "standby": True, "backend": backend}
+        with process(handler="hangs", drain=0.1, **told) as first:
+            until(first, "at the handlers")
+            with process(handler="heeds", **told) as second:
+                assert second.stderr is not None
+                assert any("it is waited for" in line for line in second.stderr)
+                assert second.poll() is None
+                first.send_signal(signal.SIGTERM)
+                assert end_of(first)[0] == 0
+                until(second, "at the handlers")
+                assert asked(port, "/livez").startswith(b"running, ")
+                second.send_signal(signal.SIGTERM)
+                assert end_of(second)[:2] == (0, "closed\noffers 1\n")
+
+
+def asked(port: int, path: str) -> bytes:
+    """What is answered at the port, once there is somebody to answer."""
+    for _ in range(600):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+                said: bytes = answer.read()
+                return said
+        except urllib.error.URLError:
+            time.sleep(0.1)
+    raise AssertionError("nobody answers")
+
+
 class TestStatuses:
     @BACKENDS
     @pytest.mark.parametrize(("handler", "status"), [("leaves", 1), ("leaves with 5", 5)])
@@ -300,9 +386,11 @@ class TestStatuses:
             (76, {"faults": ["not_found_page"]}),
             (76, {"faults": ["bad_certificate"]}),
             (78, {"bare": True}),
+            (78, {"host": "b\u00fccher_x"}),
+            (78, {"yields": "nothing"}),
             (1, {"bug": True}),
         ],
-        ids=["login", "address", "certificate", "configuration", "bug"],
+        ids=["login", "address", "certificate", "configuration", "host", "lifespan", "bug"],
     )
     def test_says_what_kept_it_from_starting(self, backend: str, status: int, told: dict[str, Any]) -> None:
         with process(backend=backend, **told) as child:

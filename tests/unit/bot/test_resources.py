@@ -190,6 +190,27 @@ class TestALifespan:
         with pytest.raises(OSError, match="no database"):
             await given(lifespan)
 
+    @pytest.mark.parametrize("shape", ["generator", "manager", "manager that is given"])
+    async def test_that_yields_nothing_is_refused(self, shape: str) -> None:
+        story: list[str] = []
+
+        async def generator() -> AsyncIterator[object]:
+            if story:
+                yield story
+
+        manager = asynccontextmanager(generator)
+        lifespans = {"generator": generator, "manager": manager, "manager that is given": lambda: manager()}
+        with pytest.raises(ConfigurationError, match=r"^lifespan has ended without a yield: "):
+            await given(lifespans[shape])
+
+    async def test_that_raises_what_looks_like_it_is_not_taken_for_it(self) -> None:
+        async def lifespan() -> AsyncIterator[object]:
+            raise RuntimeError("generator already executing")
+            yield
+
+        with pytest.raises(RuntimeError, match="generator already executing"):
+            await given(lifespan)
+
     async def test_that_is_a_coroutine_function_is_refused(self) -> None:
         async def lifespan() -> object:
             return BOTH

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -11,6 +14,7 @@ import anyio
 import attrs
 import pytest
 from tests.unit.bot.ledger_rig import AMOUNT, BIDS, amounts_on, approve, blind, eventually, new_bot, said, sent, strike
+from tests.unit.bot.rig import made
 
 from freight_exchange import Bot
 from freight_exchange.models import Bid
@@ -227,6 +231,11 @@ async def test_any_offer_of_the_bots_own_is_told_though_the_first_look_came_afte
     async def quote(request: Any, ctx: Any) -> None:
         await ctx.offer(amount=AMOUNT, currency=1, revision=revision)
 
+    @bot.on_selected
+    async def selected(bid: Any, ctx: Any) -> None:
+        pytest.fail("the bids cannot be listed")
+
+    sandbox.strike(_selected_fails_at_first())
     async with sandbox.running(bot) as trial:
         await trial.idle()
         index = sandbox.publish()
@@ -235,6 +244,211 @@ async def test_any_offer_of_the_bots_own_is_told_though_the_first_look_came_afte
     async with sandbox.running(winning_bot(store, won, start="now")) as trial:
         await eventually(lambda: won)
     assert indexes(won) == [index]
+
+
+def quoting_bot(store: MemoryStore, **handlers: Any) -> Bot:
+    """Offers on everything; each handler of selections is given as the list that it fills, and its options."""
+    options = handlers.pop("options", {})
+    bot = new_bot(store, selection_interval=LOOK, **options)
+
+    @bot.on_new(id="quote")
+    async def quote(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount=AMOUNT, currency=1)
+
+    for name, (won, told) in handlers.items():
+
+        @bot.on_selected(id=name, **told)
+        async def selected(bid: Any, ctx: Any, won: list[Bid] = won) -> None:
+            won.append(bid)
+
+    return bot
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def kept(request: pytest.FixtureRequest) -> Iterator[Any]:
+    store = made(request.param)
+    yield store
+    store.close()
+
+
+async def wins(sandbox: Sandbox, bot: Bot) -> list[int]:
+    """The requests of the offers that a run of the bot has made, and that were selected meanwhile."""
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        indexes = [sandbox.publish() for _ in range(3)]
+        await trial.idle()
+        for index in indexes:
+            approve(sandbox, index)
+        await a_few_looks()
+    return indexes
+
+
+class TestAHandlerThatComesLater:
+    @pytest.mark.parametrize("start", ["now", "backfill"])
+    async def test_hears_nothing_of_what_was_selected_before_it(
+        self, sandbox: Sandbox, kept: Any, start: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        won: list[Bid] = []
+        before = await wins(sandbox, quoting_bot(kept, options={"start": start}))
+        open_still = sandbox.publish()
+        async with sandbox.running(quoting_bot(kept, options={"start": start})) as trial:
+            await trial.idle()
+        for _ in range(2):
+            async with sandbox.running(quoting_bot(kept, won=(won, {}), options={"start": start})) as trial:
+                await trial.idle()
+                await a_few_looks()
+        assert won == []
+        (line,) = [line for line in said(caplog) if "before it had a handler" in line]
+        assert line.startswith("3 offers")
+        assert line.endswith(", ".join(map(str, before)))
+        approve(sandbox, open_still)
+        async with sandbox.running(quoting_bot(kept, won=(won, {}), options={"start": start})):
+            await eventually(lambda: won)
+            await a_few_looks()
+        assert indexes(won) == [open_still]
+
+    @pytest.mark.parametrize("first", [True, False])
+    async def test_hears_of_all_that_with_from_start_and_no_other_hears_of_it_again(
+        self, sandbox: Sandbox, kept: Any, first: bool
+    ) -> None:
+        old, fresh = list[Bid](), list[Bid]()
+        before = await wins(sandbox, quoting_bot(kept, **({} if first else {"old": (old, {})})))
+        assert sorted(indexes(old)) == ([] if first else before)
+        old.clear()
+        both = {"old": (old, {}), "fresh": (fresh, {"from_start": True})}
+        after = await wins(sandbox, quoting_bot(kept, **both))
+        for _ in range(2):
+            async with sandbox.running(quoting_bot(kept, **both)) as trial:
+                await trial.idle()
+                await a_few_looks()
+        assert (sorted(indexes(old)), sorted(indexes(fresh))) == (after, before + after)
+        assert all(bid.contact is not None for bid in fresh)
+
+    @pytest.mark.parametrize("point", ["before", "after"])
+    @pytest.mark.parametrize(("step", "times"), [("known", 1), ("known", 2), ("selected", 1), ("selected", 2)])
+    async def test_hears_of_each_once_through_a_crash(
+        self, sandbox: Sandbox, kept: Any, point: str, step: str, times: int
+    ) -> None:
+        old, fresh = list[Bid](), list[Bid]()
+        before = await wins(sandbox, quoting_bot(kept))
+        both = {"old": (old, {}), "fresh": (fresh, {"from_start": True})}
+        async with sandbox.running(quoting_bot(kept, **both), crash_at=f"{point} {step}", times=times) as trial:
+            await eventually(lambda: trial.status.state == "running" or trial.has_crashed)
+            index = sandbox.publish()
+            await eventually(lambda: amounts_on(sandbox, index) or trial.has_crashed)
+            if not trial.has_crashed:
+                approve(sandbox, index)
+            await trial.crashed()
+        async with sandbox.running(quoting_bot(kept, **both)) as trial:
+            await trial.idle()
+            if index not in [bid.index for bid in fresh]:
+                await eventually(lambda: amounts_on(sandbox, index))
+                approve(sandbox, index)
+            await a_few_looks()
+        assert (indexes(old), sorted(indexes(fresh))) == ([index], [*before, index])
+
+    async def test_waits_for_contacts_that_show_later(self, sandbox: Sandbox, kept: Any) -> None:
+        won: list[Bid] = []
+        before = await wins(sandbox, quoting_bot(kept))
+        sandbox.strike(_without_contacts(times=2))
+        async with sandbox.running(quoting_bot(kept, won=(won, {"from_start": True}))) as trial:
+            await trial.idle()
+            await a_few_looks()
+        assert sorted(indexes(won)) == before
+        assert all(bid.contact is not None for bid in won)
+
+    async def test_in_the_first_run_hears_of_nothing_twice(self, sandbox: Sandbox, kept: Any) -> None:
+        won: list[Bid] = []
+        index = sandbox.publish()
+        sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=7)
+        approve(sandbox, index)
+        after = await wins(sandbox, quoting_bot(kept, won=(won, {"from_start": True})))
+        assert sorted(indexes(won)) == [index, *after]
+
+
+class TestFilters:
+    """The listing of bids leaves out much of what the request has said."""
+
+    @pytest.mark.parametrize(
+        ("wanted", "told"),
+        [
+            ({"type": "Shipping"}, True), ({"type": {"Trucking", "Air Freight"}}, False),
+            ({"incoterm": "FOB"}, True), ({"incoterm": "EXW"}, False),
+            ({"hazardous": False}, True), ({"hazardous": True}, False),
+            ({"origin": "Hong Kong"}, True), ({"max_volume": 1}, False),
+            ({"where": lambda bid: bid.incoterm == "FOB"}, True),
+        ],
+        ids=str,
+    )  # fmt: skip
+    async def test_go_by_what_the_request_said(
+        self, sandbox: Sandbox, store: MemoryStore, wanted: dict[str, Any], told: bool
+    ) -> None:
+        won: list[Bid] = []
+        index = sandbox.publish()
+        async with sandbox.running(quoting_bot(store, won=(won, wanted))) as trial:
+            await trial.idle()
+            approve(sandbox, index)
+            await a_few_looks()
+            assert trial.status.dead == 0
+        assert indexes(won) == ([index] if told else [])
+
+    async def test_exclude_nothing_where_the_request_is_not_known_any_more(self, sandbox: Sandbox, kept: Any) -> None:
+        won: list[Bid] = []
+        index = sandbox.publish()
+        async with sandbox.running(quoting_bot(kept, won=(won, {"type": "Trucking"}))) as trial:
+            await trial.idle()
+        await anyio.sleep(timedelta(days=8).total_seconds())
+        async with sandbox.running(quoting_bot(kept, won=(won, {"type": "Trucking"}))) as trial:
+            await trial.idle()
+            with blind(sandbox, "quote/getrequests"):
+                approve(sandbox, index)
+                await eventually(lambda: won)
+        assert indexes(won) == [index]
+
+
+class TestUnreadable:
+    @pytest.mark.parametrize("strict", [True, False])
+    async def test_one_delays_no_other_and_is_told_of_once(
+        self, sandbox: Sandbox, store: MemoryStore, strict: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        won: list[Bid] = []
+        bot = winning_bot(store, won)
+        broken, sound = sandbox.publish(), sandbox.publish()
+        async with sandbox.client() as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(bot.serve, exchange=client.with_options(strict=strict)))
+            await eventually(lambda: amounts_on(sandbox, broken) and amounts_on(sandbox, sound))
+            for index in (broken, sound):
+                approve(sandbox, index)
+            sandbox.strike(_breaking(broken))
+            await eventually(lambda: won)
+            await a_few_looks()
+            assert indexes(won) == [sound]
+            lines = [line for line in said(caplog, logging.ERROR) if line.startswith("a selected bid cannot be read")]
+            assert len(lines) == 1
+            assert f"on request {broken}: " in lines[0]
+            sandbox.exchange.faults.clear()
+            await eventually(lambda: broken in indexes(won))
+            sandbox.strike(_breaking(broken))
+            await a_few_looks()
+            lines = [line for line in said(caplog, logging.ERROR) if line.startswith("a selected bid cannot be read")]
+            assert len(lines) == 2, "it was readable meanwhile"
+            bot.stop()
+        assert indexes(won) == [sound, broken]
+
+    async def test_one_whose_request_cannot_be_told_is_told_of_once(
+        self, sandbox: Sandbox, store: MemoryStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        won: list[Bid] = []
+        index = sandbox.publish()
+        async with sandbox.running(winning_bot(store, won)) as trial:
+            await trial.idle()
+            approve(sandbox, index)
+            sandbox.strike(_breaking(index, {"index": "x"}))
+            await a_few_looks()
+            await a_few_looks()
+        (line,) = said(caplog, logging.ERROR)
+        assert line.startswith("a selected bid cannot be read, on a request that cannot be told: ")
+        assert won == []
 
 
 async def test_a_handler_that_fails_hears_of_it_again(sandbox: Sandbox, store: MemoryStore) -> None:
@@ -333,6 +547,19 @@ def _selected_fails_at_first() -> Fault:
         return attrs.evolve(good, status=503, body=b'{"message": "Service unavailable."}')
 
     return Fault(name="no selected", method="GET", path=BIDS, when=_asks_for_selected, times=6, mutate=refuse)
+
+
+def _breaking(request: int, how: dict[str, Any] | None = None) -> Fault:
+    """The selected bid on that request is listed as none can be."""
+
+    def change(good: Reply, now: float, random: Random) -> Reply:
+        listed = json.loads(good.body)
+        for bid in listed["bids"].values():
+            if bid["index"] == request:
+                bid.update(how or {"price": {"no": "price"}})
+        return attrs.evolve(good, body=json.dumps(listed).encode())
+
+    return Fault(name="broken", method="GET", path=BIDS, when=_asks_for_selected, times=None, mutate=change)
 
 
 def _without_contacts(times: int | None) -> Fault:

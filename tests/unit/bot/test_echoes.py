@@ -1,0 +1,134 @@
+"""What an own offer may have made of a request, as its answer shows it, or the bid that was found where none came."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from tests.unit.bot.ledger_rig import AMOUNT, BIDS, OFFER, UNANSWERED, amounts_on, eventually, new_bot, strike
+
+from freight_exchange import Bid, RateRequest, UnknownWord
+from freight_exchange.bot.echoes import shown, turned
+from freight_exchange.bot.entry import Entry
+from freight_exchange.models import BidStatus, RequestStatus
+from freight_exchange.sandbox.messages import Reply
+from freight_exchange.store import MemoryStore
+from freight_exchange.testing import Fault, Profile, Sandbox
+
+QUOTED = "1 offer received."
+WAITING = RateRequest(index=4, status=RequestStatus.AVAILABLE, notes="No offer yet.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({}, ()),
+        ({"status": BidStatus.AVAILABLE, "notes": "No offer yet."}, ()),
+        ({"status": UnknownWord("available")}, ()),
+        ({"status": BidStatus.AVAILABLE, "notes": QUOTED}, ("notes",)),
+        ({"status": UnknownWord("Quoted"), "notes": QUOTED}, ("status", "notes")),
+        ({"status": BidStatus.SELECTED, "notes": QUOTED}, ("notes",)),
+        ({"quantity": 77}, ()),
+    ],
+    ids=str,
+)
+def test_what_differs_from_what_was_shown_before_may_be_its_doing(
+    answer: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    assert turned(Bid(index=4, **answer), shown(WAITING)) == expected
+    # ... as it was kept, through a restart too.
+    entry = Entry(request=4, handler="quote", amount=Decimal(AMOUNT), currency=1, shown=shown(WAITING))
+    assert turned(Bid(index=4, **answer), Entry.of(entry.effect()).shown) == expected
+
+
+def test_what_showed_nothing_shows_more_now() -> None:
+    assert shown(RateRequest(index=4)) == {}
+    assert turned(Bid(index=4, notes=QUOTED), {}) == ("notes",)
+
+
+def test_where_nobody_knows_what_was_shown_nothing_is() -> None:
+    assert turned(Bid(index=4, notes=QUOTED), None) == ()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("fault", [None, UNANSWERED, "stall"])
+async def test_an_own_echo_is_not_handed_back_whether_the_offer_was_answered_or_found(
+    sandbox: Sandbox, store: MemoryStore, fault: str | None
+) -> None:
+    bot, heard = new_bot(store), list[tuple[str, ...]]()
+
+    @bot.on_new
+    async def quote(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount=AMOUNT, currency=1)
+
+    @bot.on_updated
+    async def updated(request: Any, ctx: Any) -> None:
+        heard.append(ctx.event.changed)
+
+    if fault is not None:
+        strike(sandbox, fault)
+    for path in ("quote/getrequests", OFFER, BIDS):
+        sandbox.strike(Fault(name="counting", path=path, times=None, mutate=counting(sandbox)))
+    index = sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        assert trial.status.offers["confirmed"] == 1
+        sandbox.exchange.touch(index, sandbox.now())
+        await trial.idle()
+        await anyio.sleep(600)
+    assert amounts_on(sandbox, index) == [AMOUNT]
+    assert heard == []
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("is_parked", [False, True])
+async def test_an_update_that_may_be_one_waits_neither_for_a_listing_for_ever_nor_for_a_person(
+    store: MemoryStore, is_parked: bool
+) -> None:
+    # A service that rounds shows a price that may be the offer's, or not.
+    sandbox = Sandbox(Profile(amount_rounding="whole"))
+    bot, heard = new_bot(store), list[float]()
+
+    @bot.on_new
+    async def quote(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount=AMOUNT, currency=1)
+
+    @bot.on_updated
+    async def updated(request: Any, ctx: Any) -> None:
+        heard.append(anyio.current_time())
+
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        strike(sandbox, UNANSWERED)
+        if not is_parked:
+            strike(sandbox, "unavailable_storm", BIDS, times=None)
+        index = sandbox.publish()
+        await eventually(lambda: trial.status.parked if is_parked else trial.status.in_doubt)
+        began = anyio.current_time()
+        sandbox.strike(Fault(name="counting", path="quote/getrequests", times=None, mutate=counting(sandbox)))
+        sandbox.exchange.touch(index, sandbox.now())
+        await eventually(lambda: heard)
+        assert (trial.status.parked, trial.status.in_doubt) == ((1, 0) if is_parked else (0, 1))
+    assert heard[0] - began == pytest.approx(20 if is_parked else 600, abs=20)
+
+
+def counting(sandbox: Sandbox) -> Any:
+    """A service whose notes say how many offers there are."""
+
+    def noted(said: Any) -> Any:
+        if isinstance(said, list):
+            return [noted(item) for item in said]
+        if not isinstance(said, dict):
+            return said
+        if "notes" in said and "index" in said and sandbox.truth.offers_on(int(said["index"])):
+            said = {**said, "notes": QUOTED}
+        return {name: noted(item) for name, item in said.items()}
+
+    def mutate(reply: Reply, *_: object) -> Reply:
+        return attrs.evolve(reply, body=json.dumps(noted(json.loads(reply.body))).encode())
+
+    return mutate
