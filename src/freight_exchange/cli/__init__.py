@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 __all__ = ["main"]
@@ -19,4 +20,7 @@ def main() -> None:
             raise
         sys.stderr.write(f"{_INSTALL}\n")
         sys.exit(2)
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    # What is left is the interpreter's, which a Ctrl-C now would end with a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(status)

@@ -13,7 +13,7 @@ from freight_exchange.cli.drafts import FIELDS, draft_options, given_fields
 from freight_exchange.cli.freight import units
 from freight_exchange.cli.listing import show_listing
 from freight_exchange.cli.money import codes, money
-from freight_exchange.cli.options import WordOf, json_option, limit_option, yes_option
+from freight_exchange.cli.options import INDEX, WordOf, json_option, limit_option, yes_option
 from freight_exchange.cli.showing import Column, said, show_details, show_json
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def list_(settings: Settings, /, state: str | None, limit: int | None, as_json: 
 
 
 @bids.command
-@click.argument("request", type=int)
+@click.argument("request", type=INDEX)
 @draft_options("Offer")
 @click.option("--rate", "rates", multiple=True, metavar="NAME=AMOUNT", help="A fee within the total; may be repeated.")
 @yes_option
@@ -72,7 +72,7 @@ def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool,
     """
     check(yes=yes)
     offer = given_fields("Offer", given, more=("rates",))
-    offer["rates"] = {**offer.get("rates", {}), **_fees(rates)} or None
+    offer["rates"] = {**_named_fees(offer.get("rates", {})), **_fees(rates)} or None
     if missing := [field for field in FIELDS["Offer"] if field.needed and field.name not in offer]:
         named = ", ".join(f"{field.name} ({field.option})" for field in missing)
         raise click.UsageError(f"still missing: {named}; nothing was sent")
@@ -93,6 +93,14 @@ def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool,
     connected(settings, work, look="bids list")
 
 
+def _named_fees(rates: object) -> Mapping[str, object]:
+    if not isinstance(rates, Mapping):
+        raise click.UsageError(
+            'rates in the file must be amounts by the names of fees, such as {"Ocean Freight": 1700}; nothing was sent'
+        )
+    return rates
+
+
 def _fees(rates: Sequence[str]) -> dict[str, str]:
     fees = {}
     for rate in rates:
@@ -106,13 +114,13 @@ def _fees(rates: Sequence[str]) -> dict[str, str]:
 def _columns(known: Mapping[int, str]) -> Sequence[Column[Bid]]:
     return (
         Column("REQUEST", lambda bid: bid.index, right=True),
-        Column("REF", lambda bid: bid.ref_id, spare=1),
-        Column("COMMODITY", lambda bid: bid.commodity),
-        Column("ORIGIN", lambda bid: bid.origin),
-        Column("DESTINATION", lambda bid: bid.destination),
+        Column("REF", lambda bid: bid.ref_id, spare=5),
+        Column("COMMODITY", lambda bid: bid.commodity, folds=True, spare=2),
+        Column("ORIGIN", lambda bid: bid.origin, folds=True, spare=4),
+        Column("DESTINATION", lambda bid: bid.destination, folds=True, spare=3),
         Column("OFFER", lambda bid: money(bid.amount, bid.currency, known), right=True),
         Column("STATUS", lambda bid: bid.status),
-        Column("CONTACT", _contact),
+        Column("CONTACT", _contact, folds=True, spare=1),
     )
 
 

@@ -7,16 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from freight_exchange.bot.file import BotFile
 from freight_exchange.cli.asking import check, confirm
 from freight_exchange.cli.importing import imported
-from freight_exchange.cli.options import json_option, yes_option
+from freight_exchange.cli.looping import run as run_loop
+from freight_exchange.cli.options import FILE, INDEX, json_option, yes_option
 from freight_exchange.cli.showing import Column, plain, show_details, show_json, show_table, tell
 from freight_exchange.settings import EMAIL_VARIABLE, URL_VARIABLE
 
 if TYPE_CHECKING:
-    from freight_exchange import DeadLetter, Doubt, Gap
+    from freight_exchange import Bot, DeadLetter, Doubt, Gap
     from freight_exchange.cli.settings import Settings
 
 __all__ = ["bot", "file_options"]
@@ -30,7 +32,7 @@ def file_options(command: Decorated) -> Decorated:
     return click.option(
         "--store",
         required=True,
-        type=click.Path(dir_okay=False),
+        type=FILE,
         envvar="FREIGHT_EXCHANGE_STORE",
         show_envvar=True,
         metavar="FILE",
@@ -55,17 +57,44 @@ def run(settings: Settings, /, target: str, backend: Literal["asyncio", "trio"])
 
     Ctrl-C or SIGTERM drain it. The module is looked for in the current directory too. The bot takes the service and
     the account from the environment or the options before the command, and the password from the environment: it has
-    to log in for months.
+    to log in for months. One whose own client has another URL or account than those options is not run.
 
     \b
     Example:
       freight-exchange bot run my_bot:bot
     """
+    typed = _typed("url", "email", "token_file", "timeout")
+    for name in sorted(typed & {"token_file", "timeout"}):
+        raise click.UsageError(f"bot run has no use for --{name.replace('_', '-')}: the bot's own client says that")
+    # Before the module is there, which may make a client of its own; and again, for it may change the environment.
+    _put_into_environment(settings)
     found = imported(target)
+    _put_into_environment(settings)
+    _check_client(found, settings, typed)
+    found.run(backend=backend)
+
+
+def _typed(*names: str) -> set[str]:
+    """Which of these options stand before the command, where the environment may say the same."""
+    root = click.get_current_context().find_root()
+    return {name for name in names if root.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+
+
+def _put_into_environment(settings: Settings) -> None:
     for variable, value in ((URL_VARIABLE, settings.url), (EMAIL_VARIABLE, settings.email)):
         if value is not None:
             os.environ[variable] = value
-    found.run(backend=backend)
+
+
+def _check_client(found: Bot, settings: Settings, typed: set[str]) -> None:
+    """Refuse a bot whose own client would go elsewhere than the options say."""
+    client = found._exchange
+    if client is None:
+        return
+    if "url" in typed and client._base_url != (settings.url or "").strip().rstrip("/"):
+        raise click.UsageError(f"the bot's own client is for {client._base_url}, and --url says {settings.url}")
+    if "email" in typed and (account := run_loop(client._account)) != settings.email:
+        raise click.UsageError(f"the bot's own client is for the account {account}, and --email says {settings.email}")
 
 
 @bot.command
@@ -126,7 +155,7 @@ def dead_list(store: str, name: str | None, as_json: bool) -> None:
 
 
 @dead.command("replay")
-@click.argument("event", type=int, required=False)
+@click.argument("event", type=INDEX, required=False)
 @click.argument("handler", required=False)
 @click.option("--all", "every", is_flag=True, help="All of them.")
 @file_options
@@ -181,9 +210,11 @@ def doubts_list(store: str, name: str | None, as_json: bool) -> None:
 
 
 @doubts.command("resolve")
-@click.argument("request", type=int)
+@click.argument("request", type=INDEX)
 @click.option("--taken/--not-taken", default=None, help="Whether the service shows the offer on its own pages.")
-@click.option("--revision", type=int, default=0, show_default=True, help="Which offer on the request.")
+@click.option(
+    "--revision", type=click.IntRange(min=0), default=0, show_default=True, help="Which offer on the request."
+)
 @file_options
 @yes_option
 @json_option
@@ -192,7 +223,7 @@ def doubts_resolve(
 ) -> None:
     """Say whether the offer on REQUEST is there.
 
-    Look at the service's own pages first: one that is said not to be there is made again.
+    Look at the service's own pages first: one that is said not to be there may be made again.
 
     \b
     Example:
@@ -201,9 +232,13 @@ def doubts_resolve(
     if taken is None:
         raise click.UsageError("say --taken or --not-taken")
     check(yes=yes)
-    then = "it counts as made" if taken else "the bot makes it again"
+    then = "it counts as made" if taken else "it may be made again"
     confirm(f"The offer on request {request} is {'' if taken else 'not '}there, and {then}?", yes=yes)
-    BotFile(store, name=name).resolve(request, taken=taken, revision=revision)
+    done = BotFile(store, name=name).resolve(request, taken=taken, revision=revision)
+    if not done:
+        then = "nothing makes it again by itself: replay its dead letter, if there is one, or make it by hand"
+    elif not taken:
+        then = "the bot makes it again"
     tell(f"Noted: {then}.", {"request": request, "revision": revision, "taken": taken}, as_json=as_json)
 
 
@@ -257,20 +292,20 @@ _STATUS = ("name", "base_url", "account", "holder", "covered_until", "unacknowle
 
 _DEAD: tuple[Column[DeadLetter], ...] = (
     Column("EVENT", lambda letter: letter.event, right=True),
-    Column("HANDLER", lambda letter: letter.handler),
-    Column("REQUEST", lambda letter: letter.request, right=True),
-    Column("KIND", lambda letter: letter.kind),
-    Column("ATTEMPTS", lambda letter: letter.attempts, right=True),
-    Column("ERROR", lambda letter: letter.error),
+    Column("HANDLER", lambda letter: letter.handler, folds=True),
+    Column("REQUEST", lambda letter: letter.request, right=True, spare=2),
+    Column("KIND", lambda letter: letter.kind, spare=3),
+    Column("ATTEMPTS", lambda letter: letter.attempts, right=True, spare=4),
+    Column("ERROR", lambda letter: letter.error, folds=True, spare=1),
 )
 _DOUBTS: tuple[Column[Doubt], ...] = (
     Column("REQUEST", lambda doubt: doubt.request, right=True),
-    Column("REVISION", lambda doubt: doubt.revision, right=True),
+    Column("REVISION", lambda doubt: doubt.revision, right=True, spare=2),
     Column("AMOUNT", lambda doubt: doubt.amount, right=True),
-    Column("CURRENCY", lambda doubt: doubt.currency, right=True),
-    Column("HANDLER", lambda doubt: doubt.handler),
-    Column("SINCE", lambda doubt: f"{doubt.since:%Y-%m-%d %H:%M:%S} UTC"),
-    Column("PARKED", lambda doubt: doubt.parked),
+    Column("CURRENCY", lambda doubt: doubt.currency, right=True, spare=4),
+    Column("HANDLER", lambda doubt: doubt.handler, folds=True, spare=5),
+    Column("SINCE", lambda doubt: f"{doubt.since:%Y-%m-%d %H:%M:%S} UTC", spare=3),
+    Column("PARKED", lambda doubt: doubt.parked, spare=1),
 )
 _GAPS: tuple[Column[Gap], ...] = (
     Column("SINCE", lambda gap: f"{gap.since:%Y-%m-%d %H:%M:%S} UTC"),

@@ -5,21 +5,27 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import socket
+import ssl
 import sys
 import warnings
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
 
-import anyio
 import attrs
 import click
 
 import freight_exchange
 from freight_exchange.cli.ending import InterruptedWriteError
+from freight_exchange.cli.looping import run
 from freight_exchange.cli.text import clean
-from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError
+from freight_exchange.cli.wording import reworded
+from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError, TransportError
 from freight_exchange.hooks import Attempt
 from freight_exchange.settings import EMAIL_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE
+from freight_exchange.transport.login_file import LoginFile
 from freight_exchange.transport.message import Kind
 from freight_exchange.transport.token_file import TokenFile, state_folder
 
@@ -27,12 +33,14 @@ if TYPE_CHECKING:
     from freight_exchange import FreightExchange
     from freight_exchange.cli.settings import Settings
     from freight_exchange.hooks import Event
+    from freight_exchange.transport.kept_login import KeptLogin
     from freight_exchange.transport.message import Next, Request, Response
 
 __all__ = ["Caller", "caller", "connected", "on_a_terminal", "token_file"]
 
 T = TypeVar("T")
 
+_PROBE: Final = 2.0
 _LOOK: Final = "Look with `freight-exchange {}` in a minute, and do not send it again before."
 _PASSED_OVER: Final = ("login failed", "a write that nobody waits for")
 _AGAIN: Final = "the login that was kept has ended: log in again with `freight-exchange login`"
@@ -47,12 +55,14 @@ class Caller:
         email: The account.
         password: Its password; `None` where the login that is kept is enough.
         store: The token file to use, if one is to be used.
+        kept: The login that this file holds so far, whoever's it is.
     """
 
     url: str
     email: str
     password: str | None = attrs.field(repr=False)
     store: TokenFile | None
+    kept: KeptLogin | None = None
 
 
 def on_a_terminal() -> bool:
@@ -62,7 +72,7 @@ def on_a_terminal() -> bool:
 
 def token_file(settings: Settings) -> TokenFile:
     """The file that the login is kept in."""
-    return TokenFile(settings.token_file or state_folder() / "freight-exchange" / "login.json")
+    return TokenFile(_path_of_login(settings))
 
 
 def caller(settings: Settings, *, logs_in: bool = False) -> Caller:
@@ -70,14 +80,14 @@ def caller(settings: Settings, *, logs_in: bool = False) -> Caller:
 
     Args:
         settings: What the options say.
-        logs_in: Whether it is to log in anew, and to be kept.
+        logs_in: Whether it is to log in anew, and to be kept; the login that is kept stays until there is a new one.
 
     Raises:
         ConfigurationError: Something is missing, and there is nobody to ask.
     """
     be_heard()
     file = token_file(settings)
-    kept = file.look()
+    found = kept = file.look()
     url = settings.url or (None if kept is None else kept.base_url)
     url = url or _asked(
         "URL of the service",
@@ -99,8 +109,10 @@ def caller(settings: Settings, *, logs_in: bool = False) -> Caller:
             f"no password: set {PASSWORD_VARIABLE}, or log in once, on a terminal, with `freight-exchange login`",
             hidden=True,
         )
-    keeps = logs_in or kept is not None or settings.token_file is not None
-    return Caller(url=url, email=email, password=password, store=file if keeps else None)
+    if logs_in:
+        return Caller(url=url, email=email, password=password, store=_Anew(_path_of_login(settings)), kept=found)
+    keeps = kept is not None or settings.token_file is not None
+    return Caller(url=url, email=email, password=password, store=file if keeps else None, kept=found)
 
 
 def connected(
@@ -139,13 +151,14 @@ def connected(
             return await work(exchange)
 
     try:
-        return anyio.run(main)
-    except FreightExchangeError as error:
+        return run(main)
+    except FreightExchangeError as caught:
+        error = _seen_through(caught, who.url)
         if error.method is not None:
             error.add_note(f"The service is {who.url}, the account {who.email}.")
         if error.may_have_taken_effect and look is not None:
             error.add_note(_LOOK.format(look))
-        raise
+        raise error from None
     except KeyboardInterrupt:
         if not writes:
             raise
@@ -153,6 +166,55 @@ def connected(
         if look is not None:
             interrupted.add_note(_LOOK.format(look))
         raise interrupted from None
+
+
+def _path_of_login(settings: Settings) -> str | Path:
+    return settings.token_file or state_folder() / "freight-exchange" / "login.json"
+
+
+class _Anew(TokenFile):
+    """The file for a login that is to be a new one: what it holds is not gone on with, and stays until then."""
+
+    def of(self, base_url: str, account: str) -> LoginFile:
+        return _Unread(super().of(base_url, account).path, base_url, account)
+
+
+class _Unread(LoginFile):
+    def read(self) -> KeptLogin | None:
+        return None
+
+
+def _seen_through(error: FreightExchangeError, url: str) -> FreightExchangeError:
+    """The error, or what it comes of where the SDK does not say so: no TLS where the URL says https."""
+    if not isinstance(error, TransportError) or error.permanent or not _speaks_no_tls(url):
+        return error
+    return TransportError(
+        "the server there does not speak https: the address may need http://, which is for this machine alone",
+        permanent=True,
+        method=error.method,
+        path=error.path,
+        attempts=error.attempts,
+        elapsed=error.elapsed,
+    )
+
+
+def _speaks_no_tls(url: str) -> bool:
+    """Whether something listens there, and its answer to a TLS greeting is none."""
+    parts = urlsplit(url.strip())
+    if parts.scheme != "https" or not parts.hostname:
+        return False
+    try:
+        with (
+            socket.create_connection((parts.hostname, parts.port or 443), timeout=_PROBE) as link,
+            ssl.create_default_context().wrap_socket(link, server_hostname=parts.hostname),
+        ):
+            return False
+    except ssl.SSLCertVerificationError:
+        return False
+    except ssl.SSLError:
+        return True
+    except OSError:
+        return False
 
 
 def be_heard() -> None:
@@ -183,7 +245,7 @@ def _client(who: Caller, settings: Settings, hook: Callable[[Event], None]) -> F
             hooks=[hook],
         )
     for warning in caught:
-        click.echo(f"Warning: {clean(str(warning.message))}", err=True)
+        click.echo(f"Warning: {clean(reworded(str(warning.message)))}", err=True)
     return client
 
 

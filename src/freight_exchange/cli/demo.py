@@ -11,6 +11,7 @@ import anyio
 import click
 
 import freight_exchange
+from freight_exchange.cli.looping import run
 from freight_exchange.cli.showing import said
 from freight_exchange.sandbox import Cargo, Exchange
 from freight_exchange.sandbox.tcp import serve_tcp
@@ -34,7 +35,7 @@ def demo() -> None:
     Example:
       freight-exchange demo
     """
-    anyio.run(_demo)
+    run(_demo)
 
 
 async def _demo() -> None:
@@ -56,6 +57,15 @@ async def _demo() -> None:
 
 async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: FreightExchange) -> None:
     won = anyio.Event()
+    unheard: list[OSError] = []
+
+    def tell(what: str) -> None:
+        # A bot tries again what its handlers fail at, and here nobody listens any more.
+        try:
+            _say("bot", what)
+        except OSError as error:
+            unheard.append(error)
+
     bot = freight_exchange.Bot(
         forwarder,
         store=None,
@@ -67,14 +77,14 @@ async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: Freigh
     @bot.on_new
     async def quote(request: RateRequest, ctx: Context) -> None:
         assert request.volume is not None
-        _say("bot", f"hears of {request.ref_id}: {request.volume:f} m3 of {request.commodity}")
+        tell(f"hears of {request.ref_id}: {request.volume:f} m3 of {request.commodity}")
         bid = await ctx.offer(amount=round(_RATE * request.volume, 2), currency="USD", terms="valid 14 days")
-        _say("bot", f"offers USD {bid.amount}")
+        tell(f"offers USD {bid.amount}")
 
     @bot.on_selected
     async def selected(bid: Bid, ctx: Context) -> None:
         assert bid.contact is not None
-        _say("bot", f"is told that its offer was selected: call {bid.contact.name} <{bid.contact.email}>")
+        tell(f"is told that its offer was selected: call {bid.contact.name} <{bid.contact.email}>")
         won.set()
 
     with anyio.fail_after(_PATIENCE):
@@ -93,6 +103,8 @@ async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: Freigh
             assert approved.contact is not None
             _say("shipper", f"learns whose it was: {approved.contact.name} <{approved.contact.email}>")
             await won.wait()
+    if unheard:
+        raise unheard[0]
 
 
 def _say(who: str, what: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +16,7 @@ import attrs
 import click
 
 import freight_exchange
-from freight_exchange.cli.options import MOMENT, ParamType, WordOf
+from freight_exchange.cli.options import INDEX, MOMENT, ParamType, WordOf
 
 __all__ = ["FIELDS", "Field", "draft_options", "drafted", "given_fields"]
 
@@ -75,7 +76,7 @@ FIELDS: Final[Mapping[str, tuple[Field, ...]]] = {
         Field("cfs_cutoff", "When the freight station closes, in the route's zone.", MOMENT, metavar="DATE"),
         Field("departure", "In the route's zone.", MOMENT, metavar="DATE"),
         Field("arrival", "At the destination, by its own clocks.", MOMENT, metavar="DATE"),
-        Field("carrier", "The carrier's index; `freight-exchange carriers` lists them.", int),
+        Field("carrier", "The carrier's index; `freight-exchange carriers` lists them.", INDEX),
         Field("vessel", "The vessel's name."),
         Field("voyage_id", "The voyage's code."),
         Field("timezone", "The zone of cut-offs and departure, such as Asia/Hong_Kong."),
@@ -134,29 +135,61 @@ def given_fields(kind: str, given: Mapping[str, Any], *, more: tuple[str, ...] =
         UsageError: The file cannot be read, or has a field that there is not.
     """
     known = {field.name: field for field in FIELDS[kind]}
+    options = {name: given[name] for name in known if given.get(name) is not None}
     values: dict[str, Any] = {}
     for name, value in _read(given.get("file")).items():
         if name not in known and name not in more:
             there = ", ".join([*known, *more])
             raise click.UsageError(f"the file has {name!r}, which is no field; there are {there}; nothing was sent")
+        if name in options:
+            continue
+        if value is None:
+            raise click.UsageError(f"the file has null for {name}: leave it out, or say what it is; nothing was sent")
         values[name] = _moment(name, value) if name in known and known[name].type is MOMENT else value
-    return values | {name: given[name] for name in known if given.get(name) is not None}
+    return values | options
 
 
 def _read(file: str | None) -> dict[str, Any]:
     if file is None:
         return {}
+    named = "standard input" if file == "-" else file
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        if file.endswith(".toml"):
-            said: Any = tomllib.loads(text, parse_float=Decimal)
-        else:
-            said = json.loads(text, parse_float=Decimal)
+        said = _parsed(sys.stdin.read() if file == "-" else _decoded(Path(file).read_bytes()), file)
+    except UnicodeDecodeError as error:
+        trouble = f"byte {error.start + 1} is no {error.encoding.upper()}"
+    except RecursionError:
+        trouble = "it goes too deep"
     except (OSError, ValueError) as error:
-        raise click.UsageError(f"{file} cannot be read: {error}; nothing was sent") from None
-    if not isinstance(said, dict):
-        raise click.UsageError(f"{file} must hold one object with the fields; nothing was sent")
-    return said
+        # Python's own advice is for programmers.
+        trouble = "it has a number of thousands of digits" if "set_int_max_str_digits" in str(error) else str(error)
+    else:
+        if isinstance(said, dict):
+            return said
+        raise click.UsageError(f"{named} must hold one object with the fields; nothing was sent")
+    raise click.UsageError(f"{named} cannot be read: {trouble}; nothing was sent")
+
+
+def _decoded(content: bytes) -> str:
+    """The text of a file, as programs on Windows write it too."""
+    return content.decode("utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8")
+
+
+def _parsed(text: str, file: str) -> Any:
+    text = text.removeprefix("\ufeff")
+    if file.lower().endswith(".toml"):
+        return tomllib.loads(text, parse_float=Decimal)
+    if not text.strip():
+        raise ValueError("it is empty")
+    return json.loads(text, parse_float=Decimal, object_pairs_hook=_each_once)
+
+
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"it gives {key!r} twice")
+        found[key] = value
+    return found
 
 
 def _moment(name: str, value: object) -> object:

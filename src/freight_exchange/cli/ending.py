@@ -17,6 +17,7 @@ import attrs
 import click
 
 from freight_exchange.cli.text import clean
+from freight_exchange.cli.wording import worded
 from freight_exchange.errors import (
     APIStatusError,
     AuthenticationError,
@@ -79,6 +80,7 @@ class Row:
     status: Status
     sentence: str | None = None
     fits: Callable[[FreightExchangeError], bool] = lambda _: True
+    advice: str | None = None
 
 
 STATUSES: Final = (
@@ -87,7 +89,12 @@ STATUSES: Final = (
     Row(ConfigurationError, Status.CONFIGURATION),
     Row(HeldError, Status.TRY_LATER),
     Row(StoreError, Status.STORE),
-    Row(LoginRejectedError, Status.LOGIN_REJECTED, "the service rejected the email or password"),
+    Row(
+        LoginRejectedError,
+        Status.LOGIN_REJECTED,
+        "the service rejected the email or password",
+        advice="Check both: too many wrong passwords may lock the account.",
+    ),
     Row(AuthenticationError, Status.LOGIN_REJECTED),
     Row(RateLimitedError, Status.TRY_LATER),
     Row(ServerError, Status.UNAVAILABLE),
@@ -107,9 +114,8 @@ STATUSES: Final = (
 ADVICE: Final = {
     Status.UNAVAILABLE: "Nothing was changed: try again later.",
     Status.UNEXPECTED: "Is the URL right? It is the API root, such as https://host/api.",
-    Status.LOGIN_REJECTED: "Check both: too many wrong passwords may lock the account.",
 }
-"""What to do about it, where the sentence may not say."""
+"""What to do about it, where neither the sentence nor its row says."""
 
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -125,6 +131,9 @@ class Ending:
     def terminate(self, *_: object) -> None:
         """On SIGTERM, end as on Ctrl-C: what is on its way is not left without a word."""
         self.interrupted_by = Status.TERMINATED
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # What a script starts in the background is deaf to Ctrl-C, and must not be to this.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
 
@@ -134,7 +143,8 @@ def ended() -> Iterator[Ending]:
     and ends with 1."""
     ending = Ending()
     _prepare()
-    before = signal.signal(signal.SIGTERM, ending.terminate)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    signal.signal(signal.SIGTERM, ending.terminate)
     try:
         yield ending
         sys.stdout.flush()
@@ -149,12 +159,15 @@ def ended() -> Iterator[Ending]:
             ending.status = Status.BUG
             raise
         ending.status = row.status
-        _say(row.sentence or str(error), *getattr(error, "__notes__", ()), ADVICE.get(row.status))
+        said = row.sentence or worded(error)
+        _say(said, *getattr(error, "__notes__", ()), row.advice or ADVICE.get(row.status))
     except InterruptedWriteError as error:
         ending.status = Status.OUTCOME_UNKNOWN
         _say(str(error), *getattr(error, "__notes__", ()))
     except (KeyboardInterrupt, click.Abort):
         ending.status = ending.interrupted_by
+        # Once is enough: a second Ctrl-C while this is said would be a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         _say("interrupted")
     except OSError as error:
         if error.errno in (errno.EPIPE, errno.ESHUTDOWN):
@@ -166,7 +179,8 @@ def ended() -> Iterator[Ending]:
             raise
         _fall_silent()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def row_of(error: FreightExchangeError) -> Row | None:

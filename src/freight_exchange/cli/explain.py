@@ -6,14 +6,14 @@ import click
 
 from freight_exchange.bot.file import BotFile
 from freight_exchange.cli.bot import file_options
-from freight_exchange.cli.options import json_option
+from freight_exchange.cli.options import INDEX, json_option
 from freight_exchange.cli.showing import plain, said, show_json
 
 __all__ = ["explain"]
 
 
 @click.command
-@click.argument("index", type=int)
+@click.argument("index", type=INDEX)
 @file_options
 @json_option
 def explain(index: int, store: str, name: str | None, as_json: bool) -> None:

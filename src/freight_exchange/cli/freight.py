@@ -1,21 +1,22 @@
-"""What a carrier would charge for, of a request: by weight, or by the room that it takes. Pure."""
+"""What a request comes to: its weight, what a carrier would charge for, and what is odd about it. Pure."""
 
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from freight_exchange import cargo
+from freight_exchange.cli.showing import plain
 from freight_exchange.errors import ValidationError
 from freight_exchange.models.enums import Packaging, RequestType
 
 if TYPE_CHECKING:
-    from freight_exchange.cargo import Basis, CargoWarning, GrossWeight, Per
+    from freight_exchange.cargo import Basis, Cargo, CargoWarning, GrossWeight, Per
     from freight_exchange.models import Bid, Listing, RateRequest, RateRequestDraft
 
-__all__ = ["Charge", "charge", "doubts", "gross", "units"]
+__all__ = ["Charge", "as_object", "charge", "doubts", "gross", "units"]
 
 
 @attrs.frozen
@@ -54,7 +55,7 @@ def charge(freight: RateRequest | Listing | Bid, per: Per) -> Charge | None:
     return Charge(weight.kilograms, "kg", weight.basis)
 
 
-def gross(freight: RateRequest | Listing | Bid, per: Per) -> GrossWeight | None:
+def gross(freight: Cargo, per: Per) -> GrossWeight | None:
     """What all units weigh; `None` where a measure is missing."""
     try:
         return cargo.gross_weight(freight, per=per)
@@ -70,8 +71,26 @@ def units(freight: RateRequest | RateRequestDraft | Bid) -> str:
     return f"{freight.quantity} {freight.packaging}{plural}"
 
 
-def doubts(freight: RateRequest, per: Per) -> list[CargoWarning]:
-    """What is odd about the request."""
+def doubts(freight: RateRequest | RateRequestDraft, per: Per) -> list[CargoWarning]:
+    """What is odd about the request: its weight, for the room that it takes, and its Incoterm, for how it travels."""
     weight = gross(freight, per)
     found = [None if weight is None else weight.warning, cargo.incoterm_warning(freight.incoterm, freight.type)]
-    return [warning for warning in found if warning is not None]
+    return [attrs.evolve(doubt, message=_worded(doubt.message)) for doubt in found if doubt is not None]
+
+
+def as_object(request: RateRequest, per: Per) -> dict[str, Any]:
+    """A request as a JSON object: its own fields, and what they come to."""
+    weight, charged = gross(request, per), charge(request, per)
+    return {
+        **plain(request),
+        "volume": request.volume,
+        "gross_weight": None if weight is None else weight.kilograms,
+        "chargeable": None if charged is None else plain(charged),
+        "doubts": plain(doubts(request, per)),
+    }
+
+
+def _worded(message: str) -> str:
+    for per, words in (("unit", "if it is that of one unit"), ("total", "if it is that of all units")):
+        message = message.replace(f'with per="{per}"', words)
+    return message

@@ -24,7 +24,8 @@ def imported(target: str) -> Bot:
         UsageError: There is none.
     """
     module, colon, attribute = target.partition(":")
-    if not (module and colon and attribute):
+    # A name that begins with a dot is relative to a package, and there is none.
+    if not (colon and attribute and all(module.split("."))):
         raise click.UsageError(f"give MODULE:BOT, such as my_bot:bot, not {target!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:

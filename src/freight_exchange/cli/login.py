@@ -9,6 +9,7 @@ import click
 from freight_exchange.cli.connecting import caller, connected, token_file
 from freight_exchange.cli.options import json_option
 from freight_exchange.cli.showing import said, show_details, show_json, tell
+from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, User
@@ -31,9 +32,9 @@ def login(settings: Settings, /, as_json: bool) -> None:
       freight-exchange --url https://host/api login
     """
     who = caller(settings, logs_in=True)
-    # Or the login that is kept would be gone on with, whatever the password.
-    token_file(settings).forget()
     user = connected(settings, _user, who=who)
+    if token_file(settings).look() in (None, who.kept):
+        raise ConfigurationError("logged in, but the login cannot be kept: later commands would not have it")
     tell(f"Logged in as {_name(user)} at {said(who.url)}.", {"url": who.url, "user": user}, as_json=as_json)
 
 
@@ -60,12 +61,14 @@ def logout(settings: Settings, /, as_json: bool) -> None:
 def whoami(settings: Settings, /, as_json: bool) -> None:
     """Show who is logged in, and where.
 
+    The service is asked whether it still takes the login.
+
     \b
     Example:
       freight-exchange whoami
     """
     who = caller(settings)
-    user = connected(settings, _user, who=who)
+    user = connected(settings, _user_by_now, who=who)
     if as_json:
         show_json({"url": who.url, "user": user})
         return
@@ -84,6 +87,12 @@ def whoami(settings: Settings, /, as_json: bool) -> None:
 
 
 async def _user(exchange: FreightExchange) -> User:
+    return await exchange.login()
+
+
+async def _user_by_now(exchange: FreightExchange) -> User:
+    # The login that is kept may have ended, and only a call shows it: this one is small.
+    await exchange.currencies.list()
     return await exchange.login()
 
 

@@ -12,7 +12,7 @@ from freight_exchange.cli.asking import check, confirm
 from freight_exchange.cli.connecting import connected
 from freight_exchange.cli.listing import progress, show_listing
 from freight_exchange.cli.money import codes, money
-from freight_exchange.cli.options import WordOf, json_option, limit_option, yes_option
+from freight_exchange.cli.options import INDEX, WordOf, json_option, limit_option, yes_option
 from freight_exchange.cli.showing import Column, said, show_details, show_json, show_table
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def list_(settings: Settings, /, state: str, limit: int | None, as_json: bool) -
 
 
 @offers.command
-@click.argument("request", type=int)
+@click.argument("request", type=INDEX)
 @json_option
 @click.pass_obj
 def get(settings: Settings, /, request: int, as_json: bool) -> None:
@@ -96,7 +96,7 @@ def get(settings: Settings, /, request: int, as_json: bool) -> None:
 
 
 @offers.command
-@click.argument("offer", type=int)
+@click.argument("offer", type=INDEX)
 @yes_option
 @json_option
 @click.pass_obj
@@ -113,7 +113,7 @@ def approve(settings: Settings, /, offer: int, yes: bool, as_json: bool) -> None
 
 
 @offers.command
-@click.argument("offer", type=int)
+@click.argument("offer", type=INDEX)
 @yes_option
 @json_option
 @click.pass_obj
@@ -172,9 +172,9 @@ async def _found(exchange: FreightExchange, number: int) -> tuple[Listing, Offer
 def _columns(known: Mapping[int, str]) -> Sequence[Column[_Row]]:
     return (
         Column("REQUEST", lambda row: row.listing.index, right=True),
-        Column("COMMODITY", lambda row: row.listing.commodity),
-        Column("ORIGIN", lambda row: row.listing.origin),
-        Column("DESTINATION", lambda row: row.listing.destination),
+        Column("COMMODITY", lambda row: row.listing.commodity, folds=True, spare=1),
+        Column("ORIGIN", lambda row: row.listing.origin, folds=True, spare=3),
+        Column("DESTINATION", lambda row: row.listing.destination, folds=True, spare=2),
         Column("OFFER", lambda row: None if row.offer is None else row.offer.id, right=True),
         Column(
             "AMOUNT",
@@ -182,7 +182,7 @@ def _columns(known: Mapping[int, str]) -> Sequence[Column[_Row]]:
             right=True,
         ),
         Column("STATUS", lambda row: "no offer yet" if row.offer is None else row.offer.status),
-        Column("TERMS", lambda row: None if row.offer is None else row.offer.terms, spare=1),
+        Column("TERMS", lambda row: None if row.offer is None else row.offer.terms, folds=True, spare=4),
     )
 
 

@@ -11,6 +11,7 @@ from click.shell_completion import shell_complete
 
 from freight_exchange.cli.commands import Commands, Home
 from freight_exchange.cli.ending import ended
+from freight_exchange.cli.options import FILE, SECONDS
 from freight_exchange.cli.settings import Settings
 
 __all__ = ["PROGRAM", "program", "run"]
@@ -42,12 +43,12 @@ _HOMES: Final = {
     "--token-file",
     envvar="FREIGHT_EXCHANGE_TOKEN_FILE",
     show_envvar=True,
-    type=click.Path(dir_okay=False),
+    type=FILE,
     help="Where the login is kept; a file of your own account unless told.",
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=60,
     show_default=True,
     metavar="SECONDS",

@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from freight_exchange import cargo
 from freight_exchange.cli import freight
 from freight_exchange.cli.asking import check, confirm
 from freight_exchange.cli.connecting import connected
 from freight_exchange.cli.drafts import draft_options, drafted
 from freight_exchange.cli.filters import filter_options, filtered
 from freight_exchange.cli.listing import show_listing
-from freight_exchange.cli.options import DURATION, WordOf, json_option, limit_option, yes_option
-from freight_exchange.cli.showing import Column, plain, said, show_details, show_json
+from freight_exchange.cli.options import (
+    INDEX,
+    Duration,
+    WordOf,
+    json_option,
+    limit_option,
+    weight_option,
+    yes_option,
+)
+from freight_exchange.cli.showing import Column, said, show_details, show_json
 from freight_exchange.cli.watch import watch
 
 if TYPE_CHECKING:
-    from freight_exchange import FreightExchange, RateRequest
+    from freight_exchange import FreightExchange, RateRequest, RateRequestDraft
     from freight_exchange.cargo import Per
     from freight_exchange.cli.settings import Settings
 
 __all__ = ["requests"]
-
-_weight_option = click.option(
-    "--weight",
-    "per",
-    type=click.Choice(["unit", "total"]),
-    default="unit",
-    show_default=True,
-    help="Whether a request's weight is that of one unit, as the service says, or of all of them.",
-)
 
 
 @click.group
@@ -43,8 +43,13 @@ def requests() -> None:
 @requests.command("list")
 @filter_options
 @click.option("--state", type=WordOf("SearchType"), default="all", help="With an accepted offer, or waiting for one.")
-@click.option("--since", type=DURATION, metavar="TIME", help="Updated within it, such as 6h; five days unless told.")
-@_weight_option
+@click.option(
+    "--since",
+    type=Duration(5, ", which is all that the service lists"),
+    metavar="TIME",
+    help="Updated within it, such as 6h; five days unless told.",
+)
+@weight_option
 @limit_option
 @json_option
 @click.pass_obj
@@ -63,7 +68,10 @@ def list_(
     The service lists no older ones.
 
     CHARGEABLE is what a carrier would charge for: revenue tons (W/M) by sea, kilograms by air (divisor 6000) and road
-    (333 kg a cubic metre, 1850 kg a loading metre). A ? says that weight and volume do not go together.
+    (333 kg a cubic metre, 1850 kg a loading metre).
+
+    A ? after KG says that weight and volume do not go together; a ? after INCOTERM, that it is none of the Incoterms
+    2020, or one for sea alone where the goods go by air or road. `requests get` says more.
 
     \b
     Examples:
@@ -80,15 +88,15 @@ def list_(
             nothing="There are no such requests.",
             limit=limit,
             wanted=lambda request: where is None or where.matches(request),
-            as_object=lambda request: as_object(request, per),
+            as_object=lambda request: freight.as_object(request, per),
         )
 
     connected(settings, work)
 
 
 @requests.command
-@click.argument("index", type=int)
-@_weight_option
+@click.argument("index", type=INDEX)
+@weight_option
 @json_option
 @click.pass_obj
 def get(settings: Settings, /, index: int, per: Per, as_json: bool) -> None:
@@ -100,7 +108,10 @@ def get(settings: Settings, /, index: int, per: Per, as_json: bool) -> None:
     """
 
     async def work(exchange: FreightExchange) -> None:
-        _show(await exchange.requests.get(index), per, as_json=as_json)
+        request = await exchange.requests.get(index)
+        _show(request, per, as_json=as_json)
+        if not as_json:
+            _say_doubts(request, per)
 
     connected(settings, work)
 
@@ -125,6 +136,7 @@ def publish(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> No
 
     async def work(exchange: FreightExchange) -> None:
         await exchange.login()
+        _say_doubts(draft, "unit")
         confirm(
             f"Publish {freight.units(draft)} of {said(draft.commodity)}, {said(draft.origin)} to"
             f" {said(draft.destination)}, {draft.volume:f} m3?",
@@ -138,25 +150,19 @@ def publish(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> No
 requests.add_command(watch)
 
 
-def as_object(request: RateRequest, per: Per) -> dict[str, Any]:
-    """A request as a JSON object: its own fields, and what they come to."""
-    charge = freight.charge(request, per)
-    chargeable = None if charge is None else {"amount": charge.amount, "unit": charge.unit, "by": charge.by}
-    return {**plain(request), "volume": request.volume, "chargeable": chargeable}
-
-
 def _columns(per: Per) -> Sequence[Column[RateRequest]]:
     return (
         Column("INDEX", lambda request: request.index, right=True),
-        Column("REF", lambda request: request.ref_id, spare=3),
-        Column("TYPE", lambda request: request.type, spare=1),
-        Column("COMMODITY", lambda request: request.commodity),
-        Column("ORIGIN", lambda request: request.origin),
-        Column("DESTINATION", lambda request: request.destination),
-        Column("ARRIVAL", lambda request: None if request.need_date is None else request.need_date.date(), spare=2),
-        Column("UNITS", freight.units, spare=5),
-        Column("M3", lambda request: request.volume, right=True),
-        Column("KG", lambda request: _kilograms(request, per), right=True, spare=4),
+        Column("REF", lambda request: request.ref_id, spare=8),
+        Column("TYPE", lambda request: request.type, spare=5),
+        Column("COMMODITY", lambda request: request.commodity, folds=True),
+        Column("ORIGIN", lambda request: request.origin, folds=True, spare=3),
+        Column("DESTINATION", lambda request: request.destination, folds=True, spare=2),
+        Column("ARRIVAL", lambda request: None if request.need_date is None else request.need_date.date(), spare=7),
+        Column("UNITS", freight.units, spare=9),
+        Column("M3", lambda request: request.volume, right=True, spare=6),
+        Column("KG", lambda request: _kilograms(request, per), right=True, spare=1),
+        Column("INCOTERM", _incoterm, spare=4),
         Column("CHARGEABLE", lambda request: freight.charge(request, per), right=True),
     )
 
@@ -166,9 +172,15 @@ def _kilograms(request: RateRequest, per: Per) -> str | None:
     return None if weight is None else f"{weight.kilograms:f}" + ("?" if weight.warning else "")
 
 
+def _incoterm(request: RateRequest) -> str | None:
+    if request.incoterm is None:
+        return None
+    return request.incoterm + ("?" if cargo.incoterm_warning(request.incoterm, request.type) else "")
+
+
 def _show(request: RateRequest, per: Per, *, as_json: bool) -> None:
     if as_json:
-        show_json(as_object(request, per))
+        show_json(freight.as_object(request, per))
         return
     weight, charge = freight.gross(request, per), freight.charge(request, per)
     sizes = [request.length, request.width, request.height]
@@ -192,5 +204,8 @@ def _show(request: RateRequest, per: Per, *, as_json: bool) -> None:
             ("notes", request.notes),
         ]
     )
+
+
+def _say_doubts(request: RateRequest | RateRequestDraft, per: Per) -> None:
     for doubt in freight.doubts(request, per):
         click.echo(f"Is its {doubt.field} right? {said(doubt.message)}", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,9 @@ from freight_exchange.cli.asking import check, confirm
 from freight_exchange.cli.connecting import connected
 from freight_exchange.cli.drafts import draft_options, drafted, given_fields
 from freight_exchange.cli.listing import show_listing
-from freight_exchange.cli.options import MOMENT, json_option, limit_option, yes_option
+from freight_exchange.cli.options import INDEX, MOMENT, json_option, limit_option, yes_option
 from freight_exchange.cli.showing import Column, said, show_details, show_json
+from freight_exchange.models import validation
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Route, RouteDraft
@@ -21,17 +23,20 @@ if TYPE_CHECKING:
 
 __all__ = ["routes"]
 
+_ZONED = ("cy_cutoff", "cfs_cutoff", "departure")
+"""The times of a route that are in its zone."""
+
 _COLUMNS: tuple[Column[Route], ...] = (
     Column("INDEX", lambda route: route.index, right=True),
-    Column("ORIGIN", lambda route: route.origin),
-    Column("DESTINATION", lambda route: route.destination),
-    Column("VESSEL", lambda route: route.vessel),
-    Column("VOYAGE", lambda route: route.voyage_id, spare=3),
-    Column("CY CUT-OFF", lambda route: route.cy_cutoff, spare=1),
-    Column("CFS CUT-OFF", lambda route: route.cfs_cutoff, spare=2),
+    Column("ORIGIN", lambda route: route.origin, folds=True, spare=2),
+    Column("DESTINATION", lambda route: route.destination, folds=True, spare=1),
+    Column("VESSEL", lambda route: route.vessel, folds=True, spare=3),
+    Column("VOYAGE", lambda route: route.voyage_id, spare=7),
+    Column("CY CUT-OFF", lambda route: route.cy_cutoff, spare=5),
+    Column("CFS CUT-OFF", lambda route: route.cfs_cutoff, spare=6),
     Column("DEPARTURE", lambda route: route.departure),
-    Column("ARRIVAL", lambda route: route.arrival),
-    Column("CARRIER", lambda route: route.carrier, right=True, spare=4),
+    Column("ARRIVAL", lambda route: route.arrival, spare=4),
+    Column("CARRIER", lambda route: route.carrier, right=True, spare=8),
 )
 
 
@@ -43,7 +48,7 @@ def routes() -> None:
 @routes.command("list")
 @click.option("--origin", metavar="PLACE", help="From this port or city.")
 @click.option("--destination", metavar="PLACE", help="To this port or city.")
-@click.option("--carrier", type=int, metavar="INDEX", help="By this carrier.")
+@click.option("--carrier", type=INDEX, metavar="INDEX", help="By this carrier.")
 @click.option("--vessel", metavar="NAME", help="By this vessel.")
 @click.option("--voyage-id", metavar="CODE", help="On this voyage.")
 @click.option("--departs-from", type=MOMENT, metavar="DATE", help="Leaving then or later.")
@@ -75,7 +80,7 @@ def list_(settings: Settings, /, limit: int | None, as_json: bool, **filters: st
 
 
 @routes.command
-@click.argument("index", type=int)
+@click.argument("index", type=INDEX)
 @json_option
 @click.pass_obj
 def get(settings: Settings, /, index: int, as_json: bool) -> None:
@@ -122,7 +127,7 @@ def create(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> Non
 
 
 @routes.command
-@click.argument("index", type=int)
+@click.argument("index", type=INDEX)
 @draft_options("RouteDraft")
 @yes_option
 @json_option
@@ -132,9 +137,13 @@ def update(settings: Settings, /, index: int, yes: bool, as_json: bool, **given:
 
     What you give, by options or a file, is put in; all else stays as it is read now.
 
+    With another --timezone cut-offs and departure stay what the clocks show, and are meant in the new zone: 17:00 in
+    Hong Kong becomes 17:00 in Hamburg, seven hours later. The question lists every date that changes so.
+
     \b
-    Example:
+    Examples:
       freight-exchange routes update 2 --vessel "Ever Patient"
+      freight-exchange routes update 2 --timezone Europe/Berlin
     """
     check(yes=yes)
     changes = given_fields("RouteDraft", given)
@@ -143,13 +152,31 @@ def update(settings: Settings, /, index: int, yes: bool, as_json: bool, **given:
 
     async def work(exchange: FreightExchange) -> None:
         before = await exchange.routes.get(index)
-        after = attrs.evolve(before, **changes)
-        listed = ", ".join(f"{name} {said(getattr(before, name))} to {said(getattr(after, name))}" for name in changes)
+        after = _changed(before, changes)
+        different = [*changes, *(name for name in _ZONED if getattr(before, name) != getattr(after, name))]
+        listed = ", ".join(
+            f"{name} {said(getattr(before, name))} to {said(getattr(after, name))}" for name in dict.fromkeys(different)
+        )
         confirm(f"Change route {index}: {listed}?", yes=yes)
         updated = await exchange.routes.update(after)
         _show(after if updated is None else updated, as_json=as_json)
 
     connected(settings, work, look=f"routes get {index}")
+
+
+def _changed(before: Route, changes: Mapping[str, Any]) -> Route:
+    """The route with these changes; in another zone its times stay what the clocks show."""
+    after = attrs.evolve(before, **changes)
+    moved = "timezone" in changes
+    zone = validation.timezone(after.timezone) if moved else validation.known_zone(after.timezone or "")
+    if zone is None:
+        return after
+    times: dict[str, Any] = {name: getattr(after, name) for name in _ZONED if moved or name in changes}
+    for name, time in times.items():
+        # What a file has in place of a date, the SDK refuses.
+        if isinstance(time, datetime):
+            times[name] = validation.zoned(time if name in changes else time.replace(tzinfo=None), zone, name)
+    return attrs.evolve(after, **times)
 
 
 def _described(draft: RouteDraft) -> str:

@@ -6,10 +6,9 @@ import errno
 import ipaddress
 import json
 import os
-import signal
+import socket
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AsyncExitStack, closing, nullcontext
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -18,6 +17,8 @@ import anyio
 import click
 
 from freight_exchange.cli.ending import Status
+from freight_exchange.cli.looping import run
+from freight_exchange.cli.options import FILE
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.board import PATH, Board, Desk, samples
 from freight_exchange.sandbox.keeping import StateError, StateFile
@@ -33,9 +34,15 @@ _ROLES: Final = {
 }
 
 
+def _address(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not value.strip() or not value.isprintable():
+        raise click.BadParameter(f"{value!r} is no address: 0.0.0.0 is all that this machine has", context, parameter)
+    return value
+
+
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0 takes a free one.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, callback=_address, help="The address to listen on.")
 @click.option(
     "--name",
     "names",
@@ -43,12 +50,12 @@ _ROLES: Final = {
     metavar="NAME",
     help="A name under which the server is called, apart from localhost and addresses. May be given again.",
 )
-@click.option("--state", type=click.Path(dir_okay=False, path_type=Path), help="A file that keeps it over restarts.")
+@click.option("--state", type=FILE, metavar="FILE", help="A file that keeps it over restarts.")
 @click.option("--seed", type=int, help="What random orders and tokens are drawn from.")
 @click.option("--requests", type=click.IntRange(0, 1000), default=0, help="Publish so many examples to begin with.")
 @click.option("--json", "as_json", is_flag=True, help="Say where it is as one line of JSON.")
 def sandbox(
-    port: int, host: str, names: tuple[str, ...], state: Path | None, seed: int | None, requests: int, as_json: bool
+    port: int, host: str, names: tuple[str, ...], state: str | None, seed: int | None, requests: int, as_json: bool
 ) -> None:
     """Serve a freight exchange of your own, with a board to look at, until Ctrl-C.
 
@@ -60,7 +67,7 @@ def sandbox(
       freight-exchange sandbox --state exchange.db
     """
     try:
-        with closing(StateFile(state)) if state is not None else nullcontext() as file:
+        with closing(StateFile(Path(state))) if state is not None else nullcontext() as file:
             exchange = Exchange(seed=seed or 0)
             known = file is not None and file.restore(exchange, seed)
             desk = Desk(exchange, file=file, names={*names, host})
@@ -72,26 +79,29 @@ def sandbox(
         raise _FileFailedError(str(error)) from error
 
 
-def _until_stopped(desk: Desk, host: str, port: int, *, as_json: bool, state: Path | None) -> None:
+def _until_stopped(desk: Desk, host: str, port: int, *, as_json: bool, state: str | None) -> None:
     async def serve() -> None:
-        async with serve_tcp(desk, host=host, port=port, site=(board := Board(desk))) as face:
+        async with AsyncExitStack() as stack:
+            board = Board(desk)
+            try:
+                face = await stack.enter_async_context(serve_tcp(desk, host=host, port=port, site=board))
+            except OSError as error:
+                raise _NotListeningError(_why_not(error, host, port)) from error
             board.url = face.url
             _announce(desk, face, as_json=as_json, state=state)
             await anyio.sleep_forever()
 
     try:
-        with _ended_by_signals():
-            anyio.run(serve)
+        # Looked up here: the numbers of a look-up that failed mean something else among those of a server.
+        socket.getaddrinfo(host, port)
+    except socket.gaierror as error:
+        raise _NotListeningError(f"It cannot listen on {host}: no address is known by this name.") from error
+    try:
+        run(serve)
     except KeyboardInterrupt:
         # It has no other end: this one is no failure.
         if not as_json:
             click.echo("\nStopped." if state is None else f"\nStopped. The exchange is kept in {state}.")
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            sentence = f"Port {port} of {host} is taken: give another one, or --port 0 for any that is free."
-        else:
-            sentence = f"It cannot listen on {host}: {os.strerror(error.errno or 0)}."
-        raise _NotListeningError(sentence) from error
     except BaseExceptionGroup as group:
         # What a connection's task meets comes wrapped.
         broken: BaseException | None = group.subgroup(StateError)
@@ -100,20 +110,13 @@ def _until_stopped(desk: Desk, host: str, port: int, *, as_json: bool, state: Pa
         raise broken if broken is not None else group from group
 
 
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """A supervisor's signal ends it as Ctrl-C does: the first process of a container would not heed it otherwise."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _why_not(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} of {host} is taken: give another one, or --port 0 for any that is free."
+    return f"It cannot listen on {host}: {os.strerror(error.errno or 0)}."
 
 
-def _announce(desk: Desk, face: TcpFace, *, as_json: bool, state: Path | None) -> None:
+def _announce(desk: Desk, face: TcpFace, *, as_json: bool, state: str | None) -> None:
     exchange = desk.exchange
     board = face.url.removesuffix("api") + PATH
     accounts = {"shipper": exchange.shipper, "forwarder": exchange.forwarder, "rival": exchange.rival}

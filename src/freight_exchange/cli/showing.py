@@ -21,6 +21,9 @@ T = TypeVar("T")
 _BETWEEN: Final = 2
 """Blanks between two columns."""
 
+_FOLDED: Final = 16
+"""What a text that may be folded needs at the most: in less it cannot be read."""
+
 
 @attrs.frozen
 class Column(Generic[T]):
@@ -31,12 +34,14 @@ class Column(Generic[T]):
         of: The value of a record; `None` is an empty cell.
         right: Whether it is set to the right, as numbers are.
         spare: Where a terminal has no room for all columns, those above 0 give way, the highest first.
+        folds: Whether it goes on in the next line before another column gives way.
     """
 
     title: str
     of: Callable[[T], object]
     right: bool = False
     spare: int = 0
+    folds: bool = False
 
 
 def show_table(records: Sequence[T], columns: Sequence[Column[T]], *, nothing: str) -> None:
@@ -63,13 +68,19 @@ def _show_richly(columns: Sequence[Column[Any]], rows: Iterable[Sequence[str]], 
     from rich.text import Text
 
     console = Console()
-    shown = _with_room(columns, widths, console.width)
+    needs = [_least(column, wide) for column, wide in zip(columns, widths, strict=True)]
+    shown = _with_room(columns, needs, console.width)
+    # Cut, a number would be another one.
+    fits = _together(needs, shown) <= console.width
     table = Table(box=None, pad_edge=False, padding=(0, _BETWEEN, 0, 0), header_style="bold")
     for at in shown:
         column = columns[at]
         # A text that has no room goes on in the next line; a number does not.
         table.add_column(
-            Text(column.title), justify="right" if column.right else "left", no_wrap=column.right, overflow="fold"
+            Text(column.title),
+            justify="right" if column.right else "left",
+            no_wrap=column.right and fits,
+            overflow="fold",
         )
     for row in rows:
         # As texts, and not as markup: a commodity may be called [bold].
@@ -79,11 +90,20 @@ def _show_richly(columns: Sequence[Column[Any]], rows: Iterable[Sequence[str]], 
         click.echo(f"The terminal has no room for {', '.join(left_out)}.", err=True)
 
 
-def _with_room(columns: Sequence[Column[Any]], widths: Sequence[int], room: int) -> list[int]:
+def _least(column: Column[Any], wide: int) -> int:
+    """The columns of the terminal that it cannot do without."""
+    return min(wide, max(_FOLDED, width(column.title))) if column.folds else wide
+
+
+def _together(needs: Sequence[int], shown: Sequence[int]) -> int:
+    return sum(needs[at] + _BETWEEN for at in shown) - _BETWEEN
+
+
+def _with_room(columns: Sequence[Column[Any]], needs: Sequence[int], room: int) -> list[int]:
     """The columns to show, by their places: those that are needed, and of the others those that there is room for."""
     shown = [at for at, column in enumerate(columns) if not column.spare]
     for at in sorted((at for at, column in enumerate(columns) if column.spare), key=lambda at: columns[at].spare):
-        if sum(widths[one] + _BETWEEN for one in (*shown, at)) - _BETWEEN <= room:
+        if _together(needs, [*shown, at]) <= room:
             shown.append(at)
     return sorted(shown)
 

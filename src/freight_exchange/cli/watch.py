@@ -14,13 +14,15 @@ import click
 import freight_exchange
 from freight_exchange.cli.connecting import connected
 from freight_exchange.cli.filters import filter_options, filtered
+from freight_exchange.cli.freight import as_object as request_as_object
 from freight_exchange.cli.listing import progress
-from freight_exchange.cli.options import DURATION, ParamType, json_option
+from freight_exchange.cli.options import FILE, Duration, ParamType, json_option, weight_option
 from freight_exchange.cli.showing import plain, said, show_json
 from freight_exchange.hooks import Attempt
 
 if TYPE_CHECKING:
     from freight_exchange import Feed, FreightExchange
+    from freight_exchange.cargo import Per
     from freight_exchange.cli.settings import Settings
     from freight_exchange.feed.events import Event
     from freight_exchange.hooks import Event as HookEvent
@@ -32,14 +34,17 @@ class _Start(ParamType):
     name = "start"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta | str:
-        return value if value in ("now", "backfill") else DURATION.convert(value, param, ctx)
+        return value if value in ("now", "backfill") else _BACK.convert(value, param, ctx)
+
+
+_BACK = Duration(5, ", which is all that the service lists", zero=True)
 
 
 @click.command
 @filter_options
 @click.option(
     "--store",
-    type=click.Path(dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Keep in this file what was shown: the next run goes on there, and misses nothing.",
 )
@@ -51,8 +56,11 @@ class _Start(ParamType):
     metavar="WHEN",
     help="Where the first run begins: now, backfill (all that is listed), or a time such as 6h ago.",
 )
-@click.option("--interval", type=DURATION, default="30s", show_default=True, metavar="TIME", help="Between two looks.")
+@click.option(
+    "--interval", type=Duration(1), default="30s", show_default=True, metavar="TIME", help="Between two looks."
+)
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many events.")
+@weight_option
 @json_option
 @click.pass_obj
 def watch(
@@ -62,6 +70,7 @@ def watch(
     start: Any,
     interval: timedelta,
     count: int | None,
+    per: Per,
     as_json: bool,
     **filters: Any,
 ) -> None:
@@ -92,7 +101,7 @@ def watch(
                 )
             advance = _nobody
             if as_json or not sys.stdout.isatty():
-                await _pull(feed, count, _print_json if as_json else _print_line)
+                await _pull(feed, count, partial(_print_json, per) if as_json else _print_line)
             else:
                 from freight_exchange.cli.live import live
 
@@ -116,8 +125,8 @@ async def _pull(feed: Feed, count: int | None, show: Callable[[Event], None]) ->
             return
 
 
-def _print_json(event: Event) -> None:
-    show_json(as_object(event))
+def _print_json(per: Per, event: Event) -> None:
+    show_json(as_object(event, per))
     sys.stdout.flush()
 
 
@@ -126,15 +135,15 @@ def _print_line(event: Event) -> None:
     sys.stdout.flush()
 
 
-def as_object(event: Event) -> dict[str, Any]:
-    """An event as a JSON object."""
+def as_object(event: Event, per: Per = "unit") -> dict[str, Any]:
+    """An event as a JSON object; `per` says how to read the weight of its request."""
     match event:
         case freight_exchange.RequestEvent():
             since, until = event.observed_between
             return {
                 "kind": event.kind,
-                "request": plain(event.request),
-                "previous": plain(event.previous),
+                "request": request_as_object(event.request, per),
+                "previous": None if event.previous is None else request_as_object(event.previous, per),
                 "changed": plain(event.changed),
                 "observed_after": None if since is None else _utc(since),
                 "observed": _utc(until),

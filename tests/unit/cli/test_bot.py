@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -162,6 +163,8 @@ def test_gaps_are_listed_and_acknowledged(ran: Shell) -> None:
         ("nowhere.at.all:bot", "there is no module 'nowhere.at.all' here"),
         ("json:dumps", "json has no Bot that is called 'dumps'"),
         ("json", "give MODULE:BOT, such as my_bot:bot, not 'json'"),
+        (".my_bot:bot", "give MODULE:BOT, such as my_bot:bot, not '.my_bot:bot'"),
+        ("..:bot", "give MODULE:BOT, such as my_bot:bot, not '..:bot'"),
     ],
 )
 def test_a_bot_that_there_is_not(shell: Shell, target: str, sentence: str) -> None:
@@ -174,6 +177,72 @@ def test_what_a_module_lacks_itself_is_its_own_trouble(shell: Shell) -> None:
     Path("lacking_bot.py").write_text("import something_that_is_not_installed\n")
     with pytest.raises(ModuleNotFoundError, match="something_that_is_not_installed"):
         shell("bot", "run", "lacking_bot:bot")
+
+
+ELSEWHERE = "http://127.0.0.1:9/api"
+
+
+@pytest.fixture
+def ran_bots(monkeypatch: pytest.MonkeyPatch) -> list[Bot]:
+    """The bots that were run, which takes no time."""
+    bots: list[Bot] = []
+    monkeypatch.setattr(Bot, "run", lambda bot, backend: bots.append(bot))
+    return bots
+
+
+def test_a_client_that_the_module_makes_is_for_whom_the_options_say(shell: Shell, ran_bots: list[Bot]) -> None:
+    Path("client_of_the_environment.py").write_text(
+        "from freight_exchange import Bot, FreightExchange\nbot = Bot(FreightExchange(), store=None)\n"
+    )
+    shell.set("FREIGHT_EXCHANGE_URL", ELSEWHERE)
+    shell.set("FREIGHT_EXCHANGE_EMAIL", "nobody@demo.example")
+    who = ("--url", f"{shell.url}/", "--email", "shipper@demo.example")
+    assert shell(*who, "bot", "run", "client_of_the_environment:bot").status == 0
+    (client,) = [bot._exchange for bot in ran_bots]
+    assert client is not None
+    assert client._base_url == shell.url
+    assert anyio.run(client._account) == "shipper@demo.example"
+
+
+def test_an_environment_that_the_module_changes_does_not_count_before_the_options(
+    shell: Shell, ran_bots: list[Bot]
+) -> None:
+    Path("environment_of_its_own.py").write_text(
+        f"import os\nfrom freight_exchange import Bot\nos.environ['FREIGHT_EXCHANGE_URL'] = {ELSEWHERE!r}\n"
+        "bot = Bot(store=None)\n"
+    )
+    assert shell("--url", shell.url, "bot", "run", "environment_of_its_own:bot").status == 0
+    assert os.environ["FREIGHT_EXCHANGE_URL"] == shell.url
+    assert len(ran_bots) == 1
+
+
+@pytest.mark.parametrize("credentials", ["email='mine@demo.example', password='x'", "credentials=mine"])
+def test_a_bot_whose_own_client_would_go_elsewhere_is_not_run(
+    shell: Shell, ran_bots: list[Bot], credentials: str
+) -> None:
+    module = f"client_of_its_own_{len(credentials)}"
+    Path(f"{module}.py").write_text(
+        "from freight_exchange import Bot, FreightExchange\n"
+        "async def mine():\n    return 'mine@demo.example', 'x'\n"
+        f"bot = Bot(FreightExchange({ELSEWHERE!r}, {credentials}), store=None)\n"
+    )
+    for options, sentence in (
+        (["--url", shell.url], f"the bot's own client is for {ELSEWHERE}, and --url says {shell.url}"),
+        (
+            ["--email", "shipper@demo.example"],
+            "the bot's own client is for the account mine@demo.example, and --email says shipper@demo.example",
+        ),
+        (["--timeout", "5"], "bot run has no use for --timeout"),
+        (["--token-file", "login.json"], "bot run has no use for --token-file"),
+    ):
+        done = shell(*options, "bot", "run", f"{module}:bot")
+        assert done.status == Status.USAGE
+        assert sentence in done.err
+    assert ran_bots == []
+    # The environment is for those that have none of their own.
+    assert shell("bot", "run", f"{module}:bot").status == 0
+    assert shell("--url", ELSEWHERE, "--email", "mine@demo.example", "bot", "run", f"{module}:bot").status == 0
+    assert len(ran_bots) == 2
 
 
 def test_a_bot_exits_as_it_does_by_itself(shell: Shell) -> None:

@@ -80,7 +80,7 @@ class TestRequests:
         assert sea == {
             "INDEX": "1", "REF": "FX000001", "TYPE": "Shipping", "COMMODITY": "Ceramic tiles", "ORIGIN": "Hong Kong",
             "DESTINATION": "Long Beach", "ARRIVAL": "2027-03-01", "UNITS": "20 pallets", "M3": "9.600", "KG": "12800",
-            "CHARGEABLE": "12.800 W/M",
+            "INCOTERM": "FOB", "CHARGEABLE": "12.800 W/M",
         }  # fmt: skip
         assert (air["M3"], air["KG"], air["CHARGEABLE"]) == ("4.5000", "1875.0", "1875.0 kg")
 
@@ -89,13 +89,27 @@ class TestRequests:
         (sea,) = table(shell("requests", "list", "--weight", "total").out)
         assert (sea["KG"], sea["CHARGEABLE"]) == ("640", "9.600 W/M")
 
-    def test_a_weight_that_cannot_be_is_marked(self, shell: Shell) -> None:
+    def test_what_is_odd_is_marked(self, shell: Shell) -> None:
         index = shell.publish(Cargo(requesttype="Air Freight", weight=1))
         (row,) = table(shell("requests", "list").out)
-        assert row["KG"] == "10?"
+        assert (row["KG"], row["INCOTERM"]) == ("10?", "FOB?")
         told = shell("requests", "get", str(index))
-        assert "Is its weight right? about 2.08 kg/m3" in told.err
+        assert (
+            "Is its weight right? about 2.08 kg/m3 if it is that of one unit, where freight has 20 to 3000" in told.err
+        )
         assert "Is its incoterm right? FOB is for sea" in told.err
+        in_all = shell("requests", "get", str(index), "--weight", "total").err
+        assert "Is its weight right? about 0.208 kg/m3 if it is that of all units" in in_all
+
+    def test_json_says_what_is_odd(self, shell: Shell) -> None:
+        index = shell.publish(Cargo(requesttype="Air Freight", weight=1))
+        shell.publish(Cargo(requesttype="Air Freight", incoterm="DAP", weight=Decimal("300.5")))
+        plain, odd = objects(shell("requests", "list", "--json").out)
+        assert (plain["gross_weight"], plain["doubts"]) == (Decimal("3005.0"), [])
+        assert odd["gross_weight"] == 10
+        assert [doubt["field"] for doubt in odd["doubts"]] == ["weight", "incoterm"]
+        assert odd["doubts"][1]["message"] == ("FOB is for sea and inland waterway transport only, not for Air Freight")
+        assert objects(shell("requests", "get", str(index), "--json").out) == [odd]
 
     def test_json_is_an_object_a_line_with_every_digit(self, shell: Shell) -> None:
         shell.publish(BATTERIES)
@@ -117,6 +131,8 @@ class TestRequests:
             ["--origin", "shenzhen"],
             ["--destination", "Frankfurt", "--destination", "Munich"],
             ["--type", "air freight"],
+            ["--type", "air-freight"],
+            ["--type", "AIR_FREIGHT"],
             ["--incoterm", "dap"],
             ["--commodity", "lithium  batteries"],
             ["--hazardous"],
@@ -140,6 +156,23 @@ class TestRequests:
     def test_how_far_back_is_what_the_service_is_asked(self, shell: Shell) -> None:
         shell("requests", "list", "--since", "6h")
         assert shell.exchange.truth.calls[-1].parameters["secondsSinceUpdate"] == 6 * 3600
+
+    @pytest.mark.parametrize(
+        ("options", "sentence"),
+        [
+            (["--since", "6d"], "'--since': '6d' is too long: 5d is the most, which is all that the service lists"),
+            (["--since", "99999999999999d"], "'--since': '99999999999999d' is too long"),
+            (["--since", "0s"], "'--since': '0s' is too short: it must be more than 0s"),
+            (["--since", "soon"], "'--since': 'soon' is no time such as 90s"),
+            (["--max-volume", "much"], "--max-volume must be a number, not 'much'"),
+            (["--need-by", "2027-03-01T12:00Z"], "--need-by takes no offset: give the time as the clocks there show"),
+        ],
+    )
+    def test_what_cannot_be_asked_for(self, shell: Shell, options: list[str], sentence: str) -> None:
+        done = shell("requests", "list", *options)
+        assert (done.status, done.out) == (Status.USAGE, "")
+        assert sentence in done.err
+        assert shell.exchange.truth.calls == []
 
     def test_a_list_of_nothing_says_so_and_prints_nothing(self, shell: Shell) -> None:
         assert shell("requests", "list") == type(shell("requests", "list"))(0, "", "There are no such requests.\n")
@@ -192,6 +225,11 @@ class TestRequests:
             ({"colour": "red"}, "'colour', which is no field"),
             ({"type": "Pigeon"}, "type must be one of"),
             ({"commodity": None}, "still missing: commodity (--commodity)"),
+            ({"quantity": 2.5}, "quantity must be a positive integer, not 2.5"),
+            ({"hazardous": "no"}, "hazardous must be true or false, not 'no'"),
+            ({"length": "long"}, "length must be a number, not 'long'"),
+            ({"arrival": 5}, "arrival must be a date such as 2027-03-01 or '2027-03-01 17:00', not 5"),
+            ({"arrival": "2027-03-01T12:00Z"}, "arrival takes no offset: give the time as the clocks there show it"),
         ],
     )
     def test_what_is_wrong_with_a_draft_names_the_field(
@@ -205,13 +243,64 @@ class TestRequests:
         assert sentence in done.err
         assert shell.exchange.truth.calls == []
 
-    @pytest.mark.parametrize("content", ["{", "[1]", "\x00"])
-    def test_a_file_that_is_no_draft(self, shell: Shell, content: str) -> None:
-        Path("draft.json").write_text(content)
-        done = shell("requests", "publish", "--file", "draft.json", "--yes")
+    @pytest.mark.parametrize(
+        ("name", "content", "sentence"),
+        [
+            ("draft.json", b"{", "draft.json cannot be read: Expecting property name"),
+            ("draft.json", b"[1]", "draft.json must hold one object with the fields"),
+            ("draft.json", b"\x00", "draft.json cannot be read: "),
+            ("draft.json", b"", "draft.json cannot be read: it is empty"),
+            ("draft.json", b'{"notes": "M\xf6bel"}', "draft.json cannot be read: byte 13 is no UTF-8"),
+            ("draft.json", b"[" * 100_000, "draft.json cannot be read: it goes too deep"),
+            ("draft.toml", b"a=" + b"[" * 5000, "draft.toml cannot be read: it goes too deep"),
+            ("draft.json", b'{"quantity": ' + b"9" * 5000 + b"}", "it has a number of thousands of digits"),
+            ("draft.json", b'{"quantity": 2, "quantity": 3}', "draft.json cannot be read: it gives 'quantity' twice"),
+            ("draft.json", b'{"quantity": null}', "the file has null for quantity: leave it out, or say what it is"),
+        ],
+    )
+    def test_a_file_that_is_no_draft(self, shell: Shell, name: str, content: bytes, sentence: str) -> None:
+        Path(name).write_bytes(content)
+        done = shell("requests", "publish", "--file", name, "--yes")
         assert done.status == Status.USAGE
-        assert "draft.json" in done.err
+        assert sentence in done.err
         assert "nothing was sent" in done.err
+
+    @pytest.mark.parametrize(
+        ("name", "encoding"),
+        [
+            ("draft.json", "utf-8-sig"),
+            ("draft.json", "utf-16"),
+            ("draft.toml", "utf-8-sig"),
+            ("DRAFT.TOML", "utf-8"),
+        ],
+    )
+    def test_a_file_as_windows_has_it(self, shell: Shell, name: str, encoding: str) -> None:
+        shell.become(shell.exchange.shipper)
+        lines = json.dumps(DRAFT)
+        if name.lower().endswith("toml"):
+            lines = "\r\n".join(f"{name} = {json.dumps(value)}" for name, value in DRAFT.items())
+        Path(name).write_bytes(lines.encode(encoding))
+        done = shell("requests", "publish", "--file", name, "--yes")
+        assert done.status == 0, done.err
+
+    def test_a_mark_before_what_is_piped_in(self, shell: Shell) -> None:
+        shell.become(shell.exchange.shipper)
+        done = shell("requests", "publish", "--file", "-", "--yes", piped="\ufeff" + json.dumps(DRAFT))
+        assert done.status == 0, done.err
+        assert "standard input cannot be read: it is empty" in shell("requests", "publish", "--file", "-", "--yes").err
+
+    @pytest.mark.parametrize(("options", "status"), [(["--yes"], 0), (["--yes", "--json"], 0), ([], Status.USAGE)])
+    def test_what_is_odd_about_a_draft_is_said_before_it_is_sent(
+        self, shell: Shell, options: list[str], status: int
+    ) -> None:
+        shell.become(shell.exchange.shipper)
+        Path("draft.json").write_text(json.dumps(DRAFT | {"weight": 1, "type": "Air Freight"}))
+        done = shell("requests", "publish", "--file", "draft.json", *options, typed=None if options else "n\n")
+        assert done.status == status
+        assert len(shell.exchange.truth.changes) == (not status)
+        assert done.err.startswith("Is its weight right? about 0.926 kg/m3 if it is that of one unit")
+        assert done.err.count("Is its weight right?") == 1
+        assert done.err.count("Is its incoterm right? FOB is for sea") == 1
 
 
 class TestOffersAndBids:
@@ -252,6 +341,15 @@ class TestOffersAndBids:
         assert bid["amount"] == Decimal("1840.10")
         assert bid["offer"]["rates"] == {"Ocean": Decimal("1700.10"), "Chassis": 140}
 
+    @pytest.mark.parametrize("rates", [None, [1], "x", 5])
+    def test_rates_that_are_none(self, shell: Shell, rates: object) -> None:
+        Path("offer.json").write_text(json.dumps({"amount": 5, "currency": "USD", "rates": rates}))
+        done = shell("bids", "submit", "1", "--file", "offer.json", "--yes")
+        assert done.status == Status.USAGE
+        assert "rates" in done.err
+        assert "nothing was sent" in done.err
+        assert shell.exchange.truth.calls == []
+
     def test_nothing_is_asked_of_the_service_after_a_write(self, shell: Shell) -> None:
         # What failed then would be taken for the write's own failure.
         shell.publish(TILES)
@@ -281,7 +379,7 @@ class TestOffersAndBids:
             (["--amount", "12"], "still missing: currency (--currency)"),
             (["--amount", "12", "--currency", "XXX"], "currency"),
             (["--amount", "12", "--currency", "USD", "--rate", "Ocean"], "--rate takes NAME=AMOUNT, not 'Ocean'"),
-            (["--amount", "12", "--currency", "USD", "--rate", "Ocean=dear"], "rates"),
+            (["--amount", "12", "--currency", "USD", "--rate", "Ocean=dear"], "the rate 'Ocean' must be a number"),
         ],
     )
     def test_an_offer_that_cannot_be_right_is_not_sent(self, shell: Shell, arguments: list[str], sentence: str) -> None:
@@ -365,6 +463,50 @@ class TestRoutes:
         assert f"Change route {index}: vessel Ever Sandbox to Ever Given? [y/N]:" in done.err
         assert shell("routes", "update", str(index), "--yes").status == Status.USAGE
         assert "vessel       Ever Sandbox\n" in shell("routes", "get", str(index)).out
+
+    def test_another_zone_leaves_the_times_what_the_clocks_show(self, shell: Shell) -> None:
+        Path("route.json").write_text(json.dumps(ROUTE))
+        (created,) = objects(shell("routes", "create", "--file", "route.json", "--yes", "--json").out)
+        index = str(created["index"])
+        update = ("routes", "update", index, "--timezone", "Europe/Berlin", "--departure", "2027-02-04T04:00:00Z")
+        done = shell(*update, typed="n\n")
+        assert done.status == Status.USAGE
+        assert (
+            f"Change route {index}: departure 2027-02-03 06:00 HKT to 2027-02-04 05:00 CET,"
+            " timezone Asia/Hong_Kong to Europe/Berlin,"
+            " cy_cutoff 2027-02-01 17:00 HKT to 2027-02-01 17:00 CET,"
+            " cfs_cutoff 2027-01-31 12:00 HKT to 2027-01-31 12:00 CET? [y/N]:"
+        ) in done.err
+        (updated,) = objects(shell(*update, "--yes", "--json").out)
+        assert updated["cy_cutoff"] == "2027-02-01 17:00:00+01:00"
+        assert updated["departure"] == "2027-02-04 05:00:00+01:00"
+        assert updated["arrival"] == created["arrival"]
+
+    def test_the_same_clocks_under_another_name_change_no_date(self, shell: Shell) -> None:
+        Path("route.json").write_text(json.dumps(ROUTE))
+        (created,) = objects(shell("routes", "create", "--file", "route.json", "--yes", "--json").out)
+        done = shell("routes", "update", str(created["index"]), "--timezone", "Asia/Shanghai", typed="n\n")
+        assert ": timezone Asia/Hong_Kong to Asia/Shanghai? [y/N]:" in done.err
+
+    @pytest.mark.parametrize(
+        ("change", "sentence"),
+        [
+            ({"timezone": "Asia/Atlantis"}, "timezone must be the name of a known time zone"),
+            ({"timezone": 5}, "timezone must be text, not 5"),
+            ({"departure": 5}, "departure must be a date such as 2027-03-01"),
+            ({"timezone": "Europe/Berlin", "departure": 5}, "departure must be a date such as 2027-03-01"),
+            ({"carrier": "abc"}, "carrier must be a carrier's index, not a text"),
+            ({"vessel": None}, "the file has null for vessel"),
+        ],
+    )
+    def test_a_change_that_cannot_be_right(self, shell: Shell, change: dict[str, Any], sentence: str) -> None:
+        Path("route.json").write_text(json.dumps(ROUTE))
+        (created,) = objects(shell("routes", "create", "--file", "route.json", "--yes", "--json").out)
+        Path("change.json").write_text(json.dumps(change))
+        done = shell("routes", "update", str(created["index"]), "--file", "change.json", "--yes")
+        assert done.status == Status.USAGE
+        assert sentence in done.err
+        assert objects(shell("routes", "get", str(created["index"]), "--json").out) == [created]
 
     def test_a_zone_that_there_is_not(self, shell: Shell) -> None:
         Path("route.json").write_text(json.dumps(ROUTE | {"timezone": "Asia/Atlantis"}))

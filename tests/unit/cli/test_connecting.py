@@ -14,6 +14,7 @@ from freight_exchange.cli.connecting import connected
 from freight_exchange.cli.ending import InterruptedWriteError, Status
 from freight_exchange.cli.settings import Settings
 from freight_exchange.sandbox import FAULTS, Exchange
+from freight_exchange.sandbox.tcp import refused_port
 
 
 @pytest.fixture
@@ -56,6 +57,32 @@ def test_a_login_is_a_new_one_each_time(stranger: Shell) -> None:
     assert [login.accepted for login in stranger.exchange.truth.logins] == [True, False]
 
 
+def test_a_login_that_fails_leaves_the_one_that_was_kept(stranger: Shell) -> None:
+    log_in(stranger)
+    with refused_port() as port:
+        for more, typed in (
+            ((), "wrong\n"),
+            (("--email", "shipper@demo.example"), "wrong\n"),
+            (("--url", f"http://127.0.0.1:{port}/api", "--email", "a@b.example"), "x\n"),
+        ):
+            before = kept(stranger).read_bytes()
+            assert stranger(*more, "login", typed=typed).status in (Status.LOGIN_REJECTED, Status.UNAVAILABLE)
+            assert kept(stranger).read_bytes() == before
+    assert json.loads(stranger("whoami", "--json").out)["user"]["email"] == "forwarder@demo.example"
+
+
+def test_a_login_that_cannot_be_kept_is_said_to_be(stranger: Shell) -> None:
+    log_in(stranger)
+    blocked = stranger.home / "no-folder"
+    blocked.write_text("")
+    done = stranger(
+        "--token-file", str(blocked / "login.json"), "--url", stranger.url, "login",
+        typed="forwarder@demo.example\nforwarder\n",
+    )  # fmt: skip
+    assert (done.status, done.out) == (Status.CONFIGURATION, "")
+    assert "Error: logged in, but the login cannot be kept" in done.err
+
+
 def test_another_account_at_the_same_service(stranger: Shell) -> None:
     log_in(stranger)
     done = stranger("--email", "shipper@demo.example", "login", typed="shipper\n")
@@ -69,8 +96,17 @@ def test_a_token_that_ended_is_said_to_have(stranger: Shell) -> None:
     done = stranger("currencies")
     assert done.status == Status.LOGIN_REJECTED
     assert "the login that was kept has ended: log in again with `freight-exchange login`" in done.err
+    assert "password" not in done.err
     # Without the password nobody tried one.
     assert len(stranger.exchange.truth.logins) == 1
+
+
+def test_who_one_is_is_asked_of_the_service(stranger: Shell) -> None:
+    log_in(stranger)
+    stranger.exchange.faults.add(*FAULTS["unauthorized_forever"]())
+    done = stranger("whoami")
+    assert (done.status, done.out) == (Status.LOGIN_REJECTED, "")
+    assert "the login that was kept has ended" in done.err
 
 
 def test_a_token_that_is_too_old_is_not_tried(stranger: Shell) -> None:
@@ -151,7 +187,7 @@ def test_what_is_missing_is_asked_for_on_a_terminal(stranger: Shell) -> None:
 
 def test_a_url_that_looks_wrong_is_warned_of(shell: Shell) -> None:
     done = shell("--url", shell.url.removesuffix("/api"), "currencies")
-    assert done.err.startswith("Warning: base_url usually ends in /api")
+    assert done.err.startswith("Warning: --url usually ends in /api")
     assert "warnings.warn" not in done.err
 
 

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ class TestSentences:
     def test_a_url_that_is_none(self, shell: Shell) -> None:
         done = shell("--url", "nowhere", "requests", "list")
         assert done.status == Status.CONFIGURATION
-        assert "must be an http or https URL with a host" in done.err
+        assert done.err.startswith("Error: --url must be an http or https URL with a host")
 
     def test_a_url_in_clear(self, shell: Shell) -> None:
         done = shell("--url", "http://exchange.example/api", "requests", "list")
@@ -104,7 +105,26 @@ class TestSentences:
         shell.exchange.faults.add(*FAULTS["login_hung"]())
         done = shell("--timeout", "0.2", "requests", "list")
         assert done.status == Status.UNAVAILABLE
-        assert "the deadline of 0.2 s has passed" in done.err
+        assert "the --timeout of 0.2 s has passed" in done.err
+
+    @pytest.mark.parametrize("timeout", ["nan", "inf", "0", "-1", "soon"])
+    def test_a_time_that_is_none(self, shell: Shell, timeout: str) -> None:
+        done = shell("--timeout", timeout, "requests", "list")
+        assert done.status == Status.USAGE
+        assert f"'--timeout': '{timeout}' is no number of seconds above 0" in done.err
+
+    def test_https_where_the_server_speaks_http(self, shell: Shell) -> None:
+        done = shell("--url", shell.url.replace("http:", "https:"), "requests", "list")
+        assert done.status == Status.UNEXPECTED
+        assert done.err.startswith(
+            "Error: the server there does not speak https: the address may need http://, which is for this machine"
+        )
+
+    def test_https_where_nobody_listens(self, shell: Shell) -> None:
+        with refused_port() as port:
+            done = shell("--url", f"https://127.0.0.1:{port}/api", "requests", "list")
+        assert done.status == Status.UNAVAILABLE
+        assert done.err.startswith("Error: no connection to the server")
 
     def test_nobody_to_ask_for_the_password(self, shell: Shell) -> None:
         shell.set("FREIGHT_EXCHANGE_PASSWORD", None)
@@ -118,8 +138,11 @@ class TestSentences:
         assert done.err.startswith("Error: no record has the index 99")
 
     def test_an_index_that_is_none(self, shell: Shell) -> None:
-        assert shell("requests", "get", "0").status == Status.USAGE
-        assert shell("requests", "get", "four").status == Status.USAGE
+        for index in ("0", "four", "99999999999999999999"):
+            for command in (["requests", "get", index], ["explain", index, "--store", "bot.db"]):
+                done = shell(*command)
+                assert done.status == Status.USAGE
+                assert f"'{index}' is no number of a record" in done.err
 
     def test_what_the_service_refuses(self, shell: Shell) -> None:
         done = shell(*SUBMIT)
@@ -155,16 +178,31 @@ class TestProcesses:
     """As a shell has it: a process, its signals and its pipes."""
 
     @staticmethod
-    def started(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    def started(*arguments: str, stdout: int = subprocess.PIPE, deaf: bool = False) -> subprocess.Popen[str]:
+        """`deaf`: as a script starts it in the background, with Ctrl-C ignored."""
         return subprocess.Popen(
-            [*COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, text=True
+            [*COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN if deaf else signal.SIG_DFL),
         )
 
     def ended(self, process: subprocess.Popen[str]) -> tuple[int, str, str]:
         out, err = process.communicate(timeout=PATIENCE)
         return process.returncode, out, err
 
-    @pytest.mark.parametrize("arguments", [["currencies", "--json"], ["--help"]])
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["currencies", "--json"],
+            ["--help"],
+            ["sandbox", "--port", "0"],
+            ["sandbox", "--port", "0", "--json"],
+            ["demo"],
+        ],
+    )
     def test_a_closed_pipe_ends_it_silently(self, shell: Shell, arguments: Sequence[str]) -> None:
         reader, writer = os.pipe()
         os.close(reader)
@@ -184,9 +222,10 @@ class TestProcesses:
         shell.set("PYTHONIOENCODING", "latin-1")
         assert "\\u74f7\\u7816" in self.ended(self.started("requests", "list"))[1]
 
-    def test_a_disk_that_is_full_is_said_to_be(self, shell: Shell) -> None:
+    @pytest.mark.parametrize("arguments", [["currencies"], ["sandbox", "--port", "0"], ["demo"]])
+    def test_a_disk_that_is_full_is_said_to_be(self, shell: Shell, arguments: Sequence[str]) -> None:
         with Path("/dev/full").open("w") as full:
-            status, _, err = self.ended(self.started("currencies", stdout=full.fileno()))
+            status, _, err = self.ended(self.started(*arguments, stdout=full.fileno()))
         assert (status, err) == (
             Status.STORE,
             "Error: what was to be printed cannot be written: No space left on device\n",
@@ -212,6 +251,28 @@ class TestProcesses:
         process.send_signal(number)
         status, _, err = self.ended(process)
         assert (status, err) == (128 + number, "Error: interrupted\n")
+
+    def test_sigterm_ends_a_watch_that_a_script_runs_in_the_background(self, shell: Shell) -> None:
+        shell.publish()
+        process = self.started("requests", "watch", "--start", "backfill", "--interval", "1s", deaf=True)
+        assert process.stdout is not None
+        assert "Ceramic tiles" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        shell.publish()
+        assert "Ceramic tiles" in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        status, _, err = self.ended(process)
+        assert (status, err) == (Status.TERMINATED, "Error: interrupted\n")
+
+    def test_there_too_an_offer_on_its_way_is_not_left_without_a_word(self, shell: Shell) -> None:
+        shell.publish()
+        shell.exchange.faults.add(*FAULTS["stall"](path="quote/submitoffer", processed=True))
+        process = self.started(*SUBMIT, deaf=True)
+        until(lambda: shell.exchange.truth.offers)
+        process.send_signal(signal.SIGTERM)
+        status, _, err = self.ended(process)
+        assert status == Status.OUTCOME_UNKNOWN
+        assert err.startswith("Error: interrupted while it was on its way")
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_while_an_offer_is_on_its_way(self, shell: Shell, number: signal.Signals) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 
 import click
 import pytest
@@ -66,6 +69,24 @@ def test_the_examples_name_options_that_there_are(path: tuple[str, ...], capsys:
     for line in re.findall(r"^ +(freight-exchange .*)$", out, re.MULTILINE):
         named = set(re.findall(r"(?<= )--?[a-z][a-z-]*", line.split("|")[0]))
         assert named <= there | shared
+
+
+@pytest.mark.parametrize("path", WORKING, ids=" ".join)
+def test_the_examples_are_understood(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    called: list[dict[str, object]] = []
+    monkeypatch.setattr(WORKING[path], "callback", lambda *_, **given: called.append(given))
+    program.run([*path, "--help"])
+    out, _ = capsys.readouterr()
+    examples = re.findall(r"^ +freight-exchange (.*)$", out, re.MULTILINE)
+    for line in examples:
+        words = shlex.split(line.split(" | ")[0])
+        for name in (after for option, after in pairwise(words) if option == "--file"):
+            Path(name).touch()
+        assert program.run(words) == 0, (line, capsys.readouterr().err)
+    assert len(called) == len(examples) > 0
 
 
 def test_all_speak_json_but_those_that_run_something() -> None:

@@ -10,7 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,19 @@ def _heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def _ignore_interrupts() -> None:
+    """As a script starts what it runs in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @contextmanager
-def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def running(*arguments: str, begin: Callable[[], None] = _heed_interrupts) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [*COMMAND, "sandbox", "--port", "0", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=_heed_interrupts,
+        preexec_fn=begin,
         env={**os.environ, "PYTHONUNBUFFERED": ""},
     ) as process:
         try:
@@ -180,7 +185,22 @@ def test_an_address_that_is_not_ours(shell: Shell) -> None:
 def test_a_name_for_an_address(shell: Shell) -> None:
     done = shell("sandbox", "--port", "0", "--host", "no-such-host.invalid")
     assert done.status == 2
-    assert done.err.startswith("Error: It cannot listen on no-such-host.invalid: ")
+    assert done.err == "Error: It cannot listen on no-such-host.invalid: no address is known by this name.\n"
+
+
+@pytest.mark.parametrize("host", ["", " ", "\udcff"])
+def test_what_is_no_address(shell: Shell, host: str) -> None:
+    done = shell("sandbox", "--port", "0", "--host", host)
+    assert done.status == 2
+    assert "is no address: 0.0.0.0 is all that this machine has" in done.err
+
+
+def test_a_script_that_ran_it_in_the_background_can_end_it() -> None:
+    with running("--json", begin=_ignore_interrupts) as process:
+        where = told(process)
+        process.send_signal(signal.SIGINT)
+        assert state(where["board"])["requests"] == []
+        assert ended(process, signal.SIGTERM) == (0, "", "")
 
 
 def test_files_of_others(shell: Shell, tmp_path: Path) -> None:

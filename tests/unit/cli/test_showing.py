@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import attrs
 import pytest
+from tests.unit.cli.rig import Shell, on_a_terminal
 from tests.unit.cli.rig import plain as screen
 
 from freight_exchange import Listing, Offer
@@ -27,7 +30,7 @@ ROWS = [
 ]
 
 
-def shown(monkeypatch: pytest.MonkeyPatch, columns: int | None) -> str:
+def shown(monkeypatch: pytest.MonkeyPatch, columns: int | None, table: Sequence[Column[Any]] = COLUMNS) -> str:
     """The table, on a terminal of so many columns, or through a pipe."""
     stream = io.StringIO()
     if columns is not None:
@@ -35,7 +38,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, columns: int | None) -> str:
         monkeypatch.setenv("COLUMNS", str(columns))
         monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stdout", stream)
-    show_table(ROWS, COLUMNS, nothing="nothing")
+    show_table(ROWS, table, nothing="nothing")
     return stream.getvalue()
 
 
@@ -63,6 +66,40 @@ def test_where_there_is_no_room_columns_give_way_and_that_is_said(
     assert capsys.readouterr().err == "The terminal has no room for NOTES, AMOUNT.\n"
     # What is needed goes on in the next line, and is not cut.
     assert "".join(line[7:].strip() for line in tiny.splitlines()[1:]).startswith("[red]Ti\\x1bles")
+
+
+def test_a_text_is_folded_before_another_column_gives_way(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folding = [attrs.evolve(column, folds=column.title == "NOTES") for column in COLUMNS]
+    table = screen(shown(monkeypatch, 50, folding))
+    assert table.splitlines()[0].split() == ["INDEX", "NAME", "NOTES", "AMOUNT"]
+    assert max(map(len, table.splitlines())) <= 50
+    assert table.count("n") == 30
+    assert capsys.readouterr().err == ""
+    # But not into single letters.
+    assert screen(shown(monkeypatch, 40, folding)).splitlines()[0].split() == ["INDEX", "NAME", "AMOUNT"]
+
+
+def test_a_number_is_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = [attrs.evolve(column, spare=0) for column in COLUMNS if column.title != "NAME"]
+    for columns in (40, 20, 8):
+        digits = re.findall(r"[0-9.]", screen(shown(monkeypatch, columns, needed)))
+        assert sorted(digits) == sorted("1" + "20" + "12.50")
+
+
+def test_on_forty_columns_each_list_can_be_read(shell: Shell) -> None:
+    shell.publish()
+    shell("bids", "submit", "1", "--amount", "1840.50", "--currency", "USD", "--terms", "valid 14 days", "--yes")
+    lists = {"requests": "12.800 W/M", "bids": "1840.50 USD", "routes": "2030-01-11 10:00 CET", "offers": "1840.50 USD"}
+    for noun, whole in lists.items():
+        if noun == "offers":
+            shell.become(shell.exchange.shipper)
+        status, told = on_a_terminal([noun, "list"], {}, columns=40)
+        table = told.partition("The terminal has no room for")[0]
+        assert (status, whole in table) == (0, True), told
+        # Each record has a line, and a second one where a text is folded once.
+        assert len(table.splitlines()) <= 4, told
 
 
 def test_details_leave_out_what_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:

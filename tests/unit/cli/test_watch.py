@@ -115,6 +115,19 @@ def test_only_what_is_wanted_is_shown(shell: Shell) -> None:
     assert (told["request"]["index"], told["observed_after"]) == (wanted, None)
 
 
+def test_its_requests_have_what_those_of_a_list_have(shell: Shell) -> None:
+    shell.publish(Cargo(requesttype="Air Freight", weight=1))
+    for more in ([], ["--weight", "total"]):
+        watched = shell("requests", "watch", "--start", "backfill", "--count", "1", "--json", *more).out
+        assert json.loads(watched)["request"] == json.loads(shell("requests", "list", "--json", *more).out)
+
+
+def test_what_a_request_was_is_said_as_what_it_is() -> None:
+    told = as_object(UPDATED)
+    assert told["request"] == told["previous"]
+    assert {"volume", "gross_weight", "chargeable", "doubts"} <= told["previous"].keys()
+
+
 def test_a_rejected_login_ends_it(shell: Shell) -> None:
     shell.set("FREIGHT_EXCHANGE_PASSWORD", "wrong")
     done = shell("requests", "watch")
@@ -131,15 +144,18 @@ def test_trouble_that_passes_does_not(shell: Shell) -> None:
     ("option", "value", "sentence"),
     [
         ("--start", "yesterday", "'yesterday' is no time such as 90s, 15m, 6h or 5d"),
-        ("--start", "9d", "start must be from zero to five days"),
-        ("--interval", "0s", "interval"),
+        ("--start", "9d", "'--start': '9d' is too long: 5d is the most, which is all that the service lists"),
+        ("--start", "99999999999999d", "'--start': '99999999999999d' is too long"),
+        ("--interval", "0s", "'--interval': '0s' is too short: it must be more than 0s"),
+        ("--interval", "99999999999d", "'--interval': '99999999999d' is too long: 1d is the most"),
+        ("--store", "", "'--store': it must not be empty"),
         ("--count", "0", "0 is not in the range x>=1"),
         ("--type", "pigeon", "'pigeon' is none of Shipping, Air Freight, Trucking, Warehousing"),
     ],
 )
 def test_what_cannot_be_asked_for(shell: Shell, option: str, value: str, sentence: str) -> None:
     done = shell("requests", "watch", option, value)
-    assert done.status in (Status.USAGE, Status.CONFIGURATION)
+    assert done.status == Status.USAGE
     assert sentence in done.err
 
 
