@@ -13,10 +13,11 @@ from typing import Any
 import httpx
 import pytest
 from playwright.sync_api import Page, expect
-from tests.browser.conftest import OpenWindow, Served, Window, until
+from tests.browser.conftest import OpenWindow, Serve, Served, Window, until
 
 pytestmark = pytest.mark.browser
 
+LOST = "The answer to an offer gets lost"
 FOCUS = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()"
 
 AUDIT = (Path(__file__).parent / "audit.js").read_text(encoding="utf-8")
@@ -131,8 +132,8 @@ def test_the_focus_survives_what_arrives(window: Window, served: Served) -> None
     expect(page.get_by_label("Notes")).to_have_value("half a sen")
 
 
-def test_a_screen_reader_hears_sums_and_no_flood(window: Window, served: Served) -> None:
-    page = window.page
+def listen(page: Page) -> None:
+    """Hears what a screen reader is given to say."""
     page.evaluate(
         """() => {
           window.heard = [];
@@ -140,14 +141,139 @@ def test_a_screen_reader_hears_sums_and_no_flood(window: Window, served: Served)
           new MutationObserver(() => window.heard.push(news.textContent)).observe(news, { childList: true });
         }"""
     )
+
+
+def heard(page: Page) -> list[str]:
+    found: list[str] = page.evaluate("window.heard")
+    return found
+
+
+def hears(page: Page, sentence: str) -> None:
+    """Waits until that was said, and nothing else since the last time."""
+    until(lambda: heard(page) != [])
+    assert heard(page) == [sentence]
+    page.evaluate("window.heard.length = 0")
+
+
+def test_a_screen_reader_hears_what_the_person_has_done(window: Window, served: Served) -> None:
+    page = window.page
+    listen(page)
+    page.get_by_role("button", name="Fill in an example").click()
+    hears(page, "The form is filled in with an example: Ceramic tiles, from Hong Kong to Long Beach.")
+    page.get_by_role("button", name="Publish", exact=True).click()
+    hears(page, "You have published Ceramic tiles, from Hong Kong to Long Beach.")
+    served.examples(1)
+    hears(page, "1 new request.")
+    rival = page.get_by_role("button", name="Let the rival make an offer on FX000001")
+    rival.click()
+    hears(page, "The rival has made an offer on FX000001.")
+    page.get_by_role("button", name="Decline").click()
+    hears(page, "You have declined the offer of USD 1,512.00 on FX000001.")
+    page.get_by_role("button", name="Let the rival make an offer on FX000002").click()
+    hears(page, "The rival has made an offer on FX000002.")
+    page.get_by_role("button", name="Approve").click()
+    hears(
+        page,
+        "You have approved the offer of USD 1,512.00 on FX000002. Each side has the other's contact now.",
+    )
+    page.get_by_role("button", name="Withdraw FX000001").click()
+    hears(page, "You have withdrawn FX000001.")
+    page.get_by_role("button", name="Switch on: Slow answers").click()
+    hears(page, "Switched on: Slow answers.")
+    page.get_by_role("button", name="Switch off: Slow answers").click()
+    hears(page, "Switched off: Slow answers.")
+    page.get_by_role("radio", name="Habits").check()
+    hears(page, "12 habits shown.")
+    page.get_by_role("combobox", name="Order of the lists").select_option("random")
+    hears(page, "Switched on: Order of the lists: random.")
+    page.get_by_role("combobox", name="Order of the lists").select_option("newest")
+    hears(page, "Switched off: Order of the lists.")
+    page.get_by_role("radio", name="Approved").check()
+    hears(page, "1 request shown.")
+    page.get_by_label("Find a request").press_sequentially("nowhere")
+    hears(page, "0 requests shown.")
+    # None of it is news once more.
+    page.wait_for_timeout(4000)
+    assert heard(page) == []
+
+
+def test_a_screen_reader_hears_what_others_have_done(window: Window, served: Served) -> None:
+    page = window.page
+    served.examples(3)
+    for request in (1, 2, 3):
+        served.ask("compete", request=request)
+    expect(page.get_by_text("1 offer waiting")).to_have_count(3)
+    page.wait_for_timeout(4000)  # until all of that was said
+    listen(page)
+    served.ask("respond", offer=5001, approved=0)
+    served.ask("respond", offer=5002, approved=1)
+    served.ask("withdraw", request=3)
+    hears(page, "1 offer approved, 1 offer declined, 1 request withdrawn.")
+    served.ask("arm", name="reset_after_processing", operation="submit", times=1)
+    served.ask("arm", name="slow")
+    served.ask("turn", name="order", value="random")
+    hears(page, f"Switched on: {LOST}, Slow answers, and Order of the lists: random.")
+    with served.client("forwarder") as careless, pytest.raises(httpx.TransportError):
+        careless.post("/quote/submitoffer", json={"requestIndex": 1, "offer": 900, "currencyIndex": 1})
+    hears(page, f"1 new offer, 2 calls struck by a fault. Used up: {LOST}.")
+    served.ask("disarm")
+    served.ask("straighten")
+    hears(page, "Switched off: Slow answers and Order of the lists.")
+
+
+def test_a_screen_reader_hears_that_the_exchange_is_gone_and_back(serve: Serve, open_window: OpenWindow) -> None:
+    served = serve("--requests", "2")
+    window = open_window(served.board)
+    listen(window.page)
+    served.process.kill()
+    served.process.wait()
+    hears(window.page, "The exchange does not answer. This page tries again by itself.")
+    # It counts from the beginning, and nothing has happened in it: the page must not wait for that.
+    serve("--requests", "1", port=served.port)
+    expect(window.page.locator("#link-words")).to_have_text("Live", timeout=10_000)
+    hears(window.page, "The exchange is back: 1 open request, 0 offers waiting.")
+    expect(window.page.get_by_role("article")).to_have_count(1)
+    window.forgive("net::ERR_")
+
+
+def test_a_habit_that_is_refused_is_put_back_with_the_reason(window: Window) -> None:
+    page = window.page
+    page.get_by_role("radio", name="Habits").check()
+    field = page.get_by_label("Most records in a page, whatever is asked", exact=True)
+    problem = page.locator("#trouble-error")
+    field.fill("7")
+    field.press("Tab")
+    expect(page.get_by_role("group", name="Switched on")).to_contain_text("whatever is asked: 7")
+    field.fill("2.5")
+    field.press("Tab")
+    said = (
+        "Most records in a page, whatever is asked: 2.5 was not taken. Give a whole number from 1 to 10,000,000."
+        " It stays as it was: 7."
+    )
+    expect(problem).to_have_text(said)
+    expect(field).to_have_value("7")
+    expect(field).to_have_accessible_description(said)
+    field.press("End")
+    field.press_sequentially("e")
+    field.press("Tab")
+    expect(problem).to_contain_text("what you wrote was not taken. Give a number. It stays as it was: 7.")
+    expect(field).to_have_value("7")
+    page.get_by_role("combobox", name="Order of the lists").select_option("random")
+    expect(problem).to_be_empty()
+    expect(field).to_have_accessible_description("")
+    window.forgive("status of 400")
+
+
+def test_a_screen_reader_hears_sums_and_no_flood(window: Window, served: Served) -> None:
+    page = window.page
+    listen(page)
     served.examples(20)
     for request in range(1, 11):
         served.ask("compete", request=request)
     expect(page.locator("#count-waiting")).to_have_text("10")
-    until(lambda: "10 new offers" in tallied(page.evaluate("window.heard")))
-    heard = page.evaluate("window.heard")
-    assert len(heard) <= 3
-    assert "20 new requests" in tallied(heard)
+    until(lambda: "10 new offers" in tallied(heard(page)))
+    assert len(heard(page)) <= 3
+    assert "20 new requests" in tallied(heard(page))
     live = page.locator("[aria-live], [role=status], [role=alert]")
     assert {element.get_attribute("id") for element in live.all()} == {
         "news",

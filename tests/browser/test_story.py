@@ -170,7 +170,7 @@ def test_a_restart(serve: Serve, open_window: OpenWindow, tmp_path: Path) -> Non
     expect(window.page.locator("#link-words")).to_have_text("Live")
     again.examples(1)
     expect(window.page.get_by_role("article")).to_have_count(3)
-    expect(window.page.get_by_text("1 offer waiting")).to_be_visible()
+    expect(window.page.get_by_role("article").get_by_text("1 offer waiting")).to_be_visible()
     window.forgive("net::ERR_")
 
 

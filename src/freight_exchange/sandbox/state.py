@@ -74,7 +74,7 @@ class Cargo:
     origin: str = "Hong Kong"
     destination: str = "Los Angeles"
     arrival: str = "2030-01-15 09:30:00"
-    notes: str = ""
+    notes: str | None = ""
     quantity: int = 10
     packaging: str = "carton"
     length: Number = Decimal("1.2")

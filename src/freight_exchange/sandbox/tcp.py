@@ -8,6 +8,7 @@ send an RST, and says goodbye even where it should vanish. Runs under asyncio an
 from __future__ import annotations
 
 import http
+import logging
 import math
 import socket
 import ssl
@@ -26,6 +27,7 @@ from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
 from .faults import Cut, WireFault
+from .keeping import StateError
 from .messages import Call, Reply
 
 if TYPE_CHECKING:
@@ -35,6 +37,11 @@ __all__ = ["Answering", "Site", "TcpFace", "refused_port", "serve_tcp", "stalled
 
 BASE_PATH = "/api/"
 NOT_FOUND = Reply(404, (("content-type", "text/html"),), b"<html><body><h1>Not Found</h1></body></html>")
+FAILED = Reply(
+    500,
+    (("content-type", "application/json"),),
+    b'{"message": "The sandbox failed at this call, by a flaw of its own. Its log says how."}',
+)
 EARLY_RESETS = frozenset({Cut.RESET_BEFORE_HEADERS, Cut.RESET_MID_BODY})
 RESETS = EARLY_RESETS | {Cut.RESET_AFTER_SEND, Cut.RESET_AFTER_PROCESSING}
 HALVED = frozenset({Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS})
@@ -42,6 +49,10 @@ _PHRASES = {status.value: status.phrase.encode("ascii") for status in http.HTTPS
 _GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
 # Twice what the most patient of the usual clients reads before it gives up on a head.
 _FLOOD = 262_144
+_BREATH = 0.5
+# Not a child of the package's own logger, which says nothing until somebody listens: a server's flaws are to be seen.
+LOGGER = "freight_exchange_sandbox"
+_logger = logging.getLogger(LOGGER)
 
 
 class Answering(Protocol):
@@ -132,6 +143,9 @@ async def serve_tcp(
 
     `port` is a free one unless told. `site` answers what lies outside the API, in place of a 404.
 
+    No call ends the server: one at which `exchange` or `site` raises is answered by a 500, and the logger
+    `freight_exchange_sandbox` has the traceback. A `StateError` does end it: what cannot be kept must not be answered.
+
     Performs every cut that begins once a connection stands. What comes before cannot be asked of a server
     that is already there, and is answered by a 500 that names it: `refused_port`, `stalled_listener`, a name
     that does not resolve and a `tls` context with an untrusted certificate are for that.
@@ -192,6 +206,15 @@ class _Server:
     site: Site | None
 
     async def answer(self, head: h11.Request, body: bytes) -> Reply:
+        try:
+            return await self._answer(head, body)
+        except StateError:
+            raise
+        except Exception:
+            _logger.exception("the sandbox failed at %s", _shortened(head))
+            return FAILED
+
+    async def _answer(self, head: h11.Request, body: bytes) -> Reply:
         call = _call(head, body)
         if call is not None:
             return self.exchange.handle(call, self.clock())
@@ -206,22 +229,31 @@ async def _accept(listener: socket.socket, server: _Server, tasks: anyio.abc.Tas
             accepted, _ = listener.accept()
         except (BlockingIOError, ConnectionError):
             continue
+        except OSError as error:
+            # Too many open files, say: those who have one will give it back.
+            _logger.warning("the sandbox cannot take a connection now: %s", error)
+            await anyio.sleep(_BREATH)
+            continue
         server.face.connections += 1
         tasks.start_soon(_converse, accepted, server)
 
 
 async def _converse(accepted: socket.socket, server: _Server) -> None:
-    accepted.setblocking(False)
-    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link = _Link(accepted)
     server.face.open_connections += 1
     try:
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream: ByteStream = link
         if server.tls is not None:
             stream = await TLSStream.wrap(link, server_side=True, ssl_context=server.tls)
         await _Conversation(server, link, stream).run()
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, ssl.SSLError):
         pass  # the client is gone, which is its right
+    except StateError:
+        raise
+    except Exception:
+        _logger.exception("a connection to the sandbox failed")
     finally:
         # Straight to the socket: TLS would say goodbye first, and a goodbye is not what a cut looks like.
         accepted.close()
@@ -397,6 +429,11 @@ class _Conversation:
 def _call(head: h11.Request, body: bytes, base_path: str = BASE_PATH) -> Call | None:
     path, _, query = head.target.decode("latin-1").partition("?")
     return call_of(head.method.decode("ascii"), unquote(path), query, head.headers, body, base_path)
+
+
+def _shortened(head: h11.Request) -> str:
+    """The call without its query, which may hold anything."""
+    return f"{head.method.decode('ascii')} {head.target.partition(b'?')[0][:200].decode('latin-1')}"
 
 
 def _head(reply: Reply) -> bytes:

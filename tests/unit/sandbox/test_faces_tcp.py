@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import logging
+import re
 import socket
+from collections.abc import Iterator
+from contextlib import suppress
 
 import anyio
 import httpx
@@ -10,8 +15,10 @@ import pytest
 from tests.unit.sandbox.test_faces_agree import LOGIN, outcome, over_tcp, settled, struck
 
 from freight_exchange.sandbox.core import Exchange
-from freight_exchange.sandbox.faults import Cut, Fault, WireFault
-from freight_exchange.sandbox.tcp import TcpFace, refused_port, serve_tcp, stalled_listener
+from freight_exchange.sandbox.faults import Cut, Fault, FaultScript, WireFault
+from freight_exchange.sandbox.keeping import StateError
+from freight_exchange.sandbox.messages import Call, Reply
+from freight_exchange.sandbox.tcp import LOGGER, TcpFace, refused_port, serve_tcp, stalled_listener
 
 HEAD = b"GET /api/currency HTTP/1.1\r\nhost: sandbox\r\n"
 
@@ -141,3 +148,100 @@ async def test_many_connections_at_once() -> None:
                 tasks.start_soon(lambda: client.post(face.url + "/login", json=LOGIN))
         await settled(lambda: face.open_connections == 0)
     assert len(exchange.truth.calls) == 50
+
+
+# What goes wrong in the server itself
+
+
+@pytest.fixture
+def flaws(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """What the server says of itself, in tests that provoke it."""
+    logger = logging.getLogger(LOGGER)
+    handlers, logger.handlers = logger.handlers, []
+    yield caplog
+    logger.handlers = handlers
+
+
+class Flawed(Exchange):
+    """Raises at a call to `flaw`, and at the head of one to `flaw/head`."""
+
+    class Script(FaultScript):
+        def peek(self, call: Call) -> Fault | None:
+            if call.path == "flaw/head":
+                raise LookupError("of a head")
+            return super().peek(call)
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.faults = self.Script()
+        self.error = error
+
+    def handle(self, call: Call, now: float) -> Reply:
+        if call.path == "flaw":
+            raise self.error
+        return super().handle(call, now)
+
+
+async def broken_site(call: Call) -> Reply:
+    if call.path == "board":
+        await anyio.lowlevel.checkpoint()
+        raise LookupError("of a page")
+    return Reply(204)
+
+
+async def test_a_call_at_which_the_exchange_raises_costs_no_other(flaws: pytest.LogCaptureFixture) -> None:
+    flaw = b"POST /api/flaw?password=secret HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 0\r\n\r\n"
+    async with serve_tcp(Flawed(LookupError("of a call"))) as face:
+        heard = await said(face, flaw + HEAD + b"connection: close\r\n\r\n")
+    assert re.findall(rb"HTTP/1.1 (\d+) ", heard) == [b"500", b"401"]
+    assert b"by a flaw of its own" in heard
+    (record,) = flaws.records
+    assert record.getMessage() == "the sandbox failed at POST /api/flaw"
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "of a call"
+
+
+async def test_a_page_that_raises_costs_no_other(flaws: pytest.LogCaptureFixture) -> None:
+    async with serve_tcp(Exchange(), site=broken_site) as face:
+        page = b"GET /board HTTP/1.1\r\nhost: sandbox\r\n\r\n"
+        heard = await said(face, page + HEAD + b"connection: close\r\n\r\n")
+    assert heard.startswith(b"HTTP/1.1 500 ")
+    assert b"HTTP/1.1 401 " in heard
+    assert [record.getMessage() for record in flaws.records] == ["the sandbox failed at GET /board"]
+
+
+async def test_a_connection_that_fails_costs_no_other(flaws: pytest.LogCaptureFixture) -> None:
+    async with serve_tcp(Flawed(LookupError())) as face:
+        assert await said(face, b"GET /api/flaw/head HTTP/1.1\r\nhost: sandbox\r\n\r\n") == b""
+        await settled(lambda: not face.open_connections)
+        assert (await said(face, HEAD + b"connection: close\r\n\r\n")).startswith(b"HTTP/1.1 401 ")
+    assert [record.getMessage() for record in flaws.records] == ["a connection to the sandbox failed"]
+
+
+async def test_what_cannot_be_kept_ends_the_server() -> None:
+    async def ask() -> None:
+        async with serve_tcp(Flawed(StateError("no space left"))) as face:
+            with suppress(anyio.BrokenResourceError):
+                await said(face, b"GET /api/flaw HTTP/1.1\r\nhost: sandbox\r\n\r\n")
+            await anyio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await ask()
+    assert caught.group_contains(StateError, match="no space left")
+
+
+async def test_without_a_file_for_one_connection_more_it_waits(
+    flaws: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept, lacking = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files")]
+
+    def scarce(listener: socket.socket) -> tuple[socket.socket, object]:
+        if lacking:
+            raise lacking.pop()
+        return accept(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", scarce)
+    async with serve_tcp(Exchange()) as face:
+        assert (await said(face, HEAD + b"connection: close\r\n\r\n")).startswith(b"HTTP/1.1 401 ")
+    (record,) = flaws.records
+    assert "Too many open files" in record.getMessage()

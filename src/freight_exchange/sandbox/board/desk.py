@@ -48,6 +48,12 @@ class Armed:
 class Desk:
     """An exchange with its file, for a server and the board. Everything that changes goes through here.
 
+    Args:
+        exchange: The exchange.
+        clock: Its seconds since the epoch.
+        file: What keeps it; nothing does unless told.
+        names: Names under which the server is called, apart from `localhost` and addresses.
+
     Attributes:
         exchange: The exchange itself.
         clock: Its seconds since the epoch.

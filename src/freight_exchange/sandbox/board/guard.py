@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 
 from freight_exchange.sandbox.validation import Refusal
 
-__all__ = ["known_host", "permit_change"]
+__all__ = ["known_host", "permit_change", "permit_look"]
+
+_OTHERS = "Only the board's own page may do this."
 
 
 def known_host(headers: Mapping[str, str], names: Collection[str]) -> bool:
@@ -44,6 +46,16 @@ def permit_change(headers: Mapping[str, str]) -> None:
     if kind != "application/json":
         raise Refusal(415, "Content-Type must be application/json.")
     if headers.get("origin") != f"http://{headers.get('host')}":
-        raise Refusal(403, "Only the board's own page may do this.")
+        raise Refusal(403, _OTHERS)
     if headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        raise Refusal(403, "Only the board's own page may do this.")
+        raise Refusal(403, _OTHERS)
+
+
+def permit_look(headers: Mapping[str, str]) -> None:
+    """Shows what the exchange holds to its own page, to a person who typed the address, and to programs.
+
+    Raises:
+        Refusal: The page of another site asks.
+    """
+    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        raise Refusal(403, _OTHERS)

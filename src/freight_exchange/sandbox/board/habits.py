@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import typing
 from decimal import Decimal
 from typing import Any
@@ -14,7 +13,7 @@ from freight_exchange.sandbox.validation import Refusal
 
 __all__ = ["turned"]
 
-_LONGEST = 60.0
+_LONGEST = 60
 _LARGEST = 10_000_000
 
 
@@ -44,10 +43,9 @@ def _read(hint: object, value: object) -> object:
 
 
 def _seconds(value: object) -> float:
-    seconds = float(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else math.nan
-    if not 0 <= seconds <= _LONGEST:
-        raise Refusal(400, f"Give seconds from 0 to {_LONGEST:.0f}.")
-    return seconds
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value <= _LONGEST:
+        raise Refusal(400, f"Give seconds from 0 to {_LONGEST}.")
+    return float(value)
 
 
 def _count(value: object, *, optional: bool) -> int | None:

@@ -159,6 +159,12 @@ async def test_the_rival_and_the_page_bear_any_cargo(person: Person, size: str) 
     assert [offer["amount"] for offer in seen["requests"][0]["offers"]] == ["1,000.00"]
 
 
+@pytest.mark.parametrize("text", ["\udfff\udffeNaN", "\ud800", "\x00\u2028</script>"])
+async def test_the_page_can_read_any_text(person: Person, text: str) -> None:
+    assert person.call("quote/submitrequest", by="shipper", **{**PUBLISH, "commodityname": text}).status == 200
+    assert [request["commodity"] for request in (await person.sees())["requests"]] == [text]
+
+
 # Faults and habits
 
 
@@ -267,6 +273,7 @@ async def test_habits(person: Person) -> None:
         ("order", None),
         ("latency", -1),
         ("latency", 61),
+        pytest.param("latency", 10**400, id="a giant"),
         ("latency", "1"),
         ("latency", True),
         ("rows_clamp", 0),
@@ -449,6 +456,31 @@ async def test_pages_of_others_change_nothing(person: Person, change: Mapping[st
     ):
         assert (await person.asks(what, headers, **values)).status in {403, 415}
     assert await person.sees() == before
+
+
+@pytest.mark.parametrize(
+    ("site", "status"),
+    [("cross-site", 403), ("same-site", 403), ("", 403), ("same-origin", 200), ("none", 200), (None, 200)],
+)
+async def test_pages_of_others_see_nothing(person: Person, site: str | None, status: int) -> None:
+    headers = HERE if site is None else {**HERE, "sec-fetch-site": site}
+    for path in ("board/state", "board/catalogue"):
+        reply = await person.get(path, headers)
+        assert reply.status == status
+        assert (b"demo.example" in reply.body) == (status == 200 and path == "board/catalogue")
+    # A link from elsewhere leads to the page.
+    assert (await person.get("board", headers)).status == 200
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("after", "status"),
+    [("9" * 18, 200), ("9" * 19, 400), ("9" * 5_000, 400), ("-1", 400), ("1.5", 400), ("\u0663", 400), ("", 400)],
+)
+async def test_a_revision_that_is_none(person: Person, after: str, status: int) -> None:
+    reply = await person.get("board/state", query={"after": after})
+    assert reply.status == status
+    assert json.loads(reply.body).get("field") == ("after" if status == 400 else None)
 
 
 @pytest.mark.parametrize(

@@ -90,27 +90,40 @@ function since(seconds) {
 
 // Talking to the exchange
 
-async function act(what, values, complaint) {
+// Does something. `own` has the words for whoever did it, and as what it is counted among the news.
+async function act(what, values, complaint, { words = "", counts = null, refused = (reason) => reason } = {}) {
   put(complaint, "");
+  for (const each of document.querySelectorAll(`[aria-describedby="${complaint}"]`)) each.removeAttribute("aria-describedby");
+  // Noted before it is sent: its news may be here before its answer.
+  const mine = { counts, revision: Infinity };
+  own.add(mine);
   try {
     const answer = await fetch(`/board/${what}`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(values),
     });
-    if (answer.ok) return true;
-    const refused = await answer.json();
-    put(complaint, refused.message);
-    return refused;
+    const told = await answer.json();
+    if (answer.ok) {
+      mine.revision = told.revision;
+      say(words);
+      return true;
+    }
+    own.delete(mine);
+    put(complaint, refused(told.message));
+    return told;
   } catch {
+    own.delete(mine);
     put(complaint, "The exchange does not answer. Is it still running?");
   }
   return false;
 }
 
 const pause = (milliseconds) => new Promise((resume) => setTimeout(resume, milliseconds));
+const lost = () => $("link").dataset.state === "lost";
 
 function told(connection, words) {
+  if (connection === "lost" && !lost()) say("The exchange does not answer. This page tries again by itself.");
   $("link").dataset.state = connection;
   put("link-words", words);
 }
@@ -119,11 +132,13 @@ async function follow() {
   for (;;) {
     if (document.hidden) await new Promise((resume) => document.addEventListener("visibilitychange", resume, { once: true }));
     try {
-      const answer = await fetch(`/board/state?after=${state?.revision ?? 0}`);
+      // An exchange that is back may count from the beginning: it is asked for what there is now.
+      const answer = await fetch(`/board/state?after=${lost() ? 0 : state?.revision ?? 0}`);
       if (!answer.ok) throw new Error(`status ${answer.status}`);
       const next = await answer.json();
+      if (lost()) greet(next);
+      else if (state !== null) announce(state, next);
       told("live", "Live");
-      announce(state, next);
       state = next;
       show();
       // What happens meanwhile comes in one piece.
@@ -135,28 +150,93 @@ async function follow() {
   }
 }
 
-// What a screen reader says: sums of what happened, at most every three seconds
+// What a screen reader says: own acts at once, and sums of what else happened, at most every three seconds
 
-const news = { offers: 0, requests: 0, approved: 0, struck: 0, due: false };
+const sentences = [];
+const own = new Set();
+const news = new Map();
+
+function say(sentence) {
+  if (!sentence) return;
+  sentences.push(sentence);
+  // In one piece: what is replaced at once is not heard.
+  if (sentences.length === 1) setTimeout(() => { $("news").textContent = sentences.splice(0).join(" "); }, 150);
+}
+
+let waiting;
+function sayLater(words) {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => say(words), 700);
+}
+
+function greet({ counts }) {
+  own.clear();
+  news.clear();
+  say(`The exchange is back: ${plural(counts.open, "open request")}, ${plural(counts.waiting, "offer")} waiting.`);
+}
+
+const SUMS = {
+  requests: (count) => plural(count, "new request"),
+  offers: (count) => plural(count, "new offer"),
+  approved: (count) => `${plural(count, "offer")} approved`,
+  declined: (count) => `${plural(count, "offer")} declined`,
+  gone: (count) => `${plural(count, "offer")} gone`,
+  withdrawn: (count) => `${plural(count, "request")} withdrawn`,
+  struck: (count) => `${plural(count, "call")} struck by a fault`,
+};
+const DECLINED = new Set(["declined", "rejected"]);
+
+// How often what has happened from one state to the other.
+function happened(before, after) {
+  const found = new Map();
+  const count = (what, times = 1) => { if (times > 0) found.set(what, (found.get(what) ?? 0) + times); };
+  const more = (of) => of(after.counts) - of(before.counts);
+  count("requests", more((counts) => counts.open + counts.selected + counts.withdrawn));
+  count("approved", more((counts) => counts.selected));
+  count("withdrawn", more((counts) => counts.withdrawn));
+  count("struck", more((counts) => counts.struck));
+  const statuses = (of) => new Map(of.requests.flatMap((request) => request.offers.map((offer) => [offer.id, offer.status])));
+  const [then, now] = [statuses(before), statuses(after)];
+  for (const [id, status] of now) {
+    if (!then.has(id)) count("offers");
+    if (DECLINED.has(status) && !DECLINED.has(then.get(id))) count("declined");
+  }
+  const there = new Set(after.requests.map((request) => request.index));
+  for (const request of before.requests.filter((each) => there.has(each.index))) {
+    count("gone", request.offers.filter((offer) => !now.has(offer.id)).length);
+  }
+  const [ids, left] = [before, after].map(({ armed }) => new Set(armed.map((each) => each.id)));
+  for (const armed of after.armed) if (!ids.has(armed.id)) count(`on ${armed.label}`);
+  for (const armed of before.armed.filter((each) => !left.has(each.id))) {
+    count(`${armed.times !== null && found.has("struck") ? "spent" : "off"} ${armed.label}`);
+  }
+  for (const { name, label } of offered.habits) {
+    if (!(name in after.habits)) { if (name in before.habits) count(`off ${label}`); }
+    else if (after.habits[name] !== before.habits[name]) count(`on ${label}: ${value(after.habits[name])}`);
+  }
+  return found;
+}
 
 function announce(before, after) {
-  if (before === null) return;
-  const count = (snapshot) => snapshot.requests.reduce((sum, request) => sum + request.offers.length, 0);
-  news.offers += Math.max(0, count(after) - count(before));
-  for (const [name, of] of [["requests", (c) => c.open + c.selected + c.withdrawn], ["approved", (c) => c.selected], ["struck", (c) => c.struck]]) {
-    news[name] += Math.max(0, of(after.counts) - of(before.counts));
+  const found = happened(before, after);
+  for (const mine of own) {
+    // What a person did was said when it was done.
+    const times = found.get(mine.counts);
+    if (times) {
+      found.set(mine.counts, times - 1);
+      own.delete(mine);
+    } else if (mine.revision <= after.revision) own.delete(mine);
   }
-  if (news.due || !(news.offers + news.requests + news.approved + news.struck)) return;
-  news.due = true;
+  const due = news.size > 0;
+  for (const [what, times] of found) if (times) news.set(what, (news.get(what) ?? 0) + times);
+  if (due || !news.size) return;
   setTimeout(() => {
-    const parts = [
-      news.requests ? plural(news.requests, "new request") : "",
-      news.offers ? plural(news.offers, "new offer") : "",
-      news.approved ? `${plural(news.approved, "offer")} approved` : "",
-      news.struck ? `${plural(news.struck, "call")} struck by a fault` : "",
-    ];
-    $("news").textContent = `${parts.filter(Boolean).join(", ")}.`;
-    Object.assign(news, { offers: 0, requests: 0, approved: 0, struck: 0, due: false });
+    const switched = (kind) => [...news.keys()].filter((what) => what.startsWith(`${kind} `)).map((what) => what.slice(kind.length + 1));
+    const sums = Object.keys(SUMS).filter((what) => news.has(what)).map((what) => SUMS[what](news.get(what)));
+    const said = [["Switched on", switched("on")], ["Used up", switched("spent")], ["Switched off", switched("off")]];
+    news.clear();
+    say(sums.length ? `${sums.join(", ")}.` : "");
+    for (const [words, labels] of said) if (labels.length) say(`${words}: ${labels.length > 3 ? `${labels.length} faults or habits` : list(labels)}.`);
   }, 3000);
 }
 
@@ -213,12 +293,14 @@ function requestItem(request) {
 }
 
 function doings(request) {
-  const act_ = (what) => () => act(what, { request: request.index }, "act-error");
+  const act_ = (what, done) => () => act(what, { request: request.index }, "act-error", done);
+  const rival = { words: `The rival has made an offer on ${request.ref}.`, counts: "offers" };
+  const withdrawn = { words: `You have withdrawn ${request.ref}.`, counts: "withdrawn" };
   return element(
     "span",
     { class: "push" },
-    element("button", { type: "button", class: "quiet", "data-focus": `compete-${request.index}`, "aria-label": `Let the rival make an offer on ${request.ref}`, onclick: act_("compete") }, "Let the rival offer"),
-    element("button", { type: "button", class: "quiet", "data-focus": `withdraw-${request.index}`, "aria-label": `Withdraw ${request.ref}`, onclick: act_("withdraw") }, "Withdraw"),
+    element("button", { type: "button", class: "quiet", "data-focus": `compete-${request.index}`, "aria-label": `Let the rival make an offer on ${request.ref}`, onclick: act_("compete", rival) }, "Let the rival offer"),
+    element("button", { type: "button", class: "quiet", "data-focus": `withdraw-${request.index}`, "aria-label": `Withdraw ${request.ref}`, onclick: act_("withdraw", withdrawn) }, "Withdraw"),
   );
 }
 
@@ -243,7 +325,12 @@ function offerRow(request, offer, lowest) {
   const detail = [...offer.rates.map(([fee, amount]) => `${fee} ${amount}`), offer.terms ?? ""].filter(Boolean).join(" · ");
   const sum = `${offer.currency} ${offer.amount}`;
   const answer = (approved) => async () => {
-    const done = await act("respond", { offer: offer.id, approved }, "act-error");
+    const which = `the offer of ${sum} on ${request.ref}`;
+    const declined = state.habits.decline_outcome === "removed" ? "gone" : "declined";
+    const mine = approved
+      ? { words: `You have approved ${which}. Each side has the other's contact now.`, counts: "approved" }
+      : { words: `You have declined ${which}.`, counts: declined };
+    const done = await act("respond", { offer: offer.id, approved }, "act-error", mine);
     if (done === true) $(`request-${request.index}`)?.focus();
   };
   const button = (name, approved, kind) =>
@@ -275,6 +362,7 @@ function contacts(request) {
   return element("div", { class: "contacts" }, card("The forwarder, named to the shipper", offer.forwarder), card("The shipper, named to the forwarder", offer.shipper));
 }
 
+// Shows those that the filter and the search leave; how many.
 function showRequests() {
   const filter = FILTERS[document.querySelector("#filter input:checked").value];
   const words = $("find").value.trim().toLowerCase();
@@ -284,6 +372,7 @@ function showRequests() {
   $("nothing").hidden = shown.length > 0;
   put("nothing", state.requests.length ? "No request is like that." : "No request yet. Publish one: fill in the form, or take an example.");
   put("hidden-count", state.hidden ? `${plural(state.hidden, "older request")} not shown.` : "");
+  return shown.length;
 }
 
 // Faults and habits
@@ -294,16 +383,16 @@ function showOn() {
   const often = (armed) => (armed.times === null ? "until switched off" : armed.times === 1 ? "the next call" : `the next ${armed.times} calls`);
   const habits = Object.entries(state.habits).map(([name, now]) => ({ name, now }));
   const rows = [
-    ...state.armed.map((armed) => ({ key: `fault-${armed.id}`, words: armed.label, more: `${armed.at}, ${often(armed)}`, off: ["disarm", { id: armed.id }] })),
+    ...state.armed.map((armed) => ({ key: `fault-${armed.id}`, words: armed.label, label: armed.label, more: `${armed.at}, ${often(armed)}`, off: ["disarm", { id: armed.id }] })),
     ...habits.map(({ name, now }) => {
       const habit = offered.habits.find((each) => each.name === name);
-      return { key: `habit-${name}`, words: `${habit.label}: ${value(now)}`, more: `usually ${value(habit.default)}`, off: ["turn", { name, value: habit.default }] };
+      return { key: `habit-${name}`, words: `${habit.label}: ${value(now)}`, label: habit.label, more: `usually ${value(habit.default)}`, off: ["turn", { name, value: habit.default }] };
     }),
   ];
   if (!rows.length) rows.push({ key: "none", words: "" });
   fill($("on"), rows, (row) => row.key, (row) => {
     if (!row.words) return element("p", {}, "Nothing is switched on: the exchange does as its document says.");
-    const off = () => act(...row.off, "trouble-error");
+    const off = () => act(...row.off, "trouble-error", { words: `Switched off: ${row.label}.`, counts: `off ${row.label}` });
     return element(
       "div",
       {},
@@ -330,6 +419,7 @@ function suggested() {
   return { kind, all, found };
 }
 
+// Shows those that the search leaves; how many of what.
 function showShelf() {
   const { kind, all, found } = suggested();
   $("choices").hidden = kind === "habits";
@@ -337,6 +427,7 @@ function showShelf() {
   fill($("shelf"), entries, (entry) => `${kind}-${entry.name}`, kind === "habits" ? habitItem : faultItem);
   const rest = all.length - found.length;
   put("shelf-more", found.length === 0 ? "None is like that." : rest > 0 ? `${rest} more ${kind}: find them by a word, such as ${kind === "habits" ? "“offer” or “date”" : "“login” or “gzip”"}.` : "");
+  return plural(found.length, kind.slice(0, -1));
 }
 
 function faultItem(fault) {
@@ -351,7 +442,7 @@ function faultItem(fault) {
     };
     const often = times === "" ? fault.times : times === "always" ? null : Number(times);
     if (often !== null) values.times = often;
-    await act("arm", values, "trouble-error");
+    await act("arm", values, "trouble-error", { words: `Switched on: ${fault.label}.`, counts: `on ${fault.label}` });
   };
   return element(
     "li",
@@ -363,11 +454,24 @@ function faultItem(fault) {
 
 function habitItem(habit) {
   const id = `habit-${habit.name}`;
-  const turn = (now) => act("turn", { name: habit.name, value: now }, "trouble-error");
+  const turn = async (control, now, written) => {
+    const words = `${habit.label}: ${value(now)}`;
+    const mine = now === habit.default
+      ? { words: `Switched off: ${habit.label}.`, counts: `off ${habit.label}` }
+      : { words: `Switched on: ${words}.`, counts: `on ${words}` };
+    mine.refused = (reason) => `${habit.label}: ${written} was not taken. ${reason} It stays as it was: ${value(habit.now)}.`;
+    // What cannot be read as a number is no number for the exchange either, and nothing is not what was meant.
+    if (now === undefined) put("trouble-error", mine.refused("Give a number."));
+    else if ((await act("turn", { name: habit.name, value: now }, "trouble-error", mine)) === true) return;
+    // The field shows what holds, and says why.
+    if (habit.choices) control.selectedIndex = habit.choices.indexOf(habit.now);
+    else control.value = habit.now ?? "";
+    control.setAttribute("aria-describedby", "trouble-error");
+  };
   const control = habit.choices
     ? element(
         "select",
-        { id, "data-focus": id, onchange: (event) => turn(habit.choices[event.target.selectedIndex]) },
+        { id, "data-focus": id, onchange: ({ target }) => turn(target, habit.choices[target.selectedIndex], value(habit.choices[target.selectedIndex])) },
         habit.choices.map((choice) => element("option", { selected: choice === habit.now }, value(choice))),
       )
     : element("input", {
@@ -378,9 +482,15 @@ function habitItem(habit) {
         step: "any",
         value: habit.now ?? "",
         placeholder: habit.default === null ? "none" : null,
-        onchange: (event) => turn(event.target.value === "" ? habit.default : Number(event.target.value)),
+        onchange: ({ target }) => turn(target, read(target, habit.default), target.value || "what you wrote"),
       });
   return element("li", {}, element("div", {}, element("label", { for: id }, element("b", {}, habit.label)), habit.label.toLowerCase() === habit.meaning.toLowerCase() ? null : element("small", {}, habit.meaning)), control);
+}
+
+// The number in the field; `empty` where it is empty, `undefined` where it holds something else.
+function read(field, empty) {
+  if (field.validity.badInput) return undefined;
+  return field.value === "" ? empty : Number(field.value);
 }
 
 // Calls
@@ -469,7 +579,8 @@ async function publish(event) {
   const values = Object.fromEntries([...new FormData(form)].filter(([, text]) => text !== ""));
   values.hazardous = input("hazardous").checked ? 1 : 0;
   values.arrival = `${values.arrival} 00:00:00`;
-  const done = await act("requests", values, "publish-error");
+  const words = `You have published ${values.commodityname}, from ${values.origin} to ${values.destination}.`;
+  const done = await act("requests", values, "publish-error", { words, counts: "requests" });
   complain(done && done !== true ? done.field : null);
   if (done !== true) return;
   form.reset();
@@ -486,6 +597,7 @@ function example() {
   complain(null);
   put("publish-error", "");
   summed();
+  say(`The form is filled in with an example: ${values.commodityname}, from ${values.origin} to ${values.destination}.`);
 }
 
 // The rest of the page
@@ -527,18 +639,22 @@ async function begin() {
     try {
       await navigator.clipboard.writeText($("paste").textContent);
       put("copy", "Copied");
+      say("Copied.");
     } catch {
       put("copy", "Press Ctrl+C");
+      say("Press Ctrl+C to copy.");
     }
     setTimeout(() => put("copy", "Copy"), 2000);
   });
   form.addEventListener("submit", publish);
   form.addEventListener("input", summed);
   $("example").addEventListener("click", example);
-  $("filter").addEventListener("change", () => state && showRequests());
-  $("find").addEventListener("input", () => state && showRequests());
-  $("shelf-kind").addEventListener("change", () => state && showShelf());
-  $("search").addEventListener("input", () => state && showShelf());
+  const sift = () => state && sayLater(`${plural(showRequests(), "request")} shown.`);
+  $("filter").addEventListener("change", sift);
+  $("find").addEventListener("input", sift);
+  const search = () => state && sayLater(`${showShelf()} shown.`);
+  $("shelf-kind").addEventListener("change", search);
+  $("search").addEventListener("input", search);
   while (offered === null) {
     try {
       offered = await (await fetch("/board/catalogue")).json();
