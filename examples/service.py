@@ -1,4 +1,4 @@
-"""A bot in an existing FastAPI service: `uvicorn examples.service:app`.
+"""A bot in an existing FastAPI service: `pip install fastapi uvicorn`, and then `uvicorn examples.service:app`.
 
 The service has routes of its own; the bot runs beside them in the same loop, begins with the service, and is drained
 when the service stops. The tariff is the service's: people change it over HTTP, and the bot quotes by it.

@@ -6,19 +6,21 @@ whether it was taken is looked for among the own requests, and sent again only w
 it cannot tell apart: a request just like it that somebody else publishes for the same account in that moment.
 
 Which exchange, and whose requests, comes from the environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL,
-FREIGHT_EXCHANGE_PASSWORD. The exit status is 0 when every row is published, else 1.
+FREIGHT_EXCHANGE_PASSWORD. It must be a shipper's account. What was done for one account at one exchange says nothing of
+another: for that, give the file another name. The exit status is 0 when every row is published, else 1.
 """
 
 from __future__ import annotations
 
 import csv
+import os
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import anyio
 import attrs
@@ -31,13 +33,40 @@ from freight_exchange import (
     Listing,
     NotApplied,
     OutcomeUnknownError,
+    RateRequest,
     RateRequestDraft,
     ValidationError,
 )
 from freight_exchange.models import Publish, Reconciliation
 
 State = Literal["sending", "published", "refused"]
+T = TypeVar("T")
+
 SETTLE = timedelta(seconds=30)
+COLUMNS = (
+    "commodity",
+    "type",
+    "origin",
+    "destination",
+    "arrival",
+    "packaging",
+    "quantity",
+    "length",
+    "width",
+    "height",
+    "weight",
+    "incoterm",
+    "hazardous",
+)
+OPTIONAL = ("notes",)
+YES_OR_NO = {"yes": True, "no": False}
+
+
+class ShipperError(Exception):
+    """What is wrong with the file, or with what is kept beside it: a sentence for whoever started the program."""
+
+
+# The file
 
 
 @attrs.frozen
@@ -50,51 +79,129 @@ class Row:
 
 
 def read(file: Path) -> list[Row]:
-    """The rows of the file, all of them checked before the first is sent: `ValidationError` names the line."""
-    rows: list[Row] = []
-    seen: Counter[str] = Counter()
-    with file.open(newline="", encoding="utf-8") as lines:
-        for line, cells in enumerate(csv.DictReader(lines), start=2):
-            text = repr(sorted(cells.items()))
-            seen[text] += 1
-            try:
-                draft = draft_of(cells)
-            except (KeyError, ValueError) as error:
-                raise ValidationError(f"line {line}: {error}", field=getattr(error, "field", "")) from error
-            rows.append(Row(line, f"{text} #{seen[text]}", draft))
+    """The rows of the file, all of them checked before the first is sent: `ShipperError` names the line."""
+    try:
+        # What a spreadsheet saves as UTF-8 begins with a mark, which is not part of the first column's name.
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            rows = rows_of(lines)
+    except OSError as error:
+        raise ShipperError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ShipperError(f"{file} is not in UTF-8: save it as CSV in UTF-8") from error
+    except ShipperError as error:
+        raise ShipperError(f"{file}, {error}") from error
+    if not rows:
+        raise ShipperError(f"{file} has no rows: there is nothing to publish")
     return rows
 
 
-def draft_of(cells: dict[str, str]) -> RateRequestDraft:
+def rows_of(lines: Iterable[str]) -> list[Row]:
+    table = csv.reader(lines, strict=True)
+    rows: list[Row] = []
+    seen: Counter[str] = Counter()
+    columns: list[str] = []
+    try:
+        for cells in table:
+            if not any(cells):
+                continue
+            if not columns:
+                columns = checked(cells)
+                continue
+            if len(cells) != len(columns):
+                hint = ": is a text with a comma in it without its quotes?" if len(cells) > len(columns) else ""
+                raise ShipperError(f"it has {len(cells)} cells, and there are {len(columns)} columns{hint}")
+            filled = {column: cell for column, cell in zip(columns, cells, strict=True) if cell}
+            text = repr(sorted(filled.items()))
+            seen[text] += 1
+            rows.append(Row(table.line_num, f"{text} #{seen[text]}", draft_of(filled)))
+    except (ShipperError, ValidationError, csv.Error) as error:
+        raise ShipperError(f"line {table.line_num}: {error}") from error
+    return rows
+
+
+def checked(columns: list[str]) -> list[str]:
+    """The names in the first line, if they are the right ones, in whichever order."""
+    missing = [name for name in COLUMNS if name not in columns]
+    if missing:
+        hint = ": are its cells separated by commas?" if len(columns) == 1 else ""
+        raise ShipperError(f"there is no column {', '.join(missing)}{hint}")
+    for name, count in Counter(columns).items():
+        if name not in COLUMNS + OPTIONAL:
+            raise ShipperError(f"nobody knows a column {name!r}: there are {', '.join(COLUMNS + OPTIONAL)}")
+        if count > 1:
+            raise ShipperError(f"there are {count} columns {name}")
+    return columns
+
+
+def draft_of(cells: Mapping[str, str]) -> RateRequestDraft:
+    def text(column: str) -> str:
+        return cells.get(column, "")
+
+    def read_as(what: str, reader: Callable[[str], T], column: str) -> T:
+        try:
+            return reader(text(column))
+        except (KeyError, ValueError):
+            raise ShipperError(f"{column} must be {what}, not {text(column)!r}") from None
+
     return RateRequestDraft(
-        commodity=cells["commodity"],
-        type=cells["type"],
-        origin=cells["origin"],
-        destination=cells["destination"],
-        arrival=datetime.fromisoformat(cells["arrival"]),
-        packaging=cells["packaging"],
-        quantity=int(cells["quantity"]),
-        length=cells["length"],
-        width=cells["width"],
-        height=cells["height"],
-        weight=cells["weight"],
-        incoterm=cells["incoterm"],
-        hazardous={"yes": True, "no": False}[cells["hazardous"]],
-        notes=cells.get("notes") or None,
+        commodity=text("commodity"),
+        type=text("type"),
+        origin=text("origin"),
+        destination=text("destination"),
+        arrival=read_as("a date such as 2027-03-01", datetime.fromisoformat, "arrival"),
+        packaging=text("packaging"),
+        quantity=read_as("a whole number", int, "quantity"),
+        length=text("length"),
+        width=text("width"),
+        height=text("height"),
+        weight=text("weight"),
+        incoterm=text("incoterm"),
+        hazardous=read_as("yes or no", YES_OR_NO.__getitem__, "hazardous"),
+        notes=text("notes") or None,
     )
+
+
+# What is kept beside it
 
 
 class Progress:
     """What became of each row, and which own requests there were before: a small SQLite file, synced at each step.
 
     One program at a time: a second one on the same file is told that the database is locked.
+
+    Args:
+        path: The file.
+        whose: The account and the exchange that it is about. It is never used for another one, whose requests it would
+            take for published.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, whose: str) -> None:
+        self._path = path
+        self._whose = whose
         self._file = sqlite3.connect(path, isolation_level=None, timeout=0)
-        self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
-        self._file.execute("CREATE TABLE IF NOT EXISTS row (key TEXT PRIMARY KEY, state TEXT, request INTEGER)")
-        self._file.execute("CREATE TABLE IF NOT EXISTS own (request INTEGER PRIMARY KEY)")
+        try:
+            self._open()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _open(self) -> None:
+        run = self._file.execute
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        run("BEGIN EXCLUSIVE")
+        run("CREATE TABLE IF NOT EXISTS row (key TEXT PRIMARY KEY, state TEXT, request INTEGER, commodity TEXT)")
+        run("CREATE TABLE IF NOT EXISTS own (request INTEGER PRIMARY KEY)")
+        run("CREATE TABLE IF NOT EXISTS whose (whose TEXT)")
+        (rows,) = run("SELECT count(*) FROM row").fetchone()
+        kept = run("SELECT whose FROM whose").fetchone()
+        if kept is None and not rows:
+            run("INSERT INTO whose VALUES (?)", (self._whose,))
+        elif kept != (self._whose,):
+            raise ShipperError(
+                f"{self._path} is about the requests of {kept[0] if kept else 'an account that it does not name'}, not "
+                f"of {self._whose}: publish there from a copy of the file with another name"
+            )
+        run("COMMIT")
 
     def close(self) -> None:
         self._file.close()
@@ -103,25 +210,45 @@ class Progress:
         found = self._file.execute("SELECT state FROM row WHERE key = ?", (row.key,)).fetchone()
         return None if found is None else found[0]
 
-    def note(self, row: Row, state: State, request: int | None = None) -> None:
-        self._file.execute("INSERT OR REPLACE INTO row VALUES (?, ?, ?)", (row.key, state, request))
+    def note(self, row: Row, state: State, record: RateRequest | Listing | None = None) -> None:
+        request, commodity = (None, None) if record is None else (record.index, record.commodity)
+        self._file.execute("INSERT OR REPLACE INTO row VALUES (?, ?, ?, ?)", (row.key, state, request, commodity))
 
     def forget(self, row: Row) -> None:
         self._file.execute("DELETE FROM row WHERE key = ?", (row.key,))
 
     def remember(self, own: Iterable[Listing]) -> None:
+        """These are the own requests now. What there was earlier is forgotten: it cannot stand for a new one."""
+        self._file.execute("BEGIN")
+        self._file.execute("DELETE FROM own")
         self._file.executemany("INSERT OR IGNORE INTO own VALUES (?)", [(listing.index,) for listing in own])
+        self._file.execute("COMMIT")
 
     def before(self) -> Sequence[Listing]:
         """The own requests that are surely not the one in doubt."""
         known = self._file.execute("SELECT request FROM own UNION SELECT request FROM row WHERE request IS NOT NULL")
         return [Listing(index=index) for (index,) in known]
 
+    def published(self) -> set[tuple[int, str | None]]:
+        """What it says is published: the index and the commodity of each request."""
+        return {*self._file.execute("SELECT request, commodity FROM row WHERE state = 'published'")}
+
+    def lost(self) -> ShipperError:
+        return ShipperError(
+            f"{self._path} says that {len(self.published())} rows are published, and {self._whose} has none of these "
+            "requests: the exchange has begun anew, or all of them are gone. Put the rows that are still to be "
+            "published into a file with another name"
+        )
+
+
+# Publishing
+
 
 async def publish_all(
     exchange: FreightExchange, rows: Sequence[Row], progress: Progress, settle: timedelta = SETTLE
 ) -> Counter[str]:
     """Publish what is not published yet; how many rows are in which state at the end."""
+    await recognize(exchange, progress, settle)
     for row in rows:
         if progress.state(row) == "sending":
             # An earlier run ended before it knew.
@@ -134,6 +261,20 @@ async def publish_all(
         while progress.state(row) is None:
             await publish(exchange, row, progress, settle)
     return Counter(progress.state(row) or "open" for row in rows)
+
+
+async def recognize(exchange: FreightExchange, progress: Progress, settle: timedelta) -> None:
+    """Make sure that the exchange is the one that the file is about, and has not begun anew under its old address."""
+    published = progress.published()
+    patience = anyio.current_time() + settle.total_seconds()
+    while published:
+        own = await exchange.offers.list(sweep=True).collect()
+        if published & {(listing.index, listing.commodity) for listing in own}:
+            return
+        # What was published a moment ago may not be listed yet.
+        if anyio.current_time() >= patience:
+            raise progress.lost()
+        await anyio.sleep(min(5, settle.total_seconds()))
 
 
 async def publish(exchange: FreightExchange, row: Row, progress: Progress, settle: timedelta) -> None:
@@ -151,7 +292,7 @@ async def publish(exchange: FreightExchange, row: Row, progress: Progress, settl
         progress.forget(row)
         raise
     else:
-        progress.note(row, "published", published.index)
+        progress.note(row, "published", published)
         say(row, f"is published as {published.ref_id}")
 
 
@@ -161,8 +302,8 @@ async def look_for(exchange: FreightExchange, row: Row, progress: Progress, sett
 
 def resolve(row: Row, progress: Progress, found: Reconciliation) -> None:
     match found:
-        case Applied(record):
-            progress.note(row, "published", record.index)
+        case Applied(RateRequest() | Listing() as record):
+            progress.note(row, "published", record)
             say(row, f"was taken: it is {record.index}")
         case NotApplied():
             progress.forget(row)
@@ -175,11 +316,17 @@ def say(row: Row, what: str) -> None:
     print(f"line {row.line}, {row.draft.commodity}: {what}", flush=True)
 
 
+def beside(file: Path) -> Path:
+    return file.with_name(f"{file.name}.progress")
+
+
 async def main(file: Path) -> int:
     rows = read(file)
-    progress = Progress(file.with_name(f"{file.name}.progress"))
+    exchange = FreightExchange()
+    account, url = os.environ["FREIGHT_EXCHANGE_EMAIL"], os.environ["FREIGHT_EXCHANGE_URL"].strip().rstrip("/")
+    progress = Progress(beside(file), f"{account} at {url}")
     try:
-        async with FreightExchange() as exchange:
+        async with exchange:
             states = await publish_all(exchange, rows, progress)
     finally:
         progress.close()
@@ -187,5 +334,20 @@ async def main(file: Path) -> int:
     return int(states["published"] < len(rows))
 
 
+def run(arguments: Sequence[str]) -> int | str:
+    """The exit status, or the sentence that the program ends with, which makes it 1."""
+    if len(arguments) != 1:
+        return "give one file with requests: python examples/shipper.py examples/requests.csv"
+    file = Path(arguments[0])
+    try:
+        return anyio.run(main, file)
+    except (ShipperError, FreightExchangeError) as error:
+        return str(error)
+    except sqlite3.Error as error:
+        return f"{beside(file)} cannot be used: {error}"
+    except KeyboardInterrupt:
+        return "stopped: run it again, and it goes on where it was"
+
+
 if __name__ == "__main__":
-    sys.exit(anyio.run(main, Path(sys.argv[1])))
+    sys.exit(run(sys.argv[1:]))

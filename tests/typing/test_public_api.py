@@ -321,7 +321,7 @@ async def operating(bot: Bot, exchange: FreightExchange) -> None:
     assert_type(bot.is_stopping, bool)
     status = bot.status()
     assert_type(status, BotStatus)
-    assert_type(status.state, Literal["starting", "running", "draining", "login-rejected", "stopped"])
+    assert_type(status.state, Literal["starting", "standby", "running", "draining", "login-rejected", "stopped"])
     assert_type(status.feed, FeedStatus | None)
     assert_type(status.offers, Mapping[str, int])
     assert_type(status.address, tuple[str, int] | None)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-import csv
 import inspect
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -23,8 +24,8 @@ import pytest
 from examples import lanes, service, shipper
 from tests.unit.blocks import PATIENCE, ROOT, environment_of
 
-from freight_exchange import FreightExchange, ValidationError
-from freight_exchange.sandbox import Exchange, Fault, mutations
+from freight_exchange import FreightExchange, Listing, RateRequest
+from freight_exchange.sandbox import Account, Exchange, Fault, Profile, mutations
 from freight_exchange.sandbox.tcp import serve_tcp
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Cargo, Sandbox
@@ -33,6 +34,7 @@ EXAMPLES = ROOT / "examples"
 FILE = EXAMPLES / "requests.csv"
 PUBLISH = "quote/submitrequest"
 SETTLE = timedelta(seconds=10)
+WHOSE = "shipper@demo.example at the sandbox"
 
 
 # The shipper
@@ -46,14 +48,14 @@ class Mortal(shipper.Progress):
     """Dies at one of its steps: before it lasts, or right after."""
 
     def __init__(self, path: Path, *, step: int, after: bool) -> None:
-        super().__init__(path)
+        super().__init__(path, WHOSE)
         self._left, self._after = step, after
 
-    def note(self, row: shipper.Row, state: shipper.State, request: int | None = None) -> None:
+    def note(self, row: shipper.Row, state: shipper.State, record: RateRequest | Listing | None = None) -> None:
         self._left -= 1
         if self._left == 0 and not self._after:
             raise Killed
-        super().note(row, state, request)
+        super().note(row, state, record)
         if self._left == 0:
             raise Killed
 
@@ -90,7 +92,7 @@ async def test_each_row_is_published_once_whatever_becomes_of_the_answers(fault:
         late = True in FAULTS[fault].phases
         sandbox.strike(*FAULTS[fault](path=PUBLISH, skip=1, times=2, processed=late))
     for _ in range(2):
-        assert await run(sandbox, shipper.Progress(tmp_path / "progress")) == {"published": 5}
+        assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
     async with sandbox.client(sandbox.shipper) as exchange:
         assert await published(exchange) == WANTED
 
@@ -103,7 +105,7 @@ async def test_it_publishes_once_wherever_it_is_killed(step: int, after: bool, t
     sandbox = Sandbox()
     with pytest.raises(Killed):
         await run(sandbox, Mortal(tmp_path / "progress", step=step, after=after))
-    assert await run(sandbox, shipper.Progress(tmp_path / "progress")) == {"published": 5}
+    assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
     async with sandbox.client(sandbox.shipper) as exchange:
         assert await published(exchange) == WANTED
 
@@ -114,7 +116,7 @@ async def test_a_request_of_old_does_not_pass_for_a_row_that_got_lost(tmp_path: 
     async with sandbox.client(sandbox.shipper) as exchange:
         await exchange.requests.publish(shipper.read(FILE)[0].draft)
         sandbox.strike(*FAULTS["reset_after_send"](path=PUBLISH))
-        assert await run(sandbox, shipper.Progress(tmp_path / "progress")) == {"published": 5}
+        assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
         assert await published(exchange) == WANTED + Counter({("Ceramic tiles", 20): 1})
 
 
@@ -125,7 +127,7 @@ async def test_a_row_that_the_service_refuses_is_told_and_holds_up_no_other(
     sandbox = Sandbox()
     no = mutations.answer(400, {"message": "there is no such port"})
     sandbox.strike(Fault(name="refused", path=PUBLISH, processed=False, times=1, mutate=no))
-    assert await run(sandbox, shipper.Progress(tmp_path / "progress")) == {"refused": 1, "published": 4}
+    assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"refused": 1, "published": 4}
     assert "line 2, Ceramic tiles: was refused" in capsys.readouterr().out
     assert len(sandbox.truth.publications) == 4
 
@@ -157,34 +159,173 @@ async def test_a_shipper_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> 
     assert done.stdout.splitlines()[-1] == "5 published"
 
 
+HEADER, TILES, *_ = FILE.read_text().splitlines()
+
+
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("written", "said"),
     [
-        ({"length": "0"}, "line 3: length"),
-        ({"hazardous": "perhaps"}, "line 3: 'perhaps'"),
-        ({"type": "Pigeon"}, "line 3: type"),
+        ("", "has no rows: there is nothing to publish"),
+        (HEADER, "has no rows: there is nothing to publish"),
+        (f"{HEADER}\n,,,\n\n", "has no rows: there is nothing to publish"),
+        (f"{HEADER}\n{TILES}extra,cells", "line 2: it has 15 cells, and there are 14 columns: is a text with a comma"),
+        (f"{HEADER}\n{TILES}\nTiles,Shipping", "line 3: it has 2 cells, and there are 14 columns"),
+        (f"{HEADER},colour\n{TILES},red", "line 1: nobody knows a column 'colour': there are commodity, "),
+        (f"{HEADER},notes\n{TILES},", "line 1: there are 2 columns notes"),
+        (HEADER.replace("incoterm,", ""), "line 1: there is no column incoterm"),
+        (HEADER.replace(",", ";"), "line 1: there is no column commodity, type, "),
+        (HEADER.replace(",", ";"), "hazardous: are its cells separated by commas?"),
+        (f"{HEADER}\n{TILES}\n{TILES.replace(',0.9,', ',0,')}", "line 3: height must be greater than zero, not '0'"),
+        (f"{HEADER}\n{TILES.replace(',no,', ',No,')}", "line 2: hazardous must be yes or no, not 'No'"),
+        (f"{HEADER}\n{TILES.replace(',20,', ',20.0,')}", "line 2: quantity must be a whole number, not '20.0'"),
+        (f"{HEADER}\n{TILES.replace(',20,', ',-20,')}", "line 2: quantity must be a positive integer, not -20"),
+        (f"{HEADER}\n{TILES.replace('2027-03-01', '1.3.2027')}", "line 2: arrival must be a date such as 2027-03-01"),
+        (f"{HEADER}\n{TILES.replace('Shipping', 'Pigeon')}", "line 2: type must be one of 'Shipping', "),
+        (f'{HEADER}\n\n{TILES}"two\nlines"\nTiles', "line 5: it has 1 cells, and there are 14 columns"),
+        (f'{HEADER}\n"{TILES}', "line 2: unexpected end of data"),
+        (f"{HEADER}\n{TILES}f\xfcr zwei".encode("latin-1"), "is not in UTF-8: save it as"),
+        (f"{HEADER}\n{TILES}".encode("utf-16"), "is not in UTF-8: save it as CSV in UTF-8"),
+        (None, "cannot be read: No such file or directory"),
     ],
 )
-def test_a_row_that_cannot_be_right_is_named_before_anything_is_sent(
-    wrong: dict[str, str], said: str, tmp_path: Path
+def test_a_file_that_cannot_be_right_is_told_in_a_sentence_before_anything_is_sent(
+    written: str | bytes | None, said: str, tmp_path: Path
 ) -> None:
-    with FILE.open(newline="") as lines:
-        rows = [*csv.DictReader(lines)]
-    rows[1] |= wrong
     table = tmp_path / "requests.csv"
-    with table.open("w", newline="") as lines:
-        writer = csv.DictWriter(lines, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    with pytest.raises(ValidationError, match=said):
-        shipper.read(table)
+    if written is not None:
+        table.write_bytes(written.encode() if isinstance(written, str) else written)
+    told = shipper.run([str(table)])
+    assert isinstance(told, str)
+    assert told.startswith(f"{table}")
+    assert said in told
+    assert "\n" not in told
+    assert not (tmp_path / "requests.csv.progress").exists()
+
+
+def test_a_spreadsheets_mark_at_the_beginning_is_no_part_of_a_name(tmp_path: Path) -> None:
+    table = tmp_path / "requests.csv"
+    table.write_bytes(FILE.read_text().encode("utf-8-sig"))
+    assert shipper.read(table) == shipper.read(FILE)
+
+
+def test_a_column_for_notes_that_is_empty_makes_no_other_rows(tmp_path: Path) -> None:
+    table = tmp_path / "requests.csv"
+    table.write_text(f"{HEADER.removesuffix(',notes')}\n{TILES.removesuffix(',')}\n")
+    assert shipper.read(table) == shipper.read(FILE)[:1]
+
+
+@pytest.mark.parametrize("arguments", [[], ["one.csv", "two.csv"]])
+def test_without_one_file_it_says_what_to_give(arguments: list[str]) -> None:
+    assert shipper.run(arguments) == "give one file with requests: python examples/shipper.py examples/requests.csv"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_what_was_done_for_one_exchange_and_account_says_nothing_of_another(tmp_path: Path) -> None:
+    """As a person does it: tried on one exchange first, then for real on another one, with the same file."""
+    table = tmp_path / "requests.csv"
+    table.write_text(FILE.read_text())
+
+    def publish(url: str, account: Account, file: Path = table) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", str(EXAMPLES / "shipper.py"), str(file)],
+            env=os.environ | environment_of(url, account),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return done.returncode, done.stdout.splitlines()[-1] if done.stdout else "", done.stderr
+
+    run = anyio.to_thread.run_sync
+    trial, real = Exchange(), Exchange()
+    async with serve_tcp(trial) as first, serve_tcp(real) as second:
+        for url in (first.url, f"{first.url}/"):
+            assert await run(publish, url, trial.shipper) == (0, "5 published", "")
+        for url, account in ((second.url, real.shipper), (first.url, trial.rival)):
+            status, _, told = await run(publish, url, account)
+            assert (status, told) == (
+                1,
+                f"{table}.progress is about the requests of shipper@demo.example at {first.url}, not of "
+                f"{account.email} at {url}: publish there from a copy of the file with another name\n",
+            )
+        assert not real.truth.publications
+        copy = table.with_name("real.csv")
+        copy.write_text(FILE.read_text())
+        assert await run(publish, second.url, real.shipper, copy) == (0, "5 published", "")
+        wrong = attrs.evolve(real.shipper, password="wrong")
+        status, _, told = await run(publish, second.url, wrong, copy)
+        assert (status, told.count("\n")) == (1, 1)
+        assert "401" in told
+    assert len(trial.truth.publications) == len(real.truth.publications) == 5
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("others", [False, True])
+async def test_an_exchange_that_has_begun_anew_is_not_the_one_of_before(others: bool, tmp_path: Path) -> None:
+    """Its numbers begin anew as well: a request of the one would pass for one of the other."""
+    assert await run(Sandbox(), shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
+    anew = Sandbox()
+    if others:
+        for _ in range(5):
+            anew.publish(Cargo(commodityname="Marble"))
+    already = len(anew.truth.publications)
+    with pytest.raises(shipper.ShipperError, match=r"says that 5 rows are published, and .* has none of these"):
+        await run(anew, shipper.Progress(tmp_path / "progress", WHOSE))
+    assert len(anew.truth.publications) == already
+
+
+@pytest.mark.virtual_time
+async def test_a_request_that_was_there_earlier_cannot_stand_for_a_row_that_got_lost(tmp_path: Path) -> None:
+    """A first run that is killed before its first row knows the requests of then, whose numbers come again."""
+    sandbox = Sandbox()
+    sandbox.publish(Cargo(commodityname="Marble"))
+    with pytest.raises(Killed):
+        await run(sandbox, Mortal(tmp_path / "progress", step=1, after=False))
+    anew = Sandbox()
+    anew.strike(*FAULTS["reset_after_processing"](path=PUBLISH))
+    assert await run(anew, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
+    assert len(anew.truth.publications) == 5
+
+
+@pytest.mark.virtual_time
+async def test_what_was_published_a_moment_ago_need_not_be_listed_yet(tmp_path: Path) -> None:
+    sandbox = Sandbox(Profile(late_visibility=5))
+    with pytest.raises(Killed):
+        await run(sandbox, Mortal(tmp_path / "progress", step=2, after=True))
+    assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
+    assert len(sandbox.truth.publications) == 5
+
+
+def test_progress_that_names_nobody_is_not_gone_on_with(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "progress")) as old:
+        old.execute("CREATE TABLE row (key TEXT PRIMARY KEY, state TEXT, request INTEGER)")
+        old.execute("INSERT INTO row VALUES ('tiles', 'published', 1)")
+        old.commit()
+    with pytest.raises(shipper.ShipperError, match="of an account that it does not name, not of shipper"):
+        shipper.Progress(tmp_path / "progress", WHOSE)
+
+
+@pytest.mark.parametrize("kept", [b"not a database at all, and longer than a header would be" * 10, None])
+def test_what_is_kept_and_cannot_be_used_is_told_in_a_sentence(
+    kept: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment_of("http://localhost/api", Exchange().shipper).items():
+        monkeypatch.setenv(name, value)
+    table, progress = tmp_path / "requests.csv", tmp_path / "requests.csv.progress"
+    table.write_text(FILE.read_text())
+    if kept is not None:
+        progress.write_bytes(kept)
+    with closing(sqlite3.connect(progress)) as other:
+        if kept is None:
+            other.execute("BEGIN EXCLUSIVE")
+        told = shipper.run([str(table)])
+    assert told == f"{progress} cannot be used: {'database is locked' if kept is None else 'file is not a database'}"
 
 
 def test_two_shippers_on_one_file_do_not_both_work(tmp_path: Path) -> None:
-    first = shipper.Progress(tmp_path / "progress")
-    with pytest.raises(Exception, match="locked"):
-        shipper.Progress(tmp_path / "progress")
-    first.close()
+    for _ in range(2):  # a new file, and one that was there
+        with closing(shipper.Progress(tmp_path / "progress", WHOSE)), pytest.raises(sqlite3.Error, match="locked"):
+            shipper.Progress(tmp_path / "progress", WHOSE)
 
 
 # The application with a feed
@@ -281,6 +422,27 @@ async def test_the_cells_of_the_notebook_run_one_by_one(
     assert "3 requests" in said
     assert "revenue tons by sea" in said
     assert isinstance(names["exchange"], FreightExchange)
+
+
+def test_the_page_says_whose_program_each_is_and_gives_the_line_for_it() -> None:
+    page = (ROOT / "docs" / "examples.md").read_text()
+    exchange = Exchange()
+    for account in (exchange.forwarder, exchange.shipper):
+        named = environment_of("http://127.0.0.1:8765/api", account).items()
+        assert f"\nexport {' '.join(f'{name}={value}' for name, value in named)}\n" in page
+    rows = re.findall(r"^\| (`examples/.*) \| .* \| (.*) \|$", page, re.MULTILINE)
+    accounts = {file: account for files, account in rows for file in re.findall(r"`examples/(\w+\.\w+)`", files)}
+    for file in EXAMPLES.glob("*.py"):
+        text = file.read_text()
+        takes_one = "FREIGHT_EXCHANGE_EMAIL" in text or "from the environment" in text
+        publishes = "requests.publish(" in text
+        wanted = "none" if file.name == "stage.py" or not takes_one else "**shipper**" if publishes else "forwarder"
+        assert accounts[file.name] == wanted, file.name
+
+
+def test_the_page_says_what_the_service_needs() -> None:
+    page = (ROOT / "docs" / "examples.md").read_text()
+    assert all("pip install fastapi uvicorn" in text for text in (page, service.__doc__))
 
 
 def test_every_example_is_on_the_page_about_them() -> None:

@@ -5,10 +5,12 @@ Read from the sources alone: no network, and nothing of what builds the site.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +34,9 @@ PUBLIC = (
     "freight_exchange.options",
     "freight_exchange.sandbox",
     "freight_exchange.sandbox.asgi",
+    "freight_exchange.sandbox.board",
+    "freight_exchange.sandbox.keeping",
+    "freight_exchange.sandbox.tcp",
     "freight_exchange.store",
     "freight_exchange.store.protocol",
     "freight_exchange.store.work",
@@ -164,6 +169,19 @@ def test_the_reference_has_every_public_name() -> None:
     # A name of another module for a thing that is documented will do.
     missing = [name for name in public_names() if not any(found(name) is thing for thing in there)]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_what_a_page_imports_is_in_the_reference(page: Path) -> None:
+    there = [found(path) for path in documented()]
+    for code in re.findall(r"^ *```python[^\n]*\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE):
+        if "--8<--" in code:
+            continue
+        for node in ast.walk(ast.parse(textwrap.dedent(code), feature_version=(3, 11))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("freight_exchange"):
+                for name in node.names:
+                    thing = found(f"{node.module}.{name.name}")
+                    assert inspect.ismodule(thing) or any(thing is known for known in there), name.name
 
 
 def test_the_reference_has_nothing_that_is_gone_and_nothing_twice() -> None:
