@@ -117,7 +117,9 @@ def test_one_pass_hands_nothing_out_twice_whatever_happens(
     changes=happenings,
 )
 @example(3, 2, "empty", None, [Remove((0.0,))])
-@example(11, 3, "empty", 2, [Raise(0.6), Raise(0.7), Reorder((0,)), None, Insert((0.0,)), Insert((0.0,)), Reorder((0,))])
+@example(
+    11, 3, "empty", 2, [Raise(0.6), Raise(0.7), Reorder((0,)), None, Insert((0.0,)), Insert((0.0,)), Reorder((0,))]
+)
 @example(9, 2, "empty", None, [Remove((0.0,)), None, None, None, None, Insert((0.0,)), None, Remove((0.0,))])
 def test_a_sweep_loses_nothing_that_was_there_throughout(
     length: int,
