@@ -211,6 +211,8 @@ class Journal:
             return Commit(seen=seen, events=meaning.events, at=sight.sent)
 
         await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))
+        # Perhaps its page was cut, by a server that gives less than it did: its page sizes are learned anew.
+        self.sizes = PageSizes()
 
     async def untold(self, row: Seen) -> None:
         """Write down that the service does not say what became of a request: its absence proves nothing."""

@@ -21,8 +21,9 @@ _DENIALS: Final = 3
 class Lookups:
     """What two complete scans have lacked, until it is looked up.
 
-    After each scan it is the turn of some. One that fails comes again after the next scan, behind the others, and is
-    left to the deep scans to come after a few.
+    After each scan it is the turn of some of those that were last seen long enough ago: a service of several machines,
+    of which some show updates late, may show a request once and then not for as long as they lag. A look-up that fails
+    comes again after the next scan, behind the others, and is left to the deep scans to come after a few.
     """
 
     def __init__(self) -> None:
@@ -34,12 +35,12 @@ class Lookups:
     def __bool__(self) -> bool:
         return bool(self._turn)
 
-    def saw(self, missing: Iterable[Seen], listed: AbstractSet[int]) -> None:
-        """A complete scan lacked these, and listed those."""
+    def saw(self, missing: Iterable[Seen], listed: AbstractSet[int], *, long_ago: float) -> None:
+        """A complete scan lacked these, and listed those. Looked up is what was last seen `long_ago` or earlier."""
         for index in self._open.keys() & listed:
             self.done(index)
         self._open.update({row.index: row for row in missing if row.missing >= SCANS_THAT_MISS})
-        self._turn = [*self._open][:_LOOKUPS_A_SCAN]
+        self._turn = [index for index, row in self._open.items() if row.last <= long_ago][:_LOOKUPS_A_SCAN]
 
     def next(self) -> Seen:
         """The one to look up now."""

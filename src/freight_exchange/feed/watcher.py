@@ -405,7 +405,9 @@ class Watcher:
 
     def _note_success(self, look: Look, ended: float, *, covered: bool) -> None:
         self._deep_failed = False
-        self._lookups.saw(look.missing, look.indexes)
+        state = self._journal.state
+        long_ago = state.cover.time_at(self._clock.read()) - state.allowance
+        self._lookups.saw(look.missing, look.indexes, long_ago=long_ago)
         doubtful = any(row.missing < SCANS_THAT_MISS for row in look.missing)
         self._planner.succeeded(look.rung, look.window, look.own, look.began, doubtful=doubtful)
         if look.scanner.offset_ignored and not self.offset_ignored:

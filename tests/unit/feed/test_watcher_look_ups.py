@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import anyio
@@ -16,6 +17,7 @@ from freight_exchange.hooks import Degraded, Scan
 from freight_exchange.models import RateRequest
 from freight_exchange.store import Store
 from freight_exchange.store.protocol import Seen
+from freight_exchange.wire import Rows
 
 virtual_time = pytest.mark.virtual_time
 
@@ -195,33 +197,33 @@ def missed(index: int, *, missing: int = 2) -> Seen:
 
 def test_what_one_scan_has_lacked_is_not_looked_up() -> None:
     lookups = Lookups()
-    lookups.saw([missed(1, missing=1)], frozenset())
+    lookups.saw([missed(1, missing=1)], frozenset(), long_ago=0.0)
     assert not lookups
 
 
 def test_one_that_fails_goes_behind_the_others_and_is_left_after_five_times() -> None:
     lookups = Lookups()
-    lookups.saw([missed(1), missed(2)], frozenset())
+    lookups.saw([missed(1), missed(2)], frozenset(), long_ago=0.0)
     lookups.failed(lookups.next().index)
     assert lookups.next().index == 2
     for _ in range(4):
-        lookups.saw([], frozenset())
+        lookups.saw([], frozenset(), long_ago=0.0)
         lookups.failed(2 if lookups.next().index == 2 else 1)
     turns = 0
     while turns < 20:
-        lookups.saw([], frozenset())
+        lookups.saw([], frozenset(), long_ago=0.0)
         if not lookups:
             break
         lookups.failed(lookups.next().index)
         turns += 1
     assert turns == 5
-    lookups.saw([missed(1)], frozenset())
+    lookups.saw([missed(1)], frozenset(), long_ago=0.0)
     assert lookups.next().index == 1
 
 
 def test_ten_are_looked_up_after_a_scan_and_the_others_after_the_next() -> None:
     lookups = Lookups()
-    lookups.saw([missed(index) for index in range(1, 26)], frozenset())
+    lookups.saw([missed(index) for index in range(1, 26)], frozenset(), long_ago=0.0)
     counts = []
     while lookups:
         count = 0
@@ -229,12 +231,75 @@ def test_ten_are_looked_up_after_a_scan_and_the_others_after_the_next() -> None:
             lookups.done(lookups.next().index)
             count += 1
         counts.append(count)
-        lookups.saw([], frozenset())
+        lookups.saw([], frozenset(), long_ago=0.0)
     assert counts == [10, 10, 5]
 
 
 def test_what_is_listed_is_looked_up_no_more() -> None:
     lookups = Lookups()
-    lookups.saw([missed(1), missed(2)], frozenset())
-    lookups.saw([], frozenset({1}))
+    lookups.saw([missed(1), missed(2)], frozenset(), long_ago=0.0)
+    lookups.saw([], frozenset({1}), long_ago=0.0)
     assert lookups.next().index == 2
+
+
+def test_what_was_seen_a_moment_ago_is_looked_up_only_when_all_of_the_service_can_know_it() -> None:
+    lookups = Lookups()
+    lookups.saw([missed(1)], frozenset(), long_ago=-1.0)
+    assert not lookups
+    lookups.saw([], frozenset(), long_ago=0.0)
+    assert lookups.next().index == 1
+
+
+@attrs.define
+class TwoMachines(Service):
+    """Any call may meet the second machine, which shows what is new 50 seconds later."""
+
+    random: Random = attrs.field(factory=lambda: Random(3))
+
+    def meet_one(self) -> None:
+        lag = self.random.choice((0.0, 50.0))
+        for listed in self.books.values():
+            listed.shown = listed.updated + lag
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        self.meet_one()
+        return await Service.page(self, number, rows, window)
+
+    async def find(self, index: int) -> RateRequest | None:
+        self.meet_one()
+        record = await Service.find(self, index)
+        return record if record is not None and self.books[index].shown <= self.now() else None
+
+
+@virtual_time
+async def test_what_one_of_two_machines_has_shown_and_the_other_not_yet_is_not_withdrawn(store: Store) -> None:
+    service = TwoMachines()
+    rig = await live(service, store, interval=5.0)
+    for index in range(1, 401):
+        service.publish(index)
+        await rig.goes_on_for(20.0)
+    await rig.goes_on_for(120.0)
+    assert sorted(rig.tale) == [("new", index) for index in range(1, 401)]
+    service.publish(401)
+    await rig.goes_on_for(51.0)
+    service.withdraw(401)
+    await rig.goes_on_for(2 * HOUR)
+    assert rig.tale[-1] == ("withdrawn", 401)
+
+
+@virtual_time
+async def test_a_server_that_gives_less_than_it_did_is_found_out_by_a_look_up(store: Store) -> None:
+    """What a look-up finds may be beyond a page that was taken for the last one."""
+    service = Service()
+    rig = await live(service, store, interval=10.0)
+    service.publish(*range(1, 9))
+    await rig.looks()
+    service.clamp = 4
+    service.publish(9)
+    await rig.goes_on_for(300.0)
+    assert service.lookups
+    rig.told.clear()
+    service.pages.clear()
+    service.publish(*range(11, 31))
+    await rig.looks(2)
+    assert {index for kind, index in rig.tale if kind == "new"} >= {*range(1, 10), *range(11, 31)}
