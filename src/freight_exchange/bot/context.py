@@ -132,18 +132,31 @@ class Context:
             raise ValidationError(
                 f"allow_existing must be True or False, not {allow_existing!r}", field="allow_existing"
             )
+        revision = revision_of(revision)
+        price = validation.amount(amount, "amount")
+        rated = None if rates is None else validation.rates(rates)
+        said = None if terms is None else validation.text(terms, "terms", empty=True)
+        # Until there is an answer: whoever leaves the look-up has left his offer. An answer that says no is for the
+        # handler to act on; the rest is nothing to end by.
+        is_first = revision not in self._open
+        self._open.setdefault(revision, None)
+        try:
+            index = await index_of_currency(self.exchange.currencies, currency)
+        except Exception:
+            if is_first:
+                self._open.pop(revision, None)
+            raise
         asked = Entry(
             request=self._index,
-            revision=revision_of(revision),
+            revision=revision,
             handler=self._handler,
             event=self._number,
-            amount=validation.amount(amount, "amount"),
-            rates=None if rates is None else validation.rates(rates),
-            terms=None if terms is None else validation.text(terms, "terms", empty=True),
-            currency=await index_of_currency(self.exchange.currencies, currency),
+            amount=price,
+            rates=rated,
+            terms=said,
+            currency=index,
         )
         about = self.event if isinstance(self.event, RequestEvent) else None
-        # Until there is an answer. One that says no is for the handler to act on; the rest is nothing to end by.
         self._open[revision] = None
         try:
             bid = await self._ledger.offer(asked, about=about, allow_existing=allow_existing)

@@ -20,6 +20,7 @@ INTERVAL = timedelta(seconds=10)
 SETTLE = timedelta(seconds=5)
 OFFER = "quote/submitoffer"
 BIDS = "quote/bid"
+CURRENCIES = "currency"
 AMOUNT = "1840.50"
 
 UNANSWERED = "reset_after_processing"

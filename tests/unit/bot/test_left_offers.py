@@ -3,6 +3,7 @@ have been taken is made again, or a person is told that nothing makes it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.unit.bot import rig
 from tests.unit.bot.ledger_rig import (
     AMOUNT,
     BIDS,
+    CURRENCIES,
     OFFER,
     SETTLE,
     UNPROCESSED,
@@ -33,7 +35,7 @@ from tests.unit.bot.ledger_rig import (
 from freight_exchange import Bot, Drop, RetryLater
 from freight_exchange._virtual_time import virtual_time_options
 from freight_exchange.bot.file import BotFile
-from freight_exchange.errors import OfferInDoubtError
+from freight_exchange.errors import OfferInDoubtError, ValidationError
 from freight_exchange.store import SQLiteStore, Store
 from freight_exchange.store.work import WorkStore
 from freight_exchange.testing import FAULTS, Sandbox, Trial
@@ -218,6 +220,63 @@ class TestOnceItIsSettled:
             assert "before it was sent" in (dead.error or "")
         assert 3 < len(calls) < 100
         assert amounts_on(sandbox, index) == []
+
+
+class TestWhileItsCurrencyIsLookedUp:
+    async def test_a_handler_that_leaves_is_called_again(self, sandbox: Sandbox, store: Store) -> None:
+        bot, calls = new_bot(store), list[int]()
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            calls.append(ctx.attempt)
+            with anyio.move_on_after(2):
+                await ctx.offer(amount=AMOUNT, currency="USD")
+
+        strike(sandbox, "slow", CURRENCIES, seconds=4.0)
+        index = sandbox.publish()
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            assert trial.status.handled == 1
+        assert amounts_on(sandbox, index) == [AMOUNT]
+        assert len(calls) == 2
+
+    async def test_a_currency_that_cannot_be_looked_up_is_for_the_handler_to_act_on(
+        self, sandbox: Sandbox, store: Store
+    ) -> None:
+        bot, errors = new_bot(store), list[str]()
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            try:
+                await ctx.offer(amount=AMOUNT, currency="XYZ")
+            except ValidationError as error:
+                errors.append(error.field or "")
+
+        index = sandbox.publish()
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            assert (trial.status.handled, trial.status.retried) == (1, 0)
+        assert (errors, amounts_on(sandbox, index)) == (["currency"], [])
+
+    async def test_one_that_cannot_be_makes_no_doubt_forgotten(self, sandbox: Sandbox, store: Store) -> None:
+        bot, calls = new_bot(store), list[int]()
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            calls.append(ctx.attempt)
+            try:
+                await ctx.offer(amount=AMOUNT, currency=1)
+            except OfferInDoubtError:
+                with contextlib.suppress(ValidationError):
+                    await ctx.offer(amount=AMOUNT, currency="XYZ")
+
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            strike(sandbox, UNPROCESSED)
+            index = sandbox.publish()
+            await trial.idle()
+        assert amounts_on(sandbox, index) == [AMOUNT]
+        assert calls == [1, 1]
 
 
 AT_ONCE = timedelta(seconds=1)
