@@ -18,7 +18,8 @@ import attrs
 import click
 
 import freight_exchange
-from freight_exchange.cli.ending import InterruptedWriteError
+from freight_exchange.cli.aside import aside
+from freight_exchange.cli.ending import InterruptedWriteError, NotPrintedError, cannot_be_printed
 from freight_exchange.cli.looping import run
 from freight_exchange.cli.text import clean
 from freight_exchange.cli.wording import reworded
@@ -42,6 +43,7 @@ T = TypeVar("T")
 
 _PROBE: Final = 2.0
 _LOOK: Final = "Look with `freight-exchange {}` in a minute, and do not send it again before."
+_SEE: Final = "See it with `freight-exchange {}`, and do not send it again."
 _PASSED_OVER: Final = ("login failed", "a write that nobody waits for")
 _AGAIN: Final = "the login that was kept has ended: log in again with `freight-exchange login`"
 
@@ -134,6 +136,7 @@ def connected(
 
     Raises:
         InterruptedWriteError: It was interrupted while a write was on its way.
+        NotPrintedError: A write is done, and its answer cannot be printed.
     """
     writes: list[Attempt] = []
 
@@ -166,6 +169,14 @@ def connected(
         if look is not None:
             interrupted.add_note(_LOOK.format(look))
         raise interrupted from None
+    except OSError as error:
+        # A write that fails is no OSError: this one was answered.
+        if not (writes and cannot_be_printed(error)):
+            raise
+        done = NotPrintedError(error)
+        if look is not None:
+            done.add_note(_SEE.format(look))
+        raise done from None
 
 
 def _path_of_login(settings: Settings) -> str | Path:
@@ -228,7 +239,7 @@ class _Warnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         # These end the program, which says so itself.
         if not record.msg.startswith(_PASSED_OVER):
-            click.echo(f"Warning: {clean(record.getMessage())}", err=True)
+            aside(f"Warning: {clean(record.getMessage())}")
 
 
 def _client(who: Caller, settings: Settings, hook: Callable[[Event], None]) -> FreightExchange:
@@ -245,7 +256,7 @@ def _client(who: Caller, settings: Settings, hook: Callable[[Event], None]) -> F
             hooks=[hook],
         )
     for warning in caught:
-        click.echo(f"Warning: {clean(reworded(str(warning.message)))}", err=True)
+        aside(f"Warning: {clean(reworded(str(warning.message)))}")
     return client
 
 

@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 import click
 
+from freight_exchange.cli.aside import aside
 from freight_exchange.cli.text import clean
 from freight_exchange.cli.wording import worded
 from freight_exchange.errors import (
@@ -37,7 +38,18 @@ from freight_exchange.errors import (
     ValidationError,
 )
 
-__all__ = ["ADVICE", "STATUSES", "Ending", "InterruptedWriteError", "Row", "Status", "ended", "row_of"]
+__all__ = [
+    "ADVICE",
+    "STATUSES",
+    "Ending",
+    "InterruptedWriteError",
+    "NotPrintedError",
+    "Row",
+    "Status",
+    "cannot_be_printed",
+    "ended",
+    "row_of",
+]
 
 
 class Status(IntEnum):
@@ -49,6 +61,7 @@ class Status(IntEnum):
     REFUSED = 65
     NOT_FOUND = 66
     UNAVAILABLE = 69
+    NOT_PRINTED = 71
     STORE = 73
     OUTCOME_UNKNOWN = 74
     TRY_LATER = 75
@@ -62,6 +75,17 @@ class Status(IntEnum):
 
 class InterruptedWriteError(Exception):
     """Somebody interrupted the program while a write was on its way."""
+
+
+class NotPrintedError(Exception):
+    """What was asked is done, and what is to be said of it cannot be printed.
+
+    Args:
+        cause: Why not.
+    """
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(f"what was asked is done, and it could not be printed: {cause.strerror}")
 
 
 def _is_permanent(error: FreightExchangeError) -> bool:
@@ -164,6 +188,10 @@ def ended() -> Iterator[Ending]:
     except InterruptedWriteError as error:
         ending.status = Status.OUTCOME_UNKNOWN
         _say(str(error), *getattr(error, "__notes__", ()))
+    except NotPrintedError as error:
+        ending.status = Status.NOT_PRINTED
+        _say(str(error), *getattr(error, "__notes__", ()))
+        _fall_silent()
     except (KeyboardInterrupt, click.Abort):
         ending.status = ending.interrupted_by
         # Once is enough: a second Ctrl-C while this is said would be a traceback.
@@ -172,7 +200,7 @@ def ended() -> Iterator[Ending]:
     except OSError as error:
         if error.errno in (errno.EPIPE, errno.ESHUTDOWN):
             ending.status = Status.PIPE_CLOSED
-        elif error.errno in _NO_ROOM and error.filename is None:
+        elif cannot_be_printed(error):
             ending.status = Status.STORE
             _say(f"what was to be printed cannot be written: {error.strerror}")
         else:
@@ -183,6 +211,11 @@ def ended() -> Iterator[Ending]:
             signal.signal(number, handler)
 
 
+def cannot_be_printed(error: OSError) -> bool:
+    """Whether it is that what was to be printed has no room."""
+    return error.errno in _NO_ROOM and error.filename is None
+
+
 def row_of(error: FreightExchangeError) -> Row | None:
     """The row of the table that an error fits, if one does."""
     return next((row for row in STATUSES if isinstance(error, row.kind) and row.fits(error)), None)
@@ -190,17 +223,16 @@ def row_of(error: FreightExchangeError) -> Row | None:
 
 def _show(error: click.ClickException) -> None:
     if isinstance(error, click.UsageError):
-        error.show()
+        with contextlib.suppress(OSError):
+            error.show()
     else:
         _say(error.format_message())
 
 
 def _say(sentence: str, *more: str | None) -> None:
-    # A reader that is gone does not change how the program ends.
-    with contextlib.suppress(OSError):
-        click.echo(f"Error: {clean(sentence)}", err=True)
-        for line in filter(None, more):
-            click.echo(f"  {clean(line)}", err=True)
+    aside(f"Error: {clean(sentence)}")
+    for line in filter(None, more):
+        aside(f"  {clean(line)}")
 
 
 def _prepare() -> None:

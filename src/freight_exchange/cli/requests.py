@@ -10,6 +10,7 @@ import click
 
 from freight_exchange import cargo
 from freight_exchange.cli import freight
+from freight_exchange.cli.aside import aside
 from freight_exchange.cli.asking import check, confirm
 from freight_exchange.cli.connecting import connected
 from freight_exchange.cli.drafts import draft_options, drafted
@@ -208,4 +209,4 @@ def _show(request: RateRequest, per: Per, *, as_json: bool) -> None:
 
 def _say_doubts(request: RateRequest | RateRequestDraft, per: Per) -> None:
     for doubt in freight.doubts(request, per):
-        click.echo(f"Is its {doubt.field} right? {said(doubt.message)}", err=True)
+        aside(f"Is its {doubt.field} right? {said(doubt.message)}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from freight_exchange.cli.aside import aside
 from freight_exchange.cli.asking import check, confirm
 from freight_exchange.cli.connecting import connected
 from freight_exchange.cli.drafts import draft_options, drafted, given_fields
@@ -119,7 +120,7 @@ def create(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> Non
         confirm(f"Create the route {_described(draft)}?", yes=yes)
         created = await exchange.routes.create(draft)
         if created is None:
-            click.echo("The route is created; the service did not say under which number.", err=True)
+            aside("The route is created; the service did not say under which number.")
         else:
             _show(created, as_json=as_json)
 

@@ -16,17 +16,19 @@ from urllib.parse import urlsplit
 import anyio
 import click
 
+from freight_exchange.cli.aside import aside
 from freight_exchange.cli.ending import Status
 from freight_exchange.cli.looping import run
 from freight_exchange.cli.options import FILE
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.board import PATH, Board, Desk, samples
 from freight_exchange.sandbox.keeping import StateError, StateFile
-from freight_exchange.sandbox.tcp import TcpFace, serve_tcp
+from freight_exchange.sandbox.tcp import serve_tcp
 
 __all__ = ["sandbox"]
 
 _PORT: Final = 8765
+_PROXIED: Final = "https://PROXY/api"
 _ROLES: Final = {
     "shipper": "publishes requests and approves offers",
     "forwarder": "makes offers: your bot",
@@ -87,13 +89,15 @@ def _until_stopped(desk: Desk, host: str, port: int, *, as_json: bool, state: st
                 face = await stack.enter_async_context(serve_tcp(desk, host=host, port=port, site=board))
             except OSError as error:
                 raise _NotListeningError(_why_not(error, host, port)) from error
-            board.url = face.url
-            _announce(desk, face, as_json=as_json, state=state)
+            url = _from_here(face.url, address)
+            board.url = url if _is_loopback(url) else _PROXIED
+            _announce(desk, url, address, as_json=as_json, state=state)
             await anyio.sleep_forever()
 
     try:
         # Looked up here: the numbers of a look-up that failed mean something else among those of a server.
-        socket.getaddrinfo(host, port)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        address = str(socket.getaddrinfo(host, port, family)[0][4][0])
     except socket.gaierror as error:
         raise _NotListeningError(f"It cannot listen on {host}: no address is known by this name.") from error
     try:
@@ -116,32 +120,49 @@ def _why_not(error: OSError, host: str, port: int) -> str:
     return f"It cannot listen on {host}: {os.strerror(error.errno or 0)}."
 
 
-def _announce(desk: Desk, face: TcpFace, *, as_json: bool, state: str | None) -> None:
+def _from_here(url: str, address: str) -> str:
+    """The URL of what listens on the address, for programs on this machine: by a loopback address, if it can be."""
+    heard = ipaddress.ip_address(address)
+    if _is_loopback(url) or not (heard.is_unspecified or heard.is_loopback):
+        return url
+    if heard.is_unspecified:
+        address = "127.0.0.1" if heard.version == 4 else "::1"
+    name = f"[{address}]" if ":" in address else address
+    return f"http://{name}:{urlsplit(url).port}/api"
+
+
+def _announce(desk: Desk, url: str, address: str, *, as_json: bool, state: str | None) -> None:
     exchange = desk.exchange
-    board = face.url.removesuffix("api") + PATH
+    board = url.removesuffix("api") + PATH
+    is_here, is_open = _is_loopback(url), not ipaddress.ip_address(address).is_loopback
     accounts = {"shipper": exchange.shipper, "forwarder": exchange.forwarder, "rival": exchange.rival}
-    if not _is_loopback(urlsplit(face.url).hostname or ""):
-        click.echo("Whoever reaches this address may use the board: it asks for no password.", err=True)
+    if is_open:
+        aside("Whoever reaches this address may use the board: it asks for no password.")
+        aside("From other machines the SDK takes https alone: have a proxy speak TLS, or make a tunnel (`ssh -L`).")
     if as_json:
         told = {name: {"email": account.email, "password": account.password} for name, account in accounts.items()}
-        click.echo(json.dumps({"url": face.url, "board": board, "accounts": told}))
+        click.echo(json.dumps({"url": url, "board": board, "accounts": told}))
         return
-    click.echo(f"The exchange  {face.url}")
-    click.echo(f"Its board     {board}\n")
+    where = " (on this machine)" if is_open and is_here else ""
+    click.echo(f"The exchange  {url}{where}")
+    click.echo(f"Its board     {board}{where}\n")
     click.echo("Accounts")
     for name, account in accounts.items():
         click.echo(f"  {account.email:<23} password {account.password:<11} {_ROLES[name]}")
     forwarder = accounts["forwarder"]
-    click.echo("\nTo let a program in as the forwarder, paste this line where it will run:")
+    given = where if is_here else ", with the name of your proxy"
+    click.echo(f"\nTo let a program in as the forwarder, paste this line where it will run{given}:")
     click.echo(
-        f"  export FREIGHT_EXCHANGE_URL={face.url} FREIGHT_EXCHANGE_EMAIL={forwarder.email}"
+        f"  export FREIGHT_EXCHANGE_URL={url if is_here else _PROXIED} FREIGHT_EXCHANGE_EMAIL={forwarder.email}"
         f" FREIGHT_EXCHANGE_PASSWORD={forwarder.password}\n"
     )
     kept = "Nothing is kept: --state FILE would." if state is None else f"Everything is kept in {state}."
     click.echo(f"{kept} Ctrl-C stops it.")
 
 
-def _is_loopback(host: str) -> bool:
+def _is_loopback(url: str) -> bool:
+    """Whether the SDK takes this URL for one of its own machine, and so http there."""
+    host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -12,6 +12,8 @@ import attrs
 import click
 
 from freight_exchange import wire
+from freight_exchange.cli.aside import aside
+from freight_exchange.cli.ending import NotPrintedError, cannot_be_printed
 from freight_exchange.cli.text import clean, escaped_json, fitted, width
 
 __all__ = ["Column", "plain", "said", "show_details", "show_json", "show_table", "tell"]
@@ -47,7 +49,7 @@ class Column(Generic[T]):
 def show_table(records: Sequence[T], columns: Sequence[Column[T]], *, nothing: str) -> None:
     """A table of the records; without any, the sentence that says so, on standard error."""
     if not records:
-        click.echo(nothing, err=True)
+        aside(nothing)
         return
     rows = [[said(column.of(record)) for column in columns] for record in records]
     titles = [column.title for column in columns]
@@ -87,7 +89,7 @@ def _show_richly(columns: Sequence[Column[Any]], rows: Iterable[Sequence[str]], 
         table.add_row(*(Text(row[at]) for at in shown))
     console.print(table)
     if left_out := [column.title for at, column in enumerate(columns) if at not in shown]:
-        click.echo(f"The terminal has no room for {', '.join(left_out)}.", err=True)
+        aside(f"The terminal has no room for {', '.join(left_out)}.")
 
 
 def _least(column: Column[Any], wide: int) -> int:
@@ -117,11 +119,20 @@ def show_details(pairs: Iterable[tuple[str, object]]) -> None:
 
 
 def tell(sentence: str, facts: Mapping[str, object], *, as_json: bool) -> None:
-    """What was done: a sentence, or the same as a JSON object."""
-    if as_json:
-        show_json(facts)
-    else:
-        click.echo(sentence)
+    """What was done: a sentence, or the same as a JSON object.
+
+    Raises:
+        NotPrintedError: It cannot be printed.
+    """
+    try:
+        if as_json:
+            show_json(facts)
+        else:
+            click.echo(sentence)
+    except OSError as error:
+        if not cannot_be_printed(error):
+            raise
+        raise NotPrintedError(error) from None
 
 
 def show_json(value: object) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -43,8 +44,8 @@ def test_every_error_has_a_status_and_no_two_that_matter_share_one() -> None:
 
 def test_the_numbers_stay_what_scripts_know() -> None:
     assert {status.name: int(status) for status in Status} == {
-        "DONE": 0, "BUG": 1, "USAGE": 2, "REFUSED": 65, "NOT_FOUND": 66, "UNAVAILABLE": 69, "STORE": 73,
-        "OUTCOME_UNKNOWN": 74, "TRY_LATER": 75, "UNEXPECTED": 76, "LOGIN_REJECTED": 77, "CONFIGURATION": 78,
+        "DONE": 0, "BUG": 1, "USAGE": 2, "REFUSED": 65, "NOT_FOUND": 66, "UNAVAILABLE": 69,
+        "NOT_PRINTED": 71, "STORE": 73, "OUTCOME_UNKNOWN": 74, "TRY_LATER": 75, "UNEXPECTED": 76, "LOGIN_REJECTED": 77, "CONFIGURATION": 78,
         "INTERRUPTED": 128 + signal.SIGINT, "PIPE_CLOSED": 128 + signal.SIGPIPE,
         "TERMINATED": 128 + signal.SIGTERM,
     }  # fmt: skip
@@ -230,6 +231,46 @@ class TestProcesses:
             Status.STORE,
             "Error: what was to be printed cannot be written: No space left on device\n",
         )
+
+    def test_what_is_done_and_cannot_be_printed_is_said_to_be_done(self, shell: Shell) -> None:
+        shell.publish()
+        with Path("/dev/full").open("w") as full:
+            status, _, err = self.ended(self.started(*SUBMIT, stdout=full.fileno()))
+            assert len(shell.exchange.truth.offers) == 1
+            assert (status, err) == (
+                Status.NOT_PRINTED,
+                "Error: what was asked is done, and it could not be printed: No space left on device\n"
+                "  See it with `freight-exchange bids list`, and do not send it again.\n",
+            )
+            # What the service refused is not done.
+            refused = ("bids", "submit", "99", *SUBMIT[3:])
+            assert self.ended(self.started(*refused, stdout=full.fileno()))[0] == Status.REFUSED
+            status, _, err = self.ended(self.started("logout", stdout=full.fileno()))
+            assert (status, err) == (
+                Status.NOT_PRINTED,
+                "Error: what was asked is done, and it could not be printed: No space left on device\n",
+            )
+
+    @pytest.mark.parametrize(
+        ("arguments", "status"),
+        [(["currencies", "--json"], 0), (["requests", "lost"], Status.USAGE), (["requests", "get", "99"], 66)],
+    )
+    def test_that_nobody_hears_what_is_said_changes_nothing(
+        self, shell: Shell, arguments: Sequence[str], status: int
+    ) -> None:
+        def ran(unheard: str = "") -> subprocess.CompletedProcess[str]:
+            # Others may read it, which is warned of.
+            Path("login.json").write_text("{}")
+            Path("login.json").chmod(0o644)
+            command = shlex.join([*COMMAND, "--token-file", "login.json", *arguments])
+            return subprocess.run(["sh", "-c", f"{command} {unheard}"], capture_output=True, text=True, check=False)
+
+        heard = ran()
+        assert heard.stderr
+        assert heard.returncode == status
+        for unheard in ("2>/dev/full", "2>&-"):
+            done = ran(unheard)
+            assert (done.returncode, done.stdout) == (status, heard.stdout)
 
     def test_what_a_reader_did_not_get_comes_again(self, shell: Shell) -> None:
         published = [shell.publish() for _ in range(3)]

@@ -20,6 +20,9 @@ import pytest
 from tests.unit.cli.rig import COMMAND, PATIENCE, Shell
 
 from freight_exchange import FreightExchange
+from freight_exchange.cli.sandbox import _announce, _from_here
+from freight_exchange.sandbox import Exchange
+from freight_exchange.sandbox.board import Desk
 
 ROOT = Path(__file__).resolve().parents[3]
 ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -216,16 +219,51 @@ def test_files_of_others(shell: Shell, tmp_path: Path) -> None:
         assert (done.status, done.out, done.err) == (73, "", f"Error: {sentence}\n")
 
 
-def test_everybody_is_told_when_it_is_open_to_everybody() -> None:
+@ASYNCIO
+async def test_everybody_is_told_when_it_is_open_to_everybody() -> None:
     with running("--host", "0.0.0.0", "--name", "exchange.test") as process:
         assert process.stdout is not None
-        url = process.stdout.readline().split()[-1]
-        root = f"http://127.0.0.1:{url.rsplit(':', 1)[1].removesuffix('/api')}"
+        said = [process.stdout.readline().rstrip() for _ in range(12)]
+        _, _, url, *where = said[0].split()
+        assert " ".join(where) == "(on this machine)"
+        assert said[8] == "To let a program in as the forwarder, paste this line where it will run (on this machine):"
+        assert f" FREIGHT_EXCHANGE_URL={url} " in said[9]
+        # What it says is what the SDK takes.
+        async with FreightExchange(url, email="forwarder@demo.example", password="forwarder") as exchange:
+            await exchange.login()
+        root = url.removesuffix("/api")
         for name, status in {"exchange.test": 200, "elsewhere.test": 421}.items():
             reply = httpx.get(f"{root}/board", headers={"host": name}, trust_env=False)
             assert reply.status_code == status
         _, _, err = ended(process)
-        assert err == "Whoever reaches this address may use the board: it asks for no password.\n"
+        assert err == (
+            "Whoever reaches this address may use the board: it asks for no password.\n"
+            "From other machines the SDK takes https alone: have a proxy speak TLS, or make a tunnel (`ssh -L`).\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "here"),
+    [
+        ("http://127.0.0.1:1/api", "127.0.0.1", "http://127.0.0.1:1/api"),
+        ("http://localhost:1/api", "127.0.0.1", "http://localhost:1/api"),
+        ("http://0.0.0.0:1/api", "0.0.0.0", "http://127.0.0.1:1/api"),
+        ("http://[::]:1/api", "::", "http://[::1]:1/api"),
+        ("http://box:1/api", "127.0.1.1", "http://127.0.1.1:1/api"),
+        ("http://box:1/api", "192.0.2.1", "http://box:1/api"),
+    ],
+)
+def test_the_url_for_programs_on_this_machine_is_one_that_the_sdk_takes(url: str, address: str, here: str) -> None:
+    assert _from_here(url, address) == here
+
+
+def test_at_an_address_of_the_network_alone_a_program_needs_the_proxy(capsys: pytest.CaptureFixture[str]) -> None:
+    _announce(Desk(Exchange()), "http://192.0.2.1:1/api", "192.0.2.1", as_json=False, state=None)
+    out, err = capsys.readouterr()
+    assert "The exchange  http://192.0.2.1:1/api\n" in out
+    assert "paste this line where it will run, with the name of your proxy:\n" in out
+    assert "export FREIGHT_EXCHANGE_URL=https://PROXY/api " in out
+    assert "From other machines the SDK takes https alone" in err
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
