@@ -45,7 +45,8 @@ def test_every_error_has_a_status_and_no_two_that_matter_share_one() -> None:
 def test_the_numbers_stay_what_scripts_know() -> None:
     assert {status.name: int(status) for status in Status} == {
         "DONE": 0, "BUG": 1, "USAGE": 2, "REFUSED": 65, "NOT_FOUND": 66, "UNAVAILABLE": 69,
-        "NOT_PRINTED": 71, "STORE": 73, "OUTCOME_UNKNOWN": 74, "TRY_LATER": 75, "UNEXPECTED": 76, "LOGIN_REJECTED": 77, "CONFIGURATION": 78,
+        "NOT_PRINTED": 71, "STORE": 73,
+        "OUTCOME_UNKNOWN": 74, "TRY_LATER": 75, "UNEXPECTED": 76, "LOGIN_REJECTED": 77, "CONFIGURATION": 78,
         "INTERRUPTED": 128 + signal.SIGINT, "PIPE_CLOSED": 128 + signal.SIGPIPE,
         "TERMINATED": 128 + signal.SIGTERM,
     }  # fmt: skip
