@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Union
 
 import anyio
 
+from freight_exchange.bot.cancelling import split
 from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ async def using(
         ConfigurationError: What the lifespan gives cannot be entered.
         TimeoutError: They were not closed in time.
     """
-    closed_by, opening, failure = math.inf, True, None
+    closed_by, opening = math.inf, True
+    failure: BaseException | None = None
     lifetime = anyio.CancelScope()
 
     async def wait() -> None:
@@ -81,6 +83,9 @@ async def using(
             finally:
                 ended = anyio.current_time()
                 lifetime.deadline = max(min(closed_by, ended + drain), ended) + _TO_CLOSE
+    # A lifespan that handles what comes out of its `yield` has not undone what ended the bot.
+    if failure is not None and split(failure)[1]:
+        raise failure
     if lifetime.cancelled_caught and not opening:
         raise failure or TimeoutError("what lifespan gives does not close: it is left as it is")
 

@@ -18,7 +18,7 @@ import pytest
 from tests.unit.bot import rig
 from tests.unit.bot.rig import HOUR, Watch, bot_on, made
 
-from freight_exchange import Bot, ConfigurationError, FreightExchange, Router, StoreError
+from freight_exchange import Bot, ConfigurationError, FreightExchange, LoginRejectedError, Router, StoreError
 from freight_exchange.store import MemoryStore, Store
 from freight_exchange.testing import FAULTS, Sandbox, virtual_time_options
 
@@ -185,6 +185,61 @@ async def test_what_ended_the_bot_is_told_though_it_does_not_close(store: Store)
     with pytest.raises(SystemExit):
         await bot.serve(exchange=sandbox.client())
     assert story == ["opened", "left"]
+
+
+@virtual
+@pytest.mark.parametrize("manager", [False, True])
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [(StoreError("gone"), StoreError), (SystemExit(5), SystemExit), (None, LoginRejectedError)],
+    ids=["store", "exit", "login"],
+)
+async def test_what_ended_the_bot_is_told_though_it_handles_that(
+    error: BaseException | None, ends: type[BaseException], manager: bool
+) -> None:
+    """An `except` around its `yield` is there to log, and a supervisor must not take what follows for a drain."""
+    sandbox, handled, kept = Sandbox(), list[BaseException](), FailingStore({"settle"})
+
+    async def lifespan() -> AsyncIterator[None]:
+        try:
+            yield
+        except BaseException as error:  # noqa: BLE001 - what is tested
+            handled.append(error)
+
+    bot = bot_on(kept, lifespan=asynccontextmanager(lifespan) if manager else lifespan)
+
+    @bot.on_new
+    async def handler(request: Any, ctx: Any) -> None:
+        kept.fails = isinstance(error, StoreError)
+        if isinstance(error, SystemExit):
+            raise error
+
+    sandbox.publish()
+    if error is None:
+        sandbox.strike(*FAULTS["login_message_401"](times=None))
+    with pytest.raises(ends):
+        await bot.serve(exchange=sandbox.client())
+    assert len(handled) == 1
+    assert bot.status().state == "stopped"
+
+
+@virtual
+async def test_a_cancellation_that_it_handles_is_no_failure(store: Store) -> None:
+    sandbox, story = Sandbox(), list[str]()
+
+    async def lifespan() -> AsyncIterator[None]:
+        try:
+            yield
+        except BaseException:  # noqa: BLE001 - what is tested
+            story.append("left")
+
+    bot = bot_on(store, lifespan=lifespan)
+    bot.on_new(does_nothing)
+    with anyio.move_on_after(60) as patience:
+        await bot.serve(exchange=sandbox.client())
+    assert patience.cancel_called
+    assert story == ["left"]
+    assert bot.status().state == "stopped"
 
 
 async def does_nothing(request: Any, ctx: Any) -> None:
