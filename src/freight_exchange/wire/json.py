@@ -104,13 +104,15 @@ def _text(content: bytes, content_type: str | None) -> tuple[str, bool]:
         return content.decode(), True
     except UnicodeDecodeError:
         charset = _declared(content_type or "")
-    if charset is not None:
+    with suppress(UnicodeDecodeError):
+        return _whole(content.decode("utf-8", "surrogatepass")), True
+    # A charset that a server names for all that it sends does not make UTF-8 of one stray byte anything else.
+    sound, ascii_only = len(content.decode("utf-8", "ignore")), len(content.decode("ascii", "ignore"))
+    text = content.decode("utf-8", "surrogateescape")
+    if charset is not None and len(text) - sound > sound - ascii_only:
         with suppress(LookupError, ValueError):
             return _whole(content.decode(charset)).removeprefix("\ufeff"), True
-    try:
-        return _whole(content.decode("utf-8", "surrogatepass")), True
-    except UnicodeDecodeError:
-        return content.decode("utf-8", "surrogateescape").translate(_stray_bytes()), False
+    return text.translate(_stray_bytes()), False
 
 
 def _declared(content_type: str) -> str | None:

@@ -117,6 +117,18 @@ def test_a_stray_byte_spoils_no_page(charset: str) -> None:
     assert parse(content, f"application/json; charset={charset}") == said
 
 
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "windows-1252", "windows-1251", "gb18030", "shift_jis"])
+def test_a_stray_byte_does_not_turn_utf8_into_the_charset_that_is_named_for_all(charset: str) -> None:
+    content = '["Göteborg", "Łódź", "'.encode() + b'G\xf6teborg"]'
+    assert parse(content, f"application/json; charset={charset}") == ["Göteborg", "Łódź", "Göteborg"]
+
+
+@pytest.mark.parametrize("charset", ["windows-1251", "koi8-r"])
+def test_text_that_could_be_utf8_here_and_there_is_read_in_the_charset_that_it_declares(charset: str) -> None:
+    text = "Рига, её порт, и Киев"
+    assert parse(f'["{text}"]'.encode(charset), f"application/json; charset={charset}") == [text]
+
+
 def test_a_body_in_another_charset_than_it_declares_says_so() -> None:
     with pytest.raises(DecodeError, match="neither UTF-8 nor in the charset"):
         parse('["é"]'.encode("utf-16"), "application/json; charset=gb18030x")
