@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
 
 from freight_exchange.store.protocol import Absence, Binding, Commit, Seen, StoredEvent
 from freight_exchange.store.tray import Slip, Tray
+from freight_exchange.store.undo import Undo
 from freight_exchange.store.work import Delivery, Effect
 
 __all__ = ["Book"]
@@ -25,6 +27,9 @@ class ByTime:
         self._times: dict[int, float] = {}
         self._drawers: dict[float, dict[int, None]] = {}
         self._minutes: list[float] = []
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._times
 
     def put(self, number: int, time: float) -> None:
         self.discard(number)
@@ -68,7 +73,7 @@ def _minute(time: float) -> float:
     return time // _MINUTE if math.isfinite(time) else time
 
 
-@attrs.define
+@attrs.frozen
 class _Kept:
     key: str
     event: StoredEvent
@@ -85,7 +90,8 @@ class Book:
         self.events: dict[int, _Kept] = {}
         self.pending: list[int] = []
         self.effects: dict[str, Effect] = {}
-        self.tray = Tray()
+        self.undo = Undo()
+        self.tray = Tray(self.undo)
         self._last_number = 0
         self._numbers: dict[str, int] = {}
         self._about: dict[int, list[int]] = {}
@@ -98,6 +104,8 @@ class Book:
         return [seen for seen in found if seen.scan < absence.scan]
 
     def put(self, seen: Seen) -> None:
+        before = self.seen.get(seen.index)
+        self.undo.note(lambda: self._forget(seen.index) if before is None else self.put(before))
         self.seen[seen.index] = seen
         if seen.record is None:
             self._recorded.discard(seen.index)
@@ -108,6 +116,16 @@ class Book:
         else:
             self._live.put(seen.index, seen.updated_after)
 
+    def _forget(self, index: int) -> None:
+        del self.seen[index]
+        self._recorded.discard(index)
+        self._live.discard(index)
+
+    def put_effect(self, effect: Effect) -> None:
+        before = self.effects.get(effect.key)
+        self.undo.note(lambda: self.effects.pop(effect.key) if before is None else self.put_effect(before))
+        self.effects[effect.key] = effect
+
     def write(self, commit: Commit) -> int:
         for seen in commit.seen:
             self.put(seen)
@@ -117,36 +135,71 @@ class Book:
             if number is not None:
                 self.touch(number, commit.at)
                 continue
+            self.undo.note(self._take_back_last)
             self._last_number += 1
-            number = self._numbers[event.key] = self._last_number
             stored = StoredEvent(
-                id=number, index=event.index, kind=event.kind, payload=event.payload, acknowledged=False
+                id=self._last_number, index=event.index, kind=event.kind, payload=event.payload, acknowledged=False
             )
-            self.events[number] = _Kept(event.key, stored, commit.at)
-            self.pending.append(number)
-            if event.index is not None:
-                self._about.setdefault(event.index, []).append(number)
+            self._add(_Kept(event.key, stored, commit.at))
+            self.pending.append(stored.id)
         if commit.state is not None:
-            self.state = commit.state
+            self._put_state(commit.state)
         return len(self.events) - before
+
+    def _put_state(self, state: str | None) -> None:
+        before = self.state
+        self.undo.note(lambda: self._put_state(before))
+        self.state = state
+
+    def _take_back_last(self) -> None:
+        self._remove(self.pending.pop())
+        self._last_number -= 1
+
+    def _add(self, kept: _Kept) -> None:
+        number, index = kept.event.id, kept.event.index
+        self.events[number] = kept
+        self._numbers[kept.key] = number
+        if index is not None:
+            insort(self._about.setdefault(index, []), number)
+
+    def _remove(self, number: int) -> _Kept:
+        kept = self.events.pop(number)
+        del self._numbers[kept.key]
+        if kept.event.index is not None:
+            others = self._about[kept.event.index]
+            others.remove(number)
+            if not others:
+                del self._about[kept.event.index]
+        return kept
 
     def deliver(self, number: int, handlers: Sequence[str], at: float, *, passed_over: bool = False) -> None:
         kept = self.events.get(number)
         if kept is None or kept.event.acknowledged:
             return
+        self.undo.note(lambda: insort(self.pending, number))
         del self.pending[bisect_left(self.pending, number)]
-        kept.event = attrs.evolve(kept.event, acknowledged=True, passed_over=passed_over)
+        self._change(attrs.evolve(kept, event=attrs.evolve(kept.event, acknowledged=True, passed_over=passed_over)))
         self.tray.add(number, kept.event.index, handlers, at)
         self.touch(number, at)
 
     def touch(self, number: int, at: float) -> None:
         """Something was done about this event; it may have been the last."""
-        kept = self.events[number]
-        kept.at = max(kept.at, at)
-        if kept.event.acknowledged and not self.tray.is_owed(number):
-            if kept.event.payload:
-                kept.event = attrs.evolve(kept.event, payload=b"")
+        kept = attrs.evolve(self.events[number], at=max(self.events[number].at, at))
+        if not kept.event.acknowledged or self.tray.is_owed(number):
+            self._change(kept)
+        else:
+            self._change(attrs.evolve(kept, event=attrs.evolve(kept.event, payload=b"")), done=True)
+
+    def _change(self, kept: _Kept, *, done: bool = False) -> None:
+        """Put the event in place of what it was; done is one of which nothing is owed to anybody."""
+        number = kept.event.id
+        before, was_done = self.events[number], number in self._done
+        self.undo.note(lambda: self._change(before, done=was_done))
+        self.events[number] = kept
+        if done:
             self._done.put(number, kept.at)
+        else:
+            self._done.discard(number)
 
     def delivery(self, slip: Slip) -> Delivery:
         event = self.events[slip.event].event
@@ -169,12 +222,11 @@ class Book:
         for index in self._recorded.before(before):
             self.put(attrs.evolve(self.seen[index], record=None, last=0.0, scan=0, updated_after=0.0, missing=0))
         for number in self._done.before(before):
-            self._done.discard(number)
             self.tray.drop(number)
-            kept = self.events.pop(number)
-            del self._numbers[kept.key]
-            if kept.event.index is not None:
-                others = self._about[kept.event.index]
-                others.remove(number)
-                if not others:
-                    del self._about[kept.event.index]
+            self._done.discard(number)
+            dropped = self._remove(number)
+            self.undo.note(partial(self._put_back, dropped))
+
+    def _put_back(self, dropped: _Kept) -> None:
+        self._add(dropped)
+        self._done.put(dropped.event.id, dropped.at)

@@ -170,11 +170,11 @@ class _MemoryFeed:
         return self._book.effects.get(key)
 
     def put_effect(self, effect: Effect, *, was: str | None) -> bool:
-        effects = self._book.effects
-        known = effects.get(effect.key)
+        book = self._book
+        known = book.effects.get(effect.key)
         if was != (None if known is None else known.state):
             return False
-        effects[effect.key] = effect
+        book.put_effect(effect)
         return True
 
     def effects(self, *states: str) -> Sequence[Effect]:
@@ -186,9 +186,8 @@ class _MemoryFeed:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        # Its writes cannot fail one by one: the feed is held, or it is not.
-        self._store.book_of(self, self._all.binding.feed)
-        yield
+        with self._book.undo.together():
+            yield
 
     def release(self) -> None:
         self._store.release(self, self._all.binding.feed)

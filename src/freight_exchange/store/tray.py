@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from functools import partial
 
 import attrs
 
+from freight_exchange.store.undo import Undo
 from freight_exchange.store.work import DeliveryState
 
 __all__ = ["Slip", "Tray"]
@@ -18,7 +20,7 @@ _Turn = tuple[float, tuple[int, ...], Key]
 """When it is due, which request it is about, and which one it is: the order of claims. Without a request goes first."""
 
 
-@attrs.define(kw_only=True)
+@attrs.frozen(kw_only=True)
 class Slip:
     """A delivery, without what its event says."""
 
@@ -42,29 +44,35 @@ class Slip:
 class Tray:
     """The deliveries of one feed."""
 
-    def __init__(self) -> None:
+    def __init__(self, undo: Undo) -> None:
+        self._undo = undo
         self._slips: dict[Key, Slip] = {}
-        self._of: dict[int, list[Slip]] = {}
+        self._of: dict[int, list[Key]] = {}
         self._in: dict[DeliveryState, dict[Key, None]] = {"claimed": {}, "done": {}, "dead": {}}
         self._ready: list[Key] = []
         self._due: list[_Turn] = []
         self._queues: dict[tuple[str, int], list[int]] = {}
 
     def add(self, event: int, index: int | None, handlers: Iterable[str], at: float) -> None:
+        self._undo.note(lambda: self.drop(event))
         for handler in dict.fromkeys(handlers):
-            slip = self._slips[event, handler] = Slip(event=event, handler=handler, index=index, not_before=at)
-            self._of.setdefault(event, []).append(slip)
-            self._enter(slip)
+            self._add(Slip(event=event, handler=handler, index=index, not_before=at))
+
+    def _add(self, slip: Slip) -> None:
+        self._slips[slip.key] = slip
+        self._of.setdefault(slip.event, []).append(slip.key)
+        self._enter(slip)
 
     def drop(self, event: int) -> None:
-        """Forget the deliveries of an event, all of which are done."""
-        for slip in self._of.pop(event, ()):
+        """Forget the deliveries of an event."""
+        for key in self._of.pop(event, ()):
+            slip = self._slips.pop(key)
             self._leave(slip)
-            del self._slips[slip.key]
+            self._undo.note(partial(self._add, slip))
 
     def is_owed(self, event: int) -> bool:
         """Whether any delivery of it is not done."""
-        return any(slip.state != "done" for slip in self._of.get(event, ()))
+        return any(self._slips[key].state != "done" for key in self._of.get(event, ()))
 
     def claim(self, now: float, limit: int) -> list[Slip]:
         requests = self._claimed_requests()
@@ -78,10 +86,10 @@ class Tray:
             if slip.index is not None:
                 requests.add(slip.index)
             chosen.append(slip)
-        for slip in chosen:
-            slip.attempts += 1
-            self._move(slip, "claimed")
-        return chosen
+        claimed = [attrs.evolve(slip, state="claimed", attempts=slip.attempts + 1) for slip in chosen]
+        for slip in claimed:
+            self._put(slip)
+        return claimed
 
     def next_due(self) -> float | None:
         requests = self._claimed_requests()
@@ -91,9 +99,9 @@ class Tray:
         slip = self._slips.get(key)
         if slip is None or slip.state != "claimed":
             return False
-        slip.error = slip.error if forgive and error is None else error
-        slip.attempts -= forgive
-        self._move(slip, state, not_before)
+        error = slip.error if forgive and error is None else error
+        attempts = slip.attempts - forgive
+        self._put(attrs.evolve(slip, state=state, not_before=not_before, error=error, attempts=attempts))
         return True
 
     def skip(self, key: Key) -> bool:
@@ -101,7 +109,7 @@ class Tray:
         slip = self._slips.get(key)
         if slip is None or slip.state != "ready":
             return False
-        self._move(slip, "done")
+        self._put(attrs.evolve(slip, state="done"))
         return True
 
     def behind(self, key: Key) -> list[Slip]:
@@ -115,15 +123,14 @@ class Tray:
     def reclaim(self) -> int:
         left = list(self._in["claimed"])
         for key in left:
-            self._move(self._slips[key], "ready")
+            self._put(attrs.evolve(self._slips[key], state="ready"))
         return len(left)
 
     def replay(self, key: Key) -> bool:
         slip = self._slips.get(key)
         if slip is None or slip.state != "dead":
             return False
-        slip.attempts = 0
-        self._move(slip, "ready", 0.0)
+        self._put(attrs.evolve(slip, state="ready", not_before=0.0, attempts=0))
         return True
 
     def of_state(self, state: DeliveryState, limit: int) -> list[Slip]:
@@ -140,10 +147,12 @@ class Tray:
             return True
         return slip.index not in claimed and self._queues[slip.handler, slip.index][0] == slip.event
 
-    def _move(self, slip: Slip, state: DeliveryState, not_before: float | None = None) -> None:
-        self._leave(slip)
-        slip.state = state
-        slip.not_before = slip.not_before if not_before is None else not_before
+    def _put(self, slip: Slip) -> None:
+        """In place of what it was."""
+        before = self._slips[slip.key]
+        self._undo.note(lambda: self._put(before))
+        self._leave(before)
+        self._slips[slip.key] = slip
         self._enter(slip)
 
     def _enter(self, slip: Slip) -> None:

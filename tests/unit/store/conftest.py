@@ -15,15 +15,27 @@ from freight_exchange.store.work import BotStore, WorkStore
 
 
 @pytest.fixture(params=["memory", "file", "sqlite memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BotStore]:
-    made: dict[str, Callable[[], BotStore]] = {
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], BotStore]]:
+    """Makes a store of its own each time."""
+    made: list[BotStore] = []
+    kinds: dict[str, Callable[[], BotStore]] = {
         "memory": MemoryStore,
-        "file": lambda: SQLiteStore(tmp_path / "bot.db"),
+        "file": lambda: SQLiteStore(tmp_path / f"bot-{len(made)}.db"),
         "sqlite memory": lambda: SQLiteStore(":memory:"),
     }
-    store = made[request.param]()
-    yield store
-    store.close()
+
+    def make() -> BotStore:
+        made.append(kinds[request.param]())
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def store(make: Callable[[], BotStore]) -> BotStore:
+    return make()
 
 
 @pytest.fixture

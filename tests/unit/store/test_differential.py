@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -91,6 +92,19 @@ class Stores(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.sides = Side(MemoryStore()), Side(SQLiteStore(":memory:"))
+        self.asked: list[Callable[[Side], Any]] = []
+
+    @rule(count=st.integers(1, 8))
+    def fail_together(self, count: int) -> None:
+        for side in self.sides:
+            with contextlib.suppress(_UndecidedError), side.feed.together():
+                for ask in self.asked[-count:]:
+                    ask(side)
+                raise _UndecidedError
+
+    def write_both(self, ask: Callable[[Side], Any]) -> None:
+        self.asked.append(ask)
+        self.both(ask)
 
     def both(self, ask: Callable[[Side], Any]) -> None:
         first, second = (side.told(ask) for side in self.sides)
@@ -112,14 +126,16 @@ class Stores(RuleBasedStateMachine):
             except _UndecidedError:
                 return found
 
-        self.both(ask)
+        self.write_both(ask)
 
     @rule(ids=st.lists(st.integers(0, 20), max_size=5), at=TIMES, passed_over=st.lists(st.integers(0, 20), max_size=3))
     def acknowledge(self, ids: list[int], at: float, passed_over: list[int]) -> None:
         def numbers(side: Side, counts: list[int]) -> list[int]:
             return [side.number(one) for one in counts]
 
-        self.both(lambda side: side.feed.acknowledge(numbers(side, ids), at=at, passed_over=numbers(side, passed_over)))
+        self.write_both(
+            lambda side: side.feed.acknowledge(numbers(side, ids), at=at, passed_over=numbers(side, passed_over))
+        )
 
     @rule(after=st.integers(0, 20), limit=st.integers(0, 5))
     def pending(self, after: int, limit: int) -> None:
@@ -127,7 +143,9 @@ class Stores(RuleBasedStateMachine):
 
     @rule(events=st.dictionaries(st.integers(0, 20), st.lists(HANDLERS, max_size=3), max_size=4), at=TIMES)
     def deliver(self, events: dict[int, list[str]], at: float) -> None:
-        self.both(lambda side: side.feed.deliver({side.number(one): names for one, names in events.items()}, at=at))
+        self.write_both(
+            lambda side: side.feed.deliver({side.number(one): names for one, names in events.items()}, at=at)
+        )
 
     @rule(now=TIMES, limit=st.integers(-1, 5))
     def claim(self, now: float, limit: int) -> None:
@@ -137,7 +155,7 @@ class Stores(RuleBasedStateMachine):
             assert bool(found) == (limit > 0 and due is not None and due <= now)
             return found
 
-        self.both(ask)
+        self.write_both(ask)
 
     @rule(
         choice=st.integers(0, 10),
@@ -170,7 +188,7 @@ class Stores(RuleBasedStateMachine):
             )
             return behind
 
-        self.both(ask)
+        self.write_both(ask)
 
     @rule(number=st.integers(0, 20), handler=HANDLERS)
     def behind(self, number: int, handler: str) -> None:
@@ -178,19 +196,19 @@ class Stores(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 20), handler=HANDLERS, at=TIMES)
     def replay(self, number: int, handler: str, at: float) -> None:
-        self.both(lambda side: side.feed.replay(side.number(number), handler, at=at))
+        self.write_both(lambda side: side.feed.replay(side.number(number), handler, at=at))
 
     @rule()
     def reclaim(self) -> None:
-        self.both(lambda side: side.feed.reclaim())
+        self.write_both(lambda side: side.feed.reclaim())
 
     @rule(event=EVENTS, at=TIMES)
     def add_event(self, event: NewEvent, at: float) -> None:
-        self.both(lambda side: side.feed.add_event(event, at=at))
+        self.write_both(lambda side: side.feed.add_event(event, at=at))
 
     @rule(effect=EFFECTS, was=st.none() | STATES)
     def put_effect(self, effect: Effect, was: str | None) -> None:
-        self.both(lambda side: side.feed.put_effect(effect, was=was))
+        self.write_both(lambda side: side.feed.put_effect(effect, was=was))
         self.both(lambda side: side.feed.effect(effect.key))
 
     @rule(states=st.lists(STATES, max_size=3))
@@ -199,7 +217,7 @@ class Stores(RuleBasedStateMachine):
 
     @rule(before=TIMES)
     def prune(self, before: float) -> None:
-        self.both(lambda side: side.feed.prune(before=before))
+        self.write_both(lambda side: side.feed.prune(before=before))
 
     @rule()
     def open_again(self) -> None:

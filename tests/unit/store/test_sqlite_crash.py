@@ -4,72 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 import pytest
-from tests.unit.store.ledger import BINDING, LEASE, Watch, effect, event, everything, put, seen
+from tests.unit.store.ledger import BINDING, INDEXES, LEASE, STEPS, Watch, everything, filled
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store.work import WorkStore
-
-INDEXES = range(8)
-
-
-def filled(store: SQLiteStore) -> WorkStore:
-    feed = store.open(BINDING, lease=LEASE)
-    put(feed, [seen(index, last=index * 10.0) for index in range(5)], [event(f"{n}", n) for n in range(5)], state="old")
-    feed.acknowledge([feed.pending()[0].id], at=5.0)
-    done, dead, claimed, ready = range(100, 104)
-    put(feed, events=[event(f"{index}", index) for index in (done, dead, claimed, ready)], at=5.0)
-    handlers = {done: ["a", "b"], dead: ["a", "b"], claimed: ["a"], ready: ["a", "b"]}
-    feed.deliver({one.id: handlers[one.index] for one in feed.pending() if one.index in handlers}, at=5.0)
-    for one in [*feed.claim(now=5.0, limit=3), *feed.claim(now=5.0, limit=1)]:
-        if one.index == done:
-            feed.settle(one.event, one.handler, state="done", at=6.0)
-    (other,) = [one for one in feed.claim(now=5.0, limit=1) if one.index == done]
-    feed.settle(other.event, other.handler, state="done", at=6.0)
-    (poison,) = [one for one in feed.deliveries(state="claimed") if one.index == dead]
-    feed.settle(poison.event, poison.handler, state="dead", error="ValueError", at=6.0)
-    feed.put_effect(effect("7/0"), was=None)
-    return feed
-
-
-def _commit(feed: WorkStore) -> object:
-    events = [event("4", 4), event("5", 5, "gap")]
-    return put(feed, [seen(2, version=2), seen(6)], events, state="new", at=99.0)
-
-
-def _deliver(feed: WorkStore, *handlers: list[str]) -> None:
-    numbers = [one.id for one in feed.pending(limit=len(handlers))]
-    feed.deliver(dict(zip(numbers, handlers, strict=True)), at=50.0)
-
-
-def _settle(feed: WorkStore, state: Literal["ready", "done", "dead"]) -> None:
-    one = feed.deliveries(state="claimed")[0]
-    feed.settle(one.event, one.handler, state=state, not_before=60.0, error="late", forgive=state == "ready", at=50.0)
-
-
-STEPS: dict[str, Callable[[WorkStore], object]] = {
-    "commit": _commit,
-    "acknowledge": lambda feed: feed.acknowledge([one.id for one in feed.pending(limit=2)], at=50.0),
-    "pass over": lambda feed: feed.acknowledge(
-        [one.id for one in feed.pending(limit=1)], at=50.0, passed_over=[one.id for one in feed.pending(limit=3)]
-    ),
-    "prune": lambda feed: feed.prune(before=25.0),
-    "deliver": lambda feed: _deliver(feed, ["a", "b"], [], ["a"]),
-    "claim": lambda feed: feed.claim(now=50.0, limit=2),
-    "retry": lambda feed: _settle(feed, "ready"),
-    "settle": lambda feed: _settle(feed, "done"),
-    "bury": lambda feed: _settle(feed, "dead"),
-    "reclaim": lambda feed: feed.reclaim(),
-    "replay": lambda feed: [feed.replay(one.event, one.handler, at=50.0) for one in feed.deliveries(state="dead")],
-    "add an event": lambda feed: feed.add_event(event("selected:7", 7), at=50.0),
-    "begin an effect": lambda feed: feed.put_effect(effect("8/0"), was=None),
-    "go on with an effect": lambda feed: feed.put_effect(effect("7/0", "sending"), was="intent"),
-}
 
 
 def told(path: Path) -> tuple[str | None, dict[str, object]]:
@@ -189,9 +130,9 @@ def test_a_rollback_that_fails_is_made_up_for(tmp_path: Path, watch: Watch) -> N
     feed = filled(store)
     watch(fail)
     with pytest.raises(StoreError, match="the disk is gone"):
-        _commit(feed)
+        STEPS["commit"](feed)
     with_trouble = False
-    assert _commit(feed) == 1
+    assert STEPS["commit"](feed) == 1
     watch(None)
     store.close()
     assert told(tmp_path / "bot.db")[0] == "new"

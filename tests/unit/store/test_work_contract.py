@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 
 import attrs
 import pytest
-from tests.unit.store.ledger import BINDING, LEASE, effect, event, everything, put
+from tests.unit.store.ledger import BINDING, INDEXES, LEASE, STEPS, effect, event, everything, filled, put
 
 from freight_exchange.store import MemoryStore
 from freight_exchange.store.work import BotStore, Delivery, WorkStore
@@ -20,7 +21,7 @@ def keys(deliveries: object) -> Keys:
     return [(one.event, one.handler) for one in deliveries]
 
 
-def filled(feed: WorkStore, *indexes: int | None) -> list[int]:
+def added(feed: WorkStore, *indexes: int | None) -> list[int]:
     """The numbers of new events, one about each of these requests."""
     before = len(feed.pending(limit=1000))
     put(feed, events=[event(str(next(NUMBERS)), index) for index in indexes])
@@ -28,7 +29,7 @@ def filled(feed: WorkStore, *indexes: int | None) -> list[int]:
 
 
 def delivered(feed: WorkStore, *indexes: int | None, handlers: tuple[str, ...] = ("quote",)) -> list[int]:
-    numbers = filled(feed, *indexes)
+    numbers = added(feed, *indexes)
     feed.deliver(dict.fromkeys(numbers, handlers), at=20.0)
     return numbers
 
@@ -39,7 +40,7 @@ def claimed(feed: WorkStore, now: float = 50.0, limit: int = 100) -> Keys:
 
 class TestHandingOver:
     def test_acknowledges_and_makes_a_delivery_for_each_handler(self, feed: WorkStore) -> None:
-        first, second = filled(feed, 7, None)
+        first, second = added(feed, 7, None)
         feed.deliver({first: ["quote", "log"], second: ["log"]}, at=30.0)
         assert feed.unacknowledged == 0
         assert feed.pending() == []
@@ -59,7 +60,7 @@ class TestHandingOver:
         assert feed.next_due() == 30.0
 
     def test_without_handlers_drops_the_payload(self, feed: WorkStore) -> None:
-        (number,) = filled(feed, 7)
+        (number,) = added(feed, 7)
         feed.deliver({number: []}, at=30.0)
         assert feed.unacknowledged == 0
         assert feed.deliveries(state="ready") == []
@@ -80,7 +81,7 @@ class TestHandingOver:
         assert feed.history(7)[1] == [attrs.evolve(one, payload=b"") for one in kept]
 
     def test_twice_or_of_the_unknown_adds_nothing(self, feed: WorkStore) -> None:
-        handled, acknowledged = filled(feed, 1, 2)
+        handled, acknowledged = added(feed, 1, 2)
         feed.acknowledge([acknowledged], at=25.0)
         feed.deliver({handled: ["quote", "quote"]}, at=30.0)
         before = everything(feed, range(4))
@@ -107,7 +108,7 @@ class TestHandingOver:
 
 class TestClaiming:
     def test_takes_what_has_been_due_the_longest_first(self, feed: WorkStore) -> None:
-        first, second, third = filled(feed, 1, 2, 3)
+        first, second, third = added(feed, 1, 2, 3)
         feed.deliver({first: ["quote"]}, at=21.0)
         feed.deliver({third: ["quote"], second: ["quote"]}, at=20.0)
         assert claimed(feed, limit=2) == [(second, "quote"), (third, "quote")]
@@ -128,7 +129,7 @@ class TestClaiming:
     def test_what_is_put_off_time_after_time_starves_nothing_newer(self, feed: WorkStore) -> None:
         """There are always as many of them due as there are places."""
         delivered(feed, *range(10))
-        (number,) = filled(feed, 100)
+        (number,) = added(feed, 100)
         seen: Keys = []
         for round in range(5):
             now = 100.0 + 10 * round
@@ -249,7 +250,7 @@ class TestWhatIsBehind:
         assert feed.behind(third, "a") == feed.behind(other, "a") == []
 
     def test_is_in_the_order_of_events_whenever_it_is_due(self, feed: WorkStore) -> None:
-        first, second, third = filled(feed, 7, 7, 7)
+        first, second, third = added(feed, 7, 7, 7)
         feed.deliver({third: ["quote"], first: ["quote"]}, at=20.0)
         assert claimed(feed) == [(first, "quote")]
         feed.settle(first, "quote", state="done", at=51.0)
@@ -518,22 +519,41 @@ def test_together_within_together_is_one(feed: WorkStore) -> None:
     assert keys(feed.deliveries(state="done")) == [(number, "quote")]
 
 
-def test_sqlite_writes_nothing_of_what_failed_together(store: BotStore) -> None:
-    if isinstance(store, MemoryStore):
-        return
-    feed = store.open(BINDING, lease=LEASE)
-    (number,) = delivered(feed, 7)
-    before = everything(feed, (7,))
+def fail(feed: WorkStore, step: str) -> None:
+    with feed.together():
+        STEPS[step](feed)
+        raise ValueError("no")
 
-    def fail_within() -> None:
-        with feed.together():
-            claimed(feed)
-            feed.settle(number, "quote", state="done", at=60.0)
-            feed.add_event(event("later"), at=70.0)
-            raise ValueError("no")
 
+@pytest.mark.parametrize("step", STEPS)
+def test_nothing_is_written_of_what_failed_together(store: BotStore, step: str) -> None:
+    feed = filled(store)
+    before = everything(feed, INDEXES)
     with pytest.raises(ValueError, match="no"):
-        fail_within()
-    assert everything(feed, (7,)) == before
-    assert feed.unacknowledged == 0
-    assert claimed(feed) == [(number, "quote")]
+        fail(feed, step)
+    assert everything(feed, INDEXES) == before
+    feed.release()
+    feed = store.open(BINDING, lease=LEASE)
+    assert feed.state == "old"
+    assert everything(feed, INDEXES) == before
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_failed_together_leaves_no_trace(make: Callable[[], BotStore], step: str) -> None:
+    """Neither in what is kept nor in what finds it: what comes next goes as if it had never been."""
+    feed, other = filled(make()), filled(make())
+    with pytest.raises(ValueError, match="no"):
+        fail(feed, step)
+    for following in (step, "claim", "reclaim", "commit", "prune", "add an event"):
+        assert STEPS[following](feed) == STEPS[following](other)
+        assert everything(feed, INDEXES) == everything(other, INDEXES), following
+
+
+def test_what_failed_within_together_and_was_caught_is_part_of_it(feed: WorkStore) -> None:
+    (number,) = delivered(feed, 7)
+    with feed.together():
+        with pytest.raises(ValueError, match="no"):
+            fail(feed, "begin an effect")
+        assert claimed(feed) == [(number, "quote")]
+    assert feed.effects() == [effect("8/0")]
+    assert keys(feed.deliveries(state="claimed")) == [(number, "quote")]
