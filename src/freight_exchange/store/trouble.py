@@ -86,16 +86,18 @@ def usable(path: Path) -> bool:
         raise StoreError(f"the store {path} is a directory: give the path of a file in it")
     if not path.parent.is_dir():
         raise StoreError(f"the store {path} cannot be made: there is no directory {path.parent}, make it first")
-    size, log, journal = _size(path), path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal")
-    if _size(log) and size < _HEADER:
-        # A log is begun when the file has a page. Opening what is less would make a new database of it, or fill it up,
-        # and drop the log with the last that was committed.
+    log = path.with_name(f"{path.name}-wal")
+    # In this order: another program may be making all three just now, and a log is begun when the file has a page.
+    logged, journalled, size = _size(log), _size(path.with_name(f"{path.name}-journal")), _size(path)
+    if logged and size < _HEADER:
+        # Opening what is less would make a new database of it, or fill it up, and drop the log with the last that was
+        # committed.
         how = f"cut off at {size} bytes" if size else "gone or empty"
         raise StoreError(f"the store {path} is {how}, but its log {log} is not: put the file back, or move both")
     # Where a log or journal is left, the file may be whole only together with it: SQLite finds out.
-    if size and not _size(log) and not _size(journal):
+    if size and not logged and not journalled:
         _look_at(path, size)
-    return _size(log) > 0
+    return logged > 0
 
 
 def _look_at(path: Path, size: int) -> None:

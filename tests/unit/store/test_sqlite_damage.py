@@ -16,8 +16,8 @@ import attrs
 import pytest
 from tests.unit.store.ledger import BINDING, LEASE, effect, event, everything, put, seen
 
-from freight_exchange.errors import StoreError
-from freight_exchange.store import SQLiteStore, rows
+from freight_exchange.errors import HeldError, StoreError
+from freight_exchange.store import SQLiteStore, rows, trouble
 from freight_exchange.store import sqlite as sqlite_store
 from freight_exchange.store.looking import looking_into
 from freight_exchange.store.protocol import Seen
@@ -152,6 +152,29 @@ class TestAFile:
         with pytest.raises(StoreError, match="its log"), looking_into(torn):
             pass
         assert (torn.read_bytes(), log.read_bytes()) == before
+
+    @pytest.mark.parametrize("looks", [1, 2, 3])
+    def test_that_another_makes_just_then_is_held(
+        self, path: Path, looks: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, look, looked = SQLiteStore(path), trouble._size, 0
+
+        def interrupted(file: Path) -> int:
+            nonlocal looked
+            looked += 1
+            found = look(file)
+            if looked == looks:
+                monkeypatch.setattr(trouble, "_size", look)
+                put(first.open(BINDING, lease=LEASE), state="the first")
+                monkeypatch.setattr(trouble, "_size", interrupted)
+            return found
+
+        monkeypatch.setattr(trouble, "_size", interrupted)
+        with pytest.raises(HeldError):
+            SQLiteStore(path).open(BINDING, lease=LEASE)
+        assert looked >= looks
+        first.close()
+        assert state(path) == "the first"
 
     def test_is_the_same_by_any_name(self, path: Path, sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         shutil.copy(sound, path)
