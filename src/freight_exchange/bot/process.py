@@ -25,6 +25,7 @@ from freight_exchange.errors import (
     TransportError,
     ValidationError,
 )
+from freight_exchange.logs import CleanFormatter
 
 if TYPE_CHECKING:
     from freight_exchange.bot.at_work import AtWork
@@ -106,7 +107,7 @@ def _be_heard() -> None:
     if logging.getLogger().handlers or any(not isinstance(own, logging.NullHandler) for own in package.handlers):
         return
     heard = logging.StreamHandler()
-    heard.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    heard.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     package.addHandler(heard)
     package.setLevel(logging.INFO)
 

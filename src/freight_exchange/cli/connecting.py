@@ -21,10 +21,10 @@ import freight_exchange
 from freight_exchange.cli.aside import aside
 from freight_exchange.cli.ending import InterruptedWriteError, NotPrintedError, cannot_be_printed
 from freight_exchange.cli.looping import run
-from freight_exchange.cli.text import clean
 from freight_exchange.cli.wording import reworded
 from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError, TransportError
 from freight_exchange.hooks import Attempt
+from freight_exchange.logs import clean
 from freight_exchange.settings import EMAIL_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE
 from freight_exchange.transport.login_file import LoginFile
 from freight_exchange.transport.message import Kind

@@ -17,7 +17,6 @@ import attrs
 import click
 
 from freight_exchange.cli.aside import aside
-from freight_exchange.cli.text import clean
 from freight_exchange.cli.wording import worded
 from freight_exchange.errors import (
     APIStatusError,
@@ -37,6 +36,7 @@ from freight_exchange.errors import (
     TransportError,
     ValidationError,
 )
+from freight_exchange.logs import clean
 
 __all__ = [
     "ADVICE",

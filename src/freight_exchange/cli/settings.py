@@ -1,4 +1,4 @@
-"""What the options before the command say. No I/O, and nothing of the SDK: help and completion pass here."""
+"""What the options before the command say. No I/O, and next to nothing of the SDK: help and completion pass here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import logging
 import sys
 
 import attrs
+
+from freight_exchange.logs import CleanFormatter
 
 __all__ = ["Settings"]
 
@@ -30,7 +32,7 @@ class Settings:
     def be_heard(verbosity: int) -> None:
         """Write the SDK's log to standard error."""
         heard = logging.StreamHandler(sys.stderr)
-        heard.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        heard.setFormatter(CleanFormatter("%(levelname)s %(name)s: %(message)s"))
         logger = logging.getLogger("freight_exchange")
         logger.addHandler(heard)
         logger.setLevel(logging.INFO if verbosity == 1 else logging.DEBUG)

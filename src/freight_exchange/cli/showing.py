@@ -14,7 +14,8 @@ import click
 from freight_exchange import wire
 from freight_exchange.cli.aside import aside
 from freight_exchange.cli.ending import NotPrintedError, cannot_be_printed
-from freight_exchange.cli.text import clean, escaped_json, fitted, width
+from freight_exchange.cli.text import escaped_json, fitted, width
+from freight_exchange.logs import clean
 
 __all__ = ["Column", "plain", "said", "show_details", "show_json", "show_table", "tell"]
 

@@ -1,4 +1,4 @@
-"""Texts of the service, made fit to be shown: what could command a terminal is spelt out instead."""
+"""Texts as a terminal shows them, and JSON that commands none."""
 
 from __future__ import annotations
 
@@ -6,25 +6,11 @@ import re
 import unicodedata
 from typing import Final
 
-__all__ = ["clean", "escaped_json", "fitted", "width"]
+__all__ = ["escaped_json", "fitted", "width"]
 
 _MAYBE_UNFIT: Final = re.compile(r"[^ -~]")
 _ZERO_WIDTH: Final = frozenset({"Mn", "Me"})
 _WIDE: Final = frozenset("WF")
-
-
-def clean(text: str) -> str:
-    """The text on one line, with control, formatting and other invisible characters spelt out (`\\x1b`)."""
-    return _MAYBE_UNFIT.sub(_fit, text)
-
-
-def _fit(match: re.Match[str]) -> str:
-    character = match[0]
-    if character.isprintable():
-        return character
-    if character.isspace():
-        return " "
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def escaped_json(text: str, *, ascii_only: bool) -> str:

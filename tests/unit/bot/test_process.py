@@ -115,6 +115,9 @@ async def quote(request, ctx):
         case "ends":
             await ctx.offer(amount=7, currency=1)
             bot.stop()
+        case "logs":
+            ctx.log.info("quoting %s", "tiles\\n2027-01-01 CRITICAL \\x1b[2J")
+            bot.stop()
         case "signals itself":
             signal.raise_signal(signal.SIGTERM)
             await ctx.stopping.wait()
@@ -243,6 +246,12 @@ class TestSignals:
         with process(backend=backend, handler="ends") as child:
             status, said, _ = end_of(child)
         assert (status, said.split("\n")[-2]) == (0, "offers 1")
+
+    @BACKENDS
+    def test_a_text_of_the_service_forges_no_line_of_the_log(self, backend: str) -> None:
+        with process(backend=backend, handler="logs") as child:
+            complained = end_of(child)[2]
+        assert "quoting tiles 2027-01-01 CRITICAL \\x1b[2J\n" in complained
 
 
 class TestWhatDoesNotEnd:

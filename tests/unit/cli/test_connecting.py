@@ -121,6 +121,15 @@ def test_a_token_that_is_too_old_is_not_tried(stranger: Shell) -> None:
     assert len(stranger.exchange.truth.logins) == 2
 
 
+def test_a_password_is_not_looked_at_while_a_login_of_the_account_is_kept(stranger: Shell) -> None:
+    log_in(stranger)
+    stranger.set("FREIGHT_EXCHANGE_PASSWORD", "wrong")
+    assert stranger("currencies").status == 0
+    stranger("logout")
+    done = stranger("--url", stranger.url, "--email", "forwarder@demo.example", "currencies")
+    assert done.status == Status.LOGIN_REJECTED
+
+
 def test_the_login_of_one_account_is_not_used_for_another(stranger: Shell) -> None:
     log_in(stranger)
     stranger.set("FREIGHT_EXCHANGE_PASSWORD", "shipper")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freight_exchange.cli.text import clean, escaped_json, fitted, width
+from freight_exchange.cli.settings import Settings
+from freight_exchange.cli.text import escaped_json, fitted, width
+from freight_exchange.logs import clean
 
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -27,6 +30,23 @@ ANYTHING = st.text(st.characters(exclude_categories=["Cs"]))
 )
 def test_what_could_command_a_terminal_is_spelt_out(text: str, shown: str) -> None:
     assert clean(text) == shown
+
+
+def test_a_record_of_a_log_is_a_line_and_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("freight_exchange")
+    handlers, level = list(logger.handlers), logger.level
+    try:
+        Settings.be_heard(1)
+        try:
+            raise ValueError("no tariff")
+        except ValueError:
+            logger.exception("quoting %s", "tiles\nCRITICAL \x1b[2J")
+    finally:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+    line, *traceback = capsys.readouterr().err.splitlines()
+    assert line == "ERROR freight_exchange: quoting tiles CRITICAL \\x1b[2J"
+    assert (traceback[0], traceback[-1]) == ("Traceback (most recent call last):", "ValueError: no tariff")
 
 
 @given(ANYTHING)

@@ -1,0 +1,32 @@
+"""Texts of the service, made fit for a log and a terminal: what could command one, or forge a line, is spelt out."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Final
+
+__all__ = ["CleanFormatter", "clean"]
+
+_MAYBE_UNFIT: Final = re.compile(r"[^ -~]")
+
+
+def clean(text: str) -> str:
+    """The text on one line, with control, formatting and other invisible characters spelt out (`\\x1b`)."""
+    return _MAYBE_UNFIT.sub(_fit, text)
+
+
+class CleanFormatter(logging.Formatter):
+    """A line for each record, whatever its message quotes; below it a traceback, where there is one."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is that of `logging`
+        return clean(super().formatMessage(record))
+
+
+def _fit(match: re.Match[str]) -> str:
+    character = match[0]
+    if character.isprintable():
+        return character
+    if character.isspace():
+        return " "
+    return character.encode("unicode_escape").decode("ascii")
