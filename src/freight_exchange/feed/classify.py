@@ -151,12 +151,12 @@ def digest(request: RateRequest) -> bytes:
 
 
 def classify(
-    records: Iterable[RateRequest], broken: Iterable[DecodeError], known: Mapping[int, Seen], sight: Sight
+    records: Sequence[RateRequest], broken: Iterable[DecodeError], known: Mapping[int, Seen], sight: Sight
 ) -> Meaning:
     """What a page means: its records, what on it could not be read, and what was known of both before."""
     # A listing that repeats a request within a page shows its last state last.
     now = {record.index: record for record in records}
-    digests = {index: digest(record) for index, record in now.items()}
+    digests = _digests(records, now)
     changed = {
         index: _Change.of(wire.recall(before.record), now[index])
         for index, before in known.items()
@@ -208,6 +208,19 @@ def gone(before: Seen, between: tuple[datetime | None, datetime], at: float) -> 
     return after, NewEvent(
         key=f"{before.index}:{after.version}", index=before.index, kind=event.kind, payload=pack(event)
     )
+
+
+def _digests(records: Sequence[RateRequest], now: Mapping[int, RateRequest]) -> dict[int, bytes]:
+    """The digest of each request; of one that a page shows in several states, of all of them in any order."""
+    digests = {index: digest(record) for index, record in now.items()}
+    if len(now) < len(records):
+        states: dict[int, set[bytes]] = {}
+        for record in records:
+            states.setdefault(record.index, set()).add(digest(record))
+        for index, several in states.items():
+            if len(several) > 1:
+                digests[index] = hashlib.blake2b(b"".join(sorted(several)), digest_size=8).digest()
+    return digests
 
 
 def _happened(

@@ -35,6 +35,8 @@ PAGE_SIZE: Final = 1000
 """Rows asked for in a page: the more a page holds, the more often it is the whole window."""
 
 _MODEST_PAGE: Final = 100
+_SMALLER: Final = (_MODEST_PAGE, 20)
+"""Rows asked for where more are refused; 20 is what the service gives where nothing is said (section 4.4)."""
 _ATTEMPTS: Final = 3
 _WALKS: Final = 4
 
@@ -59,7 +61,7 @@ class Scanner:
         self._page_size = page_size
         self._walks = 0
         self._agreed: int | None = None
-        self._modest = False
+        self._refused = False
         self._end: int | None = None
         self.attempts = 0
         self.pages = 0
@@ -96,9 +98,9 @@ class Scanner:
         self.attempts = 0
         self.pages += 1
         self.rows += len(page.records) + len(page.broken)
-        if self._modest:
-            self._modest = False
-            self.sizes.refused(OPERATION, _MODEST_PAGE)
+        if self._refused:
+            self._refused = False
+            self.sizes.refused(OPERATION, self._page_size)
         if not self._walk.descending:
             self._end = None
         self._walk.take(page)
@@ -108,9 +110,10 @@ class Scanner:
 
     def fail(self, error: FreightExchangeError) -> Literal["again", "on", "lost"]:
         """What an error in place of the page means: ask again after a pause, go on with another page, or give up."""
-        if self._refused_size(error):
-            self._page_size = _MODEST_PAGE
-            self._modest = True
+        smaller = next((rows for rows in _SMALLER if rows < self._walk.size), None)
+        if smaller is not None and self._refused_size(error):
+            self._page_size = smaller
+            self._refused = True
             self._start_walk()
             return "on"
         number, climbing = self._walk.number, not self._walk.descending
@@ -148,15 +151,16 @@ class Scanner:
             raise FeedProtocolError("every walk through the listing ended by an error, each in another place")
 
     @property
-    def _begins_large(self) -> bool:
-        return self._walk.number == 0 and self.pages == 0 and self._walk.size > _MODEST_PAGE
+    def _begins(self) -> bool:
+        return self._walk.number == 0 and self.pages == 0
 
     def _refused_size(self, error: FreightExchangeError) -> bool:
-        return self._begins_large and isinstance(error, APIStatusError) and error.status in (400, 413, 422)
+        return self._begins and isinstance(error, APIStatusError) and error.status in (400, 413, 422)
 
     def _may_be_too_much(self, error: FreightExchangeError) -> bool:
         """Whether the service may have failed over the size: too slow for a gateway, or a reply without an end."""
-        return self._begins_large and may_pass(error) and not isinstance(error, RateLimitedError)
+        large = self._begins and self._walk.size > _MODEST_PAGE
+        return large and may_pass(error) and not isinstance(error, RateLimitedError)
 
 
 def may_pass(error: FreightExchangeError) -> bool:

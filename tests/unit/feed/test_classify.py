@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,7 +36,7 @@ def request(index: int = 1, **fields: Any) -> RateRequest:
 
 
 def look(
-    records: Iterable[RateRequest],
+    records: Sequence[RateRequest],
     known: Mapping[int, Seen] | None = None,
     *,
     broken: Iterable[DecodeError] = (),
@@ -49,6 +49,19 @@ def look(
 
 def told(meaning: Meaning) -> list[Any]:
     return [unpack(event.kind, event.payload) for event in meaning.events]
+
+
+def test_a_request_that_a_page_shows_in_two_states_is_told_once_in_whatever_order_they_come() -> None:
+    old, new, newest = (request(notes=notes) for notes in ("old", "new", "newest"))
+    meaning, known = look([old, new])
+    assert [event.request for event in told(meaning)] == [new]
+    for scan, page in enumerate(([new, old], [old, new], [new, old]), 6):
+        meaning, known = look(page, known, scan=scan)
+        assert not told(meaning)
+    meaning, known = look([old, new, newest], known, scan=9)
+    assert [event.request for event in told(meaning)] == [newest]
+    meaning, _ = look([old], known, scan=10)
+    assert [event.request for event in told(meaning)] == [old]
 
 
 def test_new_is_what_was_never_seen() -> None:

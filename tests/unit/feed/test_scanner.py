@@ -174,7 +174,7 @@ def test_rule_3_a_last_page_that_repeats_is_an_end_and_no_ignored_offset() -> No
 
 @pytest.mark.parametrize("error", [GONE, REFUSED])
 def test_rule_3_page_0_is_never_beyond_the_end(error: FreightExchangeError) -> None:
-    assert Scanner(PageSizes(), page_size=50).fail(error) == "lost"
+    assert Scanner(PageSizes(), page_size=20).fail(error) == "lost"
 
 
 def test_rule_4_a_page_is_asked_for_three_times_and_then_the_scan_is_lost() -> None:
@@ -217,21 +217,24 @@ def test_a_limit_of_rate_is_no_matter_of_size() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_on(status: int) -> None:
+@pytest.mark.parametrize(("refusals", "given"), [(1, 100), (2, 20)])
+def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_on(
+    status: int, refusals: int, given: int
+) -> None:
     sizes = PageSizes()
     scanner = Scanner(sizes)
-    assert scanner.fail(BadRequestError("too many", status=status)) == "on"
-    assert (scanner.number, scanner.size) == (0, 100)
+    for _ in range(refusals):
+        assert scanner.fail(BadRequestError("too many", status=status)) == "on"
+    assert (scanner.number, scanner.size) == (0, given)
     assert sizes.clamp(OPERATION) is None
     while not scanner.ended:
-        scanner.take(shelf(scanner, [1, 2, 3]))
-    assert Scanner(sizes).size == 100
+        scanner.take(shelf(scanner, [*range(45)]))
+    assert Scanner(sizes).size == given
 
 
-def test_a_smaller_page_that_is_refused_too_is_the_window_s_fault() -> None:
+def test_the_service_s_own_page_size_that_is_refused_too_is_the_window_s_fault() -> None:
     scanner = Scanner(PageSizes())
-    scanner.fail(REFUSED)
-    assert scanner.fail(REFUSED) == "lost"
+    assert [scanner.fail(REFUSED) for _ in range(3)] == ["on", "on", "lost"]
 
 
 def test_a_clamp_below_the_smaller_page_is_learned_all_the_same() -> None:
