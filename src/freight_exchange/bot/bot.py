@@ -14,15 +14,16 @@ import anyio
 import attrs
 
 from freight_exchange.bot import operations, resources
+from freight_exchange.bot.ending import Ending, Telling, untold
 from freight_exchange.bot.handlers import Router
-from freight_exchange.bot.outcomes import ProcessEnd
+from freight_exchange.bot.outcomes import ProcessEnd, told
 from freight_exchange.bot.points import nowhere
 from freight_exchange.bot.process import TO_CLOSE, run
 from freight_exchange.bot.run import INTERVALS_ALIVE, Phase, Plan, Run, plainly
 from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.tally import Tally
 from freight_exchange.client import FreightExchange
-from freight_exchange.errors import ConfigurationError
+from freight_exchange.errors import ConfigurationError, LoginRejectedError
 from freight_exchange.feed import opening
 from freight_exchange.options import seconds
 from freight_exchange.store import MemoryStore
@@ -148,6 +149,7 @@ class Bot(Router):
         self._tally = Tally()
         self._run: Run | None = None
         self._begins = False
+        self._ending: Ending = untold
         self._stop: anyio.Event | None = None
         self._began = 0.0
         self._waits_for_login = False
@@ -211,7 +213,7 @@ class Bot(Router):
                     if self._port is not None:
                         answering = partial(self._answer, self._port)
                         if self._plan.standby:
-                            tasks.start_soon(answering)
+                            Telling(tasks, self._ends).start_soon(answering)
                         else:
                             await tasks.start(answering)
                     async with self._client(exchange) as client:
@@ -238,8 +240,11 @@ class Bot(Router):
         """Whether the store is the bot's."""
         return self._run is not None and self._run.feed.hold.taken
 
-    def begin(self) -> anyio.Event:
+    def begin(self, ending: Ending = untold) -> anyio.Event:
         """Take the bot for the `serve()` that follows: from here on `stop()` is heard.
+
+        Args:
+            ending: Called as soon as something ends the bot, or a run of it, other than `stop()`.
 
         Returns:
             What `stop()` sets.
@@ -253,7 +258,7 @@ class Bot(Router):
             raise ConfigurationError("this bot runs already: stop it first, or make another")
         if not self._handlers:
             raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
-        self._begins, self._run = True, None
+        self._begins, self._run, self._ending = True, None, ending
         self._stop, self._began = anyio.Event(), anyio.current_time()
         return self._stop
 
@@ -326,8 +331,25 @@ class Bot(Router):
             self._tally,
             points,
             self._is_ready,
+            partial(self._run_ends, client),
             began=self._began,
         )
+
+    def _ends(self, error: BaseException) -> None:
+        # Of a handler that ends the process it was told where it did.
+        if isinstance(error, Exception):
+            _logger.critical("the bot ends by %s", told(error))
+        self._ending(error, lambda: False)
+
+    def _run_ends(self, client: FreightExchange, error: BaseException) -> None:
+        run = self._run
+        if run is None or client.user is None or not isinstance(error, LoginRejectedError):
+            self._ends(error)
+            return
+        # It was taken before: an account that is locked, or whose password is being changed. A person will see to it,
+        # and until then the bot says that it hears nothing.
+        _logger.critical("the service rejects the login, which it took before: %s", error)
+        self._ending(error, lambda: run.phase == "stopped")
 
     def _is_ready(self) -> None:
         if self._ready is not None:
@@ -344,9 +366,6 @@ class Bot(Router):
                 return
             if client.user is None:
                 raise run.rejected
-            # It was taken before: an account that is locked or whose password is being changed. A person will see to
-            # it, and until then the bot says that it hears nothing.
-            _logger.critical("the service rejects the login, which it took before: %s", run.rejected)
             self._waits_for_login = True
             with anyio.move_on_after(pause):
                 await self._stop.wait()

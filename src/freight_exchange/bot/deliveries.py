@@ -27,9 +27,8 @@ from freight_exchange.feed.payload import unpack, unpack_selected
 from freight_exchange.store.work import EVERY
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from freight_exchange.bot.desk import Desk
+    from freight_exchange.bot.ending import Tasks
     from freight_exchange.bot.ledger import Ledger
     from freight_exchange.bot.tally import Tally
     from freight_exchange.client import FreightExchange
@@ -74,7 +73,7 @@ class Deliveries:
         desk: Desk,
         ledger: Ledger,
         tally: Tally,
-        tasks: TaskGroup,
+        tasks: Tasks,
         stopping: Stopping,
         *,
         concurrency: int,

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +26,7 @@ _TO_TELL: Final = 0.5
 class _End:
     at: float
     status: int
-    idle_too: bool
+    unless: Callable[[], bool] = attrs.field(order=False)
 
 
 class LastMoment:
@@ -40,10 +41,10 @@ class LastMoment:
         self._told: SimpleQueue[_End | None] = SimpleQueue()
         threading.Thread(target=self._wait, name="last moment", daemon=True).start()
 
-    def comes_in(self, seconds: float, status: int, *, idle_too: bool = True) -> None:
-        """End the process then, with that status; unless `idle_too`, only if a handler is at work still. A signal
-        handler may say so too: a simple queue can be put into while it is."""
-        self._told.put(_End(time.monotonic() + seconds, status, idle_too))
+    def comes_in(self, seconds: float, status: int, *, unless: Callable[[], bool] = lambda: False) -> None:
+        """End the process then, with that status, `unless` something is so by then. A signal handler may say so too: a
+        simple queue can be put into while it is."""
+        self._told.put(_End(time.monotonic() + seconds, status, unless))
 
     def dismiss(self) -> None:
         """It has ended by itself."""
@@ -58,7 +59,7 @@ class LastMoment:
             except Empty:
                 assert soonest is not None
                 ends.remove(soonest)
-                if soonest.idle_too or self._at_work:
+                if not soonest.unless():
                     self._end(soonest.status)
                 continue
             if told is None:

@@ -27,9 +27,8 @@ from freight_exchange.errors import AlreadyOfferedError, DeadlineExceededError, 
 from freight_exchange.models import validation
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from freight_exchange.bot.desk import Desk
+    from freight_exchange.bot.ending import Tasks
     from freight_exchange.bot.tally import Tally
     from freight_exchange.client import FreightExchange
     from freight_exchange.feed.events import RequestEvent
@@ -57,7 +56,7 @@ class Ledger:
         self,
         exchange: FreightExchange,
         desk: Desk,
-        tasks: TaskGroup,
+        tasks: Tasks,
         tally: Tally,
         *,
         settle: timedelta,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from freight_exchange.bot.last_moment import LastMoment
-from freight_exchange.bot.outcomes import told
+from freight_exchange.bot.outcomes import ProcessEnd, told
 from freight_exchange.bot.run import plainly
 from freight_exchange.errors import (
     ConfigurationError,
@@ -64,12 +64,12 @@ def run(bot: Bot, at_work: AtWork, drain: float, backend: Literal["asyncio", "tr
     _be_heard()
     last_moment = LastMoment(at_work)
     try:
-        ended_by = anyio.run(_main, bot, last_moment, drain, backend=backend)
+        ended_by = anyio.run(_main, bot, at_work, last_moment, drain, backend=backend)
     except SystemExit as end:
         # 0 means that the bot was drained; a handler that leaves so has ended it.
         raise SystemExit(end.code or 1) from end
     except FreightExchangeError as error:
-        status = next((status for kind, status in STATUSES if isinstance(error, kind)), 1)
+        status = _status_of(error)
         _logger.critical("the bot ends with status %d: %s", status, error)
         if status == 1:
             raise
@@ -81,6 +81,18 @@ def run(bot: Bot, at_work: AtWork, drain: float, backend: Literal["asyncio", "tr
         last_moment.dismiss()
     if ended_by is not None:
         raise SystemExit(128 + ended_by)
+
+
+def _status_of(error: BaseException) -> int:
+    if isinstance(error, ProcessEnd):
+        error = error.reason
+    match error:
+        case KeyboardInterrupt():
+            return 128 + signal.SIGINT
+        case SystemExit(code=int(code)):
+            return code & 0xFF or 1
+        case _:
+            return next((status for kind, status in STATUSES if isinstance(error, kind)), 1)
 
 
 def _check(backend: object) -> None:
@@ -112,25 +124,28 @@ def _be_heard() -> None:
     package.setLevel(logging.INFO)
 
 
-async def _main(bot: Bot, last_moment: LastMoment, drain: float) -> int | None:
+async def _main(bot: Bot, at_work: AtWork, last_moment: LastMoment, drain: float) -> int | None:
     """The number of the signal that ended it at once, if one did."""
     ended_by: list[int] = []
 
-    def drained_by_then() -> None:
-        last_moment.comes_in(drain + _LAST_SECOND, HUNG, idle_too=False)
+    def over_by_then(status: int, has_ended: Callable[[], bool] = lambda: False) -> None:
+        last_moment.comes_in(drain + _LAST_SECOND, status, unless=lambda: not at_work or has_ended())
         # What is left is the bot's own: a slow disk may take its time.
-        last_moment.comes_in(drain + TO_CLOSE, HUNG)
+        last_moment.comes_in(drain + TO_CLOSE, status, unless=has_ended)
+
+    def ends(error: BaseException, has_ended: Callable[[], bool]) -> None:
+        over_by_then(_status_of(error), has_ended)
 
     async def bound_the_drain() -> None:
         await stop.wait()
-        drained_by_then()
+        over_by_then(HUNG)
 
     def hear(number: int) -> None:
         if bot.is_stopping or heard:
             # What does not heed a cancellation, a thread say, must not be waited for.
             last_moment.comes_in(_LAST_SECOND, 128 + number)
         else:
-            drained_by_then()
+            over_by_then(HUNG)
         heard.append(number)
 
     async def listen() -> None:
@@ -151,7 +166,7 @@ async def _main(bot: Bot, last_moment: LastMoment, drain: float) -> int | None:
     listening = anyio.Event()
     with plainly():
         async with anyio.create_task_group() as tasks:
-            stop = bot.begin()
+            stop = bot.begin(ends)
             tasks.start_soon(listen)
             await listening.wait()
             tasks.start_soon(bound_the_drain)

@@ -16,6 +16,7 @@ import attrs
 from freight_exchange.bot.context import Stopping
 from freight_exchange.bot.deliveries import Deliveries
 from freight_exchange.bot.desk import Desk
+from freight_exchange.bot.ending import Telling, cause
 from freight_exchange.bot.intake import Intake
 from freight_exchange.bot.ledger import Ledger
 from freight_exchange.bot.outcomes import leaves
@@ -75,6 +76,7 @@ class Run:
         tally: What is counted.
         points: Told before and after each durable step.
         ready: Called once it hands over deliveries.
+        ends: Called with what ends it by itself, before what is at work has ended.
         began: When the bot began, on the loop's clock; this may be a later run of it.
 
     Attributes:
@@ -98,6 +100,7 @@ class Run:
         tally: Tally,
         points: Points,
         ready: Callable[[], None],
+        ends: Callable[[BaseException], None],
         *,
         began: float,
     ) -> None:
@@ -108,6 +111,8 @@ class Run:
         self._tally = tally
         self._points = points
         self._ready = ready
+        self._ends = ends
+        self._is_ending = False
         self.began = began
         self.feed: Feed = exchange.watch(
             store=plan.store,
@@ -137,7 +142,7 @@ class Run:
                             await self.feed.__aenter__()
                             entered = True
                         except LoginRejectedError as error:
-                            self.rejected = error
+                            self._reject(error)
                     if entered:
                         try:
                             await self._work()
@@ -204,8 +209,11 @@ class Run:
     async def _work(self) -> None:
         desk = self.desk = Desk(self.feed, self._points)
         async with anyio.create_task_group() as sends:
-            ledger = self.ledger = Ledger(self._exchange, desk, sends, self._tally, settle=self._plan.settle)
+            ledger = self.ledger = Ledger(
+                self._exchange, desk, Telling(sends, self._tell), self._tally, settle=self._plan.settle
+            )
             async with anyio.create_task_group() as tasks:
+                telling = Telling(tasks, self._tell)
                 deliveries = self.deliveries = Deliveries(
                     self._handlers,
                     self._given,
@@ -213,7 +221,7 @@ class Run:
                     desk,
                     ledger,
                     self._tally,
-                    tasks,
+                    telling,
                     self.stopping,
                     concurrency=self._plan.concurrency,
                     scanned=self._scanned,
@@ -227,25 +235,42 @@ class Run:
                     deliveries.wake,
                     pace=self._plan.selection_interval.total_seconds(),
                 )
-                await deliveries.recover()
-                await selections.introduce(backfill=self._plan.start == "backfill")
-                await ledger.start()
-                await intake.introduce()
-                taking_in = anyio.CancelScope()
-                tasks.start_soon(self._take_in, intake, selections, taking_in)
-                tasks.start_soon(deliveries.run)
-                if not self.stopping:
-                    self.phase = "running"
-                    _logger.info("running: %s", ", ".join(self._handlers))
-                self._ready()
-                await self.stopping.wait()
-                taking_in.cancel()
-                deliveries.wake()
-                await self._drain(deliveries, ledger)
-                await self._cut_off(deliveries, tasks)
+                try:
+                    await deliveries.recover()
+                    await selections.introduce(backfill=self._plan.start == "backfill")
+                    await ledger.start()
+                    await intake.introduce()
+                    taking_in = anyio.CancelScope()
+                    telling.start_soon(self._take_in, intake, selections, taking_in)
+                    telling.start_soon(deliveries.run)
+                    if not self.stopping:
+                        self.phase = "running"
+                        _logger.info("running: %s", ", ".join(self._handlers))
+                    self._ready()
+                    await self.stopping.wait()
+                    taking_in.cancel()
+                    deliveries.wake()
+                    await self._drain(deliveries, ledger)
+                    await self._cut_off(deliveries, tasks)
+                except BaseException as error:
+                    if (found := cause(error)) is not None:
+                        self._tell(found)
+                    await self._cut_off(deliveries, tasks)
+                    raise
             sends.cancel_scope.cancel()
         if not self.stopping:
             raise RuntimeError("the bot's tasks were cancelled by something of their own")
+
+    def _tell(self, error: BaseException) -> None:
+        """Tell by what the bot ends, the first time that something ends it: the rest may follow from that."""
+        if not self._is_ending:
+            self._is_ending = True
+            self.phase = "draining"
+            self._ends(error)
+
+    def _reject(self, error: LoginRejectedError) -> None:
+        self.rejected = error
+        self._ends(error)
 
     async def _take_in(self, intake: Intake, selections: Selections, scope: anyio.CancelScope) -> None:
         with scope:
@@ -255,7 +280,7 @@ class Run:
                     if intake.selected():
                         tasks.start_soon(selections.run)
             except* LoginRejectedError as group:
-                self.rejected = next(error for error in leaves(group) if isinstance(error, LoginRejectedError))
+                self._reject(next(error for error in leaves(group) if isinstance(error, LoginRejectedError)))
                 self.stop()
 
     async def _drain(self, deliveries: Deliveries, ledger: Ledger) -> None:

@@ -19,10 +19,9 @@ from freight_exchange.errors import (
 )
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from freight_exchange.bot.desk import Desk
     from freight_exchange.bot.doubts import Doubts
+    from freight_exchange.bot.ending import Tasks
     from freight_exchange.bot.entries import Entries
     from freight_exchange.bot.entry import Entry
     from freight_exchange.bot.tally import Tally
@@ -71,7 +70,7 @@ class Sends:
         desk: Desk,
         entries: Entries,
         doubts: Doubts,
-        tasks: TaskGroup,
+        tasks: Tasks,
         tally: Tally,
     ) -> None:
         self._exchange = exchange

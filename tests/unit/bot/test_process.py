@@ -29,12 +29,12 @@ PATIENCE = 60.0
 """Seconds after which a process that does not end has failed the test; none of them takes as long."""
 
 PROGRAM = """
-import json, signal, sys
+import json, os, signal, sys, time
 from datetime import timedelta
 
 import anyio
 from freight_exchange import Bot, FreightExchange
-from freight_exchange.testing import FAULTS, Sandbox
+from freight_exchange.testing import FAULTS, Profile, Sandbox
 
 told = json.loads(sys.argv[1])
 
@@ -47,7 +47,11 @@ async def exchange_of(sandbox):
     return sandbox.client()
 
 
-sandbox = Sandbox()
+def never_heeds():
+    time.sleep(3600)
+
+
+sandbox = Sandbox(Profile(token_lifetime=told.get("token_lifetime", 3600)))
 indexes = [sandbox.publish() for _ in range(told.get("requests", 1))]
 for fault in told.get("faults", ()):
     sandbox.strike(*FAULTS[fault](times=None))
@@ -97,17 +101,26 @@ async def quote(request, ctx):
         case "hangs":
             await anyio.sleep(3600)
         case "in a thread":
-            import time
-            await anyio.to_thread.run_sync(lambda: time.sleep(3600))
+            await anyio.to_thread.run_sync(never_heeds)
         case "blocks":
-            import time
-            time.sleep(3600)
+            never_heeds()
         case "heeds nothing":
             while True:
                 try:
                     await anyio.sleep(3600)
                 except BaseException:
                     pass
+        case "in a thread, and another" if request.index == indexes[0]:
+            await anyio.to_thread.run_sync(never_heeds)
+        case "in a thread, and another":
+            await anyio.sleep(0.2)
+            match told["ends by"]:
+                case "store":
+                    os.rename(told["store"], told["store"] + ".gone")
+                case "login":
+                    sandbox.strike(*FAULTS["login_message_401"](times=None))
+                case status:
+                    sys.exit(status)
         case "leaves":
             sys.exit()
         case "leaves with 5":
@@ -284,6 +297,18 @@ class TestWhatDoesNotEnd:
             assert child.poll() is None
             child.send_signal(signal.SIGINT)
             assert end_of(child)[0] == 128 + signal.SIGINT
+
+    @BACKENDS
+    @pytest.mark.parametrize(("ends_by", "status"), [("store", 73), ("login", 77), (5, 5), (256, 1), ("a text", 1)])
+    def test_of_a_handler_with_an_error_that_ends_the_bot_as_the_error_says(
+        self, backend: str, ends_by: str | int, status: int, tmp_path: Path
+    ) -> None:
+        told: dict[str, Any] = {"ends by": ends_by, "token_lifetime": 1 if ends_by == "login" else 3600, "drain": 0.2}
+        how = "in a thread, and another"
+        with process(backend=backend, handler=how, requests=2, store=str(tmp_path / "bot.db"), **told) as child:
+            ended, _, complained = end_of(child)
+        assert ended == status
+        assert f"with status {status}; at work still: the handler 'quote' of the event 'new' of request 1" in complained
 
     @BACKENDS
     def test_of_what_handlers_share_while_it_opens(self, backend: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from tests.unit.bot import rig
 from tests.unit.bot.rig import HOUR, Watch, bot_on, other
 
+from freight_exchange import LoginRejectedError, StoreError
 from freight_exchange.bot.at_work import AtWork, Stint
+from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.store import Store
-from freight_exchange.testing import Sandbox
+from freight_exchange.testing import FAULTS, Profile, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
@@ -93,6 +96,104 @@ async def test_one_that_does_not_heed_the_end_of_the_drain_is_told_of(
     (said,) = told(caplog)
     assert f"request {deaf_to}" in said
     assert f"request {index}" not in said
+
+
+class Ended:
+    """What is told of what ends a bot, and when."""
+
+    def __init__(self) -> None:
+        self.errors: list[BaseException] = []
+        self.times: list[float] = []
+        self.has_ended: Callable[[], bool] = lambda: False
+
+    def __call__(self, error: BaseException, has_ended: Callable[[], bool]) -> None:
+        if not self.errors:
+            self.has_ended = has_ended
+        self.errors.append(error)
+        self.times.append(anyio.current_time())
+
+
+@pytest.mark.parametrize("error", [StoreError("the disk is gone"), SystemExit(3)], ids=["store", "exit"])
+async def test_of_what_ends_the_bot_it_is_told_at_once_though_one_does_not_heed_it(
+    store: Store, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    """The bot itself can but wait for it; whoever is told can end the process."""
+    sandbox, ended, states = Sandbox(), Ended(), list[str]()
+    bot = bot_on(store)
+
+    @bot.on_new(id="deaf", origin="Ningbo")
+    async def deaf(request: Any, ctx: Any) -> None:
+        await unheeding(60)
+
+    @bot.on_new(id="ender", origin="Hong Kong")
+    async def ender(request: Any, ctx: Any) -> None:
+        await anyio.sleep(5)
+        if isinstance(error, SystemExit):
+            raise error
+        breaks.append(error)
+
+    breaks: list[BaseException] = []
+
+    def visit(point: str) -> None:
+        if breaks:
+            raise breaks[0]
+
+    deaf_to = sandbox.publish(other("Ningbo"))
+    sandbox.publish()
+    began = anyio.current_time()
+
+    async def look() -> None:
+        await anyio.sleep(20)
+        states.append(bot.status().state)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(look)
+        bot.begin(ended)
+        with pytest.raises(type(error)):
+            await bot.serve(exchange=sandbox.client(), points=visit)
+    assert anyio.current_time() == pytest.approx(began + 65, abs=1)
+    assert [cause.reason if isinstance(cause, ProcessEnd) else cause for cause in ended.errors] == [error]
+    assert ended.times == [pytest.approx(began + 5, abs=1)]
+    assert not ended.has_ended()
+    assert states == ["draining"]
+    first, second = told(caplog)
+    assert "ends the bot by SystemExit" in first or "the bot ends by StoreError: the disk is gone" in first
+    assert "cut off, and not ended" in second
+    assert f"request {deaf_to}" in second
+
+
+@pytest.mark.parametrize("heeds", [False, True])
+async def test_a_login_that_is_rejected_later_is_told_at_once_and_ends_one_run(
+    store: Store, caplog: pytest.LogCaptureFixture, heeds: bool
+) -> None:
+    sandbox, ended = Sandbox(Profile(token_lifetime=30)), Ended()
+    bot = bot_on(store, drain=timedelta(seconds=10))
+
+    @bot.on_new(id="deaf")
+    async def deaf(request: Any, ctx: Any) -> None:
+        await (anyio.sleep(HOUR) if heeds else unheeding(200))
+
+    sandbox.publish()
+
+    async def stop() -> None:
+        await anyio.sleep(60)
+        assert {type(error) for error in ended.errors} == {LoginRejectedError}
+        assert ended.has_ended() is heeds
+        assert heeds or bot.status().state == "draining"
+        assert "the service rejects the login, which it took before" in told(caplog)[0]
+        bot.stop()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stop)
+        bot.begin(ended)
+
+        async def strike() -> None:
+            await anyio.sleep(20)
+            sandbox.strike(*FAULTS["login_message_401"](times=None))
+
+        tasks.start_soon(strike)
+        await bot.serve(exchange=sandbox.client())
+    assert ended.has_ended()
 
 
 class Refused(BaseException):

@@ -1,0 +1,55 @@
+"""What ends a bot, told before it has ended: what is at work may take its time, and may not end at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from freight_exchange.bot.cancelling import split
+
+__all__ = ["Ending", "Tasks", "Telling", "cause", "untold"]
+
+Ending = Callable[[BaseException, Callable[[], bool]], None]
+"""Called with what ends the bot, or one run of it, and with what says whether that has ended."""
+
+
+def untold(error: BaseException, has_ended: Callable[[], bool]) -> None:
+    """What tells nobody."""
+
+
+def cause(error: BaseException) -> BaseException | None:
+    """The first error in it that is no cancellation."""
+    return next(iter(split(error)[1]), None)
+
+
+class Tasks(Protocol):
+    """Where tasks are begun."""
+
+    def start_soon(self, work: Callable[..., Coroutine[Any, Any, Any]], /, *args: Any) -> object:
+        """Begin one."""
+        ...
+
+
+class Telling:
+    """A task group whose tasks tell what they fail by: the group itself first waits for all the others.
+
+    Args:
+        tasks: The task group.
+        tell: Called with the error.
+    """
+
+    def __init__(self, tasks: Tasks, tell: Callable[[BaseException], None]) -> None:
+        self._tasks = tasks
+        self._tell = tell
+
+    def start_soon(self, work: Callable[..., Coroutine[Any, Any, Any]], /, *args: Any) -> None:
+        """Begin a task."""
+        self._tasks.start_soon(self._see_to, work, args)
+
+    async def _see_to(self, work: Callable[..., Coroutine[Any, Any, Any]], args: tuple[Any, ...]) -> None:
+        try:
+            await work(*args)
+        except BaseException as error:
+            if (found := cause(error)) is not None:
+                self._tell(found)
+            raise
