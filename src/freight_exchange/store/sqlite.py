@@ -22,7 +22,7 @@ from freight_exchange.store.looking import reading
 from freight_exchange.store.protocol import HeldHereError
 from freight_exchange.store.schema import prepare, sound
 from freight_exchange.store.sqlite_feed import SQLiteFeed, transaction
-from freight_exchange.store.trouble import telling, usable
+from freight_exchange.store.trouble import telling, unbroken, usable
 
 if TYPE_CHECKING:
     from freight_exchange.store.protocol import Binding
@@ -96,6 +96,7 @@ class SQLiteStore:
                 lock = FileLock(file.with_name(f"{file.name}.lock"), holder)
                 undo.callback(lock.close)
                 if log_is_left:
+                    unbroken(file)
                     # Whoever can write to a file puts its log into it when he closes it, be it torn or another's.
                     with reading(file) as looking:
                         sound(looking, self.path)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from freight_exchange.errors import StoreError
+from freight_exchange.store.log import broken_at
 from freight_exchange.store.schema import damaged
 
-__all__ = ["telling", "usable"]
+__all__ = ["telling", "unbroken", "usable"]
 
 _FULL: Final = "has no room left: make room on its disk; what was being written is not in it, all else is"
 _FORBIDDEN: Final = "cannot be written to: give this user the right to write the file and its directory"
@@ -86,7 +87,7 @@ def usable(path: Path) -> bool:
         raise StoreError(f"the store {path} is a directory: give the path of a file in it")
     if not path.parent.is_dir():
         raise StoreError(f"the store {path} cannot be made: there is no directory {path.parent}, make it first")
-    log = path.with_name(f"{path.name}-wal")
+    log = _log_of(path)
     # In this order: another program may be making all three just now, and a log is begun when the file has a page.
     logged, journalled, size = _size(log), _size(path.with_name(f"{path.name}-journal")), _size(path)
     if logged and size < _HEADER:
@@ -98,6 +99,32 @@ def usable(path: Path) -> bool:
     if size and not logged and not journalled:
         _look_at(path, size)
     return logged > 0
+
+
+def unbroken(path: Path) -> None:
+    """Refuse a store that nobody has open, for what its log would lose.
+
+    Raises:
+        StoreError: The log is broken, and more was committed behind that: whoever opens it drops that.
+        OSError: It cannot be read.
+    """
+    log = _log_of(path)
+    try:
+        file = log.open("rb")
+    except FileNotFoundError:
+        # Who had it open has put it into the file since.
+        return
+    with file:
+        at = broken_at(file)
+    if at is not None:
+        raise StoreError(
+            f"the store {path} is damaged (its log {log} is broken at byte {at}, and more was committed behind that): "
+            "move both away, then put a copy back, or begin without its memory"
+        )
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
 
 
 def _look_at(path: Path, size: int) -> None:
