@@ -90,7 +90,7 @@ def _machine(scale: Scale, seconds: float, busy: float) -> dict[str, Any]:
     load = (_busy() + busy) / 2
     said = (
         f"{when}, Python {platform.python_version()} on {platform.system()} {platform.machine()}, {cores} cores,"
-        f" {scale.rounds} rounds in {seconds / 60:.0f} minutes;"
+        f" {seconds / 60:.0f} minutes;"
         f" {', '.join(f'{name} {number}' for name, number in peers.items())}."
     )
     if load > cores:

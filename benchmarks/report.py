@@ -138,7 +138,8 @@ def _lines(
         if section.plot is not None:
             yield from ("", f"![{section.plot[1]}](img/bench-{section.plot[0]}.svg)")
         for table in of_it:
-            yield from ("", f"**{table.title}**", "", *_rows(table))
+            rounds = len(next(iter(table.rows.values())))
+            yield from ("", f"**{table.title}**, {rounds} rounds", "", *_rows(table))
         if section.key == "decoding" and oddities:
             yield from ("", "### What each decoder takes", "", *_grid(oddities))
     if profiles:

@@ -18,7 +18,7 @@ from typing import Final
 
 from benchmarks.rounds import Figures, Metric, Scale, Table, alone, interleaved
 
-__all__ = ["BATCHES", "PLAIN", "SAME_ROWS", "STORE", "tables"]
+__all__ = ["BATCHES", "PLAIN", "SAME_ROWS", "STORE", "store_writer", "tables"]
 
 BATCHES: Final = (1, 10, 100)
 STORE, SAME_ROWS, PLAIN = "this SDK's store", "SQLite, the same rows", "SQLite, one plain table"
@@ -82,7 +82,7 @@ def _measure(writer: str, batch: int, times: int) -> Figures:
 def _written(writer: str, batch: int, times: int, disk: Path | None) -> tuple[float, float]:
     """Events a second, and the processor's microseconds for each."""
     with tempfile.TemporaryDirectory(dir=disk) as folder:
-        write = {"plain": _plain, "rows": _same_rows, "store": _store}[writer](Path(folder), batch)
+        write = {"plain": _plain, "rows": _same_rows, "store": store_writer}[writer](Path(folder), batch)
         for number in range(max(1, times // 10)):
             write(number)
         cpu, commits = time.process_time(), []
@@ -136,7 +136,7 @@ def _same_rows(folder: Path, batch: int) -> Callable[[int], object]:
     return write
 
 
-def _store(folder: Path, batch: int) -> Callable[[int], object]:
+def store_writer(folder: Path, batch: int) -> Callable[[int], object]:
     """The same through `SQLiteStore`, as a feed's scan commits it: under its lease, after a look at what is known."""
     from freight_exchange.store import SQLiteStore
     from freight_exchange.store.protocol import Binding, Commit, Found, NewEvent, Seen

@@ -78,6 +78,7 @@ def test_the_report_says_medians_and_between_what_the_rounds_lay() -> None:
     page = report(a_table(rows=rows, peers={OURS: DEPENDENCIES}))
     assert f"| {OURS} | 100.0 (90.0 to 110.0) | 1.00 (0.90 to 1.10) |" in page
     assert f"| {DEPENDENCIES} | 100.0 (100.0 to 100.0) | 1 |" in page
+    assert "**A title**, 2 rounds" in page
 
 
 def test_the_page_says_what_its_figures_say() -> None:
