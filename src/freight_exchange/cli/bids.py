@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import freight_exchange
+from freight_exchange.cli.aside import aside
 from freight_exchange.cli.asking import check, confirm
 from freight_exchange.cli.connecting import connected
-from freight_exchange.cli.drafts import FIELDS, draft_options, given_fields
+from freight_exchange.cli.drafts import all_fields, draft_options
 from freight_exchange.cli.freight import units
 from freight_exchange.cli.listing import show_listing
-from freight_exchange.cli.money import codes, money
+from freight_exchange.cli.money import codes, fees, money
 from freight_exchange.cli.options import INDEX, WordOf, json_option, limit_option, yes_option
 from freight_exchange.cli.showing import Column, said, show_details, show_json
+from freight_exchange.models import validation
 
 if TYPE_CHECKING:
     from freight_exchange import Bid, FreightExchange
@@ -71,20 +75,23 @@ def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool,
       freight-exchange bids submit 4 --amount 1840.50 --currency USD --rate "Ocean Freight=1700" --rate "Chassis=140.50"
     """
     check(yes=yes)
-    offer = given_fields("Offer", given, more=("rates",))
-    offer["rates"] = {**_named_fees(offer.get("rates", {})), **_fees(rates)} or None
-    if missing := [field for field in FIELDS["Offer"] if field.needed and field.name not in offer]:
-        named = ", ".join(f"{field.name} ({field.option})" for field in missing)
-        raise click.UsageError(f"still missing: {named}; nothing was sent")
+    values = all_fields("Offer", given, more=("rates",))
+    amount = validation.amount(values["amount"], "amount")
+    currency, terms = values["currency"], values.get("terms")
+    itemised = validation.rates({**_fees_of_file(values.get("rates", {})), **_fees_of_options(rates)})
+    price = f"{amount:f} {said(currency)}"
 
     async def work(exchange: FreightExchange) -> None:
-        if not yes:
-            on = await exchange.requests.get(request)
+        on = None if yes else await exchange.requests.get(request)
+        if on is not None:
+            show_details([("offer", price), *fees(itemised), ("terms", terms)], err=True)
+        _say_difference(amount, itemised)
+        if on is not None:
             what = f"{units(on)} of {on.commodity}, {on.origin} to {on.destination}"
-            confirm(f"Offer {offer['amount']} {offer['currency']} on {said(what)}?", yes=yes)
+            confirm(f"Offer {price} on {said(what)}?", yes=yes)
         # Before the offer: what fails after it would be taken for the offer's failure.
         known = {} if as_json else await codes(exchange)
-        bid = await exchange.bids.submit(request, **offer)
+        bid = await exchange.bids.submit(request, amount=amount, currency=currency, rates=itemised or None, terms=terms)
         if as_json:
             show_json(bid)
         else:
@@ -93,7 +100,7 @@ def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool,
     connected(settings, work, look="bids list")
 
 
-def _named_fees(rates: object) -> Mapping[str, object]:
+def _fees_of_file(rates: object) -> Mapping[str, object]:
     if not isinstance(rates, Mapping):
         raise click.UsageError(
             'rates in the file must be amounts by the names of fees, such as {"Ocean Freight": 1700}; nothing was sent'
@@ -101,14 +108,21 @@ def _named_fees(rates: object) -> Mapping[str, object]:
     return rates
 
 
-def _fees(rates: Sequence[str]) -> dict[str, str]:
-    fees = {}
+def _fees_of_options(rates: Sequence[str]) -> dict[str, str]:
+    found = {}
     for rate in rates:
         name, equals, amount = rate.rpartition("=")
         if not equals:
             raise click.UsageError(f"--rate takes NAME=AMOUNT, not {rate!r}; nothing was sent")
-        fees[name.strip()] = amount.strip()
-    return fees
+        found[name.strip()] = amount.strip()
+    return found
+
+
+def _say_difference(amount: Decimal, itemised: Mapping[str, Decimal]) -> None:
+    difference = freight_exchange.Offer(amount=amount, rates=itemised).difference
+    if difference:
+        which = "more" if difference > 0 else "less"
+        aside(f"Are its fees right? The amount is {abs(difference):f} {which} than they come to.")
 
 
 def _columns(known: Mapping[int, str]) -> Sequence[Column[Bid]]:
@@ -132,7 +146,6 @@ def _contact(bid: Bid) -> str | None:
 
 def _show(bid: Bid, known: Mapping[int, str]) -> None:
     offer = bid.offer
-    rates = {} if offer is None or offer.rates is None else offer.rates
     show_details(
         [
             ("request", bid.index),
@@ -140,7 +153,7 @@ def _show(bid: Bid, known: Mapping[int, str]) -> None:
             ("from", bid.origin),
             ("to", bid.destination),
             ("offer", money(bid.amount, bid.currency, known)),
-            *((f"  {said(name)}", fee) for name, fee in rates.items()),
+            *fees(None if offer is None else offer.rates),
             ("terms", None if offer is None else offer.terms),
             ("status", bid.status if offer is None else offer.status),
         ]

@@ -11,10 +11,11 @@ from click.core import ParameterSource
 
 from freight_exchange.bot.file import BotFile
 from freight_exchange.cli.asking import check, confirm
+from freight_exchange.cli.ending import Status
 from freight_exchange.cli.importing import imported
 from freight_exchange.cli.looping import run as run_loop
 from freight_exchange.cli.options import FILE, INDEX, json_option, yes_option
-from freight_exchange.cli.showing import Column, plain, show_details, show_json, show_table, tell
+from freight_exchange.cli.showing import Column, instant, plain, show_details, show_json, show_table, tell
 from freight_exchange.settings import EMAIL_VARIABLE, URL_VARIABLE
 
 if TYPE_CHECKING:
@@ -180,9 +181,10 @@ def dead_replay(
     check(yes=yes)
     file = BotFile(store, name=name)
     letters = [letter for letter in file.dead_letters() if every or (letter.event, letter.handler) == (event, handler)]
-    if not letters:
-        raise click.UsageError("there is no such dead letter")
-    confirm(f"Try {len(letters)} again?", yes=yes)
+    if not (letters or every):
+        raise _NoRecordError("there is no such dead letter")
+    if letters:
+        confirm(f"Try {len(letters)} again?", yes=yes)
     for letter in letters:
         file.replay(letter.event, letter.handler)
     sentence = f"{len(letters)} will be tried again by the next run of the bot."
@@ -288,6 +290,10 @@ def gaps_ack(store: str, name: str | None, yes: bool, as_json: bool) -> None:
     tell(f"{count} acknowledged.", {"acknowledged": count}, as_json=as_json)
 
 
+class _NoRecordError(click.ClickException):
+    exit_code = Status.NOT_FOUND
+
+
 _STATUS = ("name", "base_url", "account", "holder", "covered_until", "unacknowledged", "deliveries", "offers", "parked")
 
 _DEAD: tuple[Column[DeadLetter], ...] = (
@@ -324,4 +330,4 @@ def _show(records: Sequence[T], columns: Sequence[Column[T]], *, as_json: bool, 
 
 
 def _gap(gap: Gap) -> dict[str, str]:
-    return {"since": gap.since.isoformat(" ", "seconds"), "until": gap.until.isoformat(" ", "seconds")}
+    return {"since": instant(gap.since), "until": instant(gap.until)}

@@ -18,7 +18,7 @@ import click
 import freight_exchange
 from freight_exchange.cli.options import INDEX, MOMENT, ParamType, WordOf
 
-__all__ = ["FIELDS", "Field", "draft_options", "drafted", "given_fields"]
+__all__ = ["FIELDS", "Field", "all_fields", "draft_options", "drafted", "given_fields"]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -116,11 +116,20 @@ def drafted(kind: str, given: Mapping[str, Any]) -> Any:
         UsageError: A field is missing, or unknown.
         ValidationError: A value cannot be right; it names the field.
     """
-    values = given_fields(kind, given)
+    return getattr(freight_exchange, kind)(**all_fields(kind, given))
+
+
+def all_fields(kind: str, given: Mapping[str, Any], *, more: tuple[str, ...] = ()) -> dict[str, Any]:
+    """As `given_fields`, and all that are needed are among them.
+
+    Raises:
+        UsageError: A field is missing, or unknown.
+    """
+    values = given_fields(kind, given, more=more)
     if missing := [field for field in FIELDS[kind] if field.needed and field.name not in values]:
         named = ", ".join(f"{field.name} ({field.option})" for field in missing)
         raise click.UsageError(f"still missing: {named}; nothing was sent")
-    return getattr(freight_exchange, kind)(**values)
+    return values
 
 
 def given_fields(kind: str, given: Mapping[str, Any], *, more: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -141,10 +150,10 @@ def given_fields(kind: str, given: Mapping[str, Any], *, more: tuple[str, ...] =
         if name not in known and name not in more:
             there = ", ".join([*known, *more])
             raise click.UsageError(f"the file has {name!r}, which is no field; there are {there}; nothing was sent")
-        if name in options:
-            continue
         if value is None:
             raise click.UsageError(f"the file has null for {name}: leave it out, or say what it is; nothing was sent")
+        if name in options:
+            continue
         values[name] = _moment(name, value) if name in known and known[name].type is MOMENT else value
     return values | options
 

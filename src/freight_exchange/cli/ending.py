@@ -43,6 +43,7 @@ __all__ = [
     "STATUSES",
     "Ending",
     "InterruptedWriteError",
+    "Left",
     "NotPrintedError",
     "Row",
     "Status",
@@ -71,6 +72,10 @@ class Status(IntEnum):
     INTERRUPTED = 130
     PIPE_CLOSED = 141
     TERMINATED = 143
+
+
+class Left(KeyboardInterrupt):
+    """Somebody ended the program in the way that there is: nothing is to be said of it."""
 
 
 class InterruptedWriteError(Exception):
@@ -192,6 +197,8 @@ def ended() -> Iterator[Ending]:
         ending.status = Status.NOT_PRINTED
         _say(str(error), *getattr(error, "__notes__", ()))
         _fall_silent()
+    except Left:
+        ending.status = ending.interrupted_by
     except (KeyboardInterrupt, click.Abort):
         ending.status = ending.interrupted_by
         # Once is enough: a second Ctrl-C while this is said would be a traceback.

@@ -37,7 +37,7 @@ class Charge:
         return f"{self.amount:f} {self.unit}"
 
 
-def charge(freight: RateRequest | Listing | Bid, per: Per) -> Charge | None:
+def charge(freight: RateRequest | RateRequestDraft | Listing | Bid, per: Per) -> Charge | None:
     """What is charged for this freight; `None` for what does not travel, and where a measure is missing."""
     try:
         match freight.type:

@@ -12,9 +12,13 @@ from freight_exchange.cli.showing import Column, show_json, show_table
 if TYPE_CHECKING:
     from freight_exchange import Paginator
 
-__all__ = ["progress", "show_listing"]
+__all__ = ["progress", "read", "show_listing"]
 
 T = TypeVar("T")
+
+
+def _nobody(_: object) -> None:
+    """Told of a record when nobody asks."""
 
 
 async def show_listing(
@@ -38,24 +42,46 @@ async def show_listing(
         wanted: Which records to show.
         as_object: What the JSON object says of a record.
     """
-    shown: list[T] = []
+
+    def show(record: T) -> None:
+        show_json(as_object(record))
+
+    shown = await read(listing, limit=limit, wanted=wanted, each=show if as_json else _nobody)
+    if not as_json:
+        show_table(shown, columns, nothing=nothing)
+    return shown
+
+
+async def read(
+    listing: Paginator[T],
+    *,
+    limit: int | None = None,
+    wanted: Callable[[T], bool] = lambda _: True,
+    each: Callable[[T], None] = _nobody,
+) -> list[T]:
+    """The records of a listing, with the progress of it.
+
+    Args:
+        listing: The listing.
+        limit: How many to read at the most.
+        wanted: Which records.
+        each: Told of each, as soon as it has come.
+    """
+    found: list[T] = []
     pages = listing.pages()
     with progress("reading") as advance:
         try:
             async for page in pages:
-                fresh = [record for record in page if wanted(record)][: None if limit is None else limit - len(shown)]
-                shown += fresh
+                fresh = [record for record in page if wanted(record)][: None if limit is None else limit - len(found)]
+                found += fresh
                 advance(len(page))
-                if as_json:
-                    for record in fresh:
-                        show_json(as_object(record))
-                if len(shown) == limit:
+                for record in fresh:
+                    each(record)
+                if len(found) == limit:
                     break
         finally:
             await pages.aclose()
-    if not as_json:
-        show_table(shown, columns, nothing=nothing)
-    return shown
+    return found
 
 
 @contextlib.contextmanager

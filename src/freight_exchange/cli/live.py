@@ -30,9 +30,14 @@ async def live(
     shown = 0
     failure: Exception | None = None
 
+    def standing() -> Text:
+        return Text(status_line(feed.status(), shown), style="dim")
+
     def show(event: Event) -> None:
         nonlocal shown
         shown += 1
+        # What is printed then puts the line below itself, as it is.
+        view.update(standing(), refresh=True)
         console.print(Text(line_of(event), style=_STYLES.get(event.kind, "bold red")), soft_wrap=True)
 
     # Refreshed by this loop alone: the feed is not to be asked from a thread.
@@ -40,7 +45,7 @@ async def live(
 
         async def refresh() -> None:
             while True:
-                view.update(Text(status_line(feed.status(), shown), style="dim"), refresh=True)
+                view.update(standing(), refresh=True)
                 await anyio.sleep(_REFRESH)
 
         async with anyio.create_task_group() as tasks:

@@ -6,15 +6,22 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from freight_exchange.cli.showing import said
+
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange
 
-__all__ = ["codes", "money"]
+__all__ = ["codes", "fees", "money"]
 
 
 async def codes(exchange: FreightExchange) -> dict[int, str]:
     """The code of each currency, by its index."""
     return {currency.index: currency.code async for currency in exchange.currencies.list() if currency.code}
+
+
+def fees(rates: Mapping[str, Decimal] | None) -> list[tuple[str, Decimal]]:
+    """Itemised fees as lines of a record, below its total."""
+    return [(f"  {said(name)}", fee) for name, fee in (rates or {}).items()]
 
 
 def money(amount: Decimal | None, currency: int | None, known: Mapping[int, str]) -> str | None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import click
 
 from freight_exchange.cli.asking import check, confirm
 from freight_exchange.cli.connecting import connected
-from freight_exchange.cli.listing import progress, show_listing
-from freight_exchange.cli.money import codes, money
+from freight_exchange.cli.listing import progress, read, show_listing
+from freight_exchange.cli.money import codes, fees, money
 from freight_exchange.cli.options import INDEX, WordOf, json_option, limit_option, yes_option
 from freight_exchange.cli.showing import Column, said, show_details, show_json, show_table
+from freight_exchange.errors import BadRequestError, NotFoundError
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Listing, Offer
@@ -59,15 +60,8 @@ def list_(settings: Settings, /, state: str, limit: int | None, as_json: bool) -
             await show_listing(listing, (), as_json=True, nothing="", limit=limit)
             return
         known = await codes(exchange)
-        rows: list[_Row] = []
-        with progress("reading") as advance:
-            found = 0
-            async for record in listing:
-                rows += [_Row(record, offer) for offer in record.offers] or [_Row(record, None)]
-                found += 1
-                advance(1)
-                if found == limit:
-                    break
+        found = await read(listing, limit=limit)
+        rows = [_Row(record, offer) for record in found for offer in record.offers or (None,)]
         show_table(rows, _columns(known), nothing="There are no such requests of yours.")
 
     connected(settings, work)
@@ -131,7 +125,7 @@ def _respond(
     settings: Settings,
     number: int,
     verb: str,
-    operation: Callable[[FreightExchange], Callable[[int], Any]],
+    operation: Callable[[FreightExchange], Callable[[int], Awaitable[Listing]]],
     *,
     yes: bool,
     as_json: bool,
@@ -143,13 +137,22 @@ def _respond(
         known = {} if yes and as_json else await codes(exchange)
         if not yes:
             await _ask(exchange, number, verb, known)
-        listing: Listing = await operation(exchange)(number)
+        listing = await _answered(exchange, number, operation(exchange))
         if as_json:
             show_json(listing)
         else:
             _show(listing, known)
 
     connected(settings, work, look="offers list")
+
+
+async def _answered(exchange: FreightExchange, number: int, operation: Callable[[int], Awaitable[Listing]]) -> Listing:
+    """What became of the request; `NotFoundError` where the service refuses an offer that there is not."""
+    try:
+        return await operation(number)
+    except BadRequestError:
+        await _found(exchange, number)
+        raise
 
 
 async def _ask(exchange: FreightExchange, number: int, verb: str, known: Mapping[int, str]) -> None:
@@ -166,7 +169,7 @@ async def _found(exchange: FreightExchange, number: int) -> tuple[Listing, Offer
             for offer in listing.offers:
                 if offer.id == number:
                     return listing, offer
-    raise click.UsageError(f"there is no offer {number} on your requests; nothing was sent")
+    raise NotFoundError(f"there is no offer {number} on your requests; nothing was changed")
 
 
 def _columns(known: Mapping[int, str]) -> Sequence[Column[_Row]]:
@@ -208,7 +211,7 @@ def _show(listing: Listing, known: Mapping[int, str]) -> None:
             [
                 ("offer", offer.id),
                 ("amount", money(offer.amount, offer.currency, known)),
-                *((f"  {said(name)}", fee) for name, fee in (offer.rates or {}).items()),
+                *fees(offer.rates),
                 ("terms", offer.terms),
                 ("status", offer.status),
             ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -137,6 +137,8 @@ def publish(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> No
 
     async def work(exchange: FreightExchange) -> None:
         await exchange.login()
+        if not yes:
+            show_details(_lines(draft, draft.arrival, "unit"), err=True)
         _say_doubts(draft, "unit")
         confirm(
             f"Publish {freight.units(draft)} of {said(draft.commodity)}, {said(draft.origin)} to"
@@ -183,28 +185,35 @@ def _show(request: RateRequest, per: Per, *, as_json: bool) -> None:
     if as_json:
         show_json(freight.as_object(request, per))
         return
-    weight, charge = freight.gross(request, per), freight.charge(request, per)
-    sizes = [request.length, request.width, request.height]
     show_details(
         [
             ("request", request.index),
             ("reference", request.ref_id),
-            ("commodity", request.commodity),
-            ("type", request.type),
             ("status", request.status),
-            ("from", request.origin),
-            ("to", request.destination),
-            ("arrival", request.need_date),
-            ("units", freight.units(request)),
-            ("each", None if None in sizes else " x ".join(f"{size:f}" for size in sizes) + " m"),
-            ("volume", None if request.volume is None else f"{request.volume:f} m3"),
-            ("gross weight", None if weight is None else f"{weight.kilograms:f} kg"),
-            ("chargeable", None if charge is None else f"{charge} by {charge.by}"),
-            ("incoterm", request.incoterm),
-            ("hazardous", request.hazardous),
-            ("notes", request.notes),
+            *_lines(request, request.need_date, per),
         ]
     )
+
+
+def _lines(request: RateRequest | RateRequestDraft, arrival: datetime | None, per: Per) -> Sequence[tuple[str, object]]:
+    """What a request, or a draft of one, says of its freight."""
+    weight, charge = freight.gross(request, per), freight.charge(request, per)
+    sizes = [request.length, request.width, request.height]
+    return [
+        ("commodity", request.commodity),
+        ("type", request.type),
+        ("from", request.origin),
+        ("to", request.destination),
+        ("arrival", arrival),
+        ("units", freight.units(request)),
+        ("each", None if None in sizes else " x ".join(f"{size:f}" for size in sizes) + " m"),
+        ("volume", None if request.volume is None else f"{request.volume:f} m3"),
+        ("gross weight", None if weight is None else f"{weight.kilograms:f} kg"),
+        ("chargeable", None if charge is None else f"{charge} by {charge.by}"),
+        ("incoterm", request.incoterm),
+        ("hazardous", request.hazardous),
+        ("notes", request.notes),
+    ]
 
 
 def _say_doubts(request: RateRequest | RateRequestDraft, per: Per) -> None:

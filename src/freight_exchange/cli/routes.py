@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from freight_exchange.cli.connecting import connected
 from freight_exchange.cli.drafts import draft_options, drafted, given_fields
 from freight_exchange.cli.listing import show_listing
 from freight_exchange.cli.options import INDEX, MOMENT, json_option, limit_option, yes_option
-from freight_exchange.cli.showing import Column, said, show_details, show_json
+from freight_exchange.cli.showing import Column, plain, said, show_details, show_json
 from freight_exchange.models import validation
 
 if TYPE_CHECKING:
@@ -117,12 +117,18 @@ def create(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> Non
 
     async def work(exchange: FreightExchange) -> None:
         await exchange.login()
+        if not yes:
+            show_details(_lines(draft), err=True)
         confirm(f"Create the route {_described(draft)}?", yes=yes)
         created = await exchange.routes.create(draft)
-        if created is None:
-            aside("The route is created; the service did not say under which number.")
-        else:
+        if created is not None:
             _show(created, as_json=as_json)
+            return
+        aside("The route is created; the service did not say under which number.")
+        if as_json:
+            show_json({"index": None, **plain(draft), "extra": {}})
+        else:
+            show_details(_lines(draft))
 
     connected(settings, work, look="routes list")
 
@@ -188,18 +194,20 @@ def _show(route: Route, *, as_json: bool) -> None:
     if as_json:
         show_json(route)
         return
-    show_details(
-        [
-            ("route", route.index),
-            ("from", route.origin),
-            ("to", route.destination),
-            ("vessel", route.vessel),
-            ("voyage", route.voyage_id),
-            ("cy cut-off", route.cy_cutoff),
-            ("cfs cut-off", route.cfs_cutoff),
-            ("departure", route.departure),
-            ("arrival", route.arrival),
-            ("carrier", route.carrier),
-            ("time zone", route.timezone),
-        ]
-    )
+    show_details([("route", route.index), *_lines(route)])
+
+
+def _lines(route: Route | RouteDraft) -> Sequence[tuple[str, object]]:
+    """What a route, or a draft of one, says."""
+    return [
+        ("from", route.origin),
+        ("to", route.destination),
+        ("vessel", route.vessel),
+        ("voyage", route.voyage_id),
+        ("cy cut-off", route.cy_cutoff),
+        ("cfs cut-off", route.cfs_cutoff),
+        ("departure", route.departure),
+        ("arrival", route.arrival),
+        ("carrier", route.carrier),
+        ("time zone", route.timezone),
+    ]

@@ -17,7 +17,7 @@ from freight_exchange.cli.ending import NotPrintedError, cannot_be_printed
 from freight_exchange.cli.text import escaped_json, fitted, width
 from freight_exchange.logs import clean
 
-__all__ = ["Column", "plain", "said", "show_details", "show_json", "show_table", "tell"]
+__all__ = ["Column", "instant", "plain", "said", "show_details", "show_json", "show_table", "tell"]
 
 T = TypeVar("T")
 
@@ -111,12 +111,12 @@ def _with_room(columns: Sequence[Column[Any]], needs: Sequence[int], room: int) 
     return sorted(shown)
 
 
-def show_details(pairs: Iterable[tuple[str, object]]) -> None:
-    """What is known of one record, a line for each thing; what is not known is left out."""
+def show_details(pairs: Iterable[tuple[str, object]], *, err: bool = False) -> None:
+    """What is known of one record, a line for each thing; what is not known is left out. `err`: on standard error."""
     known = [(name, said(value)) for name, value in pairs if value not in (None, "")]
     indent = max((width(name) for name, _ in known), default=0)
     for name, value in known:
-        click.echo(f"{fitted(name, indent)}  {value}")
+        (aside if err else click.echo)(f"{fitted(name, indent)}  {value}")
 
 
 def tell(sentence: str, facts: Mapping[str, object], *, as_json: bool) -> None:
@@ -157,6 +157,11 @@ def said(value: object) -> str:
             return value.isoformat()
         case _:
             return clean(str(value))
+
+
+def instant(moment: datetime) -> str:
+    """A moment as JSON has it, to the second."""
+    return moment.isoformat(" ", "seconds")
 
 
 def plain(value: object) -> Any:

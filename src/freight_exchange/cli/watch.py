@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,12 @@ import click
 
 import freight_exchange
 from freight_exchange.cli.connecting import connected
+from freight_exchange.cli.ending import Left
 from freight_exchange.cli.filters import filter_options, filtered
 from freight_exchange.cli.freight import as_object as request_as_object
 from freight_exchange.cli.listing import progress
 from freight_exchange.cli.options import FILE, Duration, ParamType, json_option, weight_option
-from freight_exchange.cli.showing import plain, said, show_json
+from freight_exchange.cli.showing import instant, plain, said, show_json
 from freight_exchange.hooks import Attempt
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def watch(
       freight-exchange requests watch --store requests.db --json | ./quote
     """
     where = filtered(filters)
+    is_live = sys.stdout.isatty() and not as_json
     advance: Callable[[int], None] = _nobody
 
     def count_pages(event: HookEvent) -> None:
@@ -100,14 +102,20 @@ def watch(
                     exchange.watch(store=store, start=start, interval=interval, where=where)
                 )
             advance = _nobody
-            if as_json or not sys.stdout.isatty():
+            if not is_live:
                 await _pull(feed, count, partial(_print_json, per) if as_json else _print_line)
             else:
                 from freight_exchange.cli.live import live
 
                 await live(feed, partial(_pull, feed, count))
 
-    connected(settings, work, hook=count_pages)
+    try:
+        connected(settings, work, hook=count_pages)
+    except KeyboardInterrupt:
+        if not is_live:
+            raise
+        # It says itself that Ctrl-C ends it.
+        raise Left from None
 
 
 def _nobody(_: int) -> None:
@@ -145,18 +153,18 @@ def as_object(event: Event, per: Per = "unit") -> dict[str, Any]:
                 "request": request_as_object(event.request, per),
                 "previous": None if event.previous is None else request_as_object(event.previous, per),
                 "changed": plain(event.changed),
-                "observed_after": None if since is None else _utc(since),
-                "observed": _utc(until),
+                "observed_after": None if since is None else instant(since),
+                "observed": instant(until),
             }
         case freight_exchange.Gap():
-            return {"kind": event.kind, "since": _utc(event.since), "until": _utc(event.until)}
+            return {"kind": event.kind, "since": instant(event.since), "until": instant(event.until)}
         case freight_exchange.SchemaChanged():
             return {
                 "kind": event.kind,
                 "added": plain(event.added),
                 "removed": plain(event.removed),
                 "requests": plain(event.requests),
-                "observed": _utc(event.observed),
+                "observed": instant(event.observed),
             }
         case freight_exchange.Unreadable():
             return {
@@ -164,7 +172,7 @@ def as_object(event: Event, per: Per = "unit") -> dict[str, Any]:
                 "index": event.index,
                 "raw": plain(event.raw),
                 "error": event.error,
-                "observed": _utc(event.observed),
+                "observed": instant(event.observed),
             }
 
 
@@ -193,7 +201,3 @@ def line_of(event: Event) -> str:
             return f"the service changed the fields of its requests: {names}"
         case freight_exchange.Unreadable():
             return f"request {said(event.index)} cannot be read: {said(event.error)}"
-
-
-def _utc(moment: datetime) -> str:
-    return moment.isoformat(" ", "seconds")

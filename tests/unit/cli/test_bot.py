@@ -112,7 +112,9 @@ def test_a_dead_letter_is_replayed(ran: Shell) -> None:
     assert done.out == "1 will be tried again by the next run of the bot.\n"
     assert ran("bot", "dead", "list", "--store", "bot.db").err == "There are no dead letters.\n"
     again = ran(*arguments, "--yes")
-    assert (again.status, "there is no such dead letter" in again.err) == (Status.USAGE, True)
+    assert (again.status, again.err) == (Status.NOT_FOUND, "Error: there is no such dead letter\n")
+    every = ran("bot", "dead", "replay", "--all", "--store", "bot.db", "--json", "--yes")
+    assert (every.status, objects(every.out)) == (0, [{"replayed": 0}])
 
 
 def test_a_bot_runs_and_beside_it_its_file_is_read_and_not_changed(shell: Shell) -> None:

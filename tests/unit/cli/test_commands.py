@@ -11,7 +11,7 @@ import pytest
 from tests.unit.cli.rig import TILES, Shell
 
 from freight_exchange.cli.ending import Status
-from freight_exchange.sandbox import Cargo
+from freight_exchange.sandbox import Cargo, Fault, mutations
 
 BATTERIES = Cargo(
     commodityname="Lithium batteries",
@@ -298,7 +298,7 @@ class TestRequests:
         done = shell("requests", "publish", "--file", "draft.json", *options, typed=None if options else "n\n")
         assert done.status == status
         assert len(shell.exchange.truth.changes) == (not status)
-        assert done.err.startswith("Is its weight right? about 0.926 kg/m3 if it is that of one unit")
+        assert "Is its weight right? about 0.926 kg/m3 if it is that of one unit" in done.err
         assert done.err.count("Is its weight right?") == 1
         assert done.err.count("Is its incoterm right? FOB is for sea") == 1
 
@@ -349,6 +349,12 @@ class TestOffersAndBids:
         assert "rates" in done.err
         assert "nothing was sent" in done.err
         assert shell.exchange.truth.calls == []
+
+    def test_a_null_in_a_file_is_refused_beside_an_option_too(self, shell: Shell) -> None:
+        Path("offer.json").write_text('{"amount": null}')
+        done = shell("bids", "submit", "1", "--file", "offer.json", "--amount", "5", "--currency", "USD", "--yes")
+        assert done.status == Status.USAGE
+        assert "the file has null for amount" in done.err
 
     def test_nothing_is_asked_of_the_service_after_a_write(self, shell: Shell) -> None:
         # What failed then would be taken for the write's own failure.
@@ -426,8 +432,66 @@ class TestAsking:
         assert "Approve offer 5001: 1840.50 USD on Ceramic tiles, Hong Kong to Long Beach? [y/N]:" in done.err
         assert done.status == 0
         gone = shell("offers", "approve", "77", typed="y\n")
-        assert gone.status == Status.USAGE
-        assert "there is no offer 77 on your requests; nothing was sent" in gone.err
+        assert gone.status == Status.NOT_FOUND
+        assert "there is no offer 77 on your requests; nothing was changed" in gone.err
+
+    @pytest.mark.parametrize("command", ["approve", "decline"])
+    def test_an_offer_that_there_is_not_is_no_such_record_in_every_way(self, shell: Shell, command: str) -> None:
+        shell.publish(TILES)
+        shell(*self.SUBMIT, "--yes")
+        shell.become(shell.exchange.shipper)
+        for done in (
+            shell("offers", command, "77", "--yes"),
+            shell("offers", command, "77", "--yes", "--json"),
+            shell("offers", command, "77", typed="y\n"),
+        ):
+            assert (done.status, done.out) == (Status.NOT_FOUND, "")
+            assert "Error: there is no offer 77 on your requests; nothing was changed\n" in done.err
+        # One that there is may be refused.
+        assert shell("offers", "approve", "5001", "--yes").status == 0
+        again = shell("offers", "approve", "5001", "--yes")
+        assert again.status == Status.REFUSED, again.err
+
+    def test_a_question_shows_all_that_is_to_be_sent(self, shell: Shell) -> None:
+        shell.publish(TILES)
+        Path("offer.json").write_text(
+            '{"amount": 2000, "currency": "USD", "rates": {"Ocean": 1700.5, "Docs\\n": 40}, "terms": "no\\nrefund"}'
+        )
+        done = shell("bids", "submit", "1", "--file", "offer.json", typed="n\n")
+        assert done.out == ""
+        assert done.err.startswith(
+            "offer    2000 USD\n"
+            "  Ocean  1700.5\n"
+            "  Docs   40\n"
+            "terms    no refund\n"
+            "Are its fees right? The amount is 259.5 more than they come to.\n"
+            "Offer 2000 USD on 20 pallets of Ceramic tiles, Hong Kong to Long Beach? [y/N]:"
+        )
+        Path("draft.json").write_text(json.dumps(DRAFT | {"notes": "fragile"}))
+        done = shell("requests", "publish", "--file", "draft.json", typed="n\n")
+        assert done.out == ""
+        for line in (
+            "each          1.2 x 1.0 x 0.9 m\n",
+            "incoterm      FOB\n",
+            "hazardous     no\n",
+            "notes         fragile\n",
+        ):
+            assert line in done.err
+        Path("route.json").write_text(json.dumps(ROUTE))
+        done = shell("routes", "create", "--file", "route.json", typed="n\n")
+        assert done.out == ""
+        for line in ("cy cut-off   2027-02-01 17:00 HKT\n", "carrier      1\n", "time zone    Asia/Hong_Kong\n"):
+            assert line in done.err
+        assert not {"route", "quote/submitrequest", "quote/submitoffer"} & {
+            call.path for call in shell.exchange.truth.calls
+        }
+
+    def test_fees_that_do_not_make_the_amount_are_said_to_without_a_question_too(self, shell: Shell) -> None:
+        shell.publish(TILES)
+        done = shell(*self.SUBMIT, "--rate", "Ocean=1900", "--yes")
+        assert done.status == 0
+        assert done.err == "Are its fees right? The amount is 59.50 less than they come to.\n"
+        assert shell(*self.SUBMIT, "--rate", "Ocean=1840.5", "--yes").err == ""
 
     def test_an_end_of_input_sends_nothing(self, shell: Shell) -> None:
         shell.publish(TILES)
@@ -454,6 +518,19 @@ class TestRoutes:
         (listed,) = objects(shell("routes", "list", "--vessel", "Ever Given", "--json").out)
         assert str(listed["index"]) == index
         assert any(row["VESSEL"] == "Ever Given" for row in table(shell("routes", "list").out))
+
+    def test_a_route_of_which_the_service_says_no_number_is_shown_as_it_was_sent(self, shell: Shell) -> None:
+        no_number = mutations.answer(200, {})
+        shell.exchange.faults.add(
+            Fault(name="no number", path="route", method="POST", processed=True, mutate=no_number)
+        )
+        Path("route.json").write_text(json.dumps(ROUTE))
+        done = shell("routes", "create", "--file", "route.json", "--yes", "--json")
+        assert done.status == 0, done.err
+        (told,) = objects(done.out)
+        (listed,) = objects(shell("routes", "list", "--vessel", "Ever Sandbox", "--json").out)
+        assert told == listed | {"index": None}
+        assert done.err == "The route is created; the service did not say under which number.\n"
 
     def test_an_update_says_what_it_changes(self, shell: Shell) -> None:
         Path("route.json").write_text(json.dumps(ROUTE))
