@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["Lifespan", "arguments", "check", "nothing", "opened", "using"]
 
 _TO_CLOSE: Final = 1.0
+_VALUES: Final = ("builtins", "datetime", "decimal")
+"""Modules of classes that say nothing of what is wanted: a text may be a currency, and a password."""
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 Lifespan = Callable[..., AbstractAsyncContextManager[object] | AsyncIterator[object]]
 """A function, of the exchange or of nothing, that gives an async context manager of what handlers share, or an async
@@ -141,9 +145,8 @@ def check(lifespan: Lifespan) -> None:
 
 def _asks(lifespan: Lifespan) -> bool:
     """Whether it has a parameter that only the exchange can be for."""
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(lifespan).parameters.values()
-    return any(one.kind in positional and one.default is inspect.Parameter.empty for one in parameters)
+    return any(one.kind in _POSITIONAL and one.default is inspect.Parameter.empty for one in parameters)
 
 
 def arguments(handlers: Iterable[Handler], resources: Mapping[str, object]) -> Mapping[str, Mapping[str, object]]:
@@ -156,7 +159,7 @@ def arguments(handlers: Iterable[Handler], resources: Mapping[str, object]) -> M
 
 
 def _arguments_of(handler: Handler, resources: Mapping[str, object]) -> Mapping[str, object]:
-    wanted = _wanted_of(handler.function, skip=2)
+    wanted = _wanted_of(handler.function)
     if not wanted:
         return {}
     given: dict[str, object] = {}
@@ -165,10 +168,13 @@ def _arguments_of(handler: Handler, resources: Mapping[str, object]) -> Mapping[
             given[name] = resources[name]
             continue
         kinds = _classes(_hint(parameter.annotation, handler.function))
-        fitting = [resource for resource in resources.values() if _is_one(resource, kinds)]
+        needed = parameter.default is inspect.Parameter.empty
+        # What can be done without must be meant exactly.
+        fits = _is_one if needed else _is_exactly_one
+        fitting = [resource for resource in resources.values() if fits(resource, kinds)]
         if len(fitting) == 1:
             given[name] = fitting[0]
-        elif parameter.default is inspect.Parameter.empty:
+        elif needed:
             there = ", ".join(map(str, resources)) or "nothing"
             how = "fits more than one" if fitting else "is none"
             raise ConfigurationError(
@@ -177,11 +183,13 @@ def _arguments_of(handler: Handler, resources: Mapping[str, object]) -> Mapping[
     return given
 
 
-def _wanted_of(function: Callable[..., object], *, skip: int) -> Mapping[str, inspect.Parameter]:
-    """The function's parameters that can be given by name, without its first ones."""
-    parameters = [*inspect.signature(function).parameters.values()]
-    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {parameter.name: parameter for parameter in parameters[skip:] if parameter.kind in plain}
+def _wanted_of(function: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    """The function's parameters that can be given by name, without those that the event and the context go to."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
+    named = [parameter for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    by_name = [parameter for parameter in positional[2:] if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY]
+    return {parameter.name: parameter for parameter in (*by_name, *named)}
 
 
 def _hint(annotation: Any, function: Any) -> Any:
@@ -210,9 +218,13 @@ def _is_one(resource: object, kinds: tuple[type, ...]) -> bool:
     return False
 
 
+def _is_exactly_one(resource: object, kinds: tuple[type, ...]) -> bool:
+    return type(resource) in kinds
+
+
 def _classes(hint: Any) -> tuple[type, ...]:
-    """The classes that an annotation stands for."""
+    """The classes that an annotation stands for, of those that say what is wanted."""
     if typing.get_origin(hint) in (Union, types.UnionType):
         return tuple(kind for choice in typing.get_args(hint) for kind in _classes(choice))
     hint = typing.get_origin(hint) or hint
-    return (hint,) if isinstance(hint, type) and hint not in (object, type(None), Any) else ()
+    return (hint,) if isinstance(hint, type) and hint is not Any and hint.__module__ not in _VALUES else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Optional, Protocol, TypedDict, Union
 
 import anyio
@@ -259,6 +260,13 @@ class TestByName:
 
         assert arguments(handler, {"pool": None}) == {"pool": None}
 
+    def test_open_ended_arguments_are_the_event_and_the_context(self) -> None:
+        async def everything(*args: Any, pool: Any) -> None: ...
+        async def the_rest(request: Any, *args: Any, pool: Any, tariff: Any) -> None: ...
+
+        assert arguments(everything) == {"pool": POOL}
+        assert arguments(the_rest) == BOTH
+
     def test_each_handler_gets_its_own(self) -> None:
         async def one(request: Any, ctx: Any, pool: Any) -> None: ...
         async def two(request: Any, ctx: Any, tariff: Any) -> None: ...
@@ -334,6 +342,30 @@ class TestByType:
         needy.__annotations__["database"] = kind
         with pytest.raises(ConfigurationError, match="the handler 'quote' wants 'database', which is none of"):
             arguments(needy)
+
+    @pytest.mark.parametrize(
+        "value", ["postgres://u:secret@h/db", b"", 5, 0.5, True, [5], {"a": 5}, Decimal(5)], ids=repr
+    )
+    def test_a_value_is_given_by_name_alone(self, value: object) -> None:
+        """What is of its type by coincidence may be sent to the service."""
+
+        async def handler(request: Any, ctx: Any, currency: Any = "USD") -> None: ...
+
+        async def needy(request: Any, ctx: Any, currency: Any) -> None: ...
+
+        for function in (handler, needy):
+            function.__annotations__["currency"] = type(value)
+            assert arguments(function, {"currency": value, "dsn": "another"}) == {"currency": value}
+        assert arguments(handler, {"dsn": value}) == {}
+        with pytest.raises(ConfigurationError, match="the handler 'quote' wants 'currency', which is none of"):
+            arguments(needy, {"dsn": value})
+
+    def test_what_has_a_default_is_given_what_is_exactly_of_its_type(self) -> None:
+        async def handler(request: Any, ctx: Any, database: Pool | None = None) -> None: ...
+
+        assert arguments(handler) == {"database": POOL}
+        assert arguments(handler, {"testing": TestPool()}) == {}
+        assert arguments(handler, {"testing": TestPool(), "pool": POOL}) == {"database": POOL}
 
     def test_an_object_that_is_called_and_a_partial_are_read_too(self) -> None:
         class Quote:
