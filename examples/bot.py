@@ -105,4 +105,6 @@ def main(store: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("give the file that the bot keeps: python examples/bot.py bot.db")
     main(sys.argv[1])

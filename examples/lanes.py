@@ -20,7 +20,7 @@ from decimal import Decimal
 import anyio
 import attrs
 
-from freight_exchange import Feed, FreightExchange, Gap, LoginRejectedError, RateRequest, RequestEvent, Unreadable
+from freight_exchange import Feed, FreightExchange, FreightExchangeError, Gap, RateRequest, RequestEvent, Unreadable
 
 logger = logging.getLogger("lanes")
 
@@ -92,10 +92,12 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        sys.exit("it takes no arguments: python examples/lanes.py")
     logging.basicConfig(level=logging.INFO)
     try:
         anyio.run(main)
-    except LoginRejectedError as error:
+    except FreightExchangeError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         pass

@@ -1,4 +1,4 @@
-"""A program that tells of every request, once, however often it is killed: `python examples/watcher.py bot.db`.
+"""A program that tells of every request, once, however often it is killed: `python examples/watcher.py watcher.db`.
 
 Which exchange, and who asks, comes from the environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL,
 FREIGHT_EXCHANGE_PASSWORD. The second argument, if there is one, is the seconds from one look to the next.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from datetime import timedelta
 
-from freight_exchange import FreightExchange, Gap, RequestEvent
+from freight_exchange import FreightExchange, FreightExchangeError, Gap, RequestEvent
 
 
 async def main(store: str, interval: timedelta) -> None:
@@ -28,6 +29,23 @@ async def main(store: str, interval: timedelta) -> None:
                     print(other, flush=True)
 
 
+def run(arguments: Sequence[str]) -> str | None:
+    """The sentence that the program ends with where it cannot go on; it makes the exit status 1."""
+    usage = "give a file, and the seconds between two looks if not 30: python examples/watcher.py watcher.db 30"
+    if len(arguments) not in (1, 2):
+        return usage
+    try:
+        interval = timedelta(seconds=float(arguments[1]) if len(arguments) == 2 else 30.0)
+    except (ValueError, OverflowError):
+        return usage
+    try:
+        asyncio.run(main(arguments[0], interval))
+    except FreightExchangeError as error:
+        return str(error)
+    except KeyboardInterrupt:
+        pass
+    return None
+
+
 if __name__ == "__main__":
-    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 30.0
-    asyncio.run(main(sys.argv[1], timedelta(seconds=seconds)))
+    sys.exit(run(sys.argv[1:]))

@@ -219,6 +219,35 @@ def test_without_one_file_it_says_what_to_give(arguments: list[str]) -> None:
     assert shipper.run(arguments) == "give one file with requests: python examples/shipper.py examples/requests.csv"
 
 
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("bot.py", "give the file that the bot keeps"),
+        ("bot.py bot.db other.db", "give the file that the bot keeps"),
+        ("watcher.py", "give a file, and the seconds between two looks"),
+        ("watcher.py watcher.db soon", "give a file, and the seconds between two looks"),
+        ("watcher.py watcher.db nan", "give a file, and the seconds between two looks"),
+        ("watcher.py watcher.db", "give base_url, or set FREIGHT_EXCHANGE_URL"),
+        ("lanes.py lanes.db", "it takes no arguments"),
+        ("lanes.py", "give base_url, or set FREIGHT_EXCHANGE_URL"),
+    ],
+)
+def test_what_was_not_given_is_told_in_a_sentence(line: str, sentence: str, tmp_path: Path) -> None:
+    program, *arguments = line.split()
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / program), *arguments],
+        env={name: value for name, value in os.environ.items() if not name.startswith("FREIGHT_EXCHANGE_")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(sentence)
+    assert len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_what_was_done_for_one_exchange_and_account_says_nothing_of_another(tmp_path: Path) -> None:
     """As a person does it: tried on one exchange first, then for real on another one, with the same file."""
