@@ -35,6 +35,7 @@ def test_what_could_command_a_terminal_is_spelt_out(text: str, shown: str) -> No
 def test_a_record_of_a_log_is_a_line_and_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     logger = logging.getLogger("freight_exchange")
     handlers, level = list(logger.handlers), logger.level
+    logger.handlers[:] = []
     try:
         Settings.be_heard(1)
         try:
