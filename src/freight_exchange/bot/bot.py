@@ -390,12 +390,15 @@ class Bot(Router):
         waited = timedelta(seconds=anyio.current_time() - self._began) if self._stop is not None else timedelta(0)
         begins = self._stop is not None and waited <= INTERVALS_ALIVE * self._plan.interval
         doubts = () if run is None or not hasattr(run, "ledger") else run.ledger.doubts.entries()
+        deliveries = None if run is None or not hasattr(run, "deliveries") else run.deliveries
         return BotStatus(
             state="login-rejected" if self._waits_for_login else self._phase(),
             live=begins if run is None else run.live(),
             age=waited if run is None else run.age(),
             feed=None if run is None else run.feed_status(),
             in_flight=len(self._tally.at_work),
+            waiting=0 if deliveries is None else deliveries.waiting,
+            waited=timedelta(seconds=0.0 if deliveries is None else deliveries.waited),
             handled=self._tally.ended("done") + self._tally.ended("dropped"),
             retried=self._tally.ended("failed"),
             dead=self._tally.ended("dead"),

@@ -45,6 +45,9 @@ _BEFORE_GIVING_UP: Final = 3600.0
 _LEAST_RETRIES: Final = 1
 """After an interruption. What a process ended around was perhaps not called at all: it is called once more, whatever
 its handler's `retries`."""
+_BETWEEN_LOOKS: Final = 1.0
+_LONGEST_SLEEP: Final = 60.0
+"""The loop's clock stands still while the machine is suspended, and the feed's goes on."""
 _A_MOMENT: Final = 0.001
 """The least wait for what is due: the feed's clock and the loop's differ by a rounding, in which a loop could turn."""
 
@@ -63,6 +66,10 @@ class Deliveries:
         stopping: Set when nothing more is to be claimed.
         concurrency: How many may be at their handlers at a time.
         scanned: When the service was last read whole, on the loop's clock.
+
+    Attributes:
+        waiting: How many were due and at no handler, when that was last looked at.
+        waited: For how many seconds the first of them had been due.
     """
 
     def __init__(
@@ -95,6 +102,8 @@ class Deliveries:
         self._running = 0
         self._suspects = 0
         self._news = anyio.Event()
+        self._looked = -math.inf
+        self.waiting, self.waited = 0, 0.0
         self._orphans: set[str] = set()
         ledger.doubts.wake = self.wake
 
@@ -136,11 +145,20 @@ class Deliveries:
             if wait <= 0:
                 await self._claim(free)
                 continue
+            # How many there are costs the more, the more there are. That there are none is found at once.
+            if (free and self.waiting) or anyio.current_time() >= self._looked + _BETWEEN_LOOKS:
+                await self._look()
             for stint in self._tally.at_work.late():
                 _logger.critical("%s was cancelled when its time was over, and does not end", stint)
-            wait = min(wait, self._tally.at_work.next_late())
+            wait = min(wait, self._tally.at_work.next_late(), _LONGEST_SLEEP)
             with anyio.move_on_after(max(wait, _A_MOMENT)):
                 await self._news.wait()
+
+    async def _look(self) -> None:
+        now = self._desk.time()
+        self.waiting, since = await self._desk.read(lambda store: store.overdue(now=now))
+        self.waited = 0.0 if since is None else now - since
+        self._looked = anyio.current_time()
 
     async def idle(self) -> None:
         """Wait until nothing is at a handler."""

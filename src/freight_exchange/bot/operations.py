@@ -171,6 +171,9 @@ def metrics(status: BotStatus, tally: Tally) -> str:
     metric("live", "gauge", "1 while the cover is young.", [({}, status.live)])
     metric("cover_age_seconds", "gauge", "Age of the cover.", [({}, age.total_seconds())])
     metric("in_flight", "gauge", "Deliveries at their handlers.", [({}, status.in_flight)])
+    metric("waiting", "gauge", "Deliveries that are due and at no handler yet.", [({}, status.waiting)])
+    waited = status.waited.total_seconds()
+    metric("waited_seconds", "gauge", "How long the oldest of them has been due.", [({}, waited)])
     metric("offers_in_doubt", "gauge", "Offers that are being looked for.", [({}, status.in_doubt)])
     metric("offers_parked", "gauge", "Offers for which a person has to decide.", [({}, status.parked)])
     if feed is not None:

@@ -30,6 +30,8 @@ class BotStatus:
         age: How old the cover is, or how long ago the bot began or had stood by, whichever is less.
         feed: How the feed is; `None` before its first scan.
         in_flight: Deliveries at their handlers.
+        waiting: Deliveries that are due and at no handler yet, when the bot last looked: a minute ago at most.
+        waited: How long the oldest of them had been due.
         handled, retried, dead: How many deliveries came to an end, were failures that are tried again, were given up,
             since the process began.
         offers: Offers made since the process began: `confirmed`, `rejected`, `doubtful`, `not taken`.
@@ -43,6 +45,8 @@ class BotStatus:
     age: timedelta
     feed: FeedStatus | None
     in_flight: int
+    waiting: int
+    waited: timedelta
     handled: int
     retried: int
     dead: int

@@ -148,6 +148,9 @@ class _MemoryFeed:
     def next_due(self) -> float | None:
         return self._book.tray.next_due()
 
+    def overdue(self, *, now: float) -> tuple[int, float | None]:
+        return self._book.tray.overdue(now)
+
     def deliveries(self, *, state: DeliveryState, limit: int = 1000) -> Sequence[Delivery]:
         book = self._book
         return [book.delivery(slip) for slip in book.tray.of_state(state, limit)]

@@ -126,6 +126,10 @@ class SQLiteFeed:
         with self._reading() as connection:
             return work_rows.next_due(connection, self.number)
 
+    def overdue(self, *, now: float) -> tuple[int, float | None]:
+        with self._reading() as connection:
+            return work_rows.overdue(connection, self.number, now)
+
     def deliveries(self, *, state: DeliveryState, limit: int = 1000) -> Sequence[Delivery]:
         with self._reading() as connection:
             return work_rows.deliveries(connection, self.number, state, limit)

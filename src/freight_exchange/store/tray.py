@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from functools import partial
 
@@ -94,6 +94,14 @@ class Tray:
     def next_due(self) -> float | None:
         requests = self._claimed_requests()
         return next((due for due, _, key in self._due if self._is_free(self._slips[key], requests)), None)
+
+    def overdue(self, now: float) -> tuple[int, float | None]:
+        def due(turn: _Turn) -> float:
+            return turn[0]
+
+        count = bisect_right(self._due, now, key=due)
+        first = bisect_right(self._due, 0.0, key=due)
+        return count, self._due[first][0] if first < count else None
 
     def settle(self, key: Key, state: DeliveryState, *, not_before: float, error: str | None, forgive: bool) -> bool:
         slip = self._slips.get(key)

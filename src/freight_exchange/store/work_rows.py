@@ -11,8 +11,8 @@ from freight_exchange.store import rows
 from freight_exchange.store.work import Delivery, DeliveryState, Effect
 
 __all__ = [
-    "behind", "claim", "deliver", "deliveries", "effect", "effects", "next_due", "put_effect", "reclaim", "replay",
-    "settle"
+    "behind", "claim", "deliver", "deliveries", "effect", "effects", "next_due", "overdue", "put_effect", "reclaim",
+    "replay", "settle"
 ]  # fmt: skip
 
 _BY: Final = {state: f"INDEXED BY delivery_{state}" for state in ("ready", "claimed", "dead")}
@@ -60,6 +60,10 @@ _NEXT: Final = f"""
     SELECT not_before FROM delivery INDEXED BY delivery_due
     WHERE feed = ? AND state = 'ready' AND {_FREE}
     ORDER BY not_before LIMIT 1
+"""
+_OVERDUE: Final = """
+    SELECT count(*), min(nullif(not_before, 0)) FROM delivery INDEXED BY delivery_due
+    WHERE feed = ? AND state = 'ready' AND not_before <= ?
 """
 _CLAIM: Final = """
     UPDATE delivery SET state = 'claimed', attempts = attempts + 1 WHERE feed = ? AND event = ? AND handler = ?
@@ -173,6 +177,11 @@ def reclaim(connection: sqlite3.Connection, feed: int) -> int:
 def next_due(connection: sqlite3.Connection, feed: int) -> float | None:
     row = connection.execute(_NEXT, (feed,)).fetchone()
     return None if row is None else row[0]
+
+
+def overdue(connection: sqlite3.Connection, feed: int, now: float) -> tuple[int, float | None]:
+    count, since = connection.execute(_OVERDUE, (feed, now)).fetchone()
+    return count, since
 
 
 def deliveries(connection: sqlite3.Connection, feed: int, state: DeliveryState, limit: int) -> list[Delivery]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 from tests.unit.bot import rig
 from tests.unit.bot.rig import HOUR, INTERVAL, Watch, bot_on, other
 
+from freight_exchange import RetryLater
 from freight_exchange.store import Store
 from freight_exchange.testing import Sandbox
 
@@ -490,3 +493,78 @@ async def test_what_a_handler_adds_to_its_log_stays_beside_what_the_bot_says(
     records: list[Any] = [record for record in caplog.records if record.getMessage() in ("priced", "plainly")]
     assert [(one.event, one.handler, one.request, one.attempt) for one in records] == [("new", "quote", index, 1)] * 2
     assert records[0].price == "1840.50"
+
+
+async def test_what_waits_for_a_free_place_is_counted_and_timed(store: Store) -> None:
+    """Nothing else says that handlers are slower than the market."""
+    sandbox, bot = Sandbox(), bot_on(store, concurrency=2)
+
+    @bot.on_new
+    async def slow(request: Any, ctx: Any) -> None:
+        await anyio.sleep(250)
+
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        assert (trial.status.waiting, trial.status.waited) == (0, timedelta(0))
+        for _ in range(50):
+            sandbox.publish()
+        await anyio.sleep(HOUR)
+        assert trial.status.waiting == 50 - 2 * math.ceil(HOUR / 250)
+        assert timedelta(minutes=58) < trial.status.waited < timedelta(hours=1)
+        await trial.idle(within=timedelta(hours=3))
+        assert (trial.status.waiting, trial.status.waited) == (0, timedelta(0))
+
+
+async def test_what_is_put_off_does_not_wait(store: Store) -> None:
+    sandbox, bot = Sandbox(), bot_on(store)
+
+    @bot.on_new
+    async def later(request: Any, ctx: Any) -> None:
+        if ctx.attempt == 1 and not put_off:
+            put_off.append(request.index)
+            raise RetryLater(timedelta(hours=2))
+
+    put_off: list[int] = []
+    sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await anyio.sleep(HOUR)
+        assert (put_off != [], trial.status.waiting, trial.status.waited) == (True, 0, timedelta(0))
+
+
+@attrs.define
+class Suspended:
+    """A clock of a machine that was asleep for a while: the loop's own does not know of that."""
+
+    clock: Any
+    asleep: float = 0.0
+
+    def read(self) -> Any:
+        reading = self.clock.read()
+        return attrs.evolve(reading, boot=reading.boot + self.asleep, wall=reading.wall + self.asleep)
+
+
+async def test_what_came_due_while_the_machine_slept_is_handed_over_when_it_wakes(store: Store) -> None:
+    sandbox, bot, times = Sandbox(), bot_on(store), list[float]()
+
+    @bot.on_new
+    async def quote(request: Any, ctx: Any) -> None:
+        times.append(anyio.current_time())
+        if len(times) == 1:
+            raise RetryLater(timedelta(hours=1))
+
+    sandbox.publish()
+    client: Any = sandbox.client()
+    clock = client._shared.clock = Suspended(client._shared.clock)
+    async with anyio.create_task_group() as tasks:
+
+        async def wake() -> None:
+            await anyio.sleep(300)
+            clock.asleep = 8.0 * HOUR
+            woken = anyio.current_time()
+            await anyio.sleep(2 * HOUR)
+            assert times[1] - woken <= 60
+            bot.stop()
+
+        tasks.start_soon(wake)
+        await bot.serve(exchange=client)
+    assert len(times) == 2

@@ -81,6 +81,7 @@ def everything(feed: WorkStore, indexes: Sequence[int], kinds: Sequence[str] = (
         "absent": [absent(feed, scan, after) for scan in range(4) for after in (float("-inf"), 5.0, 70.0)],
         "deliveries": {state: list(feed.deliveries(state=state)) for state in get_args(DeliveryState)},
         "next due": feed.next_due(),
+        "overdue": [feed.overdue(now=now) for now in (0.0, 5.0, 70.0)],
         "effects": list(feed.effects()),
     }
 

@@ -235,6 +235,7 @@ class TestTheLease:
             lambda: feed.settle(1, "quote", state="done", at=1.0),
             feed.reclaim,
             feed.next_due,
+            lambda: feed.overdue(now=1.0),
             lambda: feed.deliveries(state="dead"),
             lambda: feed.replay(1, "quote", at=1.0),
             lambda: feed.add_event(event("late"), at=1.0),

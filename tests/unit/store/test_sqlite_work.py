@@ -87,6 +87,7 @@ def test_what_is_done_costs_a_claim_nothing(path: Path) -> None:
         calls: dict[str, Callable[[], object]] = {
             "deliver": lambda: feed.deliver({number: ["log", "quote"]}, at=20.0),
             "due": feed.next_due,
+            "overdue": lambda: feed.overdue(now=20.0),
             "claim": lambda: feed.claim(now=20.0, limit=8),
             "nothing to claim": lambda: feed.claim(now=20.0, limit=8),
             "claimed": lambda: feed.deliveries(state="claimed"),

@@ -163,6 +163,21 @@ class TestClaiming:
         assert claimed(feed, now=100.0) == [(first, "quote")]
         assert feed.next_due() is None
 
+    def test_leaves_what_is_due_and_not_claimed_to_be_counted(self, feed: WorkStore) -> None:
+        assert feed.overdue(now=50.0) == (0, None)
+        first, second, third = delivered(feed, 1, 2, 2)
+        assert feed.overdue(now=19.0) == (0, None)
+        assert feed.overdue(now=20.0) == (3, 20.0)
+        assert claimed(feed, now=50.0) == [(first, "quote"), (second, "quote")]
+        assert feed.overdue(now=50.0) == (1, 20.0), "it waits for the one before it, and waits"
+        feed.settle(first, "quote", state="ready", not_before=60.0, at=51.0)
+        feed.settle(second, "quote", state="done", at=51.0)
+        assert claimed(feed, now=55.0) == [(third, "quote")]
+        assert (feed.overdue(now=59.0), feed.overdue(now=60.0)) == ((0, None), (1, 60.0))
+        feed.settle(third, "quote", state="dead", at=61.0)
+        feed.replay(third, "quote", at=61.0)
+        assert feed.overdue(now=61.0) == (2, 60.0)
+
     @pytest.mark.parametrize("limit", [0, -1])
     def test_of_none_gives_none(self, feed: WorkStore, limit: int) -> None:
         delivered(feed, 1)
