@@ -87,6 +87,7 @@ class Context:
         self._index = index
         self._handler = handler
         self._ledger = ledger
+        self._is_closed = False
         self._open: dict[int, Exception | None] = {}
         """The offers, by revision, of which the handler has not heard what came, and what it was told instead."""
 
@@ -124,8 +125,10 @@ class Context:
                 that is known.
             OfferRejectedError: The service refused it, now or before.
             RetryLater: Whether an own bid stands on the request cannot be read at present; let it pass.
+            ConfigurationError: The event is about no request, or its handler has ended; nothing was sent.
             FreightExchangeError: It was not sent; the handler is called again if it lets this pass.
         """
+        self._check_open()
         if self._index is None:
             raise ConfigurationError(f"there is no request to offer on: the event is of the kind {self.event.kind!r}")
         if not isinstance(allow_existing, bool):
@@ -146,6 +149,7 @@ class Context:
             if is_first:
                 self._open.pop(revision, None)
             raise
+        self._check_open()
         asked = Entry(
             request=self._index,
             revision=revision,
@@ -168,6 +172,16 @@ class Context:
             raise
         self._open.pop(revision, None)
         return bid
+
+    def close(self) -> None:
+        """The handler has ended: what it left running can make no offer any more, since no delivery would guard it."""
+        self._is_closed = True
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ConfigurationError(
+                f"the handler {self._handler!r} has ended, and so has its ctx.offer: a handler awaits what it begins"
+            )
 
     async def unanswered(self) -> Exception | None:
         """What the handler should have let pass, if it left an offer behind of which it does not know what came.

@@ -233,8 +233,11 @@ class Deliveries:
             with self._tally.at_work.on(stint):
                 event, done_too = await self._event_of(delivery)
                 context = self._context(delivery, event, log)
-                with anyio.fail_after(handler.timeout):
-                    await self._call(handler, event, context, number=max((delivery.event, *done_too)))
+                try:
+                    with anyio.fail_after(handler.timeout):
+                        await self._call(handler, event, context, number=max((delivery.event, *done_too)))
+                finally:
+                    context.close()
         except Exception as raised:  # noqa: BLE001 - a handler may raise anything: it is judged, kept and logged
             error = raised
         except BaseException as raised:

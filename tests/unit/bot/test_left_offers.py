@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import attrs
 import pytest
 from tests.unit.bot import rig
@@ -35,7 +36,7 @@ from tests.unit.bot.ledger_rig import (
 from freight_exchange import Bot, Drop, RetryLater
 from freight_exchange._virtual_time import virtual_time_options
 from freight_exchange.bot.file import BotFile
-from freight_exchange.errors import OfferInDoubtError, ValidationError
+from freight_exchange.errors import ConfigurationError, OfferInDoubtError, ValidationError
 from freight_exchange.store import SQLiteStore, Store
 from freight_exchange.store.work import WorkStore
 from freight_exchange.testing import FAULTS, Sandbox, Trial
@@ -277,6 +278,63 @@ class TestWhileItsCurrencyIsLookedUp:
             await trial.idle()
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert calls == [1, 1]
+
+
+class TestATaskThatOutlivesItsHandler:
+    """The delivery is done, and nothing would call it again for an offer that did not come to be."""
+
+    @pytest.mark.parametrize("looks_up", [False, True])
+    async def test_makes_no_offer(self, sandbox: Sandbox, store: Store, looks_up: bool) -> None:
+        bot, errors = new_bot(store), list[str]()
+
+        async def later(ctx: Any) -> None:
+            if not looks_up:
+                await anyio.sleep(1)
+            try:
+                await ctx.offer(amount=AMOUNT, currency="USD" if looks_up else 1)
+            except ConfigurationError as error:
+                errors.append(str(error))
+
+        @bot.on_new(id="quote")
+        async def quote(request: Any, ctx: Any) -> None:
+            if not begun:
+                begun.append(ctx)
+                beside.start_soon(later, ctx)
+                await anyio.lowlevel.checkpoint()
+                if looks_up:
+                    await anyio.sleep(0.5)
+
+        begun: list[Any] = []
+        strike(sandbox, "slow", CURRENCIES, seconds=4.0)
+        async with anyio.create_task_group() as beside, sandbox.running(bot) as trial:
+            index = sandbox.publish()
+            await trial.idle()
+            await anyio.sleep(60)
+            assert (sent(sandbox), trial.status.handled, trial.status.retried) == (0, 1, looks_up), (
+                "one that had begun is called for again"
+            )
+        assert amounts_on(sandbox, index) == []
+        (error,) = errors
+        assert "the handler 'quote' has ended" in error
+
+    async def test_may_see_an_offer_to_its_end_that_it_made_before(self, sandbox: Sandbox, store: Store) -> None:
+        bot, bids = new_bot(store), list[Any]()
+
+        async def slowly(ctx: Any) -> None:
+            bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            if not bids:
+                beside.start_soon(slowly, ctx)
+                await eventually(lambda: sent(sandbox))
+
+        strike(sandbox, "slow", seconds=4.0)
+        async with anyio.create_task_group() as beside, sandbox.running(bot) as trial:
+            index = sandbox.publish()
+            await trial.idle()
+            assert trial.status.handled == 1
+        assert (amounts_on(sandbox, index), len(bids)) == ([AMOUNT], 1)
 
 
 AT_ONCE = timedelta(seconds=1)
