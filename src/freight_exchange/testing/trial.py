@@ -20,6 +20,8 @@ __all__ = ["POINTS", "Trial"]
 
 _LOOK_AGAIN, _LONGEST_PAUSE = 0.05, 5.0
 _PATIENCE = timedelta(hours=1)
+_AN_INSTANT = 0.001
+"""In virtual time a scan and a publication may share one, and nobody knows which came first."""
 
 
 class _Crash(BaseException):
@@ -97,7 +99,7 @@ class Trial:
         if status.state != "running" or feed is None or feed.cover_age is None:
             return False
         looked = anyio.current_time() - feed.cover_age.total_seconds()
-        if looked < since or feed.unacknowledged > len(feed.gaps) or status.in_flight:
+        if looked < since + _AN_INSTANT or feed.unacknowledged > len(feed.gaps) or status.in_flight:
             return False
         desk: Any = self._bot._running().desk
         work = await desk.read(lambda store: [*store.deliveries(state="ready"), *store.deliveries(state="claimed")])
