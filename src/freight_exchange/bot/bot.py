@@ -422,7 +422,7 @@ class Bot(Router):
         """Try a dead delivery again, as if for the first time; whether there was one."""
         run = self._running()
         now = run.desk.time()
-        found = await run.desk.read(lambda store: store.replay(event, handler, at=now))
+        found = await run.desk.write("settle", lambda store: store.replay(event, handler, at=now))
         run.deliveries.wake()
         return found
 

@@ -63,6 +63,7 @@ class Doubts:
         self._settle = settle
         self._places = anyio.CapacityLimiter(_AT_A_TIME)
         self._open: dict[str, Entry] = {}
+        self._being_noted: dict[str, anyio.Event] = {}
         self.wake = _nobody
 
     def pause(self, request: int | None, *, handler: str | None = None) -> float | None:
@@ -78,6 +79,11 @@ class Doubts:
     def entries(self) -> tuple[Entry, ...]:
         """Those in doubt now, the oldest first."""
         return tuple(sorted(self._open.values(), key=lambda entry: (entry.doubtful_since, entry.key)))
+
+    async def noted(self, key: str) -> None:
+        """Wait until it is written down what a look for the offer has shown, if that is under way."""
+        while (noting := self._being_noted.get(key)) is not None:
+            await noting.wait()
 
     def take_up(self, entry: Entry) -> None:
         """Count it among those in doubt; `resolve` follows."""
@@ -151,11 +157,15 @@ class Doubts:
         return further
 
     async def _noted(self, entry: Entry, noting: Awaitable[T]) -> T:
+        ended = self._being_noted[entry.key] = anyio.Event()
         try:
             return await noting
         except BaseException:
             self._open[entry.key] = entry
             raise
+        finally:
+            del self._being_noted[entry.key]
+            ended.set()
 
     async def _look(self, entry: Entry) -> Reconciliation:
         """What a look has shown; those that failed are made again, however often."""

@@ -136,6 +136,7 @@ class Ledger:
             ValidationError: There is neither, or what is said cannot be right.
         """
         key = key_of(validation.identifier(request, "request"), revision_of(revision))
+        await self.doubts.noted(key)
         for entry in self.doubts.entries():
             if entry.key == key:
                 await self.doubts.decide(entry, taken=taken)

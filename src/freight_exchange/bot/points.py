@@ -19,7 +19,7 @@ STEPS: Final = (
     "withdrawn",  # ... or proven not to have been sent
     "unknown",  # ... or in doubt
     "resolved",  # what became of a doubtful offer is noted
-    "settle",  # what became of a delivery is noted
+    "settle",  # what became of a delivery, or is to become of a dead one, is noted
     "selected",  # the selection of an own bid becomes an event
     "told",  # ... and is noted as told
     "known",  # what stood at the service before the bot's time is noted, in each run

@@ -41,7 +41,7 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 _TO_HEED: Final = 0.5
 _TO_TAKE: Final = 0.5
-"""Seconds in which a store that nobody else holds is taken, and until it is asked again whether one is."""
+"""Seconds until it is asked again whether a store is taken that another process holds."""
 
 INTERVALS_ALIVE: Final = 3
 """A bot is alive while its cover is younger than this many intervals."""
@@ -197,11 +197,10 @@ class Run:
 
     async def _stand_by(self) -> None:
         """Tell for how long another process holds the store: until it is taken, nothing can have been heard."""
-        await anyio.sleep(_TO_TAKE)
         while not self.feed.hold.taken:
-            if self.phase == "starting":
-                self.phase = "standby"
-            self.began = anyio.current_time()
+            if self.feed.hold.waits:
+                self.phase = "standby" if self.phase == "starting" else self.phase
+                self.began = anyio.current_time()
             await anyio.sleep(_TO_TAKE)
         if self.phase == "standby":
             self.phase = "starting"

@@ -35,6 +35,9 @@ class Hold:
     Args:
         store: Where it is kept.
         closes_store: Whether the store was made for this feed alone, and ends with it.
+
+    Attributes:
+        waits: Whether somebody else has it, who is waited for.
     """
 
     def __init__(self, store: Store, *, closes_store: bool) -> None:
@@ -44,6 +47,7 @@ class Hold:
         self._at_work = threading.Lock()
         self._left = False
         self._held: FeedStore | None = None
+        self.waits = False
 
     @property
     def taken(self) -> bool:
@@ -69,8 +73,8 @@ class Hold:
 
     async def take(self, binding: Binding, *, lease: float, standby: bool) -> None:
         """Take the lease; with `standby`, wait for as long as another process has it."""
-        self._left = False
-        waits, here_until = False, math.inf
+        self._left = self.waits = False
+        here_until = math.inf
         while True:
             try:
                 await self.run(partial(self._open_store, binding, lease))
@@ -79,11 +83,12 @@ class Hold:
                 here_until = min(here_until, now + _TO_LEAVE) if isinstance(error, HeldHereError) else math.inf
                 if not standby or now >= here_until:
                     raise
-                if not waits:
+                if not self.waits:
                     _logger.info("the feed %r stands by: it is held by %s", binding.feed, error.holder)
-                    waits = True
+                    self.waits = True
                 await anyio.sleep(_BETWEEN_TRIES)
             else:
+                self.waits = False
                 return
 
     def _open_store(self, binding: Binding, lease: float) -> None:

@@ -30,10 +30,11 @@ from tests.unit.bot.ledger_rig import (
 
 from freight_exchange import Drop
 from freight_exchange.bot.doubts import Doubts
+from freight_exchange.bot.entries import Entries
 from freight_exchange.bot.entry import Entry
 from freight_exchange.bot.tally import Tally
 from freight_exchange.errors import FreightExchangeError, OfferInDoubtError, ValidationError
-from freight_exchange.models import Bid, NotApplied
+from freight_exchange.models import Bid, NotApplied, StillUnknown
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Profile, Sandbox, Trial
 
@@ -41,6 +42,11 @@ pytestmark = pytest.mark.virtual_time
 
 TAKEN = [UNANSWERED, "server_error_after_commit", "reset_mid_reply", "stall", "half_json", "bad_request_after_commit"]
 NOT_TAKEN = [UNPROCESSED, "server_error", "html_200", "garbage_status", "unavailable"]
+
+
+async def nothing_is_seen(doubts: Doubts, entry: Entry) -> StillUnknown:
+    """A look that proves nothing."""
+    return StillUnknown()
 
 
 class TestWhatBecomesOfADoubt:
@@ -117,6 +123,32 @@ class TestWhatBecomesOfADoubt:
                 assert any(f"request {index}" in alert for alert in said(caplog, logging.CRITICAL))
         assert 1 < len(amounts_on(sandbox, index)) <= 4
         assert sent(sandbox) <= 4
+
+    async def test_a_person_may_decide_while_a_look_for_it_is_noted(
+        self, sandbox: Sandbox, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        noting: list[str] = []
+        advance = Entries.advance
+
+        async def slowly(entries: Entries, entry: Any, state: Any, **how: Any) -> Any:
+            if how.get("step") == "resolved" and not noting:
+                noting.append(state)
+                await anyio.sleep(5)
+            return await advance(entries, entry, state, **how)
+
+        monkeypatch.setattr(Entries, "advance", slowly)
+        bot = offering_bot(store)
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            strike(sandbox, UNPROCESSED)
+            monkeypatch.setattr(Doubts, "_look", nothing_is_seen)
+            index = sandbox.publish()
+            await eventually(lambda: noting)
+            await bot.resolve(index, taken=False)
+            monkeypatch.undo()
+            await trial.idle()
+        assert noting == ["unknown"]
+        assert amounts_on(sandbox, index) == [AMOUNT]
 
     async def test_a_count_of_absences_lasts_through_restarts_until_a_person_decides(
         self, sandbox: Sandbox, store: MemoryStore

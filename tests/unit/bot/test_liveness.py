@@ -15,6 +15,7 @@ from tests.unit.bot.rig import Shared
 from freight_exchange.bot import operations
 from freight_exchange.bot.tally import Tally
 from freight_exchange.errors import LoginRejectedError, NotFoundError
+from freight_exchange.feed.hold import Hold
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Profile, Sandbox, Trial
 
@@ -266,6 +267,24 @@ async def test_a_bot_that_could_stand_by_and_need_not_never_says_so(sandbox: San
             seen.add(state(trial))
             await anyio.sleep(1)
         assert (seen, port(trial, "/livez")) == ({"starting"}, 503)
+
+
+async def test_nor_while_its_store_takes_its_time_to_open(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[str] = set()
+    take = Hold.take
+
+    async def slowly(hold: Hold, *which: Any, **how: Any) -> None:
+        await anyio.sleep(20)
+        await take(hold, *which, **how)
+
+    monkeypatch.setattr(Hold, "take", slowly)
+    async with sandbox.running(offering_bot(MemoryStore(), standby=True)) as trial:
+        for _ in range(19):
+            await anyio.sleep(1)
+            seen.add(state(trial))
+        assert seen == {"starting"}
+        assert trial.status.age > timedelta(seconds=15)
+        await trial.idle()
 
 
 async def test_a_stop_is_heard_while_a_bot_stands_by(sandbox: Sandbox) -> None:

@@ -160,3 +160,26 @@ def test_a_crash_at_no_point_is_refused(point: Any) -> None:
 
 def test_the_states_of_an_offer_have_steps() -> None:
     assert {*State.__args__} <= {*STEPS}  # type: ignore[attr-defined]  # the words of a literal
+
+
+async def test_a_replay_is_one_of_the_steps() -> None:
+    sandbox, visits = Sandbox(), list[str]()
+    bot = Bot(store=MemoryStore(), start="backfill", interval=timedelta(seconds=10))
+
+    @bot.on_new(retries=0)
+    async def broken(request: Any, ctx: Any) -> None:
+        raise ValueError
+
+    sandbox.publish()
+    async with anyio.create_task_group() as tasks:
+
+        async def replay() -> None:
+            await anyio.sleep(60)
+            (dead,) = await bot.dead_letters()
+            visits.clear()
+            assert await bot.replay(dead.event, dead.handler)
+            assert visits == ["before settle", "after settle"]
+            bot.stop()
+
+        tasks.start_soon(replay)
+        await bot.serve(exchange=sandbox.client(), points=visits.append)
