@@ -156,7 +156,7 @@ def classify(
     """What a page means: its records, what on it could not be read, and what was known of both before."""
     # A listing that repeats a request within a page shows its last state last.
     now = {record.index: record for record in records}
-    digests = _digests(records, now)
+    digests = _digests(records)
     changed = {
         index: _Change.of(wire.recall(before.record), now[index])
         for index, before in known.items()
@@ -210,17 +210,17 @@ def gone(before: Seen, between: tuple[datetime | None, datetime], at: float) -> 
     )
 
 
-def _digests(records: Sequence[RateRequest], now: Mapping[int, RateRequest]) -> dict[int, bytes]:
+def _digests(records: Iterable[RateRequest]) -> dict[int, bytes]:
     """The digest of each request; of one that a page shows in several states, of all of them in any order."""
-    digests = {index: digest(record) for index, record in now.items()}
-    if len(now) < len(records):
-        states: dict[int, set[bytes]] = {}
-        for record in records:
-            states.setdefault(record.index, set()).add(digest(record))
-        for index, several in states.items():
-            if len(several) > 1:
-                digests[index] = hashlib.blake2b(b"".join(sorted(several)), digest_size=8).digest()
-    return digests
+    states: dict[int, set[bytes]] = {}
+    for record in records:
+        states.setdefault(record.index, set()).add(digest(record))
+    return {
+        index: several.pop()
+        if len(several) == 1
+        else hashlib.blake2b(b"".join(sorted(several)), digest_size=8).digest()
+        for index, several in states.items()
+    }
 
 
 def _happened(
