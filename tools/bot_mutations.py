@@ -258,7 +258,30 @@ MUTATIONS = (
     ),
 )
 
-TESTS = ("tests/unit/bot/test_crash_points.py", "tests/unit/bot")
+# Those first that need few seconds and notice most: each mutation waits for the first that goes red.
+TESTS = tuple(
+    f"tests/unit/bot/{name}"
+    for name in (
+        "test_judging.py",
+        "test_ledger.py",
+        "test_own_bids.py",
+        "test_doubts.py",
+        "test_echoes.py",
+        "test_deliveries.py",
+        "test_left_offers.py",
+        "test_interrupted.py",
+        "test_retries.py",
+        "test_handlers.py",
+        "test_poison.py",
+        "test_selected.py",
+        "test_liveness.py",
+        "test_intake.py",
+        "test_coalescing.py",
+        "test_drain.py",
+        "test_crash_points.py",
+        "",
+    )
+)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Seeded schedules of trouble for the watcher, beside naive loops.
 
 `python tools/watcher_runs.py --runs 100000 --seed 0` makes them and prints a table; `--replay SEED` makes one again,
-and prints its schedule and its history. Exits with 1 if anything was missed, repeated or claimed without proof.
+and prints its schedule and its history. Exits with 1 if anything was missed, repeated or claimed without proof. What
+is interrupted prints the table of the schedules that had ended.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import logging
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -56,6 +58,11 @@ def _lines(ran: Ran) -> Iterator[tuple[float, str]]:
         yield delivery.time, f"handed out: {delivery}"
 
 
+def _ends_with_its_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1_000)
@@ -69,13 +76,16 @@ def main() -> int:
     chunks = [range(start, min(start + _CHUNK, end)) for start in range(arguments.seed, end, _CHUNK)]
     started = time.monotonic()
     total = Tally()
-    with multiprocessing.Pool(arguments.processes) as pool:
-        for done in pool.imap_unordered(tally, chunks):
-            total.add(done)
-            if done.failed:
-                print(f"seeds with a flaw: {sorted(done.failed)}", flush=True)
-    print(total.report())
-    print(f"{time.monotonic() - started:.0f} s")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with multiprocessing.Pool(arguments.processes, _ends_with_its_parent) as pool:
+        try:
+            for done in pool.imap_unordered(tally, chunks):
+                total.add(done)
+                if done.failed:
+                    print(f"seeds with a flaw: {sorted(done.failed)}", flush=True)
+        finally:
+            print(total.report())
+            print(f"{time.monotonic() - started:.0f} s", flush=True)
     return int(bool(total.failed) or total.naive_share < 0.2)
 
 
