@@ -10,6 +10,7 @@ import socket
 import time
 from contextlib import AsyncExitStack, closing, nullcontext
 from pathlib import Path
+from random import Random
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -53,7 +54,7 @@ def _address(context: click.Context, parameter: click.Parameter, value: str) -> 
     help="A name under which the server is called, apart from localhost and addresses. May be given again.",
 )
 @click.option("--state", type=FILE, metavar="FILE", help="A file that keeps it over restarts.")
-@click.option("--seed", type=int, help="What random orders and tokens are drawn from.")
+@click.option("--seed", type=int, help="What random orders and tokens are drawn from: the same ones at each start.")
 @click.option("--requests", type=click.IntRange(0, 1000), default=0, help="Publish so many examples to begin with.")
 @click.option("--json", "as_json", is_flag=True, help="Say where it is as one line of JSON.")
 def sandbox(
@@ -71,6 +72,9 @@ def sandbox(
     try:
         with closing(StateFile(Path(state))) if state is not None else nullcontext() as file:
             exchange = Exchange(seed=seed or 0)
+            if seed is None:
+                # A login that a client keeps over a restart must not become another account's.
+                exchange.books.random = Random()
             known = file is not None and file.restore(exchange, seed)
             desk = Desk(exchange, file=file, names={*names, host})
             if not known:

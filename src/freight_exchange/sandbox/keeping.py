@@ -7,6 +7,7 @@ as a real server's may; armed faults, which nobody wants to meet again unawares;
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -114,7 +115,8 @@ class StateFile:
     def restore(self, exchange: Exchange, seed: int | None) -> bool:
         """Makes an exchange in which nothing has happened yet what the file says, and says whether that was anything.
 
-        `seed` is what its orders and tokens are drawn from; a file keeps the one it began with.
+        `seed` is what its orders and tokens are drawn from; a file keeps the one it began with. One that began without
+        has tokens that no other file has.
 
         Raises:
             StateError: The file is damaged, or began with another seed.
@@ -128,6 +130,7 @@ class StateFile:
             raise self._trouble(error) from error
         try:
             kept = json.loads(meta.get("seed", "null"))
+            salt = json.loads(meta.get("salt", '""'))
             run = int(meta.get("run", "0")) + 1
             profile = Profile(**json.loads(meta.get("profile", "{}")))
             self._read(exchange.books, rows)
@@ -136,11 +139,13 @@ class StateFile:
         if kept is not None and seed is not None and kept != seed:
             raise StateError(f"{self._path} began with the seed {kept}: leave --seed out, or give another file.")
         chosen = kept if kept is not None else seed or 0
+        if kept is None and seed is None:
+            salt = secrets.token_hex(16)
         exchange.profile = self._profile = profile
         exchange.books.sorter = Sorter(chosen)
         # A token must not come again in the next run: it could be another account's there.
-        exchange.books.random = Random(f"{chosen} {run}")
-        self._write([], {"seed": chosen, "run": run})
+        exchange.books.random = Random(f"{chosen} {run} {salt}")
+        self._write([], {"seed": chosen, "salt": salt, "run": run})
         return run > 1
 
     def _read(self, books: Books, rows: Iterable[tuple[str, int, int, float, str, int]]) -> None:

@@ -115,6 +115,18 @@ async def test_what_it_says_lets_a_client_in() -> None:
         assert ended(process) == (0, "\nStopped.\n", "")
 
 
+@pytest.mark.parametrize(("seed", "alike"), [((), False), (("--seed", "0"), True)])
+def test_tokens_come_again_with_a_seed_alone(seed: tuple[str, ...], alike: bool) -> None:
+    """A login that a client keeps over a restart must not become another account's."""
+    tokens = []
+    for _ in range(2):
+        with running("--json", *seed) as process:
+            where = told(process)
+            login = httpx.post(f"{where['url']}/login", json=where["accounts"]["forwarder"], trust_env=False)
+            tokens.append(login.raise_for_status().json()["user"]["access_token"])
+    assert (tokens[0] == tokens[1]) == alike
+
+
 @ASYNCIO
 async def test_a_file_keeps_it_over_restarts(tmp_path: Path) -> None:
     file = tmp_path / "exchange.db"

@@ -130,6 +130,27 @@ def test_no_token_comes_twice(tmp_path: Path) -> None:
     assert len(seen) == 6
 
 
+def test_no_token_of_one_file_comes_in_another(tmp_path: Path) -> None:
+    """A file that is begun anew, under the same name, must not let in who was logged in at the old one."""
+    seen = set()
+    for name in ("x.db", "y.db"):
+        for _ in range(2):
+            with opened(tmp_path / name) as (exchange, _):
+                seen.add(exchange.token(exchange.forwarder, NOW))
+    assert len(seen) == 4
+
+
+def test_with_a_seed_every_token_comes_again(tmp_path: Path) -> None:
+    def tokens(path: Path) -> list[str]:
+        found = []
+        for seed in (5, None):
+            with opened(path, seed) as (exchange, _):
+                found.append(exchange.token(exchange.forwarder, NOW))
+        return found
+
+    assert tokens(tmp_path / "x.db") == tokens(tmp_path / "y.db")
+
+
 def test_the_order_by_chance_stays(tmp_path: Path) -> None:
     def order() -> list[int]:
         records = exchange.books.owned(exchange.shipper, NOW)
