@@ -37,6 +37,7 @@ __all__ = ["Answering", "Site", "TcpFace", "refused_port", "serve_tcp", "stalled
 
 BASE_PATH = "/api/"
 NOT_FOUND = Reply(404, (("content-type", "text/html"),), b"<html><body><h1>Not Found</h1></body></html>")
+TOO_LONG = Reply(413, (("content-type", "application/json"),), b'{"message": "That is too long."}')
 FAILED = Reply(
     500,
     (("content-type", "application/json"),),
@@ -50,6 +51,8 @@ _GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
 # Twice what the most patient of the usual clients reads before it gives up on a head.
 _FLOOD = 262_144
 _BREATH = 0.5
+MOST_BODY = 8 * 1024 * 1024
+"""Bytes of a request's body that are taken: far more than a hundred records with an image each need."""
 # Not a child of the package's own logger, which says nothing until somebody listens: a server's flaws are to be seen.
 LOGGER = "freight_exchange_sandbox"
 _logger = logging.getLogger(LOGGER)
@@ -331,7 +334,7 @@ class _Conversation:
         parser = h11.Connection(h11.SERVER)
         parser.receive_data(self._unread)
         head: h11.Request | None = None
-        body = b""
+        body = bytearray()
         while True:
             try:
                 event = parser.next_event()
@@ -346,13 +349,15 @@ class _Conversation:
                 if not lost and self._struck_at_head(head):
                     return None
             elif isinstance(event, h11.Data):
-                body += event.data
+                # The rest is read all the same: a client that still sends would not see the answer.
+                if len(body) <= MOST_BODY:
+                    body += event.data
             else:
                 break
         self._unread = parser.trailing_data[0]
         if head is None or lost:
             return None
-        reply = await self._server.answer(head, body)
+        reply = TOO_LONG if len(body) > MOST_BODY else await self._server.answer(head, bytes(body))
         stays = await self._deliver(reply)
         return reply if stays and parser.their_state is not h11.MUST_CLOSE else None
 

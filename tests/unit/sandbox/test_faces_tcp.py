@@ -18,7 +18,7 @@ from freight_exchange.sandbox.core import Exchange
 from freight_exchange.sandbox.faults import Cut, Fault, FaultScript, WireFault
 from freight_exchange.sandbox.keeping import StateError
 from freight_exchange.sandbox.messages import Call, Reply
-from freight_exchange.sandbox.tcp import LOGGER, TcpFace, refused_port, serve_tcp, stalled_listener
+from freight_exchange.sandbox.tcp import LOGGER, MOST_BODY, TcpFace, refused_port, serve_tcp, stalled_listener
 
 HEAD = b"GET /api/currency HTTP/1.1\r\nhost: sandbox\r\n"
 
@@ -69,6 +69,17 @@ async def test_a_request_in_pieces() -> None:
     async with serve_tcp(exchange) as face:
         await said(face, head[:30], head[30:], b'{"index"', b":2}")
     assert [call.body for call in exchange.truth.calls] == [b'{"index":2}']
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 401), (1, 413)])
+async def test_a_body_has_its_limit(more: int, status: int) -> None:
+    """What is beyond it is read, so that the answer arrives, and kept nowhere."""
+    exchange = Exchange()
+    async with serve_tcp(exchange) as face, over_tcp(face.url, httpx) as client:
+        assert (await client.post("currency", content=b"x" * (MOST_BODY + more))).status_code == status
+        assert await outcome(client, httpx) == "200"
+        assert face.connections == 1
+    assert [call.path for call in exchange.truth.calls] == ["currency", "login"][more:]
 
 
 async def test_what_is_not_http_is_refused() -> None:

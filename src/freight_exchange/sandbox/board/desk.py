@@ -18,7 +18,7 @@ from freight_exchange.sandbox.keeping import StateFile
 from freight_exchange.sandbox.messages import Call, Reply
 from freight_exchange.sandbox.validation import Refusal
 
-from .guard import known_host
+from .guard import from_elsewhere, known_host
 from .habits import turned
 from .traffic import Traffic, line_of
 from .words import OPERATIONS, PERFORMED
@@ -31,6 +31,7 @@ _PER_VOLUME = Decimal(70)
 _USUAL = Decimal(1000)
 _LEAST, _MOST = Decimal(1), Decimal(10) ** 12
 _STRANGER = Reply(421, (("content-type", "application/json"),), encode({"message": "This server has another name."}))
+_ELSEWHERE = Reply(403, (("content-type", "application/json"),), encode({"message": "No page of another site may."}))
 _CENT = Decimal("0.01")
 
 
@@ -93,6 +94,8 @@ class Desk:
         """
         if not known_host(call.headers, self.names):
             return _STRANGER
+        if from_elsewhere(call.headers):
+            return _ELSEWHERE
         who = self._caller(call)
         reply = self.exchange.handle(call, now)
         record = self.exchange.truth.calls[-1]

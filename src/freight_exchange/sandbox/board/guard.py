@@ -1,8 +1,8 @@
 """Who may talk to a server that anybody's browser can reach: its own pages, and nobody else's.
 
 A page of another site can send requests to a server on the user's machine. It is stopped at three doors: it cannot set
-the headers that a change asks for, its browser says where it comes from, and a name of its own that it points at the
-machine (DNS rebinding) is not a name of this server.
+the headers that a change asks for, its browser says where it comes from, at the API too, and a name of its own that it
+points at the machine (DNS rebinding) is not a name of this server.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from freight_exchange.sandbox.validation import Refusal
 
-__all__ = ["known_host", "permit_change", "permit_look"]
+__all__ = ["from_elsewhere", "known_host", "permit_change", "permit_look"]
 
 _OTHERS = "Only the board's own page may do this."
 
@@ -34,6 +34,11 @@ def known_host(headers: Mapping[str, str], names: Collection[str]) -> bool:
     except ValueError:
         return False
     return True
+
+
+def from_elsewhere(headers: Mapping[str, str]) -> bool:
+    """Whether the page of another site sent this, by the word of its browser. Programs have no such header."""
+    return headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
 
 
 def permit_change(headers: Mapping[str, str]) -> None:
@@ -57,5 +62,5 @@ def permit_look(headers: Mapping[str, str]) -> None:
     Raises:
         Refusal: The page of another site asks.
     """
-    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+    if from_elsewhere(headers):
         raise Refusal(403, _OTHERS)

@@ -17,6 +17,7 @@ __all__ = ["Line", "Traffic", "line_of"]
 _MOST_ENTRIES: Final = 40
 _MOST_STRIKES: Final = 6
 _MOST_STEPS: Final = 4
+_LONGEST_NAME: Final = 100
 _POLLS: Final = frozenset({"search", "bids", "offers", "routes", "lists"})
 """What bots do while they wait. A route that is written is among them, and rare."""
 
@@ -49,7 +50,7 @@ def line_of(record: CallRecord, who: str | None) -> Line:
     if operation == "publish" and request is not None:
         operation = "submit"
     if who is None and operation == "login" and isinstance(parameters.get("email"), str):
-        who = parameters["email"]
+        who = parameters["email"][:_LONGEST_NAME]
     return Line(
         number=record.number,
         time=record.time,

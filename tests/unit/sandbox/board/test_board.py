@@ -472,6 +472,28 @@ async def test_pages_of_others_see_nothing(person: Person, site: str | None, sta
     assert (await person.get("board", headers)).status == 200
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site", ""])
+async def test_pages_of_others_do_not_reach_the_exchange(person: Person, site: str) -> None:
+    """They could use up a fault that is switched on, and write what they like into the list of calls."""
+    await person.does("arm", name="unavailable", times=1)
+    before = await person.sees()
+    there = {**HERE, "sec-fetch-site": site, "content-type": "text/plain"}
+    for call in (Call("POST", "login", {}, there, b'{"email": "Hello", "password": "x"}'), Call("GET", "x", {}, there)):
+        assert person.desk.handle(call, NOW).status == 403
+    assert await person.sees() == before
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+async def test_whoever_types_an_address_of_the_api_is_answered(person: Person, site: str) -> None:
+    call = Call("GET", "currency", {}, {**HERE, "sec-fetch-site": site})
+    assert person.desk.handle(call, NOW).status == 401
+
+
+async def test_a_caller_with_a_long_name_is_shown_by_its_beginning(person: Person) -> None:
+    person.call("login", by=None, email="x" * 3_000_000, password="y")
+    assert [call["who"] for call in (await person.sees())["calls"]] == ["x" * 100]
+
+
 @pytest.mark.virtual_time
 @pytest.mark.parametrize(
     ("after", "status"),
