@@ -168,6 +168,8 @@ class Desk:
         offers = [offer for offer in self.exchange.books.offers_on(request, self.clock()) if offer.currency == 1]
         if offers:
             amount = min(Decimal(offer.amount) for offer in offers) * Decimal("0.97")
+            if amount < _LEAST:
+                raise Refusal(400, f"The rival goes no lower: its least offer is {_LEAST}.00.")
         else:
             amount = Decimal(cargo.length * cargo.width * cargo.height * cargo.quantity) * _PER_VOLUME
         if not _LEAST <= amount <= _MOST:

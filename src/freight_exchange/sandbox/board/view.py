@@ -16,6 +16,7 @@ from .words import OPERATIONS, fault_label
 __all__ = ["snapshot"]
 
 _MOST_REQUESTS: Final = 200
+_REFUSED: Final = frozenset({"declined", "rejected"})
 
 
 def snapshot(desk: Desk) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def snapshot(desk: Desk) -> dict[str, Any]:
     exchange, now = desk.exchange, desk.clock()
     books = exchange.books
     requests = [request for _, _, _, request in books.requests.latest()]
-    shown = sorted(requests, key=lambda request: request.index, reverse=True)[:_MOST_REQUESTS]
+    shown = _shown(books, requests)
     states = Counter(request.state for request in requests)
     return {
         "revision": desk.revision,
@@ -55,6 +56,17 @@ def snapshot(desk: Desk) -> dict[str, Any]:
         ],
         "habits": _habits(exchange.profile),
     }
+
+
+def _shown(books: Books, requests: list[Request]) -> list[Request]:
+    """The newest first; if they are too many, those that somebody can still do something about."""
+    offered = {offer.request for _, _, _, offer in books.offers.latest() if offer.status == "pending"}
+
+    def rank(request: Request) -> tuple[int, int]:
+        return (0 if not _open(request) else 2 if request.index in offered else 1), request.index
+
+    first = sorted(requests, key=rank, reverse=True)[:_MOST_REQUESTS]
+    return sorted(first, key=lambda request: request.index, reverse=True)
 
 
 def _request(books: Books, request: Request, now: float) -> dict[str, Any]:
@@ -136,11 +148,19 @@ def _twice(books: Books) -> int:
 
 
 def _offers(books: Books, who: str | None, request: int | None, now: float) -> int | None:
-    """How many offers a caller has on a request by now: one, if it coped."""
+    """How often a caller has the same offer on a request by now: once, if it coped.
+
+    A better offer is no second one, and what was declined may be offered again.
+    """
     account = books.by_email.get(who.casefold()) if who is not None else None
     if account is None or request is None:
         return None
-    return sum(offer.account == account.index for offer in books.offers_on(request, now))
+    made = Counter(
+        (offer.amount, offer.currency)
+        for offer in books.offers_on(request, now)
+        if offer.account == account.index and offer.status not in _REFUSED
+    )
+    return max(made.values(), default=0)
 
 
 def _habits(profile: Profile) -> dict[str, Any]:

@@ -152,11 +152,36 @@ async def test_the_rival_goes_below_the_best_offer(person: Person) -> None:
     assert await person.is_refused("compete", request=2) == "There is no such request."
 
 
+async def test_the_rival_goes_below_no_dollar(person: Person) -> None:
+    """An offer that it made again and again would be counted as one that was sent twice."""
+    await person.does("requests", **PUBLISH)
+    person.offers(amount=1.04)
+    seen = await person.does("compete", request=1)
+    assert [offer["amount"] for offer in seen["requests"][0]["offers"]] == ["1.04", "1.01"]
+    assert await person.is_refused("compete", request=1) == "The rival goes no lower: its least offer is 1.00."
+    assert (await person.sees())["counts"]["twice"] == 0
+
+
 @pytest.mark.parametrize("size", ["0.000001", "9" * 30])
 async def test_the_rival_and_the_page_bear_any_cargo(person: Person, size: str) -> None:
     await person.does("requests", **{**PUBLISH, "length": size, "width": size, "height": size, "weight": size})
     seen = await person.does("compete", request=1)
     assert [offer["amount"] for offer in seen["requests"][0]["offers"]] == ["1,000.00"]
+
+
+async def test_what_is_open_is_shown_before_what_is_over(person: Person) -> None:
+    """The page has its limit: what waits for an answer must not be behind it."""
+    for _ in range(204):
+        person.desk.exchange.publish(person.desk.exchange.shipper, NOW)
+    person.offers(2)
+    for request in (204, 203):
+        person.desk.exchange.withdraw(request, NOW)
+    person.offers(202)
+    person.desk.exchange.select(5002, NOW)
+    seen = await person.sees()
+    assert [request["index"] for request in seen["requests"]] == [*range(201, 2, -1), 2]
+    assert seen["hidden"] == 4
+    assert sum(len(request["offers"]) for request in seen["requests"]) == seen["counts"]["waiting"] == 1
 
 
 @pytest.mark.parametrize("text", ["\udfff\udffeNaN", "\ud800", "\x00\u2028</script>"])
@@ -191,6 +216,20 @@ async def test_a_lost_answer_and_how_a_careless_caller_copes(person: Person) -> 
     seen = await person.sees()
     assert seen["strikes"][0]["offers"] == 2
     assert seen["counts"]["twice"] == 1
+
+
+async def test_another_offer_is_no_second_one(person: Person) -> None:
+    """A bot whose offer was declined does right to make a better one, however its answer gets lost."""
+    await person.does("requests", **PUBLISH)
+    person.offers(amount=900)
+    await person.does("respond", offer=5001, approved=0)
+    await person.does("arm", name="reset_after_processing", operation="submit", times=1)
+    person.offers(amount=850)
+    assert (await person.sees())["strikes"][0]["offers"] == 1
+    person.offers(amount=800)
+    assert (await person.sees())["strikes"][0]["offers"] == 1
+    person.offers(amount=850)
+    assert (await person.sees())["strikes"][0]["offers"] == 2
 
 
 async def test_a_caller_is_known_though_the_exchange_never_heard_the_call(person: Person) -> None:

@@ -371,7 +371,7 @@ function showRequests() {
   fill($("requests"), shown, (request) => request.index, requestItem, { fresh: true });
   $("nothing").hidden = shown.length > 0;
   put("nothing", state.requests.length ? "No request is like that." : "No request yet. Publish one: fill in the form, or take an example.");
-  put("hidden-count", state.hidden ? `${plural(state.hidden, "older request")} not shown.` : "");
+  put("hidden-count", state.hidden ? `${plural(state.hidden, "more request")} not shown: those that are open come first.` : "");
   return shown.length;
 }
 
