@@ -7,6 +7,7 @@ as a real server's may; armed faults, which nobody wants to meet again unawares;
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sqlite3
 import zlib
@@ -29,6 +30,8 @@ __all__ = ["StateError", "StateFile"]
 APPLICATION_ID: Final = 0x46_58_53_42
 """Says to whoever looks into the file (`file`, `PRAGMA application_id`) whose it is: FXSB."""
 VERSION: Final = 1
+# What is shorter is no database. SQLite takes a single byte for an empty one, and would write over it.
+_MAGIC: Final = b"SQLite format 3\0"
 
 _TABLES: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -66,15 +69,21 @@ class StateFile:
             StateError: It is another program's, damaged, a newer version's, in use, or cannot be read or written.
         """
         self._path = path
+        # As it is now, and never one of the names that SQLite has for what is no file.
+        self._absolute = path.absolute()
         self._position = 0
         self._saved: dict[str, dict[int, int]] = {kind: {} for kind in _KINDS}
         self._profile = Profile()
+        found = self._found()
+        if found is not None and 0 < found.st_size < len(_MAGIC):
+            raise self._foreign()
         try:
-            self._connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+            self._connection = sqlite3.connect(self._absolute, timeout=0, isolation_level=None)
         except sqlite3.Error as error:
             raise self._trouble(error) from error
         try:
             self._take()
+            self._held = self._found()
         except BaseException:
             self._connection.close()
             raise
@@ -94,6 +103,13 @@ class StateFile:
             run("COMMIT")
         except sqlite3.Error as error:
             raise self._trouble(error) from error
+
+    def _found(self) -> os.stat_result | None:
+        """What is there under the name now."""
+        try:
+            return self._absolute.stat()
+        except OSError:
+            return None
 
     def _is_new(self) -> bool:
         application, version = self._number("PRAGMA application_id"), self._number("PRAGMA user_version")
@@ -193,6 +209,11 @@ class StateFile:
         self._profile = profile
 
     def _write(self, rows: list[tuple[str, int, float, str]], meta: Mapping[str, object]) -> None:
+        found = self._found()
+        if found is None or self._held is None or not os.path.samestat(found, self._held):
+            raise StateError(
+                f"{self._path} was removed or replaced while it was in use, so nothing can be kept in it any more."
+            )
         numbered = enumerate(rows, self._position + 1)
         run = self._connection
         try:
@@ -223,11 +244,14 @@ class StateFile:
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return StateError(f"{self._path} is in use by another process: stop that one, or give another file.")
             case sqlite3.SQLITE_NOTADB:
-                return StateError(f"{self._path} is not a file of the sandbox: give another file.")
+                return self._foreign()
             case sqlite3.SQLITE_CORRUPT:
                 return self._damaged(str(error))
             case _:
                 return StateError(f"{self._path} cannot be used: {error}.")
+
+    def _foreign(self) -> StateError:
+        return StateError(f"{self._path} is not a file of the sandbox: give another file.")
 
     def _damaged(self, how: str) -> StateError:
         return StateError(f"{self._path} is damaged ({how}): put a copy of it back, or give another file.")

@@ -259,6 +259,40 @@ def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
         assert len(exchange.books.requests) == 0
 
 
+@pytest.mark.parametrize("length", [1, 10, 15])
+def test_a_few_bytes_of_somebody_elses_are_left_alone(tmp_path: Path, length: int) -> None:
+    """SQLite takes a single byte for an empty file."""
+    path = tmp_path / "x.db"
+    path.write_bytes(b"x" * length)
+    with pytest.raises(StateError, match=r"is not a file of the sandbox: give another file\.$"):
+        StateFile(path)
+    assert path.read_bytes() == b"x" * length
+
+
+def test_a_name_is_a_name_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with opened(Path(":memory:")) as (exchange, file):
+        busy(exchange)
+        file.save(exchange)
+    assert (tmp_path / ":memory:").is_file()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_is_taken_away_is_missed(tmp_path: Path, replaced: bool) -> None:
+    """What is written into a file without a name is lost; and another process may have begun one of this name."""
+    path = tmp_path / "x.db"
+    with opened(path) as (exchange, file):
+        exchange.publish(exchange.shipper, NOW)
+        file.save(exchange)
+        path.unlink()
+        if replaced:
+            path.touch()
+        exchange.publish(exchange.shipper, NOW)
+        with pytest.raises(StateError, match=r"was removed or replaced while it was in use"):
+            file.save(exchange)
+    assert path.exists() == replaced
+
+
 # Processes
 
 HOLD = """
