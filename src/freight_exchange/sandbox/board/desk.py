@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
 from decimal import ROUND_HALF_UP, Decimal
@@ -58,8 +59,8 @@ class Desk:
     Attributes:
         exchange: The exchange itself.
         clock: Its seconds since the epoch.
-        names: The names under which the server is known, apart from `localhost` and addresses.
-        revision: Grows with everything that happens.
+        names: The names under which the server is known, in small letters, apart from `localhost` and addresses.
+        revision: Grows with everything that happens, from where chance puts it.
         traffic: The last calls, and what struck them.
         armed: The faults that were switched on here and can still strike.
     """
@@ -74,8 +75,9 @@ class Desk:
     ) -> None:
         self.exchange = exchange
         self.clock = clock
-        self.names = frozenset(names)
-        self.revision = 1
+        self.names = frozenset(name.lower() for name in names)
+        # A page that comes over from the exchange before this one must not find it at the same.
+        self.revision = 1 + secrets.randbelow(2**48)
         self.traffic = Traffic()
         self.armed: tuple[Armed, ...] = ()
         self._file = file

@@ -413,6 +413,14 @@ async def test_news_comes_at_once_and_silence_after_a_while(person: Person) -> N
     assert await waits() == (1, 20.0)
 
 
+async def test_another_exchange_is_at_another_revision() -> None:
+    """Or a page that has waited at the one before it would take it for that one."""
+    revisions = {Desk(Exchange()).revision for _ in range(5)}
+    assert len(revisions) == 5
+    # Enough for what happens meanwhile; and a page counts exactly up to 2**53. It asks after 0 for what there is.
+    assert all(0 < revision < 2**50 for revision in revisions)
+
+
 # Who may ask
 
 
@@ -459,10 +467,11 @@ async def test_a_name_that_was_pointed_here(person: Person, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1:8765", "localhost:8765", "[::1]:8765", "10.1.2.3", "sandbox:8765", "Localhost"]
+    "host", ["127.0.0.1:8765", "localhost:8765", "[::1]:8765", "10.1.2.3", "sandbox:8765", "Box.Local", "Localhost"]
 )
 async def test_its_own_names(person: Person, host: str) -> None:
-    person.desk.names = frozenset({"sandbox"})
+    person.desk = Desk(person.desk.exchange, names=["Sandbox", "BOX.local"])
+    person.board = Board(person.desk)
     headers = {**PAGE, "host": host, "origin": f"http://{host}"}
     assert (await person.get("board", headers)).status == 200
     assert (await person.asks("requests", headers, **PUBLISH)).status == 200
