@@ -78,11 +78,18 @@ def sandbox(
             known = file is not None and file.restore(exchange, seed)
             desk = Desk(exchange, file=file, names={*names, host})
             if not known:
-                for cargo in samples(requests, time.time()):
-                    desk.publish(cargo)
+                _begin(exchange, file, requests)
             _until_stopped(desk, host, port, as_json=as_json, state=state)
     except StateError as error:
         raise _FileFailedError(str(error)) from error
+
+
+def _begin(exchange: Exchange, file: StateFile | None, requests: int) -> None:
+    """Publishes the examples, all or none: whoever interrupts a start finds the next one as if it were the first."""
+    for cargo in samples(requests, now := time.time()):
+        exchange.act(exchange.shipper, "POST", "quote/submitrequest", cargo, now)
+    if requests and file is not None:
+        file.save(exchange)
 
 
 def _until_stopped(desk: Desk, host: str, port: int, *, as_json: bool, state: str | None) -> None:

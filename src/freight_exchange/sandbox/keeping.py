@@ -162,7 +162,7 @@ class StateFile:
         # A token must not come again in the next run: it could be another account's there.
         exchange.books.random = Random(f"{chosen} {run} {salt}")
         self._write([], {"seed": chosen, "salt": salt, "run": run})
-        return run > 1
+        return bool(rows) or profile != Profile()
 
     def _read(self, books: Books, rows: Iterable[tuple[str, int, int, float, str, int]]) -> None:
         found: dict[str, list[tuple[float, Any]]] = {kind: [] for kind in _KINDS}

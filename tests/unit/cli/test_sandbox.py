@@ -20,9 +20,10 @@ import pytest
 from tests.unit.cli.rig import COMMAND, PATIENCE, Shell
 
 from freight_exchange import FreightExchange
-from freight_exchange.cli.sandbox import _announce, _from_here
+from freight_exchange.cli.sandbox import _announce, _begin, _from_here
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.board import Desk
+from freight_exchange.sandbox.keeping import StateFile
 
 ROOT = Path(__file__).resolve().parents[3]
 ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -154,6 +155,21 @@ async def test_a_file_keeps_it_over_restarts(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
     with running("--json", "--state", str(file)) as process:
         assert state(told(process)["board"])["requests"] == before["requests"]
+
+
+def test_examples_are_kept_all_or_none(tmp_path: Path) -> None:
+    """One by one a thousand take a quarter of a minute, in which somebody presses Ctrl-C."""
+    written: list[str] = []
+    with closing(StateFile(tmp_path / "exchange.db")) as file:
+        exchange = Exchange()
+        file.restore(exchange, None)
+        file._connection.set_trace_callback(written.append)
+        _begin(exchange, file, 50)
+    assert len(exchange.books.requests) == 50
+    assert written.count("COMMIT") == 1
+    with closing(StateFile(tmp_path / "exchange.db")) as file:
+        assert file.restore(again := Exchange(), None) is True
+    assert again.books.requests.indexes() == exchange.books.requests.indexes()
 
 
 def test_what_cannot_be_kept_was_not_answered(tmp_path: Path) -> None:

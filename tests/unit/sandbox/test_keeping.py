@@ -176,6 +176,20 @@ def test_tokens_are_not_in_the_file(tmp_path: Path) -> None:
     assert token.encode() not in (tmp_path / "x.db").read_bytes()
 
 
+def test_what_was_begun_and_left_empty_is_still_new(tmp_path: Path) -> None:
+    """Examples that were interrupted before they were kept are published at the next start."""
+    for _ in range(2):
+        with closing(StateFile(tmp_path / "x.db")) as file:
+            assert file.restore(Exchange(), None) is False
+    with closing(StateFile(tmp_path / "x.db")) as file:
+        exchange = Exchange()
+        file.restore(exchange, None)
+        exchange.profile = Profile(latency=0.5)
+        file.save(exchange)
+    with closing(StateFile(tmp_path / "x.db")) as file:
+        assert file.restore(Exchange(), None) is True
+
+
 # What is no file of an exchange
 
 
