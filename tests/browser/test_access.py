@@ -132,6 +132,16 @@ def test_the_focus_survives_what_arrives(window: Window, served: Served) -> None
     expect(page.get_by_label("Notes")).to_have_value("half a sen")
 
 
+def test_the_focus_survives_what_goes_away_above(window: Window, served: Served) -> None:
+    page = window.page
+    served.examples(3)
+    page.get_by_role("radio", name="Open").check()
+    page.get_by_role("button", name="Withdraw FX000001").focus()
+    served.ask("withdraw", request=3)
+    expect(page.get_by_role("article")).to_have_count(2)
+    assert page.evaluate(FOCUS) == "Withdraw FX000001"
+
+
 def listen(page: Page) -> None:
     """Hears what a screen reader is given to say."""
     page.evaluate(
@@ -325,6 +335,17 @@ def test_the_colours_that_were_chosen_stay(window: Window) -> None:
     expect(page.get_by_label("Colours")).to_have_value("dark")
 
 
+def test_nothing_flashes_before_the_colours_are_known(served: Served, open_window: OpenWindow) -> None:
+    page = open_window(served.board, color_scheme="dark").page
+    ground = page.evaluate(
+        """() => {
+          delete document.documentElement.dataset.theme;
+          return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number);
+        }"""
+    )
+    assert max(ground[:3]) < 64
+
+
 # Strangers
 
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>'\"&amp;\u202e{{7*7}}"
@@ -387,5 +408,6 @@ def test_a_page_of_another_site_can_do_nothing(window: Window, served: Served) -
         with page.expect_navigation():
             page.evaluate(FORM, [served.board, json.dumps(sample)])
         expect(page.locator("body")).to_contain_text("Content-Type must be application/json.")
-    assert tries == [*["TypeError"] * 7, "closed"]
+    # The login was answered unread: it is not among the calls.
+    assert tries == [*["TypeError"] * 6, "opaque", "TypeError", "closed"]
     assert {**served.state(), "now": None} == {**before, "now": None}

@@ -139,6 +139,33 @@ def test_what_the_exchange_refuses_is_said_at_the_field(window: Window) -> None:
     window.forgive("status of 400")
 
 
+def test_numbers_as_a_browser_takes_them(window: Window) -> None:
+    page = window.page
+    page.get_by_role("button", name="Fill in an example").click()
+    page.get_by_label("Quantity").fill("1e3")
+    page.get_by_label("Weight each").fill(".5")
+    page.get_by_role("button", name="Publish", exact=True).click()
+    expect(page.get_by_role("article")).to_contain_text("1,000 pallets")
+    expect(page.get_by_role("article")).to_contain_text("500 kg")
+
+
+def test_what_is_pressed_twice_is_published_once(window: Window, served: Served) -> None:
+    page = window.page
+    page.get_by_role("button", name="Fill in an example").click()
+    page.evaluate(
+        """() => {
+          const form = document.getElementById("publish");
+          form.requestSubmit();
+          form.requestSubmit();
+          document.getElementById("f-commodityname").value = "The next cargo";
+        }"""
+    )
+    expect(page.get_by_role("article")).to_have_count(1)
+    expect(page.get_by_role("button", name="Publish", exact=True)).not_to_have_attribute("aria-disabled", "true")
+    expect(page.get_by_label("Commodity")).to_have_value("The next cargo")
+    assert len(served.state()["requests"]) == 1
+
+
 def test_filters_and_search(window: Window, served: Served) -> None:
     page = window.page
     served.examples(4)
@@ -171,6 +198,22 @@ def test_a_restart(serve: Serve, open_window: OpenWindow, tmp_path: Path) -> Non
     again.examples(1)
     expect(window.page.get_by_role("article")).to_have_count(3)
     expect(window.page.get_by_role("article").get_by_text("1 offer waiting")).to_be_visible()
+    window.forgive("net::ERR_")
+
+
+def test_a_complaint_goes_when_the_exchange_is_back(serve: Serve, open_window: OpenWindow) -> None:
+    served = serve()
+    window = open_window(served.board)
+    page = window.page
+    page.get_by_role("button", name="Fill in an example").click()
+    served.process.kill()
+    served.process.wait()
+    page.get_by_role("button", name="Publish", exact=True).click()
+    expect(page.locator("#publish-error")).to_have_text("The exchange does not answer. Is it still running?")
+    expect(page.locator("#link-words")).to_have_text("Not connected: trying again")
+    serve(port=served.port)
+    expect(page.locator("#link-words")).to_have_text("Live")
+    expect(page.locator("#publish-error")).to_be_empty()
     window.forgive("net::ERR_")
 
 

@@ -20,15 +20,21 @@ function element(tag, attributes = {}, ...children) {
 
 // Puts the entries into the list; what is as before stays as it is, with the focus in it.
 function fill(list, entries, key, build, { fresh = false } = {}) {
-  const before = new Map([...list.children].map((child) => [child.dataset.key, child]));
   const first = list.dataset.filled === undefined;
   list.dataset.filled = "";
+  const wanted = new Set(entries.map((entry) => String(key(entry))));
+  // Before anything is placed: what stands below an entry that goes need not be moved, which would lose its focus.
+  for (const child of [...list.children].filter((each) => !wanted.has(each.dataset.key))) {
+    const inside = child.contains(document.activeElement);
+    child.remove();
+    if (inside) refocus(list.closest("section").querySelector("h2"));
+  }
+  const before = new Map([...list.children].map((child) => [child.dataset.key, child]));
   let place = list.firstElementChild;
   for (const entry of entries) {
     const name = String(key(entry));
     const signature = JSON.stringify(entry);
     let child = before.get(name);
-    before.delete(name);
     if (child === undefined || child.signature !== signature) {
       const made = build(entry);
       made.dataset.key = name;
@@ -40,19 +46,17 @@ function fill(list, entries, key, build, { fresh = false } = {}) {
         const held = inside ? document.activeElement.dataset.focus : undefined;
         if (place === child) place = made;
         child.replaceWith(made);
-        if (inside) ((held && made.querySelector(`[data-focus="${CSS.escape(held)}"]`)) || made.querySelector("[data-rest]"))?.focus();
+        if (inside) refocus((held && made.querySelector(`[data-focus="${CSS.escape(held)}"]`)) || made.querySelector("[data-rest]"));
       }
       child = made;
     }
     if (child === place) place = place.nextElementSibling;
     else list.insertBefore(child, place);
   }
-  for (const child of before.values()) {
-    const inside = child.contains(document.activeElement);
-    child.remove();
-    if (inside) list.closest("section").querySelector("h2").focus();
-  }
 }
+
+// What others do must not scroll the page away from whoever reads it.
+const refocus = (heir) => heir?.focus({ preventScroll: true });
 
 function chip(kind, sign, words) {
   return element("span", { class: `chip ${kind}` }, element("span", { "aria-hidden": "true" }, sign), words);
@@ -90,6 +94,27 @@ function since(seconds) {
 
 // Talking to the exchange
 
+const SILENT = "The exchange does not answer. Is it still running?";
+const UNKNOWN = "No answer has come for 10 seconds. It is not known whether it was taken: look before you repeat it.";
+
+// A second press before the answer is no second wish. `disabled` would lose the focus.
+function once(doing, pressed) {
+  let busy = false;
+  return async (event) => {
+    event.preventDefault();
+    if (busy) return;
+    const button = pressed ?? event.currentTarget;
+    busy = true;
+    button.setAttribute("aria-disabled", "true");
+    try {
+      await doing();
+    } finally {
+      busy = false;
+      button.removeAttribute("aria-disabled");
+    }
+  };
+}
+
 // Does something. `own` has the words for whoever did it, and as what it is counted among the news.
 async function act(what, values, complaint, { words = "", counts = null, refused = (reason) => reason } = {}) {
   put(complaint, "");
@@ -102,6 +127,7 @@ async function act(what, values, complaint, { words = "", counts = null, refused
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(values),
+      signal: AbortSignal.timeout(10_000),
     });
     const told = await answer.json();
     if (answer.ok) {
@@ -112,9 +138,9 @@ async function act(what, values, complaint, { words = "", counts = null, refused
     own.delete(mine);
     put(complaint, refused(told.message));
     return told;
-  } catch {
+  } catch (error) {
     own.delete(mine);
-    put(complaint, "The exchange does not answer. Is it still running?");
+    put(complaint, error.name === "TimeoutError" ? UNKNOWN : SILENT);
   }
   return false;
 }
@@ -128,14 +154,35 @@ function told(connection, words) {
   put("link-words", words);
 }
 
+// So long, or until somebody looks at the page or away from it.
+function unseen(milliseconds) {
+  return new Promise((resume) => {
+    const done = () => {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", done);
+      resume();
+    };
+    const timer = setTimeout(done, milliseconds);
+    document.addEventListener("visibilitychange", done);
+  });
+}
+
 async function follow() {
   for (;;) {
-    if (document.hidden) await new Promise((resume) => document.addEventListener("visibilitychange", resume, { once: true }));
+    if (document.hidden && state !== null) await unseen(10_000);
     try {
       // An exchange that is back may count from the beginning: it is asked for what there is now.
-      const answer = await fetch(`/board/state?after=${lost() ? 0 : state?.revision ?? 0}`);
+      // A window that nobody sees does not wait for news: a browser has few connections for all of them.
+      const after = lost() || document.hidden ? 0 : state?.revision ?? 0;
+      // Half as long again as the server waits for news.
+      const answer = await fetch(`/board/state?after=${after}`, { signal: AbortSignal.timeout(30_000) });
       if (!answer.ok) throw new Error(`status ${answer.status}`);
       const next = await answer.json();
+      if (document.hidden && state !== null) {
+        // The rest is told to whoever comes back.
+        entitle(next);
+        continue;
+      }
       if (lost()) greet(next);
       else if (state !== null) announce(state, next);
       told("live", "Live");
@@ -172,6 +219,9 @@ function sayLater(words) {
 function greet({ counts }) {
   own.clear();
   news.clear();
+  for (const complaint of ["publish-error", "act-error", "trouble-error"]) {
+    if ($(complaint).textContent === SILENT) put(complaint, "");
+  }
   say(`The exchange is back: ${plural(counts.open, "open request")}, ${plural(counts.waiting, "offer")} waiting.`);
 }
 
@@ -293,7 +343,7 @@ function requestItem(request) {
 }
 
 function doings(request) {
-  const act_ = (what, done) => () => act(what, { request: request.index }, "act-error", done);
+  const act_ = (what, done) => once(() => act(what, { request: request.index }, "act-error", done));
   const rival = { words: `The rival has made an offer on ${request.ref}.`, counts: "offers" };
   const withdrawn = { words: `You have withdrawn ${request.ref}.`, counts: "withdrawn" };
   return element(
@@ -324,7 +374,7 @@ const OFFER_SIGNS = { pending: ["warn", "●", "Waiting"], selected: ["good", "�
 function offerRow(request, offer, lowest) {
   const detail = [...offer.rates.map(([fee, amount]) => `${fee} ${amount}`), offer.terms ?? ""].filter(Boolean).join(" · ");
   const sum = `${offer.currency} ${offer.amount}`;
-  const answer = (approved) => async () => {
+  const answer = (approved) => once(async () => {
     const which = `the offer of ${sum} on ${request.ref}`;
     const declined = state.habits.decline_outcome === "removed" ? "gone" : "declined";
     const mine = approved
@@ -332,7 +382,7 @@ function offerRow(request, offer, lowest) {
       : { words: `You have declined ${which}.`, counts: declined };
     const done = await act("respond", { offer: offer.id, approved }, "act-error", mine);
     if (done === true) $(`request-${request.index}`)?.focus();
-  };
+  });
   const button = (name, approved, kind) =>
     element("button", { type: "button", class: `small ${kind}`, "data-focus": `${name}-${offer.id}`, "aria-label": `${name} the offer of ${sum} on ${request.ref}`, onclick: answer(approved) }, name);
   const open = request.state === "open" && offer.status === "pending";
@@ -431,7 +481,7 @@ function showShelf() {
 }
 
 function faultItem(fault) {
-  const on = async () => {
+  const on = once(async () => {
     const operation = $("c-operation").value;
     const times = $("c-times").value;
     const phase = $("c-phase").value;
@@ -443,7 +493,7 @@ function faultItem(fault) {
     const often = times === "" ? fault.times : times === "always" ? null : Number(times);
     if (often !== null) values.times = often;
     await act("arm", values, "trouble-error", { words: `Switched on: ${fault.label}.`, counts: `on ${fault.label}` });
-  };
+  });
   return element(
     "li",
     {},
@@ -533,10 +583,14 @@ function callItem(call) {
   );
 }
 
+function entitle({ counts }) {
+  document.title = `${counts.waiting ? `(${counts.waiting}) ` : ""}Freight exchange sandbox`;
+}
+
 function show() {
   for (const name of ["open", "waiting", "selected", "struck", "twice"]) put(`count-${name}`, state.counts[name].toLocaleString("en"));
   $("tile-twice").classList.toggle("broken", state.counts.twice > 0);
-  document.title = `${state.counts.waiting ? `(${state.counts.waiting}) ` : ""}Freight exchange sandbox`;
+  entitle(state);
   showRequests();
   showOn();
   showShelf();
@@ -552,8 +606,13 @@ const form = $("publish");
 // By a method: `elements.length` is how many there are, and not the length of the cargo.
 const input = (name) => form.elements.namedItem(name);
 
+const NUMBERS = ["quantity", "weight", "length", "width", "height"];
+
+// A number field takes `.5` and `1e3` too, which are no figures for the exchange. Other figures go as they were written.
+const plain = (text) => (/^\d+(\.\d+)?$/.test(text) ? text : Number(text));
+
 function summed() {
-  const [quantity, weight, length, width, height] = ["quantity", "weight", "length", "width", "height"].map((name) => Number(input(name).value));
+  const [quantity, weight, length, width, height] = NUMBERS.map((name) => Number(input(name).value));
   const figure = (amount, digits) => amount.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const parts = [
     length * width * height * quantity > 0 ? `Volume ${figure(length * width * height * quantity, 2)} m³` : "",
@@ -574,19 +633,23 @@ function complain(field) {
   wrong.focus();
 }
 
-async function publish(event) {
-  event.preventDefault();
-  const values = Object.fromEntries([...new FormData(form)].filter(([, text]) => text !== ""));
+const written = () => [...new FormData(form)];
+
+const publish = once(async () => {
+  const sent = written();
+  const values = Object.fromEntries(sent.filter(([, text]) => text !== ""));
+  for (const name of NUMBERS) values[name] = plain(values[name]);
   values.hazardous = input("hazardous").checked ? 1 : 0;
   values.arrival = `${values.arrival} 00:00:00`;
   const words = `You have published ${values.commodityname}, from ${values.origin} to ${values.destination}.`;
   const done = await act("requests", values, "publish-error", { words, counts: "requests" });
   complain(done && done !== true ? done.field : null);
-  if (done !== true) return;
+  // What was written meanwhile is the next request.
+  if (done !== true || JSON.stringify(written()) !== JSON.stringify(sent)) return;
   form.reset();
   summed();
   input("commodityname").focus();
-}
+}, $("publish-button"));
 
 function example() {
   const values = offered.samples[sample++ % offered.samples.length];
@@ -657,7 +720,7 @@ async function begin() {
   $("search").addEventListener("input", search);
   while (offered === null) {
     try {
-      offered = await (await fetch("/board/catalogue")).json();
+      offered = await (await fetch("/board/catalogue", { signal: AbortSignal.timeout(10_000) })).json();
     } catch {
       told("lost", "Not connected: trying again");
       await pause(1000);
