@@ -30,6 +30,7 @@ class TokenFile:
 
     A file that is corrupt, open to other users, another user's, or of another account or service is not used, and a
     warning says why; so is one that cannot be written. Then the process logs in for itself: no call fails for it.
+    A symbolic link is not followed: the next login puts a file in its place.
 
     The file belongs on a disk of this machine: over a network, locks are not to be relied on.
     """

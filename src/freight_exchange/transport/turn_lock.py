@@ -48,6 +48,7 @@ class TurnLock:
         for _ in range(_MOST_TRIES):
             lock = cls(os.open(path, _FLAGS, 0o600))
             try:
+                lock._check_owner()
                 if not lock._locked():
                     lock.close()
                     return None
@@ -75,6 +76,11 @@ class TurnLock:
 
     # Whoever was to have it may have left while a thread was taking it.
     __del__ = close
+
+    def _check_owner(self) -> None:
+        # Whoever it belongs to can hold it for ever, and have everybody else wait.
+        if hasattr(os, "geteuid") and os.fstat(self._file).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "the lock belongs to another user")
 
     def _locked(self) -> bool:
         try:
