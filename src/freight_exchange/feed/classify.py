@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Context, Decimal
+from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
@@ -27,6 +28,8 @@ from freight_exchange.store.protocol import NewEvent, Seen
 
 __all__ = ["UNTOLD", "Lately", "Meaning", "Schema", "Sight", "classify", "digest", "gone"]
 
+_DIGEST: Final = 8
+"""Bytes of a digest; of a request that is shown in several states, of each."""
 _FEW: Final = 3
 _NEARLY_ALL: Final = 0.8
 # The ambient context would round a long number, and two that differ in their last digits would be one.
@@ -144,19 +147,21 @@ class Meaning:
 
 
 def digest(request: RateRequest) -> bytes:
-    """Eight bytes that are the same for the same state, however its numbers and words are written."""
+    """A few bytes that are the same for the same state, however its numbers and words are written."""
     fields = [value if value.__class__ in _PLAIN else _canonical(value) for value in _values(request)]
     # Written by `repr`, which tells apart what is not equal, as fast as it can be.
-    return hashlib.blake2b(repr(fields).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return hashlib.blake2b(repr(fields).encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
 
 
 def classify(
     records: Sequence[RateRequest], broken: Iterable[DecodeError], known: Mapping[int, Seen], sight: Sight
 ) -> Meaning:
     """What a page means: its records, what on it could not be read, and what was known of both before."""
-    # A listing that repeats a request within a page shows its last state last.
-    now = {record.index: record for record in records}
-    digests = _digests(records)
+    states = _states(records)
+    digests = {index: b"".join(sorted(several)) for index, several in states.items()}
+    # Which of several states is the last one nobody can tell: all that are not known already are told.
+    fresh = {index: _fresh(several, known.get(index)) for index, several in states.items()}
+    now = {index: several[-1] for index, several in fresh.items()}
     changed = {
         index: _Change.of(wire.recall(before.record), now[index])
         for index, before in known.items()
@@ -176,9 +181,10 @@ def classify(
         happened = _happened(record, digests[index], before, changed.get(index), schema, sight)
         version = 0 if before is None else before.version
         if happened is not None:
-            version += 1
             news.add(index)
-            events.append((f"{index}:{version}", index, happened))
+            for event_of_it in _in_turn(happened, fresh[index]):
+                version += 1
+                events.append((f"{index}:{version}", index, event_of_it))
         elif index in changed and changed[index].fields:
             excused.add(index)
         seen.append(_sighted(record, digests[index], version, before, sight))
@@ -210,17 +216,38 @@ def gone(before: Seen, between: tuple[datetime | None, datetime], at: float) -> 
     )
 
 
-def _digests(records: Iterable[RateRequest]) -> dict[int, bytes]:
-    """The digest of each request; of one that a page shows in several states, of all of them in any order."""
-    states: dict[int, set[bytes]] = {}
+def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest]]:
+    """By index, the states in which a page shows each request, as it lists them: one, unless the service errs."""
+    states: dict[int, dict[bytes, RateRequest]] = {}
     for record in records:
-        states.setdefault(record.index, set()).add(digest(record))
-    return {
-        index: several.pop()
-        if len(several) == 1
-        else hashlib.blake2b(b"".join(sorted(several)), digest_size=8).digest()
-        for index, several in states.items()
-    }
+        states.setdefault(record.index, {}).setdefault(digest(record), record)
+    return states
+
+
+def _fresh(states: Mapping[bytes, RateRequest], before: Seen | None) -> Sequence[RateRequest]:
+    """Of several states those that were not among the last ones; there is always one."""
+    several = tuple(states.values())
+    if len(several) == 1 or before is None or before.record is None:
+        return several
+    shown = {before.digest[start : start + _DIGEST] for start in range(0, len(before.digest), _DIGEST)}
+    known = wire.recall(before.record)
+    # Where there are fewer than there were, what was told last stays true as long as it is one of them.
+    return [several[at] for at, state in enumerate(states) if state not in shown] or [
+        next((record for record in several if not _differences(known, record)), several[-1])
+    ]
+
+
+def _in_turn(event: RequestEvent, states: Sequence[RateRequest]) -> Iterator[RequestEvent]:
+    """The event of the last of these states, and before it those of the others."""
+    if len(states) == 1:
+        yield event
+        return
+    changed = () if event.previous is None else _differences(event.previous, states[0])
+    yield attrs.evolve(event, request=states[0], changed=changed)
+    for previous, record in pairwise(states):
+        yield attrs.evolve(
+            event, kind="updated", request=record, previous=previous, changed=_differences(previous, record)
+        )
 
 
 def _happened(

@@ -40,6 +40,8 @@ Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 _MARGIN_OF_A_GAP: Final = 600.0
 _A_STEP: Final = 1.0
 """Seconds up to which clocks are taken to agree."""
+_LEARNED_FOR: Final = 600.0
+"""Seconds for which look-ups that find something do not have page sizes learned anew once more."""
 _REMEMBERED: Final = WIDEST + 86_400.0
 _NEVER: Final = -1e18
 
@@ -124,6 +126,7 @@ class Journal:
         if kept.clamp is not None:
             self.sizes.clamped(OPERATION, kept.clamp)
         self.suspects: tuple[frozenset[int], Cover] | None = None
+        self._learn_again = -math.inf
 
     async def page(self, look: Look, page: Rows[RateRequest] | None, sent: Reading, received: Reading) -> None:
         """Write down what a page brought and, after the last one, what the scan proves.
@@ -211,8 +214,11 @@ class Journal:
             return Commit(seen=seen, events=meaning.events, at=sight.sent)
 
         await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))
-        # Perhaps its page was cut, by a server that gives less than it did: its page sizes are learned anew.
-        self.sizes = PageSizes()
+        # Perhaps its page was cut, by a server that gives less than it did: its page sizes are learned anew. Perhaps it
+        # is one of many that are listed no longer, and learning has its price.
+        if received.loop >= self._learn_again:
+            self._learn_again = received.loop + _LEARNED_FOR
+            self.sizes = self.sizes.afresh()
 
     async def untold(self, row: Seen) -> None:
         """Write down that the service does not say what became of a request: its absence proves nothing."""

@@ -48,6 +48,13 @@ class PageSizes:
         """A page of more rows than `wanted` was refused, and one of as many was not."""
         self._clamp[operation] = self._refused[operation] = wanted
 
+    def afresh(self) -> PageSizes:
+        """Nothing but what was refused: the server may give less than it did, and hardly takes more."""
+        fresh = PageSizes()
+        for operation, wanted in self._refused.items():
+            fresh.refused(operation, wanted)
+        return fresh
+
     def first_repeat(self, operation: str) -> bool:
         """Whether this is the first time that the operation gave its first page twice: it is told once."""
         told = operation in self._repeating

@@ -52,7 +52,7 @@ class Seen:
 
     Attributes:
         index: The request's identifier.
-        digest: The digest of its last state; empty once it was withdrawn.
+        digest: The digest of its last state, or of each in which a page showed it; empty once it was withdrawn.
         record: The last state itself, or `None` in a tombstone. Of what `prune` made one, the numbers below `first`
             are 0.
         version: How many states of it there were, from 1.

@@ -51,17 +51,43 @@ def told(meaning: Meaning) -> list[Any]:
     return [unpack(event.kind, event.payload) for event in meaning.events]
 
 
-def test_a_request_that_a_page_shows_in_two_states_is_told_once_in_whatever_order_they_come() -> None:
+def test_each_state_in_which_a_page_shows_a_request_is_told_once_in_whatever_order_they_come() -> None:
     old, new, newest = (request(notes=notes) for notes in ("old", "new", "newest"))
     meaning, known = look([old, new])
-    assert [event.request for event in told(meaning)] == [new]
+    assert [(event.kind, event.request) for event in told(meaning)] == [("new", old), ("updated", new)]
+    assert len({event.key for event in meaning.events}) == 2
     for scan, page in enumerate(([new, old], [old, new], [new, old]), 6):
         meaning, known = look(page, known, scan=scan)
         assert not told(meaning)
-    meaning, known = look([old, new, newest], known, scan=9)
-    assert [event.request for event in told(meaning)] == [newest]
-    meaning, _ = look([old], known, scan=10)
+    meaning, known = look([old, newest, new], known, scan=9)
+    assert [(event.request, event.previous) for event in told(meaning)] == [(newest, new)]
+    meaning, known = look([old, newest], known, scan=10)
+    assert not told(meaning)
+    meaning, _ = look([old], known, scan=11)
     assert [event.request for event in told(meaning)] == [old]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_new_state_beside_the_old_one_is_told(newest_first: bool) -> None:
+    old, new = request(notes="old"), request(notes="new")
+    _, known = look([old])
+    meaning, known = look([new, old] if newest_first else [old, new], known, scan=6)
+    (event,) = told(meaning)
+    assert (event.kind, event.request, event.previous, event.changed) == ("updated", new, old, ("notes",))
+    later, _ = look([new], known, scan=7)
+    assert not later.events
+
+
+def test_two_new_states_beside_the_old_one_are_told_in_turn() -> None:
+    old, new, newest = (request(notes=notes) for notes in ("old", "new", "newest"))
+    _, known = look([old])
+    meaning, known = look([newest, new, old], known, scan=6)
+    assert [(event.previous, event.request) for event in told(meaning)] == [(old, newest), (newest, new)]
+    # Of fewer than there were, what was told last stays true.
+    fewer, known = look([new, old], known, scan=7)
+    assert not fewer.events
+    other, _ = look([newest, old], known, scan=8)
+    assert [(event.previous, event.request) for event in told(other)] == [(new, newest)]
 
 
 def test_new_is_what_was_never_seen() -> None:
@@ -107,12 +133,6 @@ def test_rule_9_what_a_first_scan_saw_is_new_to_one_that_hands_out() -> None:
     assert [event.kind for event in told(meaning)] == ["new"]
     again, _ = look([request()], known, priming=True)
     assert not again.events
-
-
-def test_within_a_page_the_last_state_counts() -> None:
-    meaning, known = look([request(notes="a"), request(notes="b")])
-    assert [event.request.notes for event in told(meaning)] == ["b"]
-    assert not look([request(notes="b")], known)[0].events
 
 
 def test_what_is_known_of_a_request_after_it_was_seen() -> None:

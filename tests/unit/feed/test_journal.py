@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
@@ -12,7 +13,9 @@ from freight_exchange.errors import ServerError, StoreError
 from freight_exchange.feed.classify import Schema
 from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.cover import Cover
+from freight_exchange.feed.scanner import OPERATION
 from freight_exchange.feed.state import State
+from freight_exchange.models import RateRequest
 from freight_exchange.store import Store
 from freight_exchange.store.protocol import Commit
 
@@ -172,3 +175,18 @@ async def test_a_row_missed_by_a_scan_that_failed_is_not_held_against_it(store: 
     service.faults[:] = [None, DOWN, DOWN, DOWN]
     await rig.looks()
     assert [rig.seen(index).missing for index in (1, 2, 3)] == [0, 0, 0]
+
+
+async def test_what_look_ups_find_has_page_sizes_learned_anew_once_in_a_while_and_no_refused_size_asked_for(
+    store: Store,
+) -> None:
+    rig = await live(Service(), store)
+    rig.journal.sizes.refused(OPERATION, 20)
+    longest = list[int]()
+    for seconds in (0.0, 599.0, 600.0, 1199.0):
+        rig.journal.sizes.saw(OPERATION, 15)
+        await rig.journal.found(RateRequest(index=1), attrs.evolve(READING, loop=READING.loop + seconds))
+        longest.append(rig.journal.sizes.longest(OPERATION))
+    assert longest == [0, 15, 0, 15]
+    assert rig.journal.sizes.to_ask(OPERATION, 1000) == 20
+    assert rig.journal.sizes.clamp(OPERATION) == 20
