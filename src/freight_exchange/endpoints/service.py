@@ -208,7 +208,7 @@ class Service:
         except NotFoundError as error:
             # Not for a login's, which says nothing about the listing.
             if number == 0 and error.path == listed.path:
-                if _says_no_records(error):
+                if _says_no_records(error, kind.collection):
                     return wire.Rows(()), _Sent()
                 error.args = (f"{error.message}; base_url may be wrong",)
             raise
@@ -228,7 +228,7 @@ class Service:
         try:
             found, sent = await self._rows(listed, wire.list_parameters(index=wanted), kind)
         except NotFoundError as error:
-            if error.path == listed.path and _says_no_records(error):
+            if error.path == listed.path and _says_no_records(error, kind.collection):
                 return None
             raise
         record = await self._picked(found, sent, listed, wanted, identity)
@@ -316,11 +316,11 @@ def _is_blank(content: bytes) -> bool:
     return not content.strip().removeprefix(b"\xef\xbb\xbf").strip()
 
 
-def _says_no_records(error: NotFoundError) -> bool:
+def _says_no_records(error: NotFoundError, collection: str) -> bool:
     """Whether a 404 means that a listing is empty, in the service's own words; a bare one is a wrong address."""
     if not isinstance(error.body, Mapping):
         return False
-    return wire.says_no_records(wire.sentence(error.body) or "")
+    return wire.says_no_records(wire.sentence(error.body) or "", collection)
 
 
 def expect(value: object, kind: type, field: str) -> None:

@@ -29,6 +29,7 @@ from freight_exchange import (
     RouteDraft,
     ValidationError,
 )
+from freight_exchange.endpoints.watching import UpdatedRequests
 from freight_exchange.hooks import BrokenRecord, Event
 from freight_exchange.transport.message import Next
 
@@ -371,6 +372,30 @@ class TestMessages:
             with pytest.raises(NotFoundError) as caught:
                 await exchange.carriers.get(4)
         assert "base_url" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("said", "told"),
+        [
+            ("No records found.", True),
+            ("There are no open requests", True),
+            ("The request could not be routed", False),
+            ("No healthy upstream for request", False),
+            ("No routes found", False),
+        ],
+    )
+    async def test_what_a_404_says_of_records_is_an_empty_listing_and_what_a_gateway_says_is_not(
+        self, said: str, told: bool
+    ) -> None:
+        async with Desk(says({"message": said}, 404)).client() as exchange:
+            updated = UpdatedRequests(exchange.requests._service)
+            if told:
+                assert not (await exchange.requests.search()).records
+                assert await updated.find(4) is None
+                return
+            with pytest.raises(NotFoundError, match=f"{said}; base_url may be wrong"):
+                await exchange.requests.search()
+            with pytest.raises(NotFoundError, match=said):
+                await updated.find(4)
 
     @pytest.mark.parametrize("said", ["no route", "no records found"])
     async def test_a_login_where_there_is_nothing(self, said: str) -> None:
