@@ -14,7 +14,7 @@ import anyio
 import attrs
 
 from freight_exchange.bot import operations, resources
-from freight_exchange.bot.ending import Ending, Telling, untold
+from freight_exchange.bot.ending import Ending, Telling, telling, untold
 from freight_exchange.bot.handlers import Router
 from freight_exchange.bot.outcomes import ProcessEnd, told
 from freight_exchange.bot.points import nowhere
@@ -149,6 +149,7 @@ class Bot(Router):
         self._tally = Tally()
         self._run: Run | None = None
         self._begins = False
+        self._has_told = False
         self._ending: Ending = untold
         self._stop: anyio.Event | None = None
         self._began = 0.0
@@ -219,8 +220,10 @@ class Bot(Router):
                     async with self._client(exchange) as client:
 
                         async def work(shared: Mapping[str, object]) -> None:
-                            given = resources.arguments(self, shared)
-                            await self._keep_running(partial(self._new_run, store, given, client, points), client)
+                            # Before what handlers share is closed, which may not end.
+                            with telling(self._ends):
+                                given = resources.arguments(self, shared)
+                                await self._keep_running(partial(self._new_run, store, given, client, points), client)
 
                         drain = self._plan.drain.total_seconds()
                         await resources.using(self._lifespan, client, work, tasks=tasks, stop=stop, drain=drain)
@@ -258,7 +261,7 @@ class Bot(Router):
             raise ConfigurationError("this bot runs already: stop it first, or make another")
         if not self._handlers:
             raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
-        self._begins, self._run, self._ending = True, None, ending
+        self._begins, self._run, self._ending, self._has_told = True, None, ending, False
         self._stop, self._began = anyio.Event(), anyio.current_time()
         return self._stop
 
@@ -336,6 +339,10 @@ class Bot(Router):
         )
 
     def _ends(self, error: BaseException) -> None:
+        """Tell by what the bot ends, the first time: the rest may follow from that, or be the same on its way out."""
+        if self._has_told:
+            return
+        self._has_told = True
         # Of a handler that ends the process it was told where it did.
         if isinstance(error, Exception):
             _logger.critical("the bot ends by %s", told(error))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from freight_exchange.bot.cancelling import split
 
-__all__ = ["Ending", "Tasks", "Telling", "cause", "untold"]
+__all__ = ["Ending", "Tasks", "Telling", "cause", "telling", "untold"]
 
 Ending = Callable[[BaseException, Callable[[], bool]], None]
 """Called with what ends the bot, or one run of it, and with what says whether that has ended."""
@@ -20,6 +21,17 @@ def untold(error: BaseException, has_ended: Callable[[], bool]) -> None:
 def cause(error: BaseException) -> BaseException | None:
     """The first error in it that is no cancellation."""
     return next(iter(split(error)[1]), None)
+
+
+@contextmanager
+def telling(tell: Callable[[BaseException], None]) -> Iterator[None]:
+    """Tell what the block fails by, as soon as it does."""
+    try:
+        yield
+    except BaseException as error:
+        if (found := cause(error)) is not None:
+            tell(found)
+        raise
 
 
 class Tasks(Protocol):
@@ -47,9 +59,5 @@ class Telling:
         self._tasks.start_soon(self._see_to, work, args)
 
     async def _see_to(self, work: Callable[..., Coroutine[Any, Any, Any]], args: tuple[Any, ...]) -> None:
-        try:
+        with telling(self._tell):
             await work(*args)
-        except BaseException as error:
-            if (found := cause(error)) is not None:
-                self._tell(found)
-            raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -66,9 +67,17 @@ async def lifespan():
         await anyio.sleep(3600)
     if told.get("yields"):
         return
-    yield
+    try:
+        yield
+    finally:
+        await close()
+
+
+async def close():
     if told.get("closing"):
         say("closing")
+        if told["closing"] == "in a thread":
+            await anyio.to_thread.run_sync(never_heeds)
         await anyio.sleep(3600)
     say("closed")
 
@@ -139,6 +148,13 @@ async def quote(request, ctx):
 @bot.on_updated
 async def again(request, ctx):
     say("updated")
+
+
+if told.get("wants"):
+
+    @bot.on_new
+    async def wants(request, ctx, what_there_is_not):
+        say("wants")
 
 
 bot.run(backend=told.get("backend", "asyncio"))
@@ -326,6 +342,27 @@ class TestWhatDoesNotEnd:
             status, said, complained = end_of(child)
         assert (status, said) == (1, "")
         assert "TimeoutError: what lifespan gives does not close" in complained
+
+    @BACKENDS
+    @pytest.mark.parametrize(("why", "status"), [("held", 75), ("wants", 78), ("address", 76)])
+    def test_of_what_handlers_share_with_the_error_that_kept_the_bot_from_starting(
+        self, backend: str, why: str, status: int, tmp_path: Path
+    ) -> None:
+        store = str(tmp_path / "bot.db")
+        told: dict[str, Any] = {"faults": ["not_found_page"]} if why == "address" else {"wants": why == "wants"}
+        with contextlib.ExitStack() as stack:
+            if why == "held":
+                first = stack.enter_context(process(backend=backend, handler="hangs", store=store))
+                until(first, "at the handlers")
+            closing = process(backend=backend, store=store, closing="in a thread", drain=0.1, **told)
+            child = stack.enter_context(closing)
+            try:
+                ended, said, complained = end_of(child)
+            except subprocess.TimeoutExpired:
+                pytest.fail("it waits for the thread")
+        assert (ended, said) == (status, "lifespan\nclosing\n")
+        assert complained.count("CRITICAL freight_exchange.bot: the bot ends by ") == 1
+        assert f"with status {status}; at work still: nothing but the bot itself" in complained
 
 
 class TestWhereItCannotBeTheProcess:
