@@ -63,11 +63,13 @@ def run(bot: Bot, at_work: AtWork, drain: float, backend: Literal["asyncio", "tr
     _check(backend)
     _be_heard()
     last_moment = LastMoment(at_work)
+    status = 0
     try:
         ended_by = anyio.run(_main, bot, at_work, last_moment, drain, backend=backend)
     except SystemExit as end:
         # 0 means that the bot was drained; a handler that leaves so has ended it.
-        raise SystemExit(end.code or 1) from end
+        status = _status_of(end)
+        raise SystemExit(status if end.code is None or isinstance(end.code, int) else end.code) from end
     except FreightExchangeError as error:
         status = _status_of(error)
         _logger.critical("the bot ends with status %d: %s", status, error)
@@ -75,12 +77,18 @@ def run(bot: Bot, at_work: AtWork, drain: float, backend: Literal["asyncio", "tr
             raise
         raise SystemExit(status) from error
     except Exception as error:
+        status = 1
         _logger.critical("the bot ends with status 1 by what it did not expect: %s", told(error))
         raise
+    except BaseException as error:
+        status = _status_of(error)
+        raise
+    else:
+        if ended_by is not None:
+            status = 128 + ended_by
+            raise SystemExit(status)
     finally:
-        last_moment.dismiss()
-    if ended_by is not None:
-        raise SystemExit(128 + ended_by)
+        last_moment.dismiss(status)
 
 
 def _status_of(error: BaseException) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import math
 import types
 import typing
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Union
 import anyio
 
 from freight_exchange.bot.cancelling import split
+from freight_exchange.bot.outcomes import leaves
 from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
 
 __all__ = ["Lifespan", "arguments", "check", "nothing", "opened", "using"]
+
+_logger = logging.getLogger("freight_exchange.bot")
 
 _TO_CLOSE: Final = 1.0
 _VALUES: Final = ("builtins", "datetime", "decimal")
@@ -77,21 +81,35 @@ async def using(
 
     tasks.start_soon(wait)
     with lifetime:
-        async with opened(lifespan, exchange) as shared:
-            opening = False
-            try:
-                await work(shared)
-            except BaseException as error:
-                failure = error
+        try:
+            async with opened(lifespan, exchange) as shared:
+                opening = False
+                try:
+                    await work(shared)
+                except BaseException as error:
+                    failure = error
+                    raise
+                finally:
+                    ended = anyio.current_time()
+                    lifetime.deadline = max(min(closed_by, ended + drain), ended) + _TO_CLOSE
+        except BaseException as error:
+            if failure is None or not _is_another(error, failure):
                 raise
-            finally:
-                ended = anyio.current_time()
-                lifetime.deadline = max(min(closed_by, ended + drain), ended) + _TO_CLOSE
+            # It must not stand for what ended the bot, which says whether another start may help.
+            _logger.error("what lifespan gives does not close well", exc_info=error)
     # A lifespan that handles what comes out of its `yield` has not undone what ended the bot.
     if failure is not None and split(failure)[1]:
         raise failure
     if lifetime.cancelled_caught and not opening:
         raise failure or TimeoutError("what lifespan gives does not close: it is left as it is")
+
+
+def _is_another(error: BaseException, failure: BaseException) -> bool:
+    """Whether it is an error of its own, and not that failure on its way out, nor what is to end the task."""
+    if not split(failure)[1] or not all(isinstance(leaf, Exception) for leaf in leaves(error)):
+        return False
+    known = [id(leaf) for leaf in leaves(failure)]
+    return not all(id(leaf) in known for leaf in leaves(error))
 
 
 @asynccontextmanager

@@ -32,6 +32,7 @@ PATIENCE = 60.0
 PROGRAM = """
 import json, os, signal, sys, time
 from datetime import timedelta
+from functools import partial
 
 import anyio
 from freight_exchange import Bot, FreightExchange
@@ -76,6 +77,8 @@ async def lifespan():
 async def close():
     if told.get("closing"):
         say("closing")
+        if told["closing"] == "raises":
+            raise OSError("the pool is gone")
         if told["closing"] == "in a thread":
             await anyio.to_thread.run_sync(never_heeds)
         await anyio.sleep(3600)
@@ -130,8 +133,18 @@ async def quote(request, ctx):
                     sandbox.strike(*FAULTS["login_message_401"](times=None))
                 case status:
                     sys.exit(status)
+        case "leaves a thread":
+            bot.stop()
+            await anyio.to_thread.run_sync(never_heeds, abandon_on_cancel=True)
+        case "leaves a thread, and fails":
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(partial(anyio.to_thread.run_sync, never_heeds, abandon_on_cancel=True))
+                await anyio.sleep(0.2)
+                sys.exit(5)
         case "leaves":
             sys.exit()
+        case "leaves with 256":
+            sys.exit(256)
         case "leaves with 5":
             sys.exit(5)
         case "ends":
@@ -160,6 +173,11 @@ if told.get("wants"):
 bot.run(backend=told.get("backend", "asyncio"))
 assert bot.status().state == "stopped"
 say("offers " + str(sum(len(sandbox.truth.offers_on(index)) for index in indexes)))
+if told.get("afterwards") == "goes on":
+    time.sleep(2.5)
+    print("went on", end="")  # what is not flushed is not lost
+if told.get("afterwards") == "fails":
+    raise OSError("afterwards")
 """
 
 BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -344,6 +362,40 @@ class TestWhatDoesNotEnd:
         assert "TimeoutError: what lifespan gives does not close" in complained
 
     @BACKENDS
+    @pytest.mark.parametrize(
+        ("handler", "afterwards", "status", "last"),
+        [
+            ("leaves a thread", "goes on", 0, "went on"),
+            ("leaves a thread", "fails", 1, ""),
+            ("leaves a thread, and fails", "", 5, ""),
+        ],
+    )
+    def test_of_a_thread_that_a_handler_has_left_once_the_program_has_ended(
+        self, backend: str, handler: str, afterwards: str, status: int, last: str
+    ) -> None:
+        with process(backend=backend, handler=handler, drain=0.1, afterwards=afterwards) as child:
+            try:
+                ended, said, complained = end_of(child)
+            except subprocess.TimeoutExpired:
+                pytest.fail("it waits for the thread")
+        assert (ended, said.split("\n")[-1]) == (status, last)
+        # Trio's threads are daemons.
+        if backend == "asyncio":
+            assert f"threads that were left in it have not: its process ends now, with status {status}: " in complained
+
+    @BACKENDS
+    @pytest.mark.parametrize(("handler", "status"), [("leaves with 5", 5), ("", 77)])
+    def test_of_what_ended_the_bot_an_error_of_closing_does_not_change_the_status(
+        self, backend: str, handler: str, status: int
+    ) -> None:
+        faults = [] if handler else ["login_message_401"]
+        with process(backend=backend, handler=handler, faults=faults, closing="raises") as child:
+            ended, _, complained = end_of(child)
+        assert ended == status
+        assert "what lifespan gives does not close well" in complained
+        assert "OSError: the pool is gone" in complained
+
+    @BACKENDS
     @pytest.mark.parametrize(("why", "status"), [("held", 75), ("wants", 78), ("address", 76)])
     def test_of_what_handlers_share_with_the_error_that_kept_the_bot_from_starting(
         self, backend: str, why: str, status: int, tmp_path: Path
@@ -441,7 +493,7 @@ def asked(port: int, path: str) -> bytes:
 
 class TestStatuses:
     @BACKENDS
-    @pytest.mark.parametrize(("handler", "status"), [("leaves", 1), ("leaves with 5", 5)])
+    @pytest.mark.parametrize(("handler", "status"), [("leaves", 1), ("leaves with 5", 5), ("leaves with 256", 1)])
     def test_of_a_handler_that_leaves_is_never_that_of_a_drain(self, backend: str, handler: str, status: int) -> None:
         """A supervisor that restarts what failed must not take it for one."""
         with process(backend=backend, handler=handler) as child:
