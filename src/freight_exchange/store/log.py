@@ -11,9 +11,10 @@ import os
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
-__all__ = ["broken_at"]
+__all__ = ["broken_at", "left_beside", "log_of"]
 
 _HEADER: Final = struct.Struct(">8I")
 _FRAME: Final = struct.Struct(">6I")
@@ -22,6 +23,20 @@ _PAIR: Final = 8
 _PIECE: Final = 1 << 20
 
 _Sum = tuple[int, int]
+
+
+def log_of(path: Path) -> Path:
+    """Where the log of a store's file lies."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def left_beside(path: str) -> Path | None:
+    """The log that is left of a store, if there is one: SQLite lays it over whatever is put in the place of its file."""
+    log = log_of(Path(path))
+    try:
+        return log if log.stat().st_size else None
+    except (OSError, ValueError):
+        return None
 
 
 def broken_at(log: BinaryIO) -> int | None:

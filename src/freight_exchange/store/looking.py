@@ -17,7 +17,7 @@ from freight_exchange.errors import StoreError
 from freight_exchange.store.lock import Holder
 from freight_exchange.store.protocol import Binding
 from freight_exchange.store.schema import VERSION, recognised
-from freight_exchange.store.trouble import telling, usable
+from freight_exchange.store.trouble import telling, unbroken, usable
 
 __all__ = ["KeptFeed", "feeds", "looking_into", "reading"]
 
@@ -54,15 +54,25 @@ def looking_into(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
     """
     file = Path(os.path.realpath(path))
     with telling(str(file)):
-        usable(file)
+        log_is_left = usable(file)
         if not file.exists():
             raise StoreError(f"there is no store {file}: a bot, or a watch with a store, makes it")
+        if log_is_left:
+            _unbroken(file)
         with reading(file) as connection:
             version = recognised(connection, str(file))
             if version < VERSION:
                 raise StoreError(f"the store {file} was last used by an older version: run its bot once with this one")
             connection.execute("BEGIN")
             yield connection
+
+
+def _unbroken(file: Path) -> None:
+    """As `unbroken`, of a store that somebody may have open: a log that begins anew just then looks broken, once."""
+    try:
+        unbroken(file)
+    except StoreError:
+        unbroken(file)
 
 
 def feeds(connection: sqlite3.Connection) -> list[KeptFeed]:

@@ -6,6 +6,7 @@ import sqlite3
 from typing import Final
 
 from freight_exchange.errors import StoreError
+from freight_exchange.store.log import left_beside
 
 __all__ = ["APPLICATION_ID", "VERSION", "damaged", "prepare", "recognised", "sound"]
 
@@ -168,9 +169,13 @@ def _check(connection: sqlite3.Connection, path: str) -> None:
 
 
 def damaged(path: str, how: str) -> StoreError:
-    return StoreError(
-        f"the store {path} is damaged ({how}): put a copy of it back, or move it away to begin without its memory"
+    log = left_beside(path)
+    advice = (
+        "put a copy of it back, or move it away to begin without its memory"
+        if log is None
+        else f"move both it and its log {log} away, then put a copy back, or begin without its memory"
     )
+    return StoreError(f"the store {path} is damaged ({how}): {advice}")
 
 
 def _migrate(connection: sqlite3.Connection, version: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.log import broken_at
+from freight_exchange.store.log import broken_at, left_beside, log_of
 from freight_exchange.store.schema import damaged
 
 __all__ = ["telling", "unbroken", "usable"]
@@ -64,6 +64,9 @@ def _told(error: sqlite3.Error, path: str) -> StoreError:
     # Without a code it is the module's own: a text that is none any more, for one.
     code = getattr(error, "sqlite_errorcode", None)
     primary = None if code is None else code & 0xFF
+    if primary == sqlite3.SQLITE_NOTADB and left_beside(path) is not None:
+        # Another program's, or a store whose first page is broken: what is put in its place must not get its log.
+        return damaged(path, str(error))
     if primary in _BY_CODE:
         return StoreError(f"the store {path} {_BY_CODE[primary]} ({error})")
     if primary in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG) or isinstance(error, sqlite3.InterfaceError):
@@ -87,14 +90,17 @@ def usable(path: Path) -> bool:
         raise StoreError(f"the store {path} is a directory: give the path of a file in it")
     if not path.parent.is_dir():
         raise StoreError(f"the store {path} cannot be made: there is no directory {path.parent}, make it first")
-    log = _log_of(path)
+    log = log_of(path)
     # In this order: another program may be making all three just now, and a log is begun when the file has a page.
     logged, journalled, size = _size(log), _size(path.with_name(f"{path.name}-journal")), _size(path)
     if logged and size < _HEADER:
         # Opening what is less would make a new database of it, or fill it up, and drop the log with the last that was
         # committed.
         how = f"cut off at {size} bytes" if size else "gone or empty"
-        raise StoreError(f"the store {path} is {how}, but its log {log} is not: put the file back, or move both")
+        raise StoreError(
+            f"the store {path} is {how}, but its log {log} is not: put back the very file that it is the log of, or move "
+            "both away, then put a copy back, or begin without its memory"
+        )
     # Where a log or journal is left, the file may be whole only together with it: SQLite finds out.
     if size and not logged and not journalled:
         _look_at(path, size)
@@ -108,7 +114,7 @@ def unbroken(path: Path) -> None:
         StoreError: The log is broken, and more was committed behind that: whoever opens it drops that.
         OSError: It cannot be read.
     """
-    log = _log_of(path)
+    log = log_of(path)
     try:
         file = log.open("rb")
     except FileNotFoundError:

@@ -239,6 +239,35 @@ class TestDamage:
                 store.close()
         assert told >= 50
 
+    @pytest.mark.parametrize("where", ["first", "another"])
+    def test_a_copy_put_back_as_told_is_the_copy_where_a_log_was_left(
+        self, path: Path, sound: Path, where: str
+    ) -> None:
+        """SQLite would lay the old log over it."""
+        shutil.copy(sound, path)
+        store = SQLiteStore(path)
+        put(store.open(BINDING, lease=LEASE), state="in the log")
+        log, killed = path.with_name("bot.db-wal"), path.with_name("killed")
+        killed.mkdir()
+        for file in (path, log):
+            shutil.copy(file, killed)
+        store.close()
+        assert state(path) == "in the log"
+        shutil.copytree(killed, path.parent, dirs_exist_ok=True)
+        torn, frames = bytearray(path.read_bytes()), log.read_bytes()[32:]
+        logged = {int.from_bytes(frames[at : at + 4], "big") for at in range(0, len(frames), 24 + 4096)}
+        page = next(page for page in range(2, len(torn) // 4096) if page not in logged) if where != "first" else 1
+        at = 4096 * (page - 1)
+        torn[at : at + 4096] = b"\xff" * 4096
+        path.write_bytes(torn)
+        told = refused(path)
+        assert (path.read_bytes(), log.exists()) == (torn, True)
+        for file in (path, log):
+            if str(file) in told.split():
+                file.rename(killed / "away")
+        shutil.copy(sound, path)
+        assert state(path) == "kept"
+
     def test_that_comes_while_it_is_open_is_told(self, path: Path, sound: Path) -> None:
         shutil.copy(sound, path)
         store = SQLiteStore(path)

@@ -14,7 +14,8 @@ import pytest
 from tests.unit.store.ledger import BINDING, LEASE, event, put, seen
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store import SQLiteStore, log
+from freight_exchange.store import SQLiteStore, log, trouble
+from freight_exchange.store.looking import feeds, looking_into
 from freight_exchange.store.trouble import unbroken
 
 HEADER, FRAME, PAGE = 32, 24, 4096
@@ -101,6 +102,27 @@ def broken_at(left: Left) -> int | None:
 def test_a_whole_log_opens(left: Left, path: Path) -> None:
     assert len(left.ends) >= COMMITS
     assert opened(left, path) == str(COMMITS - 1)
+
+
+def test_who_only_looks_is_told_as_well(left: Left, path: Path) -> None:
+    lay(broken := left.flipped(left.ends[COMMITS // 2] + FRAME + 1000), path)
+    with pytest.raises(StoreError, match=r"is damaged .* move both away"), looking_into(path):
+        pass
+    assert (path.read_bytes(), path.with_name(f"{path.name}-wal").read_bytes()) == (broken.file, broken.log)
+    lay(left, path)
+    with looking_into(path) as connection:
+        assert feeds(connection)[0].state == str(COMMITS - 1)
+
+
+def test_a_log_that_begins_anew_while_somebody_looks_is_not_told_as_broken(
+    left: Left, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter([0, None])
+    monkeypatch.setattr(trouble, "broken_at", lambda file: next(found))
+    lay(left, path)
+    with looking_into(path) as connection:
+        assert feeds(connection)[0].state == str(COMMITS - 1)
+    assert next(found, "looked twice") == "looked twice"
 
 
 def test_a_flipped_bit_in_the_middle_is_told_and_nothing_touched(left: Left, path: Path) -> None:
