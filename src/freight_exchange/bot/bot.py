@@ -14,7 +14,7 @@ import anyio
 import attrs
 
 from freight_exchange.bot import operations, resources
-from freight_exchange.bot.ending import Ending, Telling, telling, untold
+from freight_exchange.bot.ending import Ending, Telling, cause, telling, untold
 from freight_exchange.bot.handlers import Router
 from freight_exchange.bot.outcomes import ProcessEnd, told
 from freight_exchange.bot.points import nowhere
@@ -157,7 +157,6 @@ class Bot(Router):
         self._address: tuple[str, int] | None = None
         self._job: Job[None] | None = None
         self._ready: anyio.Event | None = None
-        self._process_end: SystemExit | KeyboardInterrupt | None = None
 
     def _take(self, handlers: dict[str, Handler]) -> None:
         if self._stop is not None:
@@ -303,11 +302,10 @@ class Bot(Router):
     async def _serve_beside(self) -> None:
         try:
             await self._serve()
-        except ProcessEnd as end:
-            # A task of the loop's own must not raise it; whoever leaves the block does.
-            self._process_end = end.reason
-        except Exception:
-            _logger.critical("the bot has ended, and what it runs beside goes on", exc_info=True)
+        except BaseException as error:
+            # What ends the process does so when the block is left, and was told where it was raised.
+            if cause(error) is not None and not isinstance(error, ProcessEnd):
+                _logger.critical("the bot has ended, and what it runs beside goes on", exc_info=True)
             raise
 
     async def _end(self, job: Job[None]) -> None:
@@ -319,10 +317,10 @@ class Bot(Router):
     async def _ended(self, job: Job[None]) -> None:
         """Raise what the bot ended by, if that was no drain."""
         self._job = None
-        await job.wait()
-        if self._process_end is not None:
-            end, self._process_end = self._process_end, None
-            raise end
+        try:
+            await job.wait()
+        except ProcessEnd as end:
+            raise end.reason from None
 
     def _new_run(self, store: Any, given: Any, client: FreightExchange, points: Points) -> Run:
         handlers = {handler.id: handler for handler in self}

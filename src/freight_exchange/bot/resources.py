@@ -96,7 +96,7 @@ async def using(
             if failure is None or not _is_another(error, failure):
                 raise
             # It must not stand for what ended the bot, which says whether another start may help.
-            _logger.error("what lifespan gives does not close well", exc_info=error)
+            _logger.exception("what lifespan gives does not close well")
     # A lifespan that handles what comes out of its `yield` has not undone what ended the bot.
     if failure is not None and split(failure)[1]:
         raise failure

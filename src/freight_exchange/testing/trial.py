@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
+from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.bot.points import POINTS
 from freight_exchange.transport.tasks import Job, Jobs
 
@@ -56,7 +57,7 @@ class Trial:
         self._bot.stop()
         with anyio.CancelScope(shield=True):
             await self._job.ended()
-        await self._job.wait()
+        await self._result()
 
     @property
     def status(self) -> BotStatus:
@@ -68,7 +69,7 @@ class Trial:
 
         Raises:
             TimeoutError: That takes longer.
-            Exception: What ended the bot.
+            BaseException: What ended the bot.
         """
         began = anyio.current_time()
         with anyio.fail_after(within.total_seconds()):
@@ -88,11 +89,11 @@ class Trial:
         with anyio.fail_after(within.total_seconds()):
             await self._job.ended()
         if not self.has_crashed:
-            await self._job.wait()
+            await self._result()
 
     async def _is_idle(self, *, since: float) -> bool:
         if self._job.finished:
-            await self._job.wait()
+            await self._result()
             raise RuntimeError("the bot has crashed" if self.has_crashed else "the bot has stopped")
         status = self._bot.status()
         feed = status.feed
@@ -107,9 +108,16 @@ class Trial:
 
     async def _run(self) -> None:
         try:
-            await self._bot.serve(exchange=self._client, points=self._visit)
+            await self._bot._serve(self._client, self._visit)
         except* _Crash:
             self.has_crashed = True
+
+    async def _result(self) -> None:
+        """Raise what the bot has ended by, if that was no drain."""
+        try:
+            await self._job.wait()
+        except ProcessEnd as end:
+            raise end.reason from None
 
     def _visit(self, point: str) -> None:
         if self.has_crashed:

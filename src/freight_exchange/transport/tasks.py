@@ -60,7 +60,7 @@ class Job(Generic[T]):
         self._done = False
         self.number = next(_numbers)
         self._value: T | None = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     async def run(self) -> None:
         _within.set(self.number)
@@ -68,9 +68,12 @@ class Job(Generic[T]):
             with self._scope:
                 self._value = await self._work()
                 self._done = True
-        except Exception as error:  # noqa: BLE001 - carried to whoever waits, not judged here
-            self._error = error
-            self._traceback = error.__traceback__
+        except BaseException as error:
+            found = _carried(error)
+            if found is None:
+                raise
+            self._error = found
+            self._traceback = found.__traceback__
             self._log_unheard()
         finally:
             self.conclude()
@@ -123,6 +126,15 @@ class Job(Generic[T]):
         if not self._done:
             raise EndedError
         return self._value  # type: ignore[return-value]  # done means that it was set, to None perhaps
+
+
+def _carried(error: BaseException) -> BaseException | None:
+    """What of it goes to whoever waits: from a task of the loop's own an error would end the loop, or be lost there.
+    `None` where it is to end the task, or the process."""
+    ends = (KeyboardInterrupt, SystemExit, GeneratorExit)
+    if isinstance(error, BaseExceptionGroup):
+        return None if error.subgroup(ends) is not None else error.split(anyio.get_cancelled_exc_class())[1]
+    return None if isinstance(error, (*ends, anyio.get_cancelled_exc_class())) else error
 
 
 class _Loop(Protocol):

@@ -55,6 +55,20 @@ async def test_its_error_reaches_whoever_waits_and_is_not_logged(caplog: pytest.
     assert not caplog.records
 
 
+async def test_what_no_handler_may_catch_reaches_whoever_waits_and_not_the_loop() -> None:
+    error = pytest.fail.Exception("must not be called")
+
+    async def fail() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(soon)
+            raise error
+
+    job = Jobs().start(fail)
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await job.wait()
+    assert raised.value.exceptions == (error,)
+
+
 async def test_a_bug_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     job = Jobs().start(failing)
     await job.ended()
