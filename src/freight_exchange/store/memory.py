@@ -111,8 +111,9 @@ class _MemoryFeed:
         book = self._book
         return book.seen.get(index), book.about(index)
 
-    def prune(self, *, before: float) -> None:
+    def prune(self, *, before: float) -> bool:
         self._book.prune(before)
+        return False
 
     def deliver(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
         book = self._book

@@ -200,11 +200,15 @@ class FeedStore(Protocol):
         """What is known of one request, and its events, acknowledged ones included while they are kept."""
         ...
 
-    def prune(self, *, before: float) -> None:
+    def prune(self, *, before: float) -> bool | None:
         """Turn what was last seen before that time into tombstones (index, digest, version and `first` stay, for ever),
         and drop the acknowledged events that were neither proposed nor acknowledged nor settled since, together with
         their deliveries; an event of which one is not done stays. Where much is due, one call may do a part of it, and
-        the next ones the rest."""
+        the next ones the rest.
+
+        Returns:
+            Whether more is due, and the next call is to come soon. `None`, like `False`, says that nothing is.
+        """
         ...
 
     def release(self) -> None:

@@ -72,12 +72,13 @@ class SQLiteFeed:
             known = rows.known(connection, self.number, (index,))
             return known.get(index), rows.about(connection, self.number, index)
 
-    def prune(self, *, before: float) -> None:
+    def prune(self, *, before: float) -> bool:
         with self._reading() as connection:
             if not rows.is_due(connection, self.number, before):
-                return
+                return False
         with self._writing() as connection, telling(self._store.path):
             rows.prune(connection, self.number, before)
+            return rows.is_due(connection, self.number, before)
 
     def deliver(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
         with self._writing() as connection, telling(self._store.path):

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.store.ledger import BINDING, LEASE, absent, effect, event, everything, known, put, seen
 
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
-from freight_exchange.store import MemoryStore, SQLiteStore
+from freight_exchange.store import MemoryStore, SQLiteStore, rows
 from freight_exchange.store.protocol import Binding, Commit, Found, StoredEvent
 from freight_exchange.store.work import BotStore, WorkStore
 
@@ -196,6 +196,19 @@ class TestPruning:
         feed.acknowledge([feed.pending()[0].id], at=30.0)
         feed.prune(before=50.0)
         assert put(feed, events=[event("a")], at=50.0) == 0
+
+    def test_says_while_more_is_due(self, store: BotStore, feed: WorkStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(rows, "_PRUNED_AT_ONCE", 2)
+        assert feed.prune(before=50.0) is False
+        put(feed, [seen(index, last=10.0) for index in range(5)], [event(str(index)) for index in range(5)], at=10.0)
+        feed.acknowledge([one.id for one in feed.pending()[:3]], at=11.0)
+        calls = 1
+        while feed.prune(before=50.0):
+            calls += 1
+        assert calls == (1 if isinstance(store, MemoryStore) else 3)
+        assert [one.record for one in known(feed, *range(5)).values()] == [None] * 5
+        assert put(feed, events=[event(str(index)) for index in range(5)], at=60.0) == 3
+        assert feed.prune(before=50.0) is False
 
     def test_never_gives_a_number_twice(self, feed: WorkStore) -> None:
         put(feed, events=[event("a")])
