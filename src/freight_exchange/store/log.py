@@ -31,7 +31,7 @@ def log_of(path: Path) -> Path:
 
 
 def left_beside(path: str) -> Path | None:
-    """The log that is left of a store, if there is one: SQLite lays it over whatever is put in the place of its file."""
+    """The log that is left of a store, if any is: SQLite lays it over whatever is put in the place of its file."""
     log = log_of(Path(path))
     try:
         return log if log.stat().st_size else None

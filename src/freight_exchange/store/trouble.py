@@ -98,8 +98,8 @@ def usable(path: Path) -> bool:
         # committed.
         how = f"cut off at {size} bytes" if size else "gone or empty"
         raise StoreError(
-            f"the store {path} is {how}, but its log {log} is not: put back the very file that it is the log of, or move "
-            "both away, then put a copy back, or begin without its memory"
+            f"the store {path} is {how}, but its log {log} is not: put back the very file that it is the log of, or "
+            "move both away, then put a copy back, or begin without its memory"
         )
     # Where a log or journal is left, the file may be whole only together with it: SQLite finds out.
     if size and not logged and not journalled:
