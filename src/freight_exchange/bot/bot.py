@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -46,6 +47,8 @@ __all__ = ["Bot"]
 _logger = logging.getLogger("freight_exchange.bot")
 
 _LONGEST_PAUSE: Final = 900.0
+_FOR_THE_STORE: Final = 0.5
+"""Seconds for which a taken port is tried again once the store is the bot's."""
 _MOST_CONCURRENCY: Final = 1000
 
 
@@ -232,10 +235,24 @@ class Bot(Router):
 
     async def _answer(self, port: int, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Answer at the operator's port, for ever. With `standby` that may be another process's for as long as it has
-        the store, and until it has ended: its handlers by its drain, and then what they share."""
+        the store, and until it has ended: its handlers by its drain, and then what they share. Without, whoever has the
+        store is to be told of, and not of its port."""
         patience = self._plan.drain.total_seconds() + TO_CLOSE if self._plan.standby else 0.0
-        listener, self._address = await operations.listening(self._host, port, patience=patience, after=self._has_begun)
-        task_status.started()
+        try:
+            listener, self._address = await operations.listening(
+                self._host, port, patience=patience, after=self._has_begun
+            )
+        except ConfigurationError as error:
+            another_may_hold_it = self._plan.store is not None and not self._plan.standby
+            if not another_may_hold_it or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
+                raise
+            task_status.started()
+            with telling(self._ends):
+                listener, self._address = await operations.listening(
+                    self._host, port, patience=_FOR_THE_STORE, after=self._has_begun
+                )
+        else:
+            task_status.started()
         await operations.serve(listener, self.status, self._tally)
 
     def _has_begun(self) -> bool:

@@ -549,6 +549,34 @@ class TestStatuses:
             first.send_signal(signal.SIGTERM)
             assert end_of(first)[0] == 0
 
+    @BACKENDS
+    def test_75_where_it_has_the_operators_port_as_well_and_78_where_somebody_else_has_that(
+        self, backend: str, tmp_path: Path
+    ) -> None:
+        """Another start helps once that process is gone: a supervisor must not be told that it does not."""
+        store = str(tmp_path / "bot.db")
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            told: dict[str, Any] = {
+                "backend": backend,
+                "port": other.getsockname()[1],
+                "handler": "hangs",
+                "drain": 0.1,
+            }
+            with process(store=str(tmp_path / "other.db"), **told) as alone:
+                ended, _, complained = end_of(alone)
+                assert ended == 78
+                assert "CRITICAL freight_exchange.bot: the bot ends with status 78: the operator's port" in complained
+        with process(store=store, **told) as first:
+            until(first, "at the handlers")
+            with process(store=store, **told) as second:
+                ended, _, complained = end_of(second)
+            assert ended == 75
+            assert str(first.pid) in complained
+            first.send_signal(signal.SIGTERM)
+            assert end_of(first)[0] == 0
+
     def test_the_documented_ones_are_all_of_them(self) -> None:
         from freight_exchange import Bot
         from freight_exchange.bot.process import HUNG, STATUSES
