@@ -261,7 +261,7 @@ class TestDamage:
         torn[at : at + 4096] = b"\xff" * 4096
         path.write_bytes(torn)
         told = refused(path)
-        assert (path.read_bytes(), log.exists()) == (torn, True)
+        assert (path.read_bytes(), log.exists()) == (bytes(torn), True)
         for file in (path, log):
             if str(file) in told.split():
                 file.rename(killed / "away")
