@@ -228,9 +228,9 @@ class Journal:
 
         await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
 
-    async def prune(self, time: float) -> None:
-        """Let go of what the service lists no longer: a tombstone of it stays."""
-        await self._run(lambda: self._store.prune(before=time - _REMEMBERED))
+    async def prune(self, time: float) -> bool:
+        """Let go of what the service lists no longer: a tombstone of it stays. Whether there is more of it."""
+        return bool(await self._run(lambda: self._store.prune(before=time - _REMEMBERED)))
 
     def judged(self, look: Look, now: Reading) -> None:
         """Take note, after a complete scan, of what the next narrow one can tell of this one's finds."""

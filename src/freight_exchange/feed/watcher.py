@@ -489,8 +489,9 @@ class Watcher:
     async def _prune(self) -> None:
         time = self._journal.state.cover.time
         if time - self._pruned >= _BETWEEN_PRUNINGS:
-            await self._journal.prune(time)
-            self._pruned = time
+            # Where much is due it is done in parts, so that nobody waits long: another with the next scan.
+            more_is_due = await self._journal.prune(time)
+            self._pruned = -math.inf if more_is_due else time
 
 
 def _asked_for(error: FreightExchangeError) -> float | None:
