@@ -118,7 +118,7 @@ class Doubts:
         )
 
     async def decide(self, entry: Entry, *, taken: bool) -> None:
-        """End a doubt as a person says.
+        """End a doubt as a person says. In a task that only the bot's end cancels: see `_noted`.
 
         Raises:
             ValidationError: It is in doubt no more, or that is no answer.
@@ -157,6 +157,8 @@ class Doubts:
         return further
 
     async def _noted(self, entry: Entry, noting: Awaitable[T]) -> T:
+        """What `noting` gives. What it raises means that nothing was written. A cancellation does not: a write may go on
+        without whoever left it, so nothing but the bot's end may cancel this, after which nobody asks what is open."""
         ended = self._being_noted[entry.key] = anyio.Event()
         try:
             return await noting

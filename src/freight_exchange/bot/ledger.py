@@ -23,7 +23,13 @@ from freight_exchange.bot.entry import UNSETTLED, Entry, decision, key_of, revis
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.bot.own_bids import OwnBids
 from freight_exchange.bot.sends import Sending, Sends, in_doubt, rejected
-from freight_exchange.errors import AlreadyOfferedError, DeadlineExceededError, OfferInDoubtError
+from freight_exchange.errors import (
+    AlreadyOfferedError,
+    ConfigurationError,
+    DeadlineExceededError,
+    OfferInDoubtError,
+    StoreError,
+)
 from freight_exchange.models import validation
 
 if TYPE_CHECKING:
@@ -47,7 +53,7 @@ class Ledger:
     Args:
         exchange: Where offers go.
         desk: Where they are written down.
-        tasks: Where sending and looking go on, whatever becomes of the handler that asked.
+        tasks: Where sending, looking and deciding go on, whatever becomes of whoever asked.
         tally: Where they are counted.
         settle: How long the service may take to show an offer.
     """
@@ -130,12 +136,35 @@ class Ledger:
         return OfferInDoubtError(f"{left} it was answered", request=request)
 
     async def resolve(self, request: int, revision: int, *, taken: bool) -> None:
-        """End a doubt, or undo a refusal, as a person says.
+        """End a doubt, or undo a refusal, as a person says. Leaving is free: it is done all the same.
 
         Raises:
             ValidationError: There is neither, or what is said cannot be right.
+            ConfigurationError: The bot has ended before it was done.
         """
         key = key_of(validation.identifier(request, "request"), revision_of(revision))
+        ended, outcome = anyio.Event(), list[Exception | None]()
+
+        async def see_to() -> None:
+            try:
+                await self._resolve(request, key, taken=taken)
+                outcome.append(None)
+            except Exception as error:
+                outcome.append(error)
+                if isinstance(error, StoreError):
+                    raise
+            finally:
+                ended.set()
+
+        # In a task of its own: a write that its caller leaves may be made all the same, and nobody would know.
+        self._tasks.start_soon(see_to)
+        await ended.wait()
+        if not outcome:
+            raise ConfigurationError("this bot has ended meanwhile: ask it while it runs")
+        if (error := outcome[0]) is not None:
+            raise error
+
+    async def _resolve(self, request: int, key: str, *, taken: bool) -> None:
         await self.doubts.noted(key)
         for entry in self.doubts.entries():
             if entry.key == key:

@@ -1,0 +1,175 @@
+"""Whoever asks to resolve a doubt may leave in the middle of the write: it is done all the same, once, and the bot knows.
+
+In real time, with a file: it is a thread that goes on writing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from tests.unit.bot.ledger_rig import UNPROCESSED, amounts_on, sent, strike
+
+from freight_exchange import Bot
+from freight_exchange.bot.doubts import Doubts
+from freight_exchange.bot.entry import Entry
+from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.models import StillUnknown
+from freight_exchange.store import SQLiteStore, sqlite_feed
+from freight_exchange.testing import Sandbox
+
+ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+PATIENCE = 30
+
+pytestmark = pytest.mark.anyio
+
+
+class Disk:
+    """A disk that is busy with what is written of an offer, from when it is told to until it is let go on."""
+
+    def __init__(self) -> None:
+        self.is_slow = False
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def write(self) -> None:
+        if self.is_slow:
+            self.begun.set()
+            assert self.go_on.wait(PATIENCE)
+
+    async def busy(self) -> None:
+        assert await anyio.to_thread.run_sync(self.begun.wait, PATIENCE)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    made, put = Disk(), sqlite_feed.SQLiteFeed.put_effect
+
+    def slowly(feed: Any, effect: Any, *, was: Any) -> bool:
+        if effect.key.startswith("offer"):
+            made.write()
+        return put(feed, effect, was=was)
+
+    async def nothing_is_seen(doubts: Doubts, entry: Entry) -> StillUnknown:
+        return StillUnknown()
+
+    monkeypatch.setattr(sqlite_feed.SQLiteFeed, "put_effect", slowly)
+    monkeypatch.setattr(Doubts, "_look", nothing_is_seen)
+    return made
+
+
+async def until(true: Callable[[], object]) -> None:
+    with anyio.fail_after(PATIENCE):
+        while not true():  # noqa: ASYNC110 - what is waited for has no event
+            await anyio.sleep(0.01)
+
+
+@asynccontextmanager
+async def doubtful(sandbox: Sandbox, path: Path, calls: list[int]) -> AsyncIterator[tuple[Bot, int]]:
+    """A bot with an offer of which a person has to say whether it was taken. When it is left, the offer is made, and
+    nobody was called more often than that takes."""
+    store = SQLiteStore(path / "bot.db")
+    second = timedelta(seconds=1)
+    bot = Bot(sandbox.client(), store=store, start="backfill", interval=second, settle=timedelta(0), drain=second)
+
+    @bot.on_new
+    async def quote(request: Any, ctx: Any) -> None:
+        calls.append(request.index)
+        await ctx.offer(amount=7, currency=1)
+
+    strike(sandbox, UNPROCESSED)
+    index = sandbox.publish()
+    async with bot:
+        await until(lambda: bot.status().parked)
+        del calls[:]
+        yield bot, index
+    store.close()
+
+
+async def it_was_resolved(sandbox: Sandbox, bot: Bot, index: int, calls: list[int]) -> None:
+    await until(lambda: bot.status().offers.get("confirmed"))
+    assert calls == [index]
+    assert amounts_on(sandbox, index) == ["7"]
+    assert sent(sandbox) == 2
+    assert await bot.doubts() == []
+    with pytest.raises(ValidationError, match="not in doubt"):
+        await bot.resolve(index, taken=False)
+    assert bot.status().state == "running"
+
+
+async def test_by_a_scope_while_somebody_elses_commit_writes_it(sandbox: Sandbox, tmp_path: Path, disk: Disk) -> None:
+    calls, scope = list[int](), anyio.CancelScope()
+    async with doubtful(sandbox, tmp_path, calls) as (bot, index), anyio.create_task_group() as tasks:
+        assert bot._run is not None
+        desk = bot._run.desk
+        begun, go_on = threading.Event(), threading.Event()
+
+        async def another(work: Callable[[], object]) -> None:
+            await desk.write("settle", lambda store: work())
+
+        async def resolve() -> None:
+            with scope:
+                await bot.resolve(index, taken=False)
+
+        def keep_busy() -> None:
+            begun.set()
+            assert go_on.wait(PATIENCE)
+
+        disk.is_slow = True
+        tasks.start_soon(another, keep_busy)
+        assert await anyio.to_thread.run_sync(begun.wait, PATIENCE)
+        # The one whose turn is next takes the other's step with its own.
+        tasks.start_soon(another, lambda: None)
+        await anyio.sleep(0.05)
+        tasks.start_soon(resolve)
+        await anyio.sleep(0.05)
+        go_on.set()
+        await disk.busy()
+        scope.cancel()
+        await anyio.sleep(0.05)
+        disk.go_on.set()
+        await it_was_resolved(sandbox, bot, index, calls)
+    assert scope.cancelled_caught
+
+
+@ON_ASYNCIO
+async def test_natively_in_its_own_commit(sandbox: Sandbox, tmp_path: Path, disk: Disk) -> None:
+    calls: list[int] = []
+    async with doubtful(sandbox, tmp_path, calls) as (bot, index):
+        disk.is_slow = True
+        leaving = asyncio.create_task(bot.resolve(index, taken=False))
+        await disk.busy()
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        assert leaving.cancelled()
+        disk.go_on.set()
+        await it_was_resolved(sandbox, bot, index, calls)
+
+
+async def test_by_nobody_whoever_waits_is_told_when_the_bot_ends_before_it_is_done(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Disk
+) -> None:
+    said: list[str] = []
+
+    async def never(*_: object) -> None:
+        await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        async with doubtful(sandbox, tmp_path, []) as (bot, index):
+            monkeypatch.setattr(Doubts, "noted", never)
+
+            async def resolve() -> None:
+                with pytest.raises(ConfigurationError) as error:
+                    await bot.resolve(index, taken=False)
+                said.append(str(error.value))
+
+            tasks.start_soon(resolve)
+            await anyio.sleep(0.05)
+    assert said == ["this bot has ended meanwhile: ask it while it runs"]
