@@ -163,7 +163,7 @@ class Context:
         about = self.event if isinstance(self.event, RequestEvent) else None
         self._open[revision] = None
         try:
-            bid = await self._ledger.offer(asked, about=about, allow_existing=allow_existing)
+            bid = await self._ledger.offer(asked, about=about, allow_existing=allow_existing, check=self._check_open)
         except (OfferInDoubtError, RetryLater) as error:
             self._open[revision] = error
             raise

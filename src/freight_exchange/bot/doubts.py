@@ -157,8 +157,8 @@ class Doubts:
         return further
 
     async def _noted(self, entry: Entry, noting: Awaitable[T]) -> T:
-        """What `noting` gives. What it raises means that nothing was written. A cancellation does not: a write may go on
-        without whoever left it, so nothing but the bot's end may cancel this, after which nobody asks what is open."""
+        """What `noting` gives. What it raises means that nothing was written. A cancellation does not: a write may go
+        on without whoever left it. So nothing but the bot's end may cancel this; nobody asks what is open then."""
         ended = self._being_noted[entry.key] = anyio.Event()
         try:
             return await noting

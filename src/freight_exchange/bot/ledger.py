@@ -8,7 +8,7 @@ Each step is durable before the next is taken. Who finds `sending` after a crash
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -85,13 +85,16 @@ class Ledger:
             self._sends.look_for(entry)
         self._tasks.start_soon(self._learn)
 
-    async def offer(self, asked: Entry, *, about: RequestEvent | None, allow_existing: bool) -> Bid:
+    async def offer(
+        self, asked: Entry, *, about: RequestEvent | None, allow_existing: bool, check: Callable[[], None]
+    ) -> Bid:
         """Make the offer, unless it was made before.
 
         Args:
             asked: The offer.
             about: What the handler heard of the request, where that is why it offers.
             allow_existing: Whether other own bids may stand on the request.
+            check: Called when nothing more is waited for before it is written down; raises if it may not be made.
 
         Raises:
             AlreadyOfferedError, OfferInDoubtError, OfferRejectedError: It is not sent, or not known to be.
@@ -115,6 +118,7 @@ class Ledger:
                 resent=0 if known is None else known.resent,
                 at=self._desk.time(),
             )
+            check()
             await self._entries.begin(entry, was=None if known is None else known.state)
             return await self._sends.send(entry)
 

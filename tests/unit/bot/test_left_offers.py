@@ -317,6 +317,32 @@ class TestATaskThatOutlivesItsHandler:
         (error,) = errors
         assert "the handler 'quote' has ended" in error
 
+    async def test_makes_none_that_it_has_begun_where_the_own_bids_are_still_read(
+        self, sandbox: Sandbox, store: Store
+    ) -> None:
+        bot, errors = new_bot(store), list[str]()
+
+        async def offer(ctx: Any) -> None:
+            with pytest.raises(ConfigurationError) as error:
+                await ctx.offer(amount=AMOUNT, currency=1, allow_existing=True)
+            errors.append(str(error.value))
+
+        @bot.on_new(id="quote")
+        async def quote(request: Any, ctx: Any) -> None:
+            if errors:
+                raise Drop
+            beside.start_soon(offer, ctx)
+            await anyio.sleep(1)
+
+        strike(sandbox, "slow", BIDS, times=None)
+        async with anyio.create_task_group() as beside, sandbox.running(bot) as trial:
+            index = sandbox.publish()
+            await anyio.sleep(60)
+            assert (sent(sandbox), trial.status.handled, trial.status.offers) == (0, 1, {})
+        assert amounts_on(sandbox, index) == []
+        (error,) = errors
+        assert "the handler 'quote' has ended" in error
+
     async def test_may_see_an_offer_to_its_end_that_it_made_before(self, sandbox: Sandbox, store: Store) -> None:
         bot, bids = new_bot(store), list[Any]()
 

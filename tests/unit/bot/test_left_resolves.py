@@ -1,4 +1,4 @@
-"""Whoever asks to resolve a doubt may leave in the middle of the write: it is done all the same, once, and the bot knows.
+"""Whoever asks to resolve a doubt may leave in the middle of the write: it is done all the same, and the bot knows.
 
 In real time, with a file: it is a thread that goes on writing.
 """
@@ -161,15 +161,14 @@ async def test_by_nobody_whoever_waits_is_told_when_the_bot_ends_before_it_is_do
     async def never(*_: object) -> None:
         await anyio.sleep_forever()
 
-    async with anyio.create_task_group() as tasks:
-        async with doubtful(sandbox, tmp_path, []) as (bot, index):
-            monkeypatch.setattr(Doubts, "noted", never)
+    async with anyio.create_task_group() as tasks, doubtful(sandbox, tmp_path, []) as (bot, index):
+        monkeypatch.setattr(Doubts, "noted", never)
 
-            async def resolve() -> None:
-                with pytest.raises(ConfigurationError) as error:
-                    await bot.resolve(index, taken=False)
-                said.append(str(error.value))
+        async def resolve() -> None:
+            with pytest.raises(ConfigurationError) as error:
+                await bot.resolve(index, taken=False)
+            said.append(str(error.value))
 
-            tasks.start_soon(resolve)
-            await anyio.sleep(0.05)
+        tasks.start_soon(resolve)
+        await anyio.sleep(0.05)
     assert said == ["this bot has ended meanwhile: ask it while it runs"]
