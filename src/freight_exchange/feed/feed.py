@@ -88,6 +88,7 @@ class Feed:
         self._passed_over: list[int] = []
         self._gaps: dict[int, Gap] = {}
         self._pulling = False
+        self._unsure = False
 
     def __repr__(self) -> str:
         return f"<Feed {self._name!r} of {self._base_url}>"
@@ -96,10 +97,7 @@ class Feed:
 
     async def __aenter__(self) -> Self:
         self.hold.check_free()
-        self._queue.clear()
-        self._in_hand.clear()
-        self._passed_over.clear()
-        self._loaded = 0
+        self._forget_queue()
         binding = Binding(self._base_url, await self._whose(), self._name)
         lease = max(_SHORTEST_LEASE, _INTERVALS_A_LEASE * self._interval)
         try:
@@ -178,8 +176,19 @@ class Feed:
 
     def _take_back(self) -> None:
         """What was handed out before and not acknowledged comes again."""
+        if self._unsure:
+            # The store has failed, and may have written it all the same: it knows what is still to come.
+            self._unsure = False
+            self._forget_queue()
         self._queue.extendleft(reversed(self._in_hand.values()))
         self._in_hand.clear()
+
+    def _forget_queue(self) -> None:
+        """Whatever was read of the store is read again."""
+        self._queue.clear()
+        self._in_hand.clear()
+        self._passed_over.clear()
+        self._loaded = 0
 
     async def _pull(self, most: int) -> tuple[Event, ...]:
         if not self.hold.taken:
@@ -248,6 +257,7 @@ class Feed:
         time = self.time()
 
         def write() -> None:
+            self._unsure = True
             if note is None:
                 held.acknowledge(sorted(handed_out), at=time, passed_over=sorted(done - handed_out))
             else:
@@ -258,6 +268,7 @@ class Feed:
                 self._gaps.pop(number, None)
             if taken_back:
                 self._queue = deque(stored for stored in self._queue if stored.id not in done)
+            self._unsure = False
             # More may have been passed over while this was written.
             self._passed_over = [number for number in self._passed_over if number not in done]
 

@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from freight_exchange import ConfigurationError, FreightExchange, RequestEvent, RequestFilter
+from freight_exchange.errors import StoreError
 from freight_exchange.feed.events import Event
 from freight_exchange.hooks import Degraded, Recovered, Scan
 from freight_exchange.models import RateRequest
@@ -78,6 +79,30 @@ async def test_a_new_loop_gets_the_event_in_hand_again(sandbox: Sandbox, listed:
         first = await anext(feed)
         assert await anext(aiter(feed)) == first
         assert feed.status().unacknowledged == len(listed)
+
+
+@pytest.mark.parametrize("written", [True, False])
+async def test_a_new_loop_gets_what_the_store_has_left_to_do_where_an_acknowledgement_failed(
+    sandbox: Sandbox, listed: list[int], store: Store, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    """A store may fail when it has written already; what it holds is then not handed out again."""
+    async with sandbox.client() as exchange, exchange.watch(store=store, start="backfill") as feed:
+        first = index_of(await anext(feed))
+        held: Any = feed.hold.state()
+        acknowledge = held.acknowledge
+
+        def failing(*given: Any, **options: Any) -> None:
+            if written:
+                acknowledge(*given, **options)
+            raise StoreError("the answer is lost")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(held), "acknowledge", lambda _, *given, **options: failing(*given, **options))
+            with pytest.raises(StoreError):
+                await anext(feed)
+        events = aiter(feed)
+        again = [index_of(await anext(events)) for _ in range(4 if written else 5)]
+    assert sorted([*again, first] if written else again) == listed
 
 
 async def test_feed_ack_acknowledges_what_is_in_hand(sandbox: Sandbox, listed: list[int], store: Store) -> None:
