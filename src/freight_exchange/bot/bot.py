@@ -412,7 +412,7 @@ class Bot(Router):
         waited = timedelta(seconds=anyio.current_time() - self._began) if self._stop is not None else timedelta(0)
         begins = self._stop is not None and waited <= INTERVALS_ALIVE * self._plan.interval
         doubts = () if run is None or not hasattr(run, "ledger") else run.ledger.doubts.entries()
-        deliveries = None if run is None or not hasattr(run, "deliveries") else run.deliveries
+        deliveries = run.deliveries if self._stop is not None and run is not None and hasattr(run, "ledger") else None
         return BotStatus(
             state="login-rejected" if self._waits_for_login else self._phase(),
             live=begins if run is None else run.live(),

@@ -69,7 +69,6 @@ class Deliveries:
 
     Attributes:
         waiting: How many were due and at no handler, when that was last looked at.
-        waited: For how many seconds the first of them had been due.
     """
 
     def __init__(
@@ -103,9 +102,15 @@ class Deliveries:
         self._suspects = 0
         self._news = anyio.Event()
         self._looked = -math.inf
-        self.waiting, self.waited = 0, 0.0
+        self.waiting = 0
+        self._waiting_since: float | None = None
         self._orphans: set[str] = set()
         ledger.doubts.wake = self.wake
+
+    @property
+    def waited(self) -> float:
+        """For how many seconds the first of those that wait has been due."""
+        return 0.0 if self._waiting_since is None else max(0.0, self._desk.time() - self._waiting_since)
 
     async def recover(self) -> None:
         """Take back what the last run left at its handlers; one of them may have ended the process."""
@@ -156,8 +161,7 @@ class Deliveries:
 
     async def _look(self) -> None:
         now = self._desk.time()
-        self.waiting, since = await self._desk.read(lambda store: store.overdue(now=now))
-        self.waited = 0.0 if since is None else now - since
+        self.waiting, self._waiting_since = await self._desk.read(lambda store: store.overdue(now=now))
         self._looked = anyio.current_time()
 
     async def idle(self) -> None:
@@ -180,10 +184,19 @@ class Deliveries:
                 _settle(store, delivery, later, now=now)
             return [delivery for delivery in claimed if delivery not in put_off]
 
-        for delivery in await self._desk.write("claim", claim):
-            self._running += 1
-            self._suspects += delivery.error == INTERRUPTED
-            self._tasks.start_soon(self._see_to, delivery)
+        # A claim that is under way counts as well: a drain waits for it.
+        self._running += 1
+        try:
+            for delivery in await self._desk.write("claim", claim):
+                if self._stopping:
+                    await self._release(delivery, 0.0)
+                    continue
+                self._running += 1
+                self._suspects += delivery.error == INTERRUPTED
+                self._tasks.start_soon(self._see_to, delivery)
+        finally:
+            self._running -= 1
+            self._news.set()
         # They begin now, and with that it is known when they are late. Trio's tasks take turns in any order: at the
         # second checkpoint all of them have begun.
         await anyio.lowlevel.checkpoint()

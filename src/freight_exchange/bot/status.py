@@ -31,7 +31,7 @@ class BotStatus:
         feed: How the feed is; `None` before its first scan.
         in_flight: Deliveries at their handlers.
         waiting: Deliveries that are due and at no handler yet, when the bot last looked: a minute ago at most.
-        waited: How long the oldest of them had been due.
+        waited: How long the oldest of them has been due. Both are nothing once the bot has stopped.
         handled, retried, dead: How many deliveries came to an end, were failures that are tried again, were given up,
             since the process began.
         offers: Offers made since the process began: `confirmed`, `rejected`, `doubtful`, `not taken`.

@@ -162,7 +162,7 @@ class _MemoryFeed:
 
     def replay(self, event: int, handler: str, *, at: float) -> bool:
         book = self._book
-        found = book.tray.replay((event, handler))
+        found = book.tray.replay((event, handler), at)
         if found:
             book.touch(event, at)
         return found

@@ -100,8 +100,7 @@ class Tray:
             return turn[0]
 
         count = bisect_right(self._due, now, key=due)
-        first = bisect_right(self._due, 0.0, key=due)
-        return count, self._due[first][0] if first < count else None
+        return count, self._due[0][0] if count else None
 
     def settle(self, key: Key, state: DeliveryState, *, not_before: float, error: str | None, forgive: bool) -> bool:
         slip = self._slips.get(key)
@@ -134,11 +133,11 @@ class Tray:
             self._put(attrs.evolve(self._slips[key], state="ready"))
         return len(left)
 
-    def replay(self, key: Key) -> bool:
+    def replay(self, key: Key, at: float) -> bool:
         slip = self._slips.get(key)
         if slip is None or slip.state != "dead":
             return False
-        self._put(attrs.evolve(slip, state="ready", not_before=0.0, attempts=0))
+        self._put(attrs.evolve(slip, state="ready", not_before=at, attempts=0))
         return True
 
     def of_state(self, state: DeliveryState, limit: int) -> list[Slip]:

@@ -131,8 +131,7 @@ class WorkStore(FeedStore, Protocol):
         ...
 
     def overdue(self, *, now: float) -> tuple[int, float | None]:
-        """How many deliveries are ready and due at `now`, and since when the first of them is, those aside that are due
-        from ever, since the clock's 0: replays."""
+        """How many deliveries are ready and due at `now`, and since when the first of them is."""
         ...
 
     def deliveries(self, *, state: DeliveryState, limit: int = 1000) -> Sequence[Delivery]:

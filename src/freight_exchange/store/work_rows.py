@@ -62,7 +62,7 @@ _NEXT: Final = f"""
     ORDER BY not_before LIMIT 1
 """
 _OVERDUE: Final = """
-    SELECT count(*), min(nullif(not_before, 0)) FROM delivery INDEXED BY delivery_due
+    SELECT count(*), min(not_before) FROM delivery INDEXED BY delivery_due
     WHERE feed = ? AND state = 'ready' AND not_before <= ?
 """
 _CLAIM: Final = """
@@ -91,7 +91,7 @@ _BEHIND: Final = (
     + "ORDER BY delivery.event"
 )
 _REPLAY: Final = """
-    UPDATE delivery SET state = 'ready', not_before = 0, attempts = 0 WHERE feed = ? AND event = ? AND handler = ?
+    UPDATE delivery SET state = 'ready', not_before = ?, attempts = 0 WHERE feed = ? AND event = ? AND handler = ?
         AND state = 'dead'
 """
 _TOUCH: Final = "UPDATE event SET at = max(at, ?) WHERE id = ?"
@@ -189,7 +189,7 @@ def deliveries(connection: sqlite3.Connection, feed: int, state: DeliveryState, 
 
 
 def replay(connection: sqlite3.Connection, feed: int, event: int, handler: str, at: float) -> bool:
-    if not connection.execute(_REPLAY, (feed, event, handler)).rowcount:
+    if not connection.execute(_REPLAY, (at, feed, event, handler)).rowcount:
         return False
     connection.execute(_TOUCH, (at, event))
     return True

@@ -515,6 +515,27 @@ async def test_what_waits_for_a_free_place_is_counted_and_timed(store: Store) ->
         assert (trial.status.waiting, trial.status.waited) == (0, timedelta(0))
 
 
+async def test_how_long_deliveries_wait_grows_while_the_bot_drains_and_is_nothing_once_it_has_stopped(
+    store: Store,
+) -> None:
+    sandbox, bot = Sandbox(), bot_on(store, concurrency=1, drain=timedelta(seconds=300))
+
+    @bot.on_new
+    async def slow(request: Any, ctx: Any) -> None:
+        await anyio.sleep(250)
+
+    for _ in range(3):
+        sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await anyio.sleep(100)
+        before = trial.status
+        bot.stop()
+        await anyio.sleep(100)
+        assert (trial.status.state, trial.status.waiting) == ("draining", 2)
+        assert trial.status.waited - before.waited > timedelta(seconds=99)
+    assert (bot.status().waiting, bot.status().waited) == (0, timedelta(0))
+
+
 async def test_what_is_put_off_does_not_wait(store: Store) -> None:
     sandbox, bot = Sandbox(), bot_on(store)
 

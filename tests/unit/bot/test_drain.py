@@ -13,6 +13,7 @@ import pytest
 from tests.unit.bot.ledger_rig import AMOUNT, amounts_on, eventually, new_bot, offering_bot, strike
 
 from freight_exchange import Bot, FreightExchange
+from freight_exchange.bot.desk import Desk
 from freight_exchange.errors import ConfigurationError, LoginRejectedError, StoreError
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Sandbox
@@ -127,6 +128,33 @@ class TestDrain:
             await eventually(lambda: trial.status.in_flight == 2)
             await anyio.sleep(1)
         assert len(called) == 2
+
+    async def test_what_is_being_claimed_at_the_stop_is_put_back_and_waited_for(
+        self, sandbox: Sandbox, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A slow disk: its handler would begin when nobody waits for it any more."""
+        bot, attempts, claims, write = new_bot(store), list[int](), anyio.Event(), Desk.write
+
+        async def slow(desk: Desk, step: str, work: Any) -> Any:
+            done = await write(desk, step, work)
+            if step == "claim":
+                claims.set()
+                await anyio.sleep(5)
+            return done
+
+        @bot.on_new(retries=0)
+        async def quote(request: Any, ctx: Any) -> None:
+            attempts.append(ctx.attempt)
+
+        sandbox.publish()
+        with monkeypatch.context() as patch:
+            patch.setattr(Desk, "write", slow)
+            async with sandbox.running(bot):
+                await claims.wait()
+        assert attempts == []
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+        assert attempts == [1]
 
     async def test_a_drain_without_patience_cuts_off_at_once(self, sandbox: Sandbox, store: MemoryStore) -> None:
         bot = new_bot(store, drain=timedelta(0))

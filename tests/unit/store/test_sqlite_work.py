@@ -42,7 +42,7 @@ def test_no_question_reads_a_whole_table(path: Path) -> None:
         work_rows._RECLAIM: (1,),
         work_rows._SETTLE: ("done", 0.0, None, 1, 1, "quote"),
         work_rows._FORGIVE: ("done", 0.0, None, 1, 1, "quote"),
-        work_rows._REPLAY: (1, 1, "quote"),
+        work_rows._REPLAY: (0.0, 1, 1, "quote"),
         work_rows._TOUCH: (0.0, 1),
         work_rows._FINISH: (1, 1, 1),
         work_rows._EFFECTS: (1,),

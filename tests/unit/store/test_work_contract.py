@@ -100,7 +100,7 @@ class TestHandingOver:
         feed.settle(number, "second", state="dead", at=53.0)
         assert [one.payload for one in feed.history(7)[1]] == [b"payload"]
         assert feed.replay(number, "second", at=54.0)
-        assert claimed(feed) == [(number, "second")]
+        assert claimed(feed, now=54.0) == [(number, "second")]
         feed.settle(number, "second", state="done", at=55.0)
         assert [one.payload for one in feed.history(7)[1]] == [b""]
         assert [one.payload for one in feed.deliveries(state="done")] == [b"", b""]
@@ -177,6 +177,10 @@ class TestClaiming:
         feed.settle(third, "quote", state="dead", at=61.0)
         feed.replay(third, "quote", at=61.0)
         assert feed.overdue(now=61.0) == (2, 60.0)
+        assert claimed(feed, now=61.0) == [(first, "quote"), (third, "quote")]
+        feed.settle(third, "quote", state="dead", at=62.0)
+        feed.replay(third, "quote", at=63.0)
+        assert feed.overdue(now=70.0) == (1, 63.0), "what is called again waits from then on"
 
     @pytest.mark.parametrize("limit", [0, -1])
     def test_of_none_gives_none(self, feed: WorkStore, limit: int) -> None:
@@ -420,9 +424,9 @@ class TestReplaying:
         assert feed.replay(first, "quote", at=52.0)
         assert not feed.replay(first, "quote", at=53.0)
         (one, _) = feed.deliveries(state="ready")
-        assert (one.event, one.attempts, one.not_before, one.error) == (first, 0, 0.0, "ValueError")
-        assert claimed(feed) == [(first, "quote")], "and it is the earlier one of its request again"
-        assert second not in dict(claimed(feed))
+        assert (one.event, one.attempts, one.not_before, one.error) == (first, 0, 52.0, "ValueError")
+        assert claimed(feed, now=52.0) == [(first, "quote")], "and it is the earlier one of its request again"
+        assert second not in dict(claimed(feed, now=52.0))
 
     def test_needs_one_that_is_dead(self, feed: WorkStore) -> None:
         ready, done = delivered(feed, 1, 2)
