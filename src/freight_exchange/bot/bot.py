@@ -454,7 +454,8 @@ class Bot(Router):
         return [Doubt.of(entry, run.desk.moment) for entry in run.ledger.doubts.entries()]
 
     async def resolve(self, request: int, *, taken: bool, revision: int = 0) -> None:
-        """End a doubt, or undo a refusal, by what a person has seen on the service's own pages.
+        """End a doubt, or undo a refusal, by what a person has seen on the service's own pages. Whoever leaves in the
+        middle leaves it to be done.
 
         Args:
             request, revision: Which offer.
@@ -464,10 +465,9 @@ class Bot(Router):
 
         Raises:
             ValidationError: That offer is not in doubt, nor was it refused; or an argument cannot be right.
+            ConfigurationError: The bot does not run, or has ended before it was done.
         """
-        run = self._running()
-        await run.ledger.resolve(request, revision, taken=taken)
-        run.deliveries.wake()
+        await self._running().ledger.resolve(request, revision, taken=taken)
 
     async def acknowledge_gaps(self) -> int:
         """Acknowledge the gaps that no handler took; how many there were."""

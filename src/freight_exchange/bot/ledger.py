@@ -159,6 +159,7 @@ class Ledger:
                     raise
             finally:
                 ended.set()
+                self.doubts.wake()
 
         # In a task of its own: a write that its caller leaves may be made all the same, and nobody would know.
         self._tasks.start_soon(see_to)
