@@ -82,11 +82,11 @@ MUTATIONS = (
     ),
     one(
         "4 rows count only when the scan is complete",
-        "feed/watcher.py",
-        "            if look.unwritten is not None:\n",
-        "            if look.unwritten is not None and not look.scanner.ended:\n"
-        "                look.unwritten = None\n"
-        "            if look.unwritten is not None:\n",
+        "feed/pages.py",
+        "        while look.unwritten is not None:\n",
+        "        if look.unwritten is not None and not look.scanner.ended:\n"
+        "            look.unwritten = None\n"
+        "        while look.unwritten is not None:\n",
     ),
     one(
         "4 whole scans are made again, not pages",
@@ -151,7 +151,7 @@ MUTATIONS = (
     ),
     one(
         "7 withdrawn without a look-up",
-        "feed/watcher.py",
+        "feed/finding.py",
         "elif (record := await self._source.find(row.index)) is None:",
         "elif (record := None) is None:",
     ),
@@ -163,13 +163,13 @@ MUTATIONS = (
     ),
     one(
         "7 a look-up that failed is not made again",
-        "feed/watcher.py",
+        "feed/finding.py",
         "self._lookups.failed(row.index)",
         "self._lookups.done(row.index)",
     ),
     one(
         "7 a look-up that fails is a failure of the scan",
-        "feed/watcher.py",
+        "feed/finding.py",
         "            if may_pass(error):\n                _logger",
         "            if may_pass(error):\n                raise\n                _logger",
     ),

@@ -18,8 +18,9 @@ from freight_exchange.feed.hold import Hold
 from freight_exchange.feed.journal import Journal, Start
 from freight_exchange.feed.pacer import Pacer
 from freight_exchange.feed.payload import unpack
+from freight_exchange.feed.source import Source
 from freight_exchange.feed.status import Explanation, FeedStatus, explain
-from freight_exchange.feed.watcher import Source, Watcher
+from freight_exchange.feed.watcher import Watcher
 from freight_exchange.store.protocol import Binding
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from freight_exchange.models import validation
 from freight_exchange.store import MemoryStore
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.watcher import Source
+    from freight_exchange.feed.source import Source
     from freight_exchange.hooks import Hooks
     from freight_exchange.store import Store
 

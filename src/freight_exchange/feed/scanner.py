@@ -12,23 +12,14 @@ from collections.abc import Hashable
 from operator import attrgetter
 from typing import Final, Literal
 
-from freight_exchange.errors import (
-    APIStatusError,
-    AuthenticationError,
-    DeadlineExceededError,
-    DecodeError,
-    FeedProtocolError,
-    FreightExchangeError,
-    RateLimitedError,
-    ServerError,
-    TransportError,
-)
+from freight_exchange.errors import APIStatusError, FeedProtocolError, FreightExchangeError, RateLimitedError
+from freight_exchange.feed.trouble import may_pass
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.walk import Walk
 from freight_exchange.wire import Rows
 
-__all__ = ["OPERATION", "PAGE_SIZE", "Scanner", "may_pass"]
+__all__ = ["OPERATION", "PAGE_SIZE", "Scanner"]
 
 OPERATION: Final = "feed"
 PAGE_SIZE: Final = 1000
@@ -161,16 +152,3 @@ class Scanner:
         """Whether the service may have failed over the size: too slow for a gateway, or a reply without an end."""
         large = self._begins and self._walk.size > _MODEST_PAGE
         return large and may_pass(error) and not isinstance(error, RateLimitedError)
-
-
-def may_pass(error: FreightExchangeError) -> bool:
-    """Whether the trouble may be gone when the page is asked for again."""
-    match error:
-        case AuthenticationError():
-            return False
-        case TransportError():
-            return not error.permanent
-        case APIStatusError():
-            return isinstance(error, ServerError | RateLimitedError)
-        case _:
-            return isinstance(error, DeadlineExceededError | DecodeError | FeedProtocolError)

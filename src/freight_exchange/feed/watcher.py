@@ -10,67 +10,41 @@ import logging
 import math
 from collections import deque
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
-from freight_exchange.errors import (
-    APIStatusError,
-    DeadlineExceededError,
-    DecodeError,
-    FeedProtocolError,
-    FreightExchangeError,
-    LoginRejectedError,
-    NotFoundError,
-    RateLimitedError,
-    ServerError,
-    TransportError,
-)
+from freight_exchange.errors import DeadlineExceededError, FreightExchangeError, LoginRejectedError
 from freight_exchange.feed import ladder
-from freight_exchange.feed.classify import UNTOLD, Lately
-from freight_exchange.feed.clock import most
-from freight_exchange.feed.cover import WIDEST, is_covered, window_for
-from freight_exchange.feed.journal import Journal, Look, Start, UnclearError, wall
-from freight_exchange.feed.lookups import SCANS_THAT_MISS, Lookups
+from freight_exchange.feed.cover import WIDEST, is_covered
+from freight_exchange.feed.finding import Finder
+from freight_exchange.feed.journal import Journal, Look, Start, wall
+from freight_exchange.feed.pages import Pages
 from freight_exchange.feed.plan import Planner, is_young
-from freight_exchange.feed.scanner import Scanner, may_pass
+from freight_exchange.feed.scanner import Scanner
+from freight_exchange.feed.trouble import TROUBLE, asked_for, may_pass
 from freight_exchange.hooks import Degraded, Recovered, Scan
 from freight_exchange.paging import PageSizes
 
 if TYPE_CHECKING:
     from freight_exchange.feed.clock import Clock
     from freight_exchange.feed.pacer import Pacer
+    from freight_exchange.feed.source import Source
     from freight_exchange.hooks import Hooks
-    from freight_exchange.models import RateRequest
-    from freight_exchange.wire import Rows
 
-__all__ = ["Phase", "Source", "Watcher"]
+__all__ = ["Phase", "Watcher"]
 
 Phase = Literal["priming", "live", "catching-up", "backing-off", "draining", "stopped"]
 
 _logger = logging.getLogger("freight_exchange.feed")
 
-_PASSING: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
 _BETWEEN_PRUNINGS: Final = 3600.0
 _NARROW_DEADLINE: Final = 600.0
 _PAGES_AT_A_TIME: Final = 3
 _TRIES_OF_A_PAGE: Final = 40
-_PAGES_OF_RECENT: Final = 20
 _A_MOMENT: Final = 0.001
 _LONGEST_ABSENCE: Final = 120.0
 """The seconds that a reader who left in the middle of a scan makes the next ones expect, at most."""
-
-
-class Source(Protocol):
-    """What a watcher asks of the service."""
-
-    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-        """One page of the requests that were updated in the last `window` seconds."""
-        ...
-
-    async def find(self, index: int) -> RateRequest | None:
-        """The request with this index, or `None` where the service says that there is none."""
-        ...
 
 
 class Watcher:
@@ -86,14 +60,14 @@ class Watcher:
     def __init__(
         self, source: Source, journal: Journal, hooks: Hooks, clock: Clock, pacer: Pacer, *, name: str, start: Start
     ) -> None:
-        self._source = source
         self._journal = journal
         self._hooks = hooks
         self._clock = clock
         self._pacer = pacer
         self._name = name
         self._planner = Planner(start)
-        self._lookups = Lookups()
+        self._pages = Pages(source, journal, clock, pacer, self._planner.expected)
+        self._finder = Finder(source, journal, clock, pacer)
         self._narrow: Look | None = None
         self._deep: Look | None = None
         self._deep_failed = False
@@ -130,8 +104,8 @@ class Watcher:
             LoginRejectedError: The service rejected the email or password. Any other trouble is lived through.
             StoreError: What was found cannot be written down; it is looked for again by the next scan.
         """
-        if self._lookups and self._under_way() is None and anyio.current_time() < self._pacer.due:
-            # Somebody left before they were done: there is time for them now.
+        if self._finder.has_time and self._under_way() is None:
+            # Somebody left before all was looked up: there is time for it now.
             await self._look_up()
             return
         look = self._under_way()
@@ -195,9 +169,9 @@ class Watcher:
         except LoginRejectedError:
             self.phase = "stopped"
             raise
-        except _PASSING as trouble:
+        except TROUBLE as trouble:
             if self._is_kept(look, trouble):
-                look.due = anyio.current_time() + self._pacer.pause(look.scanner.attempts - 1, _asked_for(trouble))
+                look.due = anyio.current_time() + self._pacer.pause(look.scanner.attempts - 1, asked_for(trouble))
                 if self._journal.state.primed and not self._keeps_up():
                     self.phase = "backing-off"
                 self._planner.stalled(look.rung)
@@ -268,21 +242,7 @@ class Watcher:
         handed_over = look.events
         await anyio.sleep(max(0.0, look.due - anyio.current_time()))
         while True:
-            restless = None
-            # Whoever was cancelled while a page was being written down comes back to one that is.
-            if look.unwritten is None and not look.scanner.ended:
-                if look.scanner.unexplained:
-                    await self._next_recent(look)
-                else:
-                    restless = await self._next_page(look)
-            if look.unwritten is not None:
-                try:
-                    await self._journal.page(look, *look.unwritten)
-                except UnclearError:
-                    look.lately = await self._lately(look)
-                    continue
-            if restless is not None:
-                raise restless
+            await self._pages.take(look)
             if look.scanner.ended:
                 return look.covered
             many = look is self._deep and look.scanner.pages > _PAGES_AT_A_TIME
@@ -290,125 +250,18 @@ class Watcher:
             if many and (self._narrow_is_due() or (self._keeps_up() and look.events > handed_over)):
                 return None
 
-    async def _next_page(self, look: Look) -> FeedProtocolError | None:
-        """Ask for the next page, which is then unwritten; an error that ends the scan once it is written."""
-        scanner, sent = look.scanner, self._clock.read()
-        if not scanner.pages:
-            look.began = sent
-        page = await self._page(scanner, look.window)
-        if page is not None or scanner.ended:
-            look.unwritten = (page, sent, self._clock.read())
-        try:
-            if page is not None:
-                scanner.take(page)
-        except FeedProtocolError as error:
-            return error
-        return None
-
-    async def _next_recent(self, look: Look) -> None:
-        """Ask for a page of what was updated since the scan began: only what was there before must not slip past it.
-
-        Once a page adds nothing, the scanner is told. Should that end the scan, the end is to be written down.
-        """
-        sent, (recent, number) = self._clock.read(), look.recent
-        window = window_for(most(look.began, sent), self._journal.state.allowance, self._planner.expected())
-        found: frozenset[int] = frozenset()
-        if window < look.window:
-            try:
-                page = await self._source.page(number, look.scanner.size, window)
-                found = frozenset(record.index for record in page.records)
-            except LoginRejectedError:
-                raise
-            except _PASSING as error:
-                _logger.debug("what is recent cannot be told: %s", error)
-        if not found <= recent:
-            look.recent = (recent | found, number + 1)
-            return
-        look.recent = (frozenset(), 0)
-        look.scanner.excuse(recent)
-        if look.scanner.ended:
-            look.unwritten = (None, sent, self._clock.read())
-
-    async def _lately(self, look: Look) -> Lately:
-        """What was updated since the cover; an error where that fails."""
-        state, now = self._journal.state, self._clock.read()
-        window = window_for(state.cover.most(now), state.allowance, self._planner.expected())
-        scanner, listed = Scanner(self._journal.sizes), set[int]()
-        while not scanner.ended:
-            if window >= look.window or scanner.pages == _PAGES_OF_RECENT:
-                return UNTOLD
-            page = await self._page(scanner, window)
-            if page is not None:
-                listed.update(record.index for record in page.records)
-                scanner.take(page)
-        return UNTOLD if scanner.offset_ignored else Lately(frozenset(listed), window)
-
-    async def _page(self, scanner: Scanner, window: int) -> Rows[RateRequest] | None:
-        """The page that the scanner waits for, or `None` where it goes on after an error in its place."""
-        try:
-            return await self._source.page(scanner.number, scanner.size, window)
-        except LoginRejectedError:
-            raise
-        except _PASSING as error:
-            if not await self._goes_on(scanner, error):
-                raise
-            return None
-
-    async def _goes_on(self, scanner: Scanner, error: FreightExchangeError) -> bool:
-        match scanner.fail(error):
-            case "on":
-                return True
-            case "again":
-                await anyio.sleep(self._pacer.pause(scanner.attempts - 1, _asked_for(error)))
-                return True
-            case "lost":
-                return False
-
-    # Look-ups
-
     async def _look_up(self) -> None:
-        """Look up what complete scans lacked, until a scan is due: withdrawn is what the service knows no longer."""
-        while self._lookups:
-            await self._look_up_one()
-            if anyio.current_time() >= self._pacer.due:
-                break
-
-    async def _look_up_one(self) -> None:
-        row = self._lookups.next()
         try:
-            if row.index <= 0:
-                # It can be listed, and cannot be asked for.
-                await self._journal.untold(row)
-            elif (record := await self._source.find(row.index)) is None:
-                await self._journal.withdrawn(row, self._clock.read())
-            else:
-                await self._journal.found(record, self._clock.read())
+            await self._finder.look_up()
         except LoginRejectedError:
             self.phase = "stopped"
             raise
-        except NotFoundError:
-            # It does not say of what: a gateway's own page, perhaps, while the service behind it is away.
-            if not self._lookups.denied(row.index):
-                return
-            await self._journal.withdrawn(row, self._clock.read())
-        except _PASSING as error:
-            if may_pass(error):
-                _logger.debug("what became of request %d cannot be told: %s", row.index, error)
-                self._lookups.failed(row.index)
-                if _asked_for(error) is not None:
-                    self._lookups.rest()
-                return
-            await self._journal.untold(row)
-        self._lookups.done(row.index)
 
     # Afterwards
 
     def _note_success(self, look: Look, ended: float, *, covered: bool) -> None:
         self._deep_failed = False
-        state = self._journal.state
-        long_ago = state.cover.time_at(self._clock.read()) - state.allowance
-        self._lookups.saw(look.missing, look.indexes, long_ago=long_ago)
-        doubtful = any(row.missing < SCANS_THAT_MISS for row in look.missing)
+        doubtful = self._finder.saw(look)
         self._planner.succeeded(look.rung, look.window, look.own, look.began, doubtful=doubtful)
         if look.scanner.offset_ignored and not self.offset_ignored:
             _logger.warning("the service ignores `offset`: what its first page does not hold is not seen")
@@ -450,7 +303,7 @@ class Watcher:
             raise error
         self._deep_failed = look.rung is not ladder.NARROW
         self._planner.failed(look.rung, state.cover.time_at(self._clock.read()))
-        self._pacer.failed(ended, _asked_for(error))
+        self._pacer.failed(ended, asked_for(error))
         self.phase = "backing-off" if state.primed else self.phase
         self._note_trouble(error)
 
@@ -492,8 +345,3 @@ class Watcher:
             # Where much is due it is done in parts, so that nobody waits long: another with the next scan.
             more_is_due = await self._journal.prune(time)
             self._pruned = -math.inf if more_is_due else time
-
-
-def _asked_for(error: FreightExchangeError) -> float | None:
-    """The seconds that the service asked to be left alone for."""
-    return error.retry_after if isinstance(error, RateLimitedError | ServerError) else None

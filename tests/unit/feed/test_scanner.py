@@ -16,7 +16,8 @@ from freight_exchange.errors import (
     ServerError,
     TransportError,
 )
-from freight_exchange.feed.scanner import OPERATION, PAGE_SIZE, Scanner, may_pass
+from freight_exchange.feed.scanner import OPERATION, PAGE_SIZE, Scanner
+from freight_exchange.feed.trouble import may_pass
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.wire import Rows

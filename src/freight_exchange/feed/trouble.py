@@ -1,0 +1,40 @@
+"""Trouble with the service: what a feed lives through, and what may be gone the next time. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from freight_exchange.errors import (
+    APIStatusError,
+    AuthenticationError,
+    DeadlineExceededError,
+    DecodeError,
+    FeedProtocolError,
+    FreightExchangeError,
+    RateLimitedError,
+    ServerError,
+    TransportError,
+)
+
+__all__ = ["TROUBLE", "asked_for", "may_pass"]
+
+TROUBLE: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
+"""What a feed lives through, but for a rejected login, which is one of them."""
+
+
+def may_pass(error: FreightExchangeError) -> bool:
+    """Whether the trouble may be gone when the page is asked for again."""
+    match error:
+        case AuthenticationError():
+            return False
+        case TransportError():
+            return not error.permanent
+        case APIStatusError():
+            return isinstance(error, ServerError | RateLimitedError)
+        case _:
+            return isinstance(error, DeadlineExceededError | DecodeError | FeedProtocolError)
+
+
+def asked_for(error: FreightExchangeError) -> float | None:
+    """The seconds that the service asked to be left alone for."""
+    return error.retry_after if isinstance(error, RateLimitedError | ServerError) else None
