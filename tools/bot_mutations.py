@@ -100,7 +100,7 @@ MUTATIONS = (
     ),
     one(
         "ledger: a handler may leave its offer behind, and be done",
-        "bot/deliveries.py",
+        "bot/attempts.py",
         "left = None if context is None else await self._left(delivery, context)",
         "left = None",
     ),
@@ -142,13 +142,13 @@ MUTATIONS = (
     ),
     one(
         "deliveries: being cancelled is a failure",
-        "bot/deliveries.py",
+        "bot/attempts.py",
         'Verdict(ending="released", state="ready", delay=delay, forgive=True))',
         'Verdict(ending="failed", state="ready", delay=delay))',
     ),
     one(
         "deliveries: an update may swallow what follows it, whatever that is",
-        "bot/deliveries.py",
+        "bot/attempts.py",
         '            if later.kind != "updated":\n                break\n',
         "",
     ),
@@ -157,7 +157,7 @@ MUTATIONS = (
     ),
     one(
         "deliveries: one that ends the process is tried for ever",
-        "bot/deliveries.py",
+        "bot/attempts.py",
         "if delivery.attempts > max(handler.retries, _LEAST_RETRIES) + 1:",
         "if False:",
     ),
@@ -169,7 +169,7 @@ MUTATIONS = (
     ),
     one(
         "deliveries: a handler may hang",
-        "bot/deliveries.py",
+        "bot/attempts.py",
         "with anyio.fail_after(handler.timeout):",
         "with anyio.fail_after(None):",
     ),
@@ -206,7 +206,7 @@ MUTATIONS = (
     ),
     one(
         "judging: trouble is given up as soon as requests are listed",
-        "bot/deliveries.py",
+        "bot/attempts.py",
         "self._scanned() > since + _BEFORE_GIVING_UP",
         "self._scanned() > since",
     ),

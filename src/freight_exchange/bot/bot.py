@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 import anyio
-import attrs
 
-from freight_exchange.bot import operations, resources
-from freight_exchange.bot.ending import Ending, Telling, cause, telling, untold
+from freight_exchange.bot import resources
+from freight_exchange.bot.ending import cause, untold
 from freight_exchange.bot.handlers import Router
-from freight_exchange.bot.outcomes import ProcessEnd, told
+from freight_exchange.bot.life import Life, Operators
+from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.bot.points import nowhere
-from freight_exchange.bot.process import TO_CLOSE, run
-from freight_exchange.bot.run import INTERVALS_ALIVE, Phase, Plan, Run, plainly
+from freight_exchange.bot.process import run
+from freight_exchange.bot.run import Plan
 from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.tally import Tally
 from freight_exchange.client import FreightExchange
-from freight_exchange.errors import ConfigurationError, LoginRejectedError
+from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed import opening
 from freight_exchange.options import seconds
-from freight_exchange.store import MemoryStore
 from freight_exchange.store.work import EVERY
 from freight_exchange.transport.tasks import Job, Jobs
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from anyio.abc import TaskStatus
-
+    from freight_exchange.bot.ending import Ending
     from freight_exchange.bot.handlers import Handler
     from freight_exchange.bot.points import Points
     from freight_exchange.bot.resources import Lifespan
+    from freight_exchange.bot.run import Parts
     from freight_exchange.feed.journal import Start
     from freight_exchange.store import Store
 
@@ -46,9 +42,6 @@ __all__ = ["Bot"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-_LONGEST_PAUSE: Final = 900.0
-_FOR_THE_STORE: Final = 0.5
-"""Seconds for which a taken port is tried again once the store is the bot's."""
 _MOST_CONCURRENCY: Final = 1000
 
 
@@ -135,8 +128,7 @@ class Bot(Router):
         )
         self._exchange = exchange
         self._lifespan = resources.nothing if lifespan is None else lifespan
-        self._port = port
-        self._host = host
+        self._operators = Operators(host, port, self.status)
         self._plan = Plan(
             store=store,
             start=start,
@@ -150,19 +142,11 @@ class Bot(Router):
             standby=standby,
         )
         self._tally = Tally()
-        self._run: Run | None = None
-        self._begins = False
-        self._has_told = False
-        self._ending: Ending = untold
-        self._stop: anyio.Event | None = None
-        self._began = 0.0
-        self._waits_for_login = False
-        self._address: tuple[str, int] | None = None
+        self._life: Life | None = None
         self._job: Job[None] | None = None
-        self._ready: anyio.Event | None = None
 
     def _take(self, handlers: dict[str, Handler]) -> None:
-        if self._stop is not None:
+        if self._lives() is not None:
             raise ConfigurationError("this bot runs already: register its handlers before it starts")
         super()._take(handlers)
 
@@ -207,57 +191,7 @@ class Bot(Router):
             raise end.reason from None
 
     async def _serve(self, exchange: FreightExchange | None = None, points: Points = nowhere) -> None:
-        stop = self.begin()
-        self._begins = False
-        store = MemoryStore() if self._plan.store is None else self._plan.store
-        try:
-            with plainly():
-                async with anyio.create_task_group() as tasks:
-                    if self._port is not None:
-                        answering = partial(self._answer, self._port)
-                        if self._plan.standby:
-                            Telling(tasks, self._ends).start_soon(answering)
-                        else:
-                            await tasks.start(answering)
-                    async with self._client(exchange) as client:
-
-                        async def work(shared: Mapping[str, object]) -> None:
-                            # Before what handlers share is closed, which may not end.
-                            with telling(self._ends):
-                                given = resources.arguments(self, shared)
-                                await self._keep_running(partial(self._new_run, store, given, client, points), client)
-
-                        drain = self._plan.drain.total_seconds()
-                        await resources.using(self._lifespan, client, work, tasks=tasks, stop=stop, drain=drain)
-                    tasks.cancel_scope.cancel()
-        finally:
-            self._stop = self._address = None
-
-    async def _answer(self, port: int, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Answer at the operator's port, for ever. With `standby` that may be another process's for as long as it has
-        the store, and until it has ended: its handlers by its drain, and then what they share. Without, whoever has the
-        store is to be told of, and not of its port."""
-        patience = self._plan.drain.total_seconds() + TO_CLOSE if self._plan.standby else 0.0
-        try:
-            listener, self._address = await operations.listening(
-                self._host, port, patience=patience, after=self._has_begun
-            )
-        except ConfigurationError as error:
-            another_may_hold_it = self._plan.store is not None and not self._plan.standby
-            if not another_may_hold_it or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
-                raise
-            task_status.started()
-            with telling(self._ends):
-                listener, self._address = await operations.listening(
-                    self._host, port, patience=_FOR_THE_STORE, after=self._has_begun
-                )
-        else:
-            task_status.started()
-        await operations.serve(listener, self.status, self._tally)
-
-    def _has_begun(self) -> bool:
-        """Whether the store is the bot's."""
-        return self._run is not None and self._run.feed.hold.taken
+        await self._begun()(exchange or self._exchange, points)
 
     def begin(self, ending: Ending = untold) -> anyio.Event:
         """Take the bot for the `serve()` that follows: from here on `stop()` is heard.
@@ -271,38 +205,41 @@ class Bot(Router):
         Raises:
             ConfigurationError: The bot runs already, or has no handler.
         """
-        if self._stop is not None:
-            if self._begins:
-                return self._stop
-            raise ConfigurationError("this bot runs already: stop it first, or make another")
+        return self._begun(ending).stopping
+
+    def _begun(self, ending: Ending = untold) -> Life:
+        if (life := self._lives()) is not None:
+            if life.is_served:
+                raise ConfigurationError("this bot runs already: stop it first, or make another")
+            return life
         if not self._handlers:
             raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
-        self._begins, self._run, self._ending, self._has_told = True, None, ending, False
-        self._stop, self._began = anyio.Event(), anyio.current_time()
-        return self._stop
+        self._life = Life(self._plan, self._handlers, self._lifespan, self._operators, self._tally, ending)
+        return self._life
+
+    def _lives(self) -> Life | None:
+        """The life that has begun, and has not ended."""
+        return None if self._life is None or self._life.has_ended else self._life
 
     @property
     def is_stopping(self) -> bool:
         """Whether `stop()` was called."""
-        return self._stop is not None and self._stop.is_set()
+        return (life := self._lives()) is not None and life.stopping.is_set()
 
     def stop(self) -> None:
         """Drain, and end: nothing more is begun, and handlers have `drain` to end. From the bot's own loop."""
-        if self._stop is not None:
-            self._stop.set()
-        if self._run is not None:
-            self._run.stop()
+        if (life := self._lives()) is not None:
+            life.stop()
 
     async def __aenter__(self) -> Self:
         """Start the bot beside the block, which begins once it hands over deliveries.
 
         What ends the bot before the block does is logged, told by `status()`, and raised when the block ends.
         """
-        self.begin()
-        self._ready = anyio.Event()
-        job = self._job = Jobs().start(self._serve_beside, self._ready.set)
+        life = self._begun()
+        job = self._job = Jobs().start(self._serve_beside, life.ready.set)
         try:
-            await self._ready.wait()
+            await life.ready.wait()
         except BaseException:
             await self._end(job)
             raise
@@ -339,101 +276,31 @@ class Bot(Router):
         except ProcessEnd as end:
             raise end.reason from None
 
-    def _new_run(self, store: Any, given: Any, client: FreightExchange, points: Points) -> Run:
-        handlers = {handler.id: handler for handler in self}
-        return Run(
-            attrs.evolve(self._plan, store=store),
-            handlers,
-            given,
-            client,
-            self._tally,
-            points,
-            self._is_ready,
-            partial(self._run_ends, client),
-            began=self._began,
-        )
-
-    def _ends(self, error: BaseException) -> None:
-        """Tell by what the bot ends, the first time: the rest may follow from that, or be the same on its way out."""
-        if self._has_told:
-            return
-        self._has_told = True
-        # Of a handler that ends the process it was told where it did.
-        if isinstance(error, Exception):
-            _logger.critical("the bot ends by %s", told(error))
-        self._ending(error, lambda: False)
-
-    def _run_ends(self, client: FreightExchange, error: BaseException) -> None:
-        run = self._run
-        if run is None or client.user is None or not isinstance(error, LoginRejectedError):
-            self._ends(error)
-            return
-        # It was taken before: an account that is locked, or whose password is being changed. A person will see to it,
-        # and until then the bot says that it hears nothing.
-        _logger.critical("the service rejects the login, which it took before: %s", error)
-        self._ending(error, lambda: run.phase == "stopped")
-
-    def _is_ready(self) -> None:
-        if self._ready is not None:
-            self._ready.set()
-
-    async def _keep_running(self, new_run: Callable[[], Run], client: FreightExchange) -> None:
-        assert self._stop is not None
-        pause = self._plan.interval.total_seconds()
-        while not self._stop.is_set():
-            run = self._run = new_run()
-            await run()
-            self._began = run.began
-            if run.rejected is None:
-                return
-            if client.user is None:
-                raise run.rejected
-            self._waits_for_login = True
-            with anyio.move_on_after(pause):
-                await self._stop.wait()
-            self._waits_for_login = False
-            pause = min(2 * pause, _LONGEST_PAUSE)
-            client.reset_login()
-
-    @asynccontextmanager
-    async def _client(self, given: FreightExchange | None) -> AsyncIterator[FreightExchange]:
-        client = given or self._exchange or FreightExchange()
-        if client.entered:
-            yield client
-        else:
-            async with client:
-                yield client
-
     # What operators ask and say
 
     def status(self) -> BotStatus:
         """How the bot is, or was when it ended. While it runs, ask from its own loop."""
-        run = self._run
-        waited = timedelta(seconds=anyio.current_time() - self._began) if self._stop is not None else timedelta(0)
-        begins = self._stop is not None and waited <= INTERVALS_ALIVE * self._plan.interval
-        doubts = () if run is None or not hasattr(run, "ledger") else run.ledger.doubts.entries()
-        deliveries = run.deliveries if self._stop is not None and run is not None and hasattr(run, "ledger") else None
+        life, tally = self._life, self._tally
+        run = None if life is None else life.run
+        parts = None if run is None else run.parts
+        doubts = () if parts is None else parts.ledger.doubts.entries()
+        deliveries = None if parts is None or self._lives() is None else parts.deliveries
         return BotStatus(
-            state="login-rejected" if self._waits_for_login else self._phase(),
-            live=begins if run is None else run.live(),
-            age=waited if run is None else run.age(),
+            state="stopped" if life is None else life.state,
+            live=life is not None and life.live(),
+            age=timedelta(0) if life is None else life.age(),
             feed=None if run is None else run.feed_status(),
-            in_flight=len(self._tally.at_work),
+            in_flight=len(tally.at_work),
             waiting=0 if deliveries is None else deliveries.waiting,
             waited=timedelta(seconds=0.0 if deliveries is None else deliveries.waited),
-            handled=self._tally.ended("done") + self._tally.ended("dropped"),
-            retried=self._tally.ended("failed"),
-            dead=self._tally.ended("dead"),
-            offers=dict(self._tally.offers),
+            handled=tally.ended("done") + tally.ended("dropped"),
+            retried=tally.ended("failed"),
+            dead=tally.ended("dead"),
+            offers=dict(tally.offers),
             in_doubt=sum(not entry.parked for entry in doubts),
             parked=sum(entry.parked for entry in doubts),
-            address=self._address,
+            address=None if life is None else life.address,
         )
-
-    def _phase(self) -> Phase:
-        if self._run is not None:
-            return self._run.phase
-        return "stopped" if self._stop is None else "starting"
 
     async def dead_letters(self) -> Sequence[DeadLetter]:
         """The deliveries that were given up, the oldest first."""
@@ -442,16 +309,16 @@ class Bot(Router):
 
     async def replay(self, event: int, handler: str) -> bool:
         """Try a dead delivery again, as if for the first time; whether there was one."""
-        run = self._running()
-        now = run.desk.time()
-        found = await run.desk.write("settle", lambda store: store.replay(event, handler, at=now))
-        run.deliveries.wake()
+        parts = self._running()
+        now = parts.desk.time()
+        found = await parts.desk.write("settle", lambda store: store.replay(event, handler, at=now))
+        parts.deliveries.wake()
         return found
 
     async def doubts(self) -> Sequence[Doubt]:
         """The offers of which it is not known whether the service took them, the oldest first."""
-        run = self._running()
-        return [Doubt.of(entry, run.desk.moment) for entry in run.ledger.doubts.entries()]
+        parts = self._running()
+        return [Doubt.of(entry, parts.desk.moment) for entry in parts.ledger.doubts.entries()]
 
     async def resolve(self, request: int, *, taken: bool, revision: int = 0) -> None:
         """End a doubt, or undo a refusal, by what a person has seen on the service's own pages. Whoever leaves in the
@@ -473,11 +340,11 @@ class Bot(Router):
         """Acknowledge the gaps that no handler took; how many there were."""
         return await self._running().feed.acknowledge_gaps()
 
-    def _running(self) -> Run:
-        run = self._run
-        if run is None or run.phase not in ("running", "draining") or not hasattr(run, "ledger"):
+    def _running(self) -> Parts:
+        run = None if self._life is None else self._life.run
+        if run is None or run.phase not in ("running", "draining") or run.parts is None:
             raise ConfigurationError("this bot does not run: ask it while it does")
-        return run
+        return run.parts
 
 
 def _whole(value: object, name: str, least: int, most: int) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 import attrs
 
+from freight_exchange.bot.attempts import Attempts
 from freight_exchange.bot.context import Stopping
 from freight_exchange.bot.deliveries import Deliveries
 from freight_exchange.bot.desk import Desk
@@ -65,6 +66,16 @@ class Plan:
     standby: bool
 
 
+@attrs.frozen
+class Parts:
+    """What is made anew for each run."""
+
+    feed: Feed
+    desk: Desk
+    ledger: Ledger
+    deliveries: Deliveries
+
+
 class Run:
     """One run.
 
@@ -84,12 +95,8 @@ class Run:
         began: As given, or when the store was taken that another process had until then.
         stopping: Whether it drains.
         rejected: The login that the service rejected, if that is what ended it.
-        desk, deliveries, ledger: Its parts, once it is ready.
+        parts: What it is made of, once its feed was entered.
     """
-
-    desk: Desk
-    deliveries: Deliveries
-    ledger: Ledger
 
     def __init__(
         self,
@@ -125,6 +132,7 @@ class Run:
         self.phase: Phase = "starting"
         self.stopping = Stopping()
         self.rejected: LoginRejectedError | None = None
+        self.parts: Parts | None = None
         self._last: tuple[FeedStatus | None, timedelta] | None = None
 
     async def __call__(self) -> None:
@@ -206,25 +214,26 @@ class Run:
             self.phase = "starting"
 
     async def _work(self) -> None:
-        desk = self.desk = Desk(self.feed, self._points)
+        desk = Desk(self.feed, self._points)
         async with anyio.create_task_group() as sends:
-            ledger = self.ledger = Ledger(
-                self._exchange, desk, Telling(sends, self._tell), self._tally, settle=self._plan.settle
-            )
+            ledger = Ledger(self._exchange, desk, Telling(sends, self._tell), self._tally, settle=self._plan.settle)
             async with anyio.create_task_group() as tasks:
                 telling = Telling(tasks, self._tell)
-                deliveries = self.deliveries = Deliveries(
+                attempts = Attempts(
                     self._handlers,
                     self._given,
                     self._exchange,
                     desk,
                     ledger,
                     self._tally,
-                    telling,
                     self.stopping,
-                    concurrency=self._plan.concurrency,
                     scanned=self._scanned,
                 )
+                deliveries = Deliveries(
+                    attempts, desk, self._tally, telling, self.stopping, concurrency=self._plan.concurrency
+                )
+                ledger.doubts.wake = deliveries.wake
+                self.parts = Parts(self.feed, desk, ledger, deliveries)
                 intake = Intake(self.feed, desk, self._handlers.values(), self._tally, deliveries.wake)
                 selections = Selections(
                     self._exchange,
