@@ -22,9 +22,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from .faces import HALVED, NOT_FOUND, call_of, cannot, framed, half
 from .faults import Cut, WireFault
 from .messages import Reply
-from .tcp import HALVED, NOT_FOUND, call_of, cannot, framed, half
 
 if TYPE_CHECKING:
     from .core import Exchange

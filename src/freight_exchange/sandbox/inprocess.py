@@ -23,9 +23,9 @@ import anyio
 import anyio.lowlevel
 import attrs
 
+from .faces import BASE_PATH, HALVED, NOT_FOUND, RESETS, call_of, framed, half, phrase
 from .faults import Cut, WireFault
 from .messages import Call, Reply
-from .tcp import BASE_PATH, HALVED, NOT_FOUND, RESETS, call_of, framed, half, phrase
 
 if TYPE_CHECKING:
     import httpx

@@ -7,52 +7,37 @@ send an RST, and says goodbye even where it should vanish. Runs under asyncio an
 
 from __future__ import annotations
 
-import http
 import logging
-import math
 import socket
 import ssl
-import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import parse_qsl, unquote
 
 import anyio
-import anyio.lowlevel
 import attrs
-import h11
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
-from .faults import Cut, WireFault
+from .conversation import Conversation, Link, call_at
+from .faces import NOT_FOUND
 from .keeping import StateError
 from .messages import Call, Reply
 
 if TYPE_CHECKING:
+    import h11
+
     from .faults import FaultScript
 
 __all__ = ["Answering", "Site", "TcpFace", "refused_port", "serve_tcp", "stalled_listener"]
 
-BASE_PATH = "/api/"
-NOT_FOUND = Reply(404, (("content-type", "text/html"),), b"<html><body><h1>Not Found</h1></body></html>")
-TOO_LONG = Reply(413, (("content-type", "application/json"),), b'{"message": "That is too long."}')
 FAILED = Reply(
     500,
     (("content-type", "application/json"),),
     b'{"message": "The sandbox failed at this call, by a flaw of its own. Its log says how."}',
 )
-EARLY_RESETS = frozenset({Cut.RESET_BEFORE_HEADERS, Cut.RESET_MID_BODY})
-RESETS = EARLY_RESETS | {Cut.RESET_AFTER_SEND, Cut.RESET_AFTER_PROCESSING}
-HALVED = frozenset({Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS})
-_PHRASES = {status.value: status.phrase.encode("ascii") for status in http.HTTPStatus}
-_GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
-# Twice what the most patient of the usual clients reads before it gives up on a head.
-_FLOOD = 262_144
 _BREATH = 0.5
-MOST_BODY = 8 * 1024 * 1024
-"""Bytes of a request's body that are taken: far more than a hundred records with an image each need."""
 # Not a child of the package's own logger, which says nothing until somebody listens: a server's flaws are to be seen.
 LOGGER = "freight_exchange_sandbox"
 _logger = logging.getLogger(LOGGER)
@@ -69,53 +54,6 @@ class Answering(Protocol):
 
 Site = Callable[[Call], Awaitable[Reply]]
 """Answers what lies outside the API. The paths of its calls are relative to the server's root."""
-
-
-def call_of(
-    method: str,
-    path: str,
-    query: str,
-    headers: Iterable[tuple[bytes, bytes]],
-    body: bytes,
-    base_path: str = BASE_PATH,
-) -> Call | None:
-    """The call that a request makes to the exchange, or `None` where its path lies outside the API."""
-    if not path.startswith(base_path):
-        return None
-    named = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
-    parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
-    return Call(method, path[len(base_path) :], parameters, named, body)
-
-
-def framed(reply: Reply) -> list[tuple[bytes, bytes]]:
-    """The reply's header fields for HTTP/1.1, with where its body ends: falsely, if the fault asks for it."""
-    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
-    cut = None if reply.wire is None else reply.wire.cut
-    if cut in HALVED:
-        headers = [field for field in headers if field[0].lower() != b"content-length"]
-        if cut is Cut.TRUNCATED_CHUNKS:
-            return [*headers, (b"transfer-encoding", b"chunked")]
-        return [*headers, (b"content-length", b"%d" % max(len(reply.body), 1))]
-    if reply.status in (204, 304) or any(name.lower() == b"content-length" for name, _ in headers):
-        return headers
-    return [*headers, (b"content-length", b"%d" % len(reply.body))]
-
-
-def half(reply: Reply) -> bytes:
-    """As much of the body as a connection that breaks within it still delivers."""
-    body: bytes = reply.body
-    return body[: len(body) // 2]
-
-
-def phrase(status: int) -> bytes:
-    """The words that belong to a status."""
-    return _PHRASES.get(status, b"")
-
-
-def cannot(face: str, cut: Cut) -> Reply:
-    """The answer in place of a cut that a face cannot perform: no test may pass for want of its fault."""
-    text = f'{{"message": "the sandbox\'s {face} face cannot perform the fault {cut.value}"}}'
-    return Reply(500, (("content-type", "application/json"),), text.encode("ascii"))
 
 
 @attrs.define(eq=False)
@@ -165,7 +103,7 @@ async def serve_tcp(
         scheme = "http" if tls is None else "https"
         face = TcpFace(f"{scheme}://{name}:{listener.getsockname()[1]}/api")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_accept, listener, _Server(exchange, clock, tls, face, site), tasks)
+            tasks.start_soon(_accept, listener, Server(exchange, clock, tls, face, site), tasks)
             yield face
             tasks.cancel_scope.cancel()
 
@@ -201,7 +139,9 @@ def stalled_listener(host: str = "127.0.0.1", *, connects: bool = True) -> Itera
 
 
 @attrs.frozen
-class _Server:
+class Server:
+    """What the conversations of one server have in common."""
+
     exchange: Answering
     clock: Callable[[], float]
     tls: ssl.SSLContext | None
@@ -218,14 +158,14 @@ class _Server:
             return FAILED
 
     async def _answer(self, head: h11.Request, body: bytes) -> Reply:
-        call = _call(head, body)
+        call = call_at(head, body)
         if call is not None:
             return self.exchange.handle(call, self.clock())
-        elsewhere = _call(head, body, "/")
+        elsewhere = call_at(head, body, "/")
         return NOT_FOUND if self.site is None or elsewhere is None else await self.site(elsewhere)
 
 
-async def _accept(listener: socket.socket, server: _Server, tasks: anyio.abc.TaskGroup) -> None:
+async def _accept(listener: socket.socket, server: Server, tasks: anyio.abc.TaskGroup) -> None:
     while True:
         await anyio.wait_readable(listener)
         try:
@@ -241,8 +181,8 @@ async def _accept(listener: socket.socket, server: _Server, tasks: anyio.abc.Tas
         tasks.start_soon(_converse, accepted, server)
 
 
-async def _converse(accepted: socket.socket, server: _Server) -> None:
-    link = _Link(accepted)
+async def _converse(accepted: socket.socket, server: Server) -> None:
+    link = Link(accepted)
     server.face.open_connections += 1
     try:
         accepted.setblocking(False)
@@ -250,7 +190,7 @@ async def _converse(accepted: socket.socket, server: _Server) -> None:
         stream: ByteStream = link
         if server.tls is not None:
             stream = await TLSStream.wrap(link, server_side=True, ssl_context=server.tls)
-        await _Conversation(server, link, stream).run()
+        await Conversation(server, link, stream).run()
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, ssl.SSLError):
         pass  # the client is gone, which is its right
     except StateError:
@@ -263,184 +203,6 @@ async def _converse(accepted: socket.socket, server: _Server) -> None:
         server.face.open_connections -= 1
 
 
-class _Link(ByteStream):
-    """A socket whose every byte, and whose end, is in our hands."""
-
-    def __init__(self, raw: socket.socket) -> None:
-        self._raw = raw
-
-    async def receive(self, max_bytes: int = 65_536) -> bytes:
-        while True:
-            await anyio.wait_readable(self._raw)
-            try:
-                data = self._raw.recv(max_bytes)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise anyio.BrokenResourceError from error
-            if not data:
-                raise anyio.EndOfStream
-            return data
-
-    async def send(self, item: bytes) -> None:
-        await anyio.lowlevel.checkpoint()
-        rest = memoryview(item)
-        while rest:
-            try:
-                rest = rest[self._raw.send(rest) :]
-            except BlockingIOError:
-                await anyio.wait_writable(self._raw)
-            except OSError as error:
-                raise anyio.BrokenResourceError from error
-
-    async def send_eof(self) -> None:
-        self._raw.shutdown(socket.SHUT_WR)
-
-    async def aclose(self) -> None:
-        self._raw.close()
-
-    def reset(self) -> None:
-        """Ends the connection by an RST: closing does that when nothing may linger."""
-        self._raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._raw.close()
-
-
-class _Conversation:
-    """The requests of one connection, one after the other."""
-
-    def __init__(self, server: _Server, link: _Link, stream: ByteStream) -> None:
-        self._server = server
-        self._link = link
-        self._stream = stream
-        self._unread = b""
-
-    async def run(self) -> None:
-        dying: WireFault | None = None
-        while True:
-            patience = dying.seconds if dying is not None and dying.seconds else math.inf
-            with anyio.move_on_after(patience):
-                if not self._unread:
-                    self._unread = await self._stream.receive()
-            if not self._unread:
-                return
-            lost = dying is not None and not dying.seconds
-            answered = await self._exchange_one(lost=lost)
-            if answered is None:
-                return
-            dying = answered.wire if answered.wire is not None and answered.wire.cut is Cut.IDLE_FIN else None
-
-    async def _exchange_one(self, *, lost: bool) -> Reply | None:
-        """Answers one request. `None` when the connection is at its end."""
-        parser = h11.Connection(h11.SERVER)
-        parser.receive_data(self._unread)
-        head: h11.Request | None = None
-        body = bytearray()
-        while True:
-            try:
-                event = parser.next_event()
-            except h11.RemoteProtocolError:
-                await self._write(Reply(400, (("connection", "close"),)))
-                return None
-            if event is h11.NEED_DATA:
-                parser.receive_data(await self._stream.receive())
-            elif isinstance(event, h11.Request):
-                head = event
-                self._server.face.requests += 1
-                if not lost and self._struck_at_head(head):
-                    return None
-            elif isinstance(event, h11.Data):
-                # The rest is read all the same: a client that still sends would not see the answer.
-                if len(body) <= MOST_BODY:
-                    body += event.data
-            else:
-                break
-        self._unread = parser.trailing_data[0]
-        if head is None or lost:
-            return None
-        reply = TOO_LONG if len(body) > MOST_BODY else await self._server.answer(head, bytes(body))
-        stays = await self._deliver(reply)
-        return reply if stays and parser.their_state is not h11.MUST_CLOSE else None
-
-    def _struck_at_head(self, head: h11.Request) -> bool:
-        """Resets the connection before the body is read, if that is the call's fault, and records it."""
-        call = _call(head, b"")
-        fault = None if call is None else self._server.exchange.faults.peek(call)
-        if call is None or fault is None or fault.wire is None:
-            return False
-        if fault.wire.cut not in EARLY_RESETS:
-            return False
-        self._server.exchange.handle(call, self._server.clock())
-        self._link.reset()
-        return True
-
-    async def _deliver(self, reply: Reply) -> bool:
-        """Sends the reply, or what its fault makes of it. Says whether the connection can go on."""
-        await anyio.sleep(reply.delay)
-        cut = None if reply.wire is None else reply.wire.cut
-        if cut is None or reply.wire is None or cut is Cut.IDLE_FIN:
-            await self._write(reply)
-            return True
-        if cut in RESETS:
-            self._link.reset()
-        elif cut in HALVED:
-            await self._write_half(reply, cut)
-        elif cut.early:
-            await self._write(cannot("TCP", cut))
-            return True
-        else:
-            return await self._misbehave(reply, reply.wire)
-        return False
-
-    async def _misbehave(self, reply: Reply, wire: WireFault) -> bool:
-        match wire.cut:
-            case Cut.DRIP:
-                for byte in _head(reply) + reply.body:
-                    await self._stream.send(bytes((byte,)))
-                    await anyio.sleep(wire.seconds)
-                return True
-            case Cut.GARBAGE_STATUS:
-                await self._stream.send(_GARBAGE)
-            case Cut.HEADER_FLOOD:
-                line = b"x-flood: " + b"a" * 1_000 + b"\r\n"
-                lines = max(wire.size, _FLOOD) // len(line) + 1
-                await self._stream.send(b"HTTP/1.1 200 OK\r\n" + line * lines)
-                await self._until_left()
-            case Cut.STALL:
-                await self._until_left()
-            case _:
-                pass  # FIN_NO_BYTES: to close is all
-        return False
-
-    async def _write_half(self, reply: Reply, cut: Cut) -> None:
-        part = half(reply)
-        if cut is Cut.TRUNCATED_CHUNKS and part:
-            part = b"%x\r\n%b\r\n" % (len(part), part)
-        await self._stream.send(_head(reply) + part)
-        if cut is Cut.STALL_MID_REPLY:
-            await self._until_left()
-        elif cut is Cut.RESET_MID_REPLY:
-            # On some systems an RST takes with it what the client has not read yet, and no reply would be seen.
-            await anyio.sleep(0.05)
-            self._link.reset()
-
-    async def _write(self, reply: Reply) -> None:
-        await self._stream.send(_head(reply) + reply.body)
-
-    async def _until_left(self) -> None:
-        while True:
-            await self._stream.receive()
-
-
-def _call(head: h11.Request, body: bytes, base_path: str = BASE_PATH) -> Call | None:
-    path, _, query = head.target.decode("latin-1").partition("?")
-    return call_of(head.method.decode("ascii"), unquote(path), query, head.headers, body, base_path)
-
-
 def _shortened(head: h11.Request) -> str:
     """The call without its query, which may hold anything."""
     return f"{head.method.decode('ascii')} {head.target.partition(b'?')[0][:200].decode('latin-1')}"
-
-
-def _head(reply: Reply) -> bytes:
-    fields = b"".join(b"%b: %b\r\n" % field for field in framed(reply))
-    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (reply.status, phrase(reply.status), fields)

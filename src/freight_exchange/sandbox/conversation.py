@@ -1,0 +1,209 @@
+"""One connection to the sandbox's server: its requests, one after the other, and how each can go wrong."""
+
+from __future__ import annotations
+
+import math
+import socket
+import struct
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import anyio
+import anyio.lowlevel
+import h11
+from anyio.abc import ByteStream
+
+from .faces import BASE_PATH, EARLY_RESETS, HALVED, RESETS, call_of, cannot, framed, half, phrase
+from .faults import Cut, WireFault
+from .messages import Call, Reply
+
+if TYPE_CHECKING:
+    from .tcp import Server
+
+__all__ = ["MOST_BODY", "Conversation", "Link", "call_at"]
+
+MOST_BODY = 8 * 1024 * 1024
+"""Bytes of a request's body that are taken: far more than a hundred records with an image each need."""
+TOO_LONG = Reply(413, (("content-type", "application/json"),), b'{"message": "That is too long."}')
+_GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
+# Twice what the most patient of the usual clients reads before it gives up on a head.
+_FLOOD = 262_144
+
+
+class Link(ByteStream):
+    """A socket whose every byte, and whose end, is in our hands."""
+
+    def __init__(self, raw: socket.socket) -> None:
+        self._raw = raw
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        while True:
+            await anyio.wait_readable(self._raw)
+            try:
+                data = self._raw.recv(max_bytes)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise anyio.BrokenResourceError from error
+            if not data:
+                raise anyio.EndOfStream
+            return data
+
+    async def send(self, item: bytes) -> None:
+        await anyio.lowlevel.checkpoint()
+        rest = memoryview(item)
+        while rest:
+            try:
+                rest = rest[self._raw.send(rest) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._raw)
+            except OSError as error:
+                raise anyio.BrokenResourceError from error
+
+    async def send_eof(self) -> None:
+        self._raw.shutdown(socket.SHUT_WR)
+
+    async def aclose(self) -> None:
+        self._raw.close()
+
+    def reset(self) -> None:
+        """Ends the connection by an RST: closing does that when nothing may linger."""
+        self._raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._raw.close()
+
+
+class Conversation:
+    """The requests of one connection, one after the other."""
+
+    def __init__(self, server: Server, link: Link, stream: ByteStream) -> None:
+        self._server = server
+        self._link = link
+        self._stream = stream
+        self._unread = b""
+
+    async def run(self) -> None:
+        dying: WireFault | None = None
+        while True:
+            patience = dying.seconds if dying is not None and dying.seconds else math.inf
+            with anyio.move_on_after(patience):
+                if not self._unread:
+                    self._unread = await self._stream.receive()
+            if not self._unread:
+                return
+            lost = dying is not None and not dying.seconds
+            answered = await self._exchange_one(lost=lost)
+            if answered is None:
+                return
+            dying = answered.wire if answered.wire is not None and answered.wire.cut is Cut.IDLE_FIN else None
+
+    async def _exchange_one(self, *, lost: bool) -> Reply | None:
+        """Answers one request. `None` when the connection is at its end."""
+        parser = h11.Connection(h11.SERVER)
+        parser.receive_data(self._unread)
+        head: h11.Request | None = None
+        body = bytearray()
+        while True:
+            try:
+                event = parser.next_event()
+            except h11.RemoteProtocolError:
+                await self._write(Reply(400, (("connection", "close"),)))
+                return None
+            if event is h11.NEED_DATA:
+                parser.receive_data(await self._stream.receive())
+            elif isinstance(event, h11.Request):
+                head = event
+                self._server.face.requests += 1
+                if not lost and self._struck_at_head(head):
+                    return None
+            elif isinstance(event, h11.Data):
+                # The rest is read all the same: a client that still sends would not see the answer.
+                if len(body) <= MOST_BODY:
+                    body += event.data
+            else:
+                break
+        self._unread = parser.trailing_data[0]
+        if head is None or lost:
+            return None
+        reply = TOO_LONG if len(body) > MOST_BODY else await self._server.answer(head, bytes(body))
+        stays = await self._deliver(reply)
+        return reply if stays and parser.their_state is not h11.MUST_CLOSE else None
+
+    def _struck_at_head(self, head: h11.Request) -> bool:
+        """Resets the connection before the body is read, if that is the call's fault, and records it."""
+        call = call_at(head, b"")
+        fault = None if call is None else self._server.exchange.faults.peek(call)
+        if call is None or fault is None or fault.wire is None:
+            return False
+        if fault.wire.cut not in EARLY_RESETS:
+            return False
+        self._server.exchange.handle(call, self._server.clock())
+        self._link.reset()
+        return True
+
+    async def _deliver(self, reply: Reply) -> bool:
+        """Sends the reply, or what its fault makes of it. Says whether the connection can go on."""
+        await anyio.sleep(reply.delay)
+        cut = None if reply.wire is None else reply.wire.cut
+        if cut is None or reply.wire is None or cut is Cut.IDLE_FIN:
+            await self._write(reply)
+            return True
+        if cut in RESETS:
+            self._link.reset()
+        elif cut in HALVED:
+            await self._write_half(reply, cut)
+        elif cut.early:
+            await self._write(cannot("TCP", cut))
+            return True
+        else:
+            return await self._misbehave(reply, reply.wire)
+        return False
+
+    async def _misbehave(self, reply: Reply, wire: WireFault) -> bool:
+        match wire.cut:
+            case Cut.DRIP:
+                for byte in _head(reply) + reply.body:
+                    await self._stream.send(bytes((byte,)))
+                    await anyio.sleep(wire.seconds)
+                return True
+            case Cut.GARBAGE_STATUS:
+                await self._stream.send(_GARBAGE)
+            case Cut.HEADER_FLOOD:
+                line = b"x-flood: " + b"a" * 1_000 + b"\r\n"
+                lines = max(wire.size, _FLOOD) // len(line) + 1
+                await self._stream.send(b"HTTP/1.1 200 OK\r\n" + line * lines)
+                await self._until_left()
+            case Cut.STALL:
+                await self._until_left()
+            case _:
+                pass  # FIN_NO_BYTES: to close is all
+        return False
+
+    async def _write_half(self, reply: Reply, cut: Cut) -> None:
+        part = half(reply)
+        if cut is Cut.TRUNCATED_CHUNKS and part:
+            part = b"%x\r\n%b\r\n" % (len(part), part)
+        await self._stream.send(_head(reply) + part)
+        if cut is Cut.STALL_MID_REPLY:
+            await self._until_left()
+        elif cut is Cut.RESET_MID_REPLY:
+            # On some systems an RST takes with it what the client has not read yet, and no reply would be seen.
+            await anyio.sleep(0.05)
+            self._link.reset()
+
+    async def _write(self, reply: Reply) -> None:
+        await self._stream.send(_head(reply) + reply.body)
+
+    async def _until_left(self) -> None:
+        while True:
+            await self._stream.receive()
+
+
+def call_at(head: h11.Request, body: bytes, base_path: str = BASE_PATH) -> Call | None:
+    """The call that a request makes, or `None` where its path lies outside."""
+    path, _, query = head.target.decode("latin-1").partition("?")
+    return call_of(head.method.decode("ascii"), unquote(path), query, head.headers, body, base_path)
+
+
+def _head(reply: Reply) -> bytes:
+    fields = b"".join(b"%b: %b\r\n" % field for field in framed(reply))
+    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (reply.status, phrase(reply.status), fields)
