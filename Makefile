@@ -15,6 +15,8 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # uv works in the tree's own environment with the interpreter it was given, and fetches no other.
 export UV_PYTHON_DOWNLOADS := never
 export VIRTUAL_ENV := $(abspath $(VENV))
+# The tests start hundreds of processes: without byte code each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test test-all test-long test-search test-browser pytest wheel-test lint types floors format docs \
 	bench lock clean
