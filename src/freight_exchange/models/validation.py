@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_WINDOW",
+    "NUMERAL",
     "Number",
     "amount",
     "count",
@@ -47,7 +48,8 @@ LONGEST_WINDOW: Final = timedelta(days=5)
 
 _LARGEST_EXPONENT: Final = 30
 _MOST_DIGITS: Final = 60
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+NUMERAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+"""A number as text, as forms and the service write it."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 Choice = TypeVar("Choice", bound=Word)
@@ -238,7 +240,7 @@ def _decimal(value: object) -> Decimal | None:
         return Decimal(float.__repr__(value))
     if isinstance(value, (Decimal, int)):
         return Decimal(value)
-    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+    if isinstance(value, str) and NUMERAL.fullmatch(value.strip()):
         try:
             return Decimal(value.strip())
         except InvalidOperation:

@@ -23,7 +23,8 @@ _WHICH: Final = r"(?:(?:with|for|of|the|this|that|index|id|number|was|were|is|ar
 _END: Final = "(?:$|[.!,;]| (?:available|returned|match|matched|matching|yet|for|in|within|since|updated|to show)\\b)"
 _NOT_FOUND: Final = "(?:not found|(?:do|does) ?(?:not|nt) exist|(?:can ?not|could ?not|cant|couldnt) be found)"
 
-_ABSENT: Final = re.compile(
+# Compiled when it is wanted, which in most processes is never.
+_ABSENT: Final = (
     rf"{_NO}{_KIND}{_MANY}{_END}"
     rf"|{_NO}{_WORDS}{_ANY} {_WHICH}(?:found|exists?)\b"
     rf"|\b{_ANY} {_WHICH}{_NOT_FOUND}\b"
@@ -53,4 +54,4 @@ def says_no_records(sentence: str, collection: str | None = None) -> bool:
     words = set(re.findall("[a-z]+", said))
     if words & _ELSEWHERE or ("routes" in words and collection not in (names.ROUTES, None)):
         return False
-    return _ABSENT.search(said) is not None
+    return re.search(_ABSENT, said) is not None

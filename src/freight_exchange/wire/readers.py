@@ -6,7 +6,6 @@ whatever is not plain. `read` is the tolerant function that runs then, and says 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -14,6 +13,7 @@ from typing import Final, NamedTuple
 
 from freight_exchange.models._base import NOTHING
 from freight_exchange.models.enums import UnknownWord, Word
+from freight_exchange.models.validation import NUMERAL
 from freight_exchange.wire.json import EXACT, LARGEST_EXPONENT
 
 __all__: list[str] = []
@@ -21,7 +21,6 @@ __all__: list[str] = []
 LARGEST_INTEGER: Final = 2**63
 LARGEST_NUMBER: Final = 10 ** (LARGEST_EXPONENT + 1)
 
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _FLAGS: Final = {
     **dict.fromkeys(("true", "yes", "on", "y", "t", "1"), True),
     **dict.fromkeys(("false", "no", "off", "n", "f", "0"), False),
@@ -77,7 +76,7 @@ def number(value: object) -> Decimal | None:
         if not stripped:
             return None
         # `Decimal` alone would take underscores, other scripts' digits and infinity.
-        if not _NUMBER.fullmatch(stripped):
+        if not NUMERAL.fullmatch(stripped):
             raise ValueError(f"{shown(value)} where a number is due")
         try:
             return EXACT.create_decimal(stripped)
