@@ -17,7 +17,7 @@ from freight_exchange.bot.life import Life, Operators
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.bot.points import nowhere
 from freight_exchange.bot.process import run
-from freight_exchange.bot.run import Plan
+from freight_exchange.bot.run import NAME, Plan
 from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.tally import Tally
 from freight_exchange.client import FreightExchange
@@ -77,7 +77,7 @@ class Bot(Router):
         settle: How long the service may take to show an offer: absence is proof only after that.
         selection_interval: From one look for selected bids to the next.
         allowance: How long the service may take to show an update, as for `exchange.watch`.
-        name: Tells apart bots that share a store.
+        name: Tells apart bots that share a store, and a bot from what `exchange.watch` keeps in it.
         standby: Whether to wait where another process holds the store, instead of raising `HeldError`; and where one
             has the port, until it has had the time of a drain to end.
 
@@ -100,7 +100,7 @@ class Bot(Router):
         settle: timedelta = timedelta(seconds=30),
         selection_interval: timedelta = timedelta(minutes=2),
         allowance: timedelta = timedelta(seconds=60),
-        name: str = "requests",
+        name: str = NAME,
         standby: bool = False,
     ) -> None:
         super().__init__()

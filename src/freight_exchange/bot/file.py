@@ -16,6 +16,7 @@ import attrs
 
 from freight_exchange.bot.entries import call_again
 from freight_exchange.bot.entry import UNSETTLED, Entry, State, decision, forsaken, is_entry, key_of, revision_of
+from freight_exchange.bot.run import NAME
 from freight_exchange.bot.status import DeadLetter, Doubt, FileStatus, Handling
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed import state as feed_state
@@ -48,7 +49,7 @@ class BotFile:
 
     Args:
         path: The file.
-        name: The bot's name; needed where the file has several.
+        name: The bot's name; needed where the file has several, and none of them has the usual one.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
@@ -192,6 +193,9 @@ class BotFile:
 
     def _chosen(self, there: Sequence[KeptFeed]) -> KeptFeed:
         named = [feed for feed in there if self._name in (None, feed.binding.feed)]
+        if self._name is None and len(named) > 1:
+            # A feed that somebody watches beside the bot is none.
+            named = [feed for feed in named if feed.binding.feed == NAME]
         if len(named) == 1:
             return named[0]
         names = ", ".join(repr(feed.binding.feed) for feed in there) or "none at all"

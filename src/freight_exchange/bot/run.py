@@ -36,13 +36,17 @@ if TYPE_CHECKING:
     from freight_exchange.feed.status import FeedStatus
     from freight_exchange.store import Store
 
-__all__ = ["INTERVALS_ALIVE", "Phase", "Plan", "Run", "plainly"]
+__all__ = ["INTERVALS_ALIVE", "NAME", "Parts", "Phase", "Plan", "Run", "plainly"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 _TO_HEED: Final = 0.5
 _TO_TAKE: Final = 0.5
 """Seconds until it is asked again whether a store is taken that another process holds."""
+
+NAME: Final = "bot"
+"""What a bot is called that was given no name. `exchange.watch` has another: whoever watches on a bot's file takes
+nothing from the bot."""
 
 INTERVALS_ALIVE: Final = 3
 """A bot is alive while its cover is younger than this many intervals."""

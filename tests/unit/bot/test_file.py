@@ -11,7 +11,15 @@ from typing import Any
 import anyio
 import pytest
 
-from freight_exchange import Bot, ConfigurationError, HeldError, RequestFilter, StoreError, ValidationError
+from freight_exchange import (
+    Bot,
+    ConfigurationError,
+    HeldError,
+    RequestEvent,
+    RequestFilter,
+    StoreError,
+    ValidationError,
+)
 from freight_exchange._virtual_time import virtual_time_options
 from freight_exchange.bot.file import BotFile
 from freight_exchange.store import SQLiteStore
@@ -54,7 +62,7 @@ def test_the_status_of_a_bot_that_stands_still(path: Path) -> None:
     sandbox.publish()
     run(sandbox, made(path, offer))
     status = BotFile(path).status()
-    assert (status.name, status.base_url, status.account) == ("requests", sandbox.url, sandbox.forwarder.email)
+    assert (status.name, status.base_url, status.account) == ("bot", sandbox.url, sandbox.forwarder.email)
     assert status.holder is None
     assert status.covered_until is not None
     assert status.covered_until.tzinfo is UTC
@@ -225,3 +233,28 @@ def test_a_file_with_several_bots_wants_a_name(path: Path) -> None:
     assert BotFile(path, name="air").status().name == "air"
     with pytest.raises(ConfigurationError, match="say which"):
         BotFile(path, name="road").status()
+
+
+def test_who_watches_on_a_bots_file_takes_nothing_from_the_bot(path: Path) -> None:
+    sandbox, heard = Sandbox(), list[int]()
+
+    async def hear(request: Any, ctx: Any) -> None:
+        heard.append(request.index)
+
+    sandbox.publish()
+    run(sandbox, made(path, hear))
+
+    async def watch() -> None:
+        async with (
+            sandbox.client() as exchange,
+            exchange.watch(store=SQLiteStore(path, inline=True), start="backfill") as feed,
+        ):
+            sandbox.publish()
+            async for event in feed:
+                if isinstance(event, RequestEvent) and event.request.index == 2:
+                    break
+
+    anyio.run(watch, backend="asyncio", backend_options=virtual_time_options("asyncio"))
+    assert BotFile(path).status().name == "bot"
+    run(sandbox, made(path, hear))
+    assert heard == [1, 2]
