@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -265,6 +266,22 @@ def _measure(task: tuple[Setting, str]) -> tuple[Setting, str, Tally]:
     return (*task, run(*task))
 
 
+def _kept(done: Iterable[tuple[Setting, str, Tally]]) -> str:
+    """Every run in a line of its own, with its latencies counted by tenths of a second."""
+    lines = [
+        json.dumps(
+            {
+                **attrs.asdict(setting),
+                "algorithm": name,
+                **attrs.asdict(tally),
+                "latencies": Counter(f"{seconds:.1f}" for seconds in sorted(tally.latencies)),
+            }
+        )
+        for setting, name, tally in done
+    ]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hours", type=float, default=2.0)
@@ -276,8 +293,7 @@ def main() -> int:
     with multiprocessing.Pool(arguments.processes) as pool:
         done = pool.map(_measure, list(itertools.product(settings, ALGORITHMS)), chunksize=1)
     if arguments.json is not None:
-        kept = [{**attrs.asdict(setting), "algorithm": name, **attrs.asdict(tally)} for setting, name, tally in done]
-        arguments.json.write_text(json.dumps(kept))
+        arguments.json.write_text(_kept(done))
     print(markdown(done))
     watched = [tally for _, name, tally in done if name == [*ALGORITHMS][-1]]
     return int(any(tally.missed or tally.repeated for tally in watched))
