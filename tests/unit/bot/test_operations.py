@@ -632,7 +632,7 @@ class TestABotThatStandsBy:
 
     @pytest.mark.parametrize("held", [True, False])
     async def test_ends_where_the_port_is_somebody_elses(self, held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("freight_exchange.bot.bot.TO_CLOSE", 1.0)
+        monkeypatch.setattr("freight_exchange.bot.life.TO_CLOSE", 1.0)
         store = Shared()
         store.is_held = held
         async with port() as number:
