@@ -1,8 +1,7 @@
 """Run the project's checks: all of them (`make test`), or those named on the command line.
 
-The checks run in two lanes, one for each of two cores: the client's tests, whose output streams, and beside them all
-that reads or builds the code and then the tests of feeds, bots and the command line, whose output is held back so that
-the two never mix.
+The checks run in two lanes, one for each of two cores: most of the tests, whose output streams, and beside them all
+that reads or builds the code and then the tests of feeds and bots, whose output is held back so that the two never mix.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ SCRIPTS = Path(sysconfig.get_path("scripts"))
 # Folders that come later are judged as soon as they are there.
 TYPED = [name for name in ("src", "tests", "tools", "examples", "benchmarks") if (ROOT / name).is_dir()]
 
-FEEDS = ("tests/unit/feed", "tests/unit/bot", "tests/unit/cli", "tests/crash")
-STREAMED = {"client": [PYTHON, "-m", "pytest", *(f"--ignore={folder}" for folder in FEEDS)]}
+FEEDS = ("tests/unit/feed", "tests/unit/bot")
+STREAMED = {"tests": [PYTHON, "-m", "pytest", *(f"--ignore={folder}" for folder in FEEDS)]}
 BESIDE = {
     "lint": [PYTHON, "-m", "ruff", "check", "."],
     "format": [PYTHON, "-m", "ruff", "format", "--check", "."],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.model.watcher import Tally, draw, run
 
-_RUNS = 200
+_RUNS = 100
 _FOLDER = Path(__file__).parent / "watcher"
 
 
