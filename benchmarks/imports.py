@@ -8,16 +8,18 @@ from typing import Final
 
 from benchmarks.rounds import Metric, Scale, Table, interleaved, probed
 
-__all__ = ["DEPENDENCIES", "OURS", "PACKAGES", "tables"]
+__all__ = ["BOT", "DEPENDENCIES", "OURS", "PACKAGES", "tables"]
 
 DEPENDENCIES: Final = "its five dependencies"
 OURS: Final = "this SDK, its client"
+BOT: Final = "this SDK, its bot"
 PACKAGES: Final[Mapping[str, str]] = {
     "Python alone": "sys",
     "httpx": "httpx",
     DEPENDENCIES: "httpx, anyio, attrs, cattrs, tenacity",
     # The package itself imports what it is asked for, and alone would say nothing.
     OURS: "freight_exchange.client",
+    BOT: "freight_exchange.bot",
     "openai": "openai",
     "anthropic": "anthropic",
 }

@@ -15,7 +15,7 @@ from benchmarks import records
 from benchmarks.aims import aims
 from benchmarks.crowd import CrowdedExchange
 from benchmarks.decoders import DECODERS, FIELDS
-from benchmarks.imports import DEPENDENCIES, OURS
+from benchmarks.imports import BOT, DEPENDENCIES, OURS
 from benchmarks.report import markdown
 from benchmarks.rounds import ROOT, Metric, Scale, Table, interleaved
 
@@ -62,11 +62,15 @@ def test_a_small_measurement_does_something() -> None:
 
 @pytest.mark.parametrize(("more", "verdict"), [(30.0, "holds"), (31.0, "**missed**")])
 def test_an_aim_is_judged_from_the_figures(more: float, verdict: str) -> None:
-    rows = {DEPENDENCIES: [{"cpu": 100.0, "memory": 20.0}], OURS: [{"cpu": 100.0 + more, "memory": 30.0}]}
+    rows = {
+        DEPENDENCIES: [{"cpu": 100.0, "memory": 20.0}],
+        OURS: [{"cpu": 100.0 + more, "memory": 30.0}],
+        BOT: [{"cpu": 200.0, "memory": 31.0}],
+    }
     table = a_table(rows=rows, peers={OURS: DEPENDENCIES})
     page = report(table, "Here and today.")
     assert f"| at most 30 ms | {more:.0f} ms | {verdict} |" in page
-    assert [aim.held for aim in aims({"imports": table})] == [verdict == "holds", True]
+    assert [aim.held for aim in aims({"imports": table})] == [verdict == "holds", True, False]
     assert "Here and today." in page
 
 
@@ -74,6 +78,7 @@ def test_the_report_says_medians_and_between_what_the_rounds_lay() -> None:
     rows = {
         DEPENDENCIES: [{"cpu": 100.0, "memory": 1}] * 2,
         OURS: [{"cpu": 90.0, "memory": 1}, {"cpu": 110, "memory": 1}],
+        BOT: [{"cpu": 200.0, "memory": 1}] * 2,
     }
     page = report(a_table(rows=rows, peers={OURS: DEPENDENCIES}))
     assert f"| {OURS} | 100.0 (90.0 to 110.0) | 1.00 (0.90 to 1.10) |" in page
