@@ -14,10 +14,10 @@ from freight_exchange.feed.clock import most
 from freight_exchange.feed.cover import window_for
 from freight_exchange.feed.journal import UnclearError
 from freight_exchange.feed.scanner import Scanner
-from freight_exchange.feed.trouble import TROUBLE, asked_for
+from freight_exchange.feed.trouble import TROUBLE, asked_for, may_pass
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.clock import Clock
+    from freight_exchange.feed.clock import Clock, Reading
     from freight_exchange.feed.journal import Journal, Look
     from freight_exchange.feed.pacer import Pacer
     from freight_exchange.feed.source import Source
@@ -29,6 +29,7 @@ __all__ = ["Pages"]
 _logger = logging.getLogger("freight_exchange.feed")
 
 _PAGES_OF_RECENT: Final = 20
+_TRIES_OF_RECENT: Final = 4
 
 
 class Pages:
@@ -93,16 +94,7 @@ class Pages:
         Once a page adds nothing, the scanner is told. Should that end the scan, the end is to be written down.
         """
         sent, (recent, number) = self._clock.read(), look.recent
-        window = window_for(most(look.began, sent), self._journal.state.allowance, self._expected())
-        found: frozenset[int] = frozenset()
-        if window < look.window:
-            try:
-                page = await self._source.page(number, look.scanner.size, window)
-                found = frozenset(record.index for record in page.records)
-            except LoginRejectedError:
-                raise
-            except TROUBLE as error:
-                _logger.debug("what is recent cannot be told: %s", error)
+        found = await self._recent(look, number)
         if not found <= recent:
             look.recent = (recent | found, number + 1)
             return
@@ -110,6 +102,32 @@ class Pages:
         look.scanner.excuse(recent)
         if look.scanner.ended:
             look.unwritten = (None, sent, self._clock.read())
+
+    async def _recent(self, look: Look, number: int) -> frozenset[int]:
+        """What a page of what is recent lists; nothing where that cannot be told.
+
+        It is asked for right after another page, which a limit of rate may refuse: one refusal must not cost a round
+        through the whole listing.
+        """
+        failures = 0
+        while (window := self._window_since(look.began)) < look.window:
+            try:
+                page = await self._source.page(number, look.scanner.size, window)
+            except LoginRejectedError:
+                raise
+            except TROUBLE as error:
+                if not may_pass(error) or failures == _TRIES_OF_RECENT - 1:
+                    _logger.debug("what is recent cannot be told: %s", error)
+                    break
+                await anyio.sleep(self._pacer.pause(failures, asked_for(error)))
+                failures += 1
+            else:
+                return frozenset(record.index for record in page.records)
+        return frozenset()
+
+    def _window_since(self, began: Reading) -> int:
+        elapsed = most(began, self._clock.read())
+        return window_for(elapsed, self._journal.state.allowance, self._expected())
 
     async def _lately(self, look: Look) -> Lately:
         """What was updated since the cover; an error where that fails."""

@@ -91,6 +91,54 @@ async def test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_ra
     assert len(service.pages) < 310
 
 
+@attrs.define
+class Unhurried(Service):
+    """Gives one page a second, refuses what comes sooner, and lists one request more every twenty seconds."""
+
+    last: float = -1.0
+    born: int = 0
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        now = anyio.current_time()
+        if now < self.last + 1:
+            self.pages.append((number, rows, window))
+            raise RateLimitedError("slowly", status=429, retry_after=2)
+        self.last = now
+        while self.born < now // 20:
+            self.born += 1
+            self.publish(1000 + self.born)
+        return await Service.page(self, number, rows, window)
+
+
+async def test_a_lively_listing_comes_to_its_end_under_a_limit_of_rate(store: Store) -> None:
+    service = Unhurried(clamp=20, latency=0.1)
+    service.publish(*range(1, 201), age=DAY)
+    rig = Rig(service, store=store, start="backfill")
+    with anyio.fail_after(HOUR / 3):
+        await rig.watcher.prime()
+    assert {index for _, index in rig.tale} >= set(range(1, 201))
+    assert [told.complete for told in rig.told if isinstance(told, Scan)] == [True]
+
+
+async def test_what_is_recent_is_not_asked_for_without_end(store: Store) -> None:
+    service = Service(clamp=20, latency=1.0)
+    service.publish(*range(1, 61), age=DAY)
+    refused: list[float] = []
+
+    class Refusing(Service):
+        async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+            if window < WIDEST:
+                refused.append(anyio.current_time())
+                raise DOWN
+            if len(service.pages) == 3:
+                service.publish(1000)
+            return await service.page(number, rows, window)
+
+    rig = Rig(Refusing(), store=store, start="backfill")
+    await rig.watcher.prime()
+    assert len(refused) == 4
+
+
 async def test_what_a_deep_scan_has_read_is_kept_when_a_page_fails(store: Store) -> None:
     service = Service(clamp=3, latency=0.5)
     rig = await live(service, store)
