@@ -129,10 +129,6 @@ def unbroken(path: Path) -> None:
         )
 
 
-def _log_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}-wal")
-
-
 def _look_at(path: Path, size: int) -> None:
     """Tell what SQLite forgives: it takes one byte for an empty file, and fills up a page that is cut short."""
     with path.open("rb") as file:
