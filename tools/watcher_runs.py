@@ -83,9 +83,11 @@ def main() -> int:
                 total.add(done)
                 if done.failed:
                     print(f"seeds with a flaw: {sorted(done.failed)}", flush=True)
-        finally:
-            print(total.report())
-            print(f"{time.monotonic() - started:.0f} s", flush=True)
+        except KeyboardInterrupt:
+            print("interrupted; until then:")
+            pool.terminate()
+    print(total.report())
+    print(f"{time.monotonic() - started:.0f} s", flush=True)
     return int(bool(total.failed) or total.naive_share < 0.2)
 
 
