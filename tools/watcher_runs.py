@@ -84,8 +84,9 @@ def main() -> int:
                 if done.failed:
                     print(f"seeds with a flaw: {sorted(done.failed)}", flush=True)
         except KeyboardInterrupt:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
             print("interrupted; until then:")
-            pool.terminate()
     print(total.report())
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     return int(bool(total.failed) or total.naive_share < 0.2)
