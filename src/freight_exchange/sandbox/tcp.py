@@ -11,63 +11,20 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Protocol
 
 import anyio
-import attrs
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
-from .conversation import Conversation, Link, call_at
-from .faces import NOT_FOUND
 from .keeping import StateError
-from .messages import Call, Reply
+from .serving import LOGGER, Answering, Conversation, Link, Server, Site, TcpFace
 
-if TYPE_CHECKING:
-    import h11
+__all__ = ["LOGGER", "Answering", "Site", "TcpFace", "refused_port", "serve_tcp", "stalled_listener"]
 
-    from .faults import FaultScript
-
-__all__ = ["Answering", "Site", "TcpFace", "refused_port", "serve_tcp", "stalled_listener"]
-
-FAILED = Reply(
-    500,
-    (("content-type", "application/json"),),
-    b'{"message": "The sandbox failed at this call, by a flaw of its own. Its log says how."}',
-)
 _BREATH = 0.5
-# Not a child of the package's own logger, which says nothing until somebody listens: a server's flaws are to be seen.
-LOGGER = "freight_exchange_sandbox"
 _logger = logging.getLogger(LOGGER)
-
-
-class Answering(Protocol):
-    """What is served: an `Exchange`, or what stands before one."""
-
-    @property
-    def faults(self) -> FaultScript: ...
-
-    def handle(self, call: Call, now: float) -> Reply: ...
-
-
-Site = Callable[[Call], Awaitable[Reply]]
-"""Answers what lies outside the API. The paths of its calls are relative to the server's root."""
-
-
-@attrs.define(eq=False)
-class TcpFace:
-    """A running server: where it listens, and what has come in so far."""
-
-    url: str
-    """The API root, `http://127.0.0.1:PORT/api`."""
-    connections: int = 0
-    """Connections accepted."""
-    open_connections: int = 0
-    """Connections that stand now."""
-    requests: int = 0
-    """Requests whose head was read, those cut short included."""
 
 
 @asynccontextmanager
@@ -138,33 +95,6 @@ def stalled_listener(host: str = "127.0.0.1", *, connects: bool = True) -> Itera
                 waiting.close()
 
 
-@attrs.frozen
-class Server:
-    """What the conversations of one server have in common."""
-
-    exchange: Answering
-    clock: Callable[[], float]
-    tls: ssl.SSLContext | None
-    face: TcpFace
-    site: Site | None
-
-    async def answer(self, head: h11.Request, body: bytes) -> Reply:
-        try:
-            return await self._answer(head, body)
-        except StateError:
-            raise
-        except Exception:
-            _logger.exception("the sandbox failed at %s", _shortened(head))
-            return FAILED
-
-    async def _answer(self, head: h11.Request, body: bytes) -> Reply:
-        call = call_at(head, body)
-        if call is not None:
-            return self.exchange.handle(call, self.clock())
-        elsewhere = call_at(head, body, "/")
-        return NOT_FOUND if self.site is None or elsewhere is None else await self.site(elsewhere)
-
-
 async def _accept(listener: socket.socket, server: Server, tasks: anyio.abc.TaskGroup) -> None:
     while True:
         await anyio.wait_readable(listener)
@@ -201,8 +131,3 @@ async def _converse(accepted: socket.socket, server: Server) -> None:
         # Straight to the socket: TLS would say goodbye first, and a goodbye is not what a cut looks like.
         accepted.close()
         server.face.open_connections -= 1
-
-
-def _shortened(head: h11.Request) -> str:
-    """The call without its query, which may hold anything."""
-    return f"{head.method.decode('ascii')} {head.target.partition(b'?')[0][:200].decode('latin-1')}"

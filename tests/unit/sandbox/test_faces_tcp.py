@@ -14,11 +14,11 @@ import httpx
 import pytest
 from tests.unit.sandbox.test_faces_agree import LOGIN, outcome, over_tcp, settled, struck
 
-from freight_exchange.sandbox.conversation import MOST_BODY
 from freight_exchange.sandbox.core import Exchange
 from freight_exchange.sandbox.faults import Cut, Fault, FaultScript, WireFault
 from freight_exchange.sandbox.keeping import StateError
 from freight_exchange.sandbox.messages import Call, Reply
+from freight_exchange.sandbox.serving import MOST_BODY
 from freight_exchange.sandbox.tcp import LOGGER, TcpFace, refused_port, serve_tcp, stalled_listener
 
 HEAD = b"GET /api/currency HTTP/1.1\r\nhost: sandbox\r\n"

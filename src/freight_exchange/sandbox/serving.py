@@ -1,26 +1,31 @@
-"""One connection to the sandbox's server: its requests, one after the other, and how each can go wrong."""
+"""What a server on real sockets answers, and how: one conversation after another, each of which can go wrong."""
 
 from __future__ import annotations
 
+import logging
 import math
 import socket
+import ssl
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
 import anyio
 import anyio.lowlevel
+import attrs
 import h11
 from anyio.abc import ByteStream
 
-from .faces import BASE_PATH, EARLY_RESETS, HALVED, RESETS, call_of, cannot, framed, half, phrase
+from .faces import BASE_PATH, EARLY_RESETS, HALVED, NOT_FOUND, RESETS, call_of, cannot, framed, half, phrase
 from .faults import Cut, WireFault
+from .keeping import StateError
 from .messages import Call, Reply
 
 if TYPE_CHECKING:
-    from .tcp import Server
+    from .faults import FaultScript
 
-__all__ = ["MOST_BODY", "Conversation", "Link", "call_at"]
+__all__ = ["LOGGER", "MOST_BODY", "Answering", "Conversation", "Link", "Server", "Site", "TcpFace"]
 
 MOST_BODY = 8 * 1024 * 1024
 """Bytes of a request's body that are taken: far more than a hundred records with an image each need."""
@@ -28,6 +33,68 @@ TOO_LONG = Reply(413, (("content-type", "application/json"),), b'{"message": "Th
 _GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
 # Twice what the most patient of the usual clients reads before it gives up on a head.
 _FLOOD = 262_144
+FAILED = Reply(
+    500,
+    (("content-type", "application/json"),),
+    b'{"message": "The sandbox failed at this call, by a flaw of its own. Its log says how."}',
+)
+# Not a child of the package's own logger, which says nothing until somebody listens: a server's flaws are to be seen.
+LOGGER = "freight_exchange_sandbox"
+_logger = logging.getLogger(LOGGER)
+
+
+class Answering(Protocol):
+    """What is served: an `Exchange`, or what stands before one."""
+
+    @property
+    def faults(self) -> FaultScript: ...
+
+    def handle(self, call: Call, now: float) -> Reply: ...
+
+
+Site = Callable[[Call], Awaitable[Reply]]
+"""Answers what lies outside the API. The paths of its calls are relative to the server's root."""
+
+
+@attrs.define(eq=False)
+class TcpFace:
+    """A running server: where it listens, and what has come in so far."""
+
+    url: str
+    """The API root, `http://127.0.0.1:PORT/api`."""
+    connections: int = 0
+    """Connections accepted."""
+    open_connections: int = 0
+    """Connections that stand now."""
+    requests: int = 0
+    """Requests whose head was read, those cut short included."""
+
+
+@attrs.frozen
+class Server:
+    """What the conversations of one server have in common."""
+
+    exchange: Answering
+    clock: Callable[[], float]
+    tls: ssl.SSLContext | None
+    face: TcpFace
+    site: Site | None
+
+    async def answer(self, head: h11.Request, body: bytes) -> Reply:
+        try:
+            return await self._answer(head, body)
+        except StateError:
+            raise
+        except Exception:
+            _logger.exception("the sandbox failed at %s", _shortened(head))
+            return FAILED
+
+    async def _answer(self, head: h11.Request, body: bytes) -> Reply:
+        call = _call(head, body)
+        if call is not None:
+            return self.exchange.handle(call, self.clock())
+        elsewhere = _call(head, body, "/")
+        return NOT_FOUND if self.site is None or elsewhere is None else await self.site(elsewhere)
 
 
 class Link(ByteStream):
@@ -130,7 +197,7 @@ class Conversation:
 
     def _struck_at_head(self, head: h11.Request) -> bool:
         """Resets the connection before the body is read, if that is the call's fault, and records it."""
-        call = call_at(head, b"")
+        call = _call(head, b"")
         fault = None if call is None else self._server.exchange.faults.peek(call)
         if call is None or fault is None or fault.wire is None:
             return False
@@ -198,8 +265,7 @@ class Conversation:
             await self._stream.receive()
 
 
-def call_at(head: h11.Request, body: bytes, base_path: str = BASE_PATH) -> Call | None:
-    """The call that a request makes, or `None` where its path lies outside."""
+def _call(head: h11.Request, body: bytes, base_path: str = BASE_PATH) -> Call | None:
     path, _, query = head.target.decode("latin-1").partition("?")
     return call_of(head.method.decode("ascii"), unquote(path), query, head.headers, body, base_path)
 
@@ -207,3 +273,8 @@ def call_at(head: h11.Request, body: bytes, base_path: str = BASE_PATH) -> Call 
 def _head(reply: Reply) -> bytes:
     fields = b"".join(b"%b: %b\r\n" % field for field in framed(reply))
     return b"HTTP/1.1 %d %b\r\n%b\r\n" % (reply.status, phrase(reply.status), fields)
+
+
+def _shortened(head: h11.Request) -> str:
+    """The call without its query, which may hold anything."""
+    return f"{head.method.decode('ascii')} {head.target.partition(b'?')[0][:200].decode('latin-1')}"
