@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 from freight_exchange._virtual_time import virtual_time_options
-from freight_exchange.sandbox.tcp import LOGGER
+from freight_exchange.sandbox.serving import LOGGER
 
 # A browser's tests need what only `make test-browser` installs.
 collect_ignore = [] if find_spec("playwright") else ["browser"]

@@ -21,7 +21,7 @@ from anyio.streams.tls import TLSStream
 from .keeping import StateError
 from .serving import LOGGER, Answering, Conversation, Link, Server, Site, TcpFace
 
-__all__ = ["LOGGER", "Answering", "Site", "TcpFace", "refused_port", "serve_tcp", "stalled_listener"]
+__all__ = ["Answering", "Site", "TcpFace", "refused_port", "serve_tcp", "stalled_listener"]
 
 _BREATH = 0.5
 _logger = logging.getLogger(LOGGER)

@@ -18,8 +18,8 @@ from freight_exchange.sandbox.core import Exchange
 from freight_exchange.sandbox.faults import Cut, Fault, FaultScript, WireFault
 from freight_exchange.sandbox.keeping import StateError
 from freight_exchange.sandbox.messages import Call, Reply
-from freight_exchange.sandbox.serving import MOST_BODY
-from freight_exchange.sandbox.tcp import LOGGER, TcpFace, refused_port, serve_tcp, stalled_listener
+from freight_exchange.sandbox.serving import LOGGER, MOST_BODY
+from freight_exchange.sandbox.tcp import TcpFace, refused_port, serve_tcp, stalled_listener
 
 HEAD = b"GET /api/currency HTTP/1.1\r\nhost: sandbox\r\n"
 
