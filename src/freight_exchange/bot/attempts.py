@@ -202,9 +202,9 @@ class Attempts:
         behind = await self._desk.read(lambda store: store.behind(delivery.event, delivery.handler))
         numbers: list[int] = []
         for later in behind:
-            update: Any = unpack(later.kind, later.payload)
             if later.kind != "updated":
                 break
+            update: Any = unpack(later.kind, later.payload)
             numbers.append(later.event)
             event = _together(event, update)
         return event, tuple(numbers)

@@ -8,9 +8,10 @@ from typing import Any
 import anyio
 import pytest
 from tests.unit.bot import rig
+from tests.unit.bot.ledger_rig import AMOUNT, approve
 from tests.unit.bot.rig import INTERVAL, bot_on, other
 
-from freight_exchange import Bot, RequestEvent
+from freight_exchange import Bot, RequestEvent, RetryLater
 from freight_exchange.store import Store
 from freight_exchange.testing import Cargo, Profile, Sandbox
 
@@ -128,6 +129,61 @@ async def test_a_withdrawal_is_never_left_out_and_ends_what_comes_as_one(store: 
         ("updated", "Busan"),
         ("withdrawn", "Busan"),
     ]
+
+
+async def test_a_selection_is_never_left_out_and_ends_what_comes_as_one(store: Store) -> None:
+    sandbox, heard = Sandbox(), list[tuple[str, str]]()
+    bot = bot_on(store, selection_interval=timedelta(minutes=2))
+
+    @bot.on_new(id="quote")
+    async def quote(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount=AMOUNT, currency=1)
+
+    @bot.on_updated(id="crm")
+    @bot.on_selected(id="crm")
+    async def crm(subject: Any, ctx: Any) -> None:
+        heard.append((ctx.event.kind, getattr(subject, "origin", "")))
+        if len(heard) == 1:
+            raise RetryLater(600)
+
+    async with sandbox.running(bot) as trial:
+        index = sandbox.publish()
+        await trial.idle()
+        await changes(sandbox, index, other("Ningbo"), other("Busan"))
+        approve(sandbox, index)
+        await anyio.sleep(600)
+        await trial.idle()
+        assert await bot.dead_letters() == []
+
+    # That it is closed is another update, which comes behind the selection or before it.
+    assert heard[0] == ("updated", "Ningbo")
+    assert ("updated", "Busan") in heard[1:]
+    assert [kind for kind, _ in heard].count("selected") == 1
+
+
+async def test_what_was_there_before_the_handler_ends_what_comes_as_one(store: Store) -> None:
+    sandbox, heard = Sandbox(), list[tuple[str, str]]()
+
+    async def crm(request: Any, ctx: Any) -> None:
+        heard.append((ctx.event.kind, request.origin))
+        if len(heard) == 1:
+            raise RetryLater(600)
+
+    bot = bot_on(store)
+    bot.on_updated(id="crm")(crm)
+    async with sandbox.running(bot) as trial:
+        index = sandbox.publish()
+        await anyio.sleep(INTERVAL * 1.5)
+        await changes(sandbox, index, other("Ningbo"))
+        assert heard == [("updated", "Ningbo")]
+    later = bot_on(store)
+    later.on_updated(id="crm")(later.on_new(id="crm", from_start=True)(crm))
+    async with sandbox.running(later) as trial:
+        await anyio.sleep(600)
+        await trial.idle()
+        assert await later.dead_letters() == []
+
+    assert heard == [("updated", "Ningbo"), ("updated", "Ningbo"), ("new", "Ningbo")]
 
 
 async def test_each_handler_and_each_request_has_its_own(store: Store) -> None:
