@@ -94,7 +94,7 @@ class Ledger:
             asked: The offer.
             about: What the handler heard of the request, where that is why it offers.
             allow_existing: Whether other own bids may stand on the request.
-            check: Called when nothing more is waited for before it is written down; raises if it may not be made.
+            check: Called before it is written down, and again before it is sent; raises if it may not be made.
 
         Raises:
             AlreadyOfferedError, OfferInDoubtError, OfferRejectedError: It is not sent, or not known to be.
@@ -120,6 +120,8 @@ class Ledger:
             )
             check()
             await self._entries.begin(entry, was=None if known is None else known.state)
+            # The disk may have taken its time. What is left then is an intent, as after a crash: it was not sent.
+            check()
             return await self._sends.send(entry)
 
     async def left(self, request: int, revision: int) -> Exception:
