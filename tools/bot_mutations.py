@@ -220,7 +220,7 @@ MUTATIONS = (
     one(
         "drain: a second signal is one more of the first",
         "bot/process.py",
-        "if bot.is_stopping:",
+        "if len(heard) > 1:",
         "if False:",
     ),
     one(

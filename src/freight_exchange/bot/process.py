@@ -149,7 +149,7 @@ async def _main(bot: Bot, at_work: AtWork, last_moment: LastMoment, drain: float
         over_by_then(HUNG)
 
     def hear(number: int) -> None:
-        if bot.is_stopping or heard:
+        if heard:
             # What does not heed a cancellation, a thread say, must not be waited for.
             last_moment.comes_in(_LAST_SECOND, 128 + number)
         else:
@@ -162,9 +162,9 @@ async def _main(bot: Bot, at_work: AtWork, last_moment: LastMoment, drain: float
                 _hear_at_once(number, hear)
             listening.set()
             async for number in signals:
-                if bot.is_stopping:
+                if len(heard) > 1:
                     _logger.warning("a second signal: ending at once")
-                    ended_by.append(int(number))
+                    ended_by.append(heard[1])
                     tasks.cancel_scope.cancel()
                     return
                 _logger.info("%s: draining", signal.Signals(number).name)

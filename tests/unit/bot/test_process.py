@@ -150,6 +150,14 @@ async def quote(request, ctx):
         case "ends":
             await ctx.offer(amount=7, currency=1)
             bot.stop()
+        case "stops, and takes its time":
+            bot.stop()
+            say("stopped")
+            if told["blocks"]:
+                time.sleep(told["seconds"])
+            else:
+                await anyio.sleep(told["seconds"])
+            await ctx.offer(amount=7, currency=1)
         case "logs":
             ctx.log.info("quoting %s", "tiles\\n2027-01-01 CRITICAL \\x1b[2J")
             bot.stop()
@@ -293,6 +301,29 @@ class TestSignals:
         with process(backend=backend, handler="ends") as child:
             status, said, _ = end_of(child)
         assert (status, said.split("\n")[-2]) == (0, "offers 1")
+
+    @BACKENDS
+    @pytest.mark.parametrize("blocks", [False, True])
+    def test_the_first_after_stop_is_the_first(self, backend: str, blocks: bool) -> None:
+        with process(backend=backend, handler="stops, and takes its time", blocks=blocks, seconds=2) as child:
+            until(child, "stopped")
+            child.send_signal(signal.SIGTERM)
+            status, said, complained = end_of(child)
+        assert (status, said) == (0, "closed\noffers 1\n")
+        assert "SIGTERM: draining" in complained
+
+    @BACKENDS
+    @pytest.mark.parametrize("blocks", [False, True])
+    def test_the_second_after_stop_is_the_second(self, backend: str, blocks: bool) -> None:
+        with process(
+            backend=backend, handler="stops, and takes its time", blocks=blocks, seconds=3600, drain=3600
+        ) as child:
+            until(child, "stopped")
+            child.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            assert child.poll() is None
+            child.send_signal(signal.SIGINT)
+            assert end_of(child)[0] == 128 + signal.SIGINT
 
     @BACKENDS
     def test_a_text_of_the_service_forges_no_line_of_the_log(self, backend: str) -> None:
