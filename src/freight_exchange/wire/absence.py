@@ -1,7 +1,8 @@
 """Whether a sentence of the service means that there are no records, and not that something is wrong.
 
-A gateway answers in the place of a service that is away, and it speaks of requests as well. An error is heard, but an
-empty listing that is not true makes a watcher deaf: what does not plainly speak of records is an error.
+A gateway answers in the place of a service that is away, and a session or a key is a record too. An error is heard, but
+an empty listing that is not true makes a watcher deaf: every word of the sentence must be one that such a sentence is
+known to have. In doubt it is an error.
 """
 
 from __future__ import annotations
@@ -13,33 +14,53 @@ from freight_exchange.wire import names
 
 __all__ = ["says_no_records"]
 
-_MANY: Final = "(?:records|requests|results|offers|bids|rows|entries|items|routes|carriers|currencies)"
-_ANY: Final = f"(?:{_MANY}|record|request|result|offer|bid|row|entry|item|carrier|currency|data)"
-_NO: Final = r"\b(?:no|zero|0) "
-_KIND: Final = "(?:(?:such|open|rate|freight|matching|active|available|current|new|pending|other) ){0,2}"
-# "No handler for requests", "no longer", "no more requests": of these none says that there are no requests.
-_WORDS: Final = "(?:(?!(?:for|of|to|from|by|in|on|with|longer|more|further) )[a-z]+ ){0,3}"
-_WHICH: Final = r"(?:(?:with|for|of|the|this|that|index|id|number|was|were|is|are|#?\d+) )*"
-_END: Final = "(?:$|[.!,;]| (?:available|returned|match|matched|matching|yet|for|in|within|since|updated|to show)\\b)"
-_NOT_FOUND: Final = "(?:not found|(?:do|does) ?(?:not|nt) exist|(?:can ?not|could ?not|cant|couldnt) be found)"
+_MANY: Final = "(?:records|requests|raterequests|results|offers|bids|rows|entries|items|routes|carriers|currencies)"
+_ANY: Final = f"(?:{_MANY}|record|request|raterequest|result|offer|bid|row|entry|item|carrier|currency|data)"
+_NO: Final = "(?:no|zero|0) "
+_NOW: Final = "(?:currently |presently |now )?"
+_OPENING: Final = (
+    "(?:(?:we are )?sorry |unfortunately )?(?:but )?"
+    "(?:(?:at present |at the moment )?(?:currently |presently )?there (?:are|is|were|was) "
+    "|(?:(?:the|your|this) )?(?:search|query|request) (?:has )?(?:returned|found|gave|produced|yielded|matched) "
+    "|we (?:have )?found |returned |found )?"
+)
+# "No more requests", "no handler for requests", "no healthy upstream": of these none says that there are no requests.
+_KIND: Final = (
+    "(?:(?:such|open|rate|freight|matching|active|available|current|new|pending|other|recent|updated|published|quote"
+    "|price|search|cargo|shipping|transport|air|ocean|sea|road|rail|land|truck|request|offer|bid|carrier) ){0,4}"
+)
+_WHICH: Final = r"(?:(?:with|for|of|the|this|that|your|given|index|id|identifier|number|\d+) )*"
+_FOUND: Final = "(?:(?:was|were|is|are|has been|have been|could be|can be) )?(?:found|exists?)"
+_NOT_FOUND: Final = (
+    "(?:(?:(?:was|were|is|are|has been|have been) ?)?(?:not|nt) found|not found"
+    "|(?:do|does|did) ?(?:not|nt) exist|(?:can ?not|could ?not|cant|couldnt) be found)"
+)
+# Each word once: a sentence is read in one way, however long it is.
+_REST: Final = (
+    "(?: (?:"
+    "for|in|within|since|during|between|and|or|on|to|with|by|at|that|the|this|these|those|your|any|a"
+    "|is|are|was|were|has|have|been|be|found|exists?|available|returned|listed|shown|show|display|present|presently"
+    "|open|match|matched|matches|matching|meet|meeting|satisfy|yet|now|currently|moment|(?<=at this )time"
+    "|given|specified|selected|supplied|provided|current|last|past|previous|updated|changed|published"
+    "|seconds?|minutes?|hours?|days?|weeks?|window|period|range|interval"
+    "|search|query|criteria|criterion|filters?|parameters?|conditions?|index|id|identifier|number"
+    "|requests?|offers?|bids?|routes?|carriers?|origin|destination|status|type|voyage|vessel"
+    "|please|try|change|adjust|broaden|widen|refine|another|different|other"
+    "|you|account|company|user"
+    r"|\d+"
+    "))*"
+)
 
 # Compiled when it is wanted, which in most processes is never.
 _ABSENT: Final = (
-    rf"{_NO}{_KIND}{_MANY}{_END}"
-    rf"|{_NO}{_WORDS}{_ANY} {_WHICH}(?:found|exists?)\b"
-    rf"|\b{_ANY} {_WHICH}{_NOT_FOUND}\b"
+    f"{_OPENING}{_NOW}{_NO}{_KIND}{_MANY}(?: (?:could|can) be found)?{_REST}"
+    f"|{_OPENING}{_NOW}{_NO}{_KIND}{_ANY} {_WHICH}{_FOUND}{_REST}"
+    f"|(?:sorry )?(?:(?:the|this|that|your|a|an) )?{_KIND}{_ANY} {_WHICH}{_NOT_FOUND}{_REST}"
 )
 
-_ELSEWHERE: Final = frozenset(
-    # An address,
-    {"url", "uri", "path", "page", "address", "endpoint", "endpoints", "resource", "method", "get", "post", "requested"}
-    # what stands before the service,
-    | {"route", "routed", "routing", "gateway", "proxy", "upstream", "upstreams", "backend", "backends", "balancer"}
-    | {"host", "hosts", "cluster", "server", "servers", "service", "services", "handler", "handlers", "tenant"}
-    # or what went wrong.
-    | {"error", "errors", "fail", "failed", "failure", "invalid", "unavailable", "maintenance", "timeout", "timed"}
-    | {"database", "connection", "denied", "forbidden", "allowed", "unauthorized", "process", "processed", "limit"}
-)
+_WHOSE: Final = frozenset({"you", "account", "company", "user"})
+_PLAIN: Final = frozenset({"requests", "raterequests", "offers", "bids", "routes", "carriers", "currencies"})
+"""What nothing but a listing holds: "no record found for this user" may speak of the user's own record."""
 
 
 def says_no_records(sentence: str, collection: str | None = None) -> bool:
@@ -50,8 +71,9 @@ def says_no_records(sentence: str, collection: str | None = None) -> bool:
         collection: What was asked for, where it is not told by what stands beside the sentence. A gateway has routes
             too: they count only where routes were asked for.
     """
-    said = re.sub("['\u2019]", "", " ".join(sentence.casefold().split()))
-    words = set(re.findall("[a-z]+", said))
-    if words & _ELSEWHERE or ("routes" in words and collection not in (names.ROUTES, None)):
+    words = re.findall(r"[^\W_]+", re.sub("['\u2019]", "", sentence.casefold()))
+    if "routes" in words and collection not in (names.ROUTES, None):
         return False
-    return re.search(_ABSENT, said) is not None
+    if not _WHOSE.isdisjoint(words) and _PLAIN.isdisjoint(words):
+        return False
+    return re.fullmatch(_ABSENT, " ".join(words)) is not None

@@ -38,6 +38,23 @@ SAID = [
     "This request doesn't exist.",
     "The offer couldn\u2019t be found.",
     "Item not found",
+    "No requests are available",
+    "No requests are available.",
+    "No offers were found.",
+    "No rate-requests found",
+    "No raterequests found.",
+    "No records could be found.",
+    "Sorry, no results found.",
+    "We found no matching requests.",
+    "There are no open rate requests at the moment.",
+    "No carriers available at this time.",
+    "No requests updated since 2024-01-01 00:00:00",
+    "No requests were updated within the last 432000 seconds.",
+    "No offers found for your request.",
+    "No bids found for request 5",
+    "No open requests for your company",
+    "No results found. Please try another search.",
+    "No routes between this origin and destination",
 ]
 OTHER = [
     "",
@@ -79,6 +96,30 @@ OTHER = [
     "No request",
     "There is no such item.",
     "Could not find the data",
+    # Of other records,
+    "User record not found",
+    "Session data not found",
+    "No session data found",
+    "API key record not found",
+    "Company record does not exist",
+    "No DNS records found",
+    "No record found for this user",
+    "No data found for your account",
+    "Record for the session was not found",
+    # of more than that,
+    "No results found. Please sign in again.",
+    "Record not found: shard 3 is offline",
+    "No data found (replica out of sync)",
+    "No results within the given time",
+    "No records found in time",
+    "No records found, try again",
+    "0 of 5 records found",
+    "No records found, and more could not be read",
+    # or about a reader who has none.
+    "No requests are accepted",
+    "No requests are allowed for this account",
+    "You have made no requests",
+    "Page with no records found",
 ]
 
 
@@ -90,6 +131,12 @@ def test_what_speaks_of_records_that_are_not_there(sentence: str) -> None:
 @pytest.mark.parametrize("sentence", OTHER)
 def test_what_may_be_a_gateways_is_none_of_them(sentence: str) -> None:
     assert not wire.says_no_records(sentence)
+
+
+@pytest.mark.parametrize("word", ["at this time ", "for the request 5 ", "could be found ", "open rate request "])
+def test_a_long_sentence_is_read_in_no_time(word: str) -> None:
+    assert not wire.says_no_records(f"No requests {word * 20_000}nonsense")
+    assert not wire.says_no_records(f"{word * 20_000}not found nonsense")
 
 
 def test_routes_count_only_where_routes_were_asked_for() -> None:
