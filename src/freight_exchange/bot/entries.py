@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from freight_exchange.bot.desk import Desk
     from freight_exchange.bot.entry import State
-    from freight_exchange.store.work import Delivery, WorkStore
+    from freight_exchange.store.work import Delivery, DeliveryState, WorkStore
 
 __all__ = ["Entries", "call_again", "unsettled"]
 
@@ -133,14 +133,18 @@ def call_again(store: WorkStore, entry: Entry, *, at: float) -> bool:
         Whether anything makes the offer: the delivery that asked for it, which is ready again if it was dead by now, or
         another one that waits for the end of the doubt.
     """
-    dead = [delivery for delivery in store.deliveries(state="dead", limit=EVERY) if _asked(delivery, entry)]
+
+    def about(state: DeliveryState) -> Sequence[Delivery]:
+        return store.deliveries(state=state, index=entry.request, limit=EVERY)
+
+    dead = [delivery for delivery in about("dead") if _asked(delivery, entry)]
     if dead:
         return store.replay(dead[-1].event, dead[-1].handler, at=at)
-    alive = [*store.deliveries(state="claimed", limit=EVERY), *store.deliveries(state="ready", limit=EVERY)]
-    return any(
-        _asked(delivery, entry) or (delivery.index == entry.request and delivery.error == IN_DOUBT)
-        for delivery in alive
-    )
+    # What another delivery waits to offer is not kept. It is the first price nearly always: of another one, a person is
+    # rather told for nothing than not at all.
+    waits = entry.revision == 0
+    alive = [*about("claimed"), *about("ready")]
+    return any(_asked(delivery, entry) or (waits and delivery.error == IN_DOUBT) for delivery in alive)
 
 
 def _asked(delivery: Delivery, entry: Entry) -> bool:

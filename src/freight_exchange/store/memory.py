@@ -152,9 +152,13 @@ class _MemoryFeed:
     def overdue(self, *, now: float) -> tuple[int, float | None]:
         return self._book.tray.overdue(now)
 
-    def deliveries(self, *, state: DeliveryState, limit: int = 1000) -> Sequence[Delivery]:
+    def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:
         book = self._book
-        return [book.delivery(slip) for slip in book.tray.of_state(state, limit)]
+        if index is None:
+            slips = book.tray.of_state(state, limit)
+        else:
+            slips = book.tray.of_events((event.id for event in book.about(index)), state, limit)
+        return [book.delivery(slip) for slip in slips]
 
     def behind(self, event: int, handler: str) -> Sequence[Delivery]:
         book = self._book

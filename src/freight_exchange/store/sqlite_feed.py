@@ -131,9 +131,9 @@ class SQLiteFeed:
         with self._reading() as connection:
             return work_rows.overdue(connection, self.number, now)
 
-    def deliveries(self, *, state: DeliveryState, limit: int = 1000) -> Sequence[Delivery]:
+    def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:
         with self._reading() as connection:
-            return work_rows.deliveries(connection, self.number, state, limit)
+            return work_rows.deliveries(connection, self.number, state, index, limit)
 
     def behind(self, event: int, handler: str) -> Sequence[Delivery]:
         with self._reading() as connection:

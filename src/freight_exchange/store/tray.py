@@ -144,6 +144,11 @@ class Tray:
         keys = self._ready if state == "ready" else sorted(self._in[state])
         return [self._slips[key] for key in keys[: max(0, limit)]]
 
+    def of_events(self, events: Iterable[int], state: DeliveryState, limit: int) -> list[Slip]:
+        keys = sorted(key for event in events for key in self._of.get(event, ()))
+        found = [slip for key in keys if (slip := self._slips[key]).state == state]
+        return found[: max(0, limit)]
+
     def _claimed_requests(self) -> set[int]:
         indexes = (self._slips[key].index for key in self._in["claimed"])
         return {index for index in indexes if index is not None}

@@ -134,8 +134,8 @@ class WorkStore(FeedStore, Protocol):
         """How many deliveries are ready and due at `now`, and since when the first of them is."""
         ...
 
-    def deliveries(self, *, state: DeliveryState, limit: int = 1000) -> Sequence[Delivery]:
-        """The first `limit` deliveries in this state, by event and handler."""
+    def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:
+        """The first `limit` deliveries in this state, by event and handler; of one request, if its index is given."""
         ...
 
     def behind(self, event: int, handler: str) -> Sequence[Delivery]:

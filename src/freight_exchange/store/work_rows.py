@@ -38,6 +38,15 @@ _IN_STATE: Final = {
     + "ORDER BY delivery.event, delivery.handler LIMIT ?"
     for state in get_args(DeliveryState)
 }
+# By the request's events, which are few.
+_ABOUT: Final = """
+    SELECT delivery.event, delivery.handler, delivery."index", event.kind, event.payload, delivery.attempts,
+        delivery.state, delivery.not_before, delivery.error
+    FROM event INDEXED BY event_about CROSS JOIN delivery
+    WHERE event.feed = ? AND event."index" = ?
+        AND delivery.feed = event.feed AND delivery.event = event.id AND delivery.state = ?
+    ORDER BY event.id, delivery.handler LIMIT ?
+"""
 
 # Neither behind a claimed one of its request, nor behind an earlier one of its handler's.
 _FREE: Final = """
@@ -184,8 +193,14 @@ def overdue(connection: sqlite3.Connection, feed: int, now: float) -> tuple[int,
     return count, since
 
 
-def deliveries(connection: sqlite3.Connection, feed: int, state: DeliveryState, limit: int) -> list[Delivery]:
-    return [_delivery(row) for row in connection.execute(_IN_STATE[state], (feed, max(0, limit)))]
+def deliveries(
+    connection: sqlite3.Connection, feed: int, state: DeliveryState, index: int | None, limit: int
+) -> list[Delivery]:
+    if index is None:
+        found = connection.execute(_IN_STATE[state], (feed, max(0, limit)))
+    else:
+        found = connection.execute(_ABOUT, (feed, index, state, max(0, limit)))
+    return [_delivery(row) for row in found]
 
 
 def replay(connection: sqlite3.Connection, feed: int, event: int, handler: str, at: float) -> bool:

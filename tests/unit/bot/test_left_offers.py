@@ -476,6 +476,38 @@ class TestADeliveryThatEndedBefore:
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert said(caplog, logging.ERROR) == []
 
+    async def test_as_done_is_told_to_a_person_where_another_waits_for_another_price(
+        self, sandbox: Sandbox, store: Store, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        bot = new_bot(store)
+
+        @bot.on_new(id="fickle")
+        async def fickle(request: Any, ctx: Any) -> None:
+            try:
+                await ctx.offer(amount=AMOUNT, currency=1, revision=1)
+            except OfferInDoubtError:
+                raise Drop("it was not worth it") from None
+
+        @bot.on_new(id="steady")
+        async def steady(request: Any, ctx: Any) -> None:
+            await ctx.offer(amount=7, currency=1)
+
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            await anyio.sleep(SETTLE.total_seconds())
+            strike(sandbox, UNPROCESSED)
+            index = sandbox.publish()
+            await eventually(lambda: trial.status.in_doubt)
+            # Another price waits for the own bids, which are read before it is sent.
+            strike(sandbox, "unavailable_storm", BIDS, times=None)
+            await anyio.sleep(60)
+            sandbox.exchange.faults.clear()
+            await trial.idle()
+        assert amounts_on(sandbox, index) == ["7"]
+        (error,) = said(caplog, logging.ERROR)
+        assert f"the offer on request {index}, revision 1 is in doubt no more" in error
+        assert "nothing makes it again: the handler 'fickle'" in error
+
 
 class TestFromAShell:
     """The same, by a bot's file while the bot is stopped."""

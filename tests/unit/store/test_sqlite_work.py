@@ -36,6 +36,7 @@ def test_no_question_reads_a_whole_table(path: Path) -> None:
         work_rows._DELIVER: ("quote", 20.0, 1),
         work_rows._ONE: (1, 1, "quote"),
         **dict.fromkeys(work_rows._IN_STATE.values(), (1, 1)),
+        work_rows._ABOUT: (1, 1, "ready", 1),
         work_rows._CLAIMABLE: (1, 0.0),
         work_rows._NEXT: (1,),
         work_rows._CLAIM: (1, 1, "quote"),

@@ -220,6 +220,27 @@ class TestClaiming:
         assert claimed(feed) == [(first, "b"), (second, "a"), (second, "b")]
 
 
+class TestThoseOfOneRequest:
+    def test_are_found_in_each_state_by_event_and_handler(self, feed: WorkStore) -> None:
+        first, other, again = delivered(feed, 7, 8, 7, handlers=("quote", "log"))
+        mine = [(first, "log"), (first, "quote"), (again, "log"), (again, "quote")]
+        assert keys(feed.deliveries(state="ready", index=7)) == mine
+        assert keys(feed.deliveries(state="ready", index=7, limit=3)) == mine[:3]
+        assert claimed(feed, limit=2) == [(first, "log"), (other, "log")]
+        assert keys(feed.deliveries(state="claimed", index=7)) == [(first, "log")]
+        feed.settle(first, "log", state="dead", at=50.0)
+        assert keys(feed.deliveries(state="dead", index=7)) == [(first, "log")]
+        assert feed.deliveries(state="dead", index=7) == feed.deliveries(state="dead")
+        assert feed.deliveries(state="claimed", index=7) == feed.deliveries(state="dead", index=8) == []
+        assert keys(feed.deliveries(state="ready", index=7)) == mine[1:]
+        assert feed.deliveries(state="ready", index=9) == []
+
+    def test_of_another_feed_are_left_alone(self, store: BotStore, feed: WorkStore) -> None:
+        other = store.open(attrs.evolve(BINDING, feed="other"), lease=LEASE)
+        delivered(other, 7)
+        assert feed.deliveries(state="ready", index=7) == []
+
+
 class TestSettling:
     def test_keeps_what_it_ended_by(self, feed: WorkStore) -> None:
         (number,) = delivered(feed, 1)
