@@ -133,7 +133,7 @@ class SQLiteFeed:
 
     def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:
         with self._reading() as connection:
-            return work_rows.deliveries(connection, self.number, state, index, limit)
+            return work_rows.deliveries(connection, self.number, state, limit, index)
 
     def behind(self, event: int, handler: str) -> Sequence[Delivery]:
         with self._reading() as connection:

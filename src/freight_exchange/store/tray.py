@@ -99,8 +99,20 @@ class Tray:
         def due(turn: _Turn) -> float:
             return turn[0]
 
-        count = bisect_right(self._due, now, key=due)
-        return count, self._due[0][0] if count else None
+        first_later = bisect_right(self._due, now, key=due)
+        if not first_later:
+            return 0, None
+        put_off: dict[tuple[str, int], int] = {}
+        for _, index, (event, handler) in self._due[first_later:]:
+            if index:
+                queue = handler, index[0]
+                put_off[queue] = min(event, put_off.get(queue, event))
+        times = [
+            at
+            for at, index, (event, handler) in self._due[:first_later]
+            if not index or event < put_off.get((handler, index[0]), event + 1)
+        ]
+        return len(times), min(times, default=None)
 
     def settle(self, key: Key, state: DeliveryState, *, not_before: float, error: str | None, forgive: bool) -> bool:
         slip = self._slips.get(key)

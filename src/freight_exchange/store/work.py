@@ -131,7 +131,8 @@ class WorkStore(FeedStore, Protocol):
         ...
 
     def overdue(self, *, now: float) -> tuple[int, float | None]:
-        """How many deliveries are ready and due at `now`, and since when the first of them is."""
+        """How many deliveries are ready and due at `now`, and since when the first of them is. What stands behind an
+        earlier one of its handler and request that is not due is not due either."""
         ...
 
     def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:

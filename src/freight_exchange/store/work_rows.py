@@ -70,9 +70,20 @@ _NEXT: Final = f"""
     WHERE feed = ? AND state = 'ready' AND {_FREE}
     ORDER BY not_before LIMIT 1
 """
+_DUE: Final = """
+    SELECT 1 FROM delivery INDEXED BY delivery_due WHERE feed = ? AND state = 'ready' AND not_before <= ? LIMIT 1
+"""
+# What is put off is gathered once: a look behind each that is due would take the longer, the more stand in a row.
 _OVERDUE: Final = """
-    SELECT count(*), min(not_before) FROM delivery INDEXED BY delivery_due
-    WHERE feed = ? AND state = 'ready' AND not_before <= ?
+    WITH put_off AS MATERIALIZED (
+        SELECT "index", handler, min(event) AS event FROM delivery INDEXED BY delivery_due
+        WHERE feed = :feed AND state = 'ready' AND not_before > :now AND "index" IS NOT NULL
+        GROUP BY "index", handler
+    )
+    SELECT count(*), min(due.not_before) FROM delivery AS due INDEXED BY delivery_due
+    LEFT JOIN put_off ON put_off."index" = due."index" AND put_off.handler = due.handler
+    WHERE due.feed = :feed AND due.state = 'ready' AND due.not_before <= :now
+        AND (put_off.event IS NULL OR put_off.event > due.event)
 """
 _CLAIM: Final = """
     UPDATE delivery SET state = 'claimed', attempts = attempts + 1 WHERE feed = ? AND event = ? AND handler = ?
@@ -189,12 +200,14 @@ def next_due(connection: sqlite3.Connection, feed: int) -> float | None:
 
 
 def overdue(connection: sqlite3.Connection, feed: int, now: float) -> tuple[int, float | None]:
-    count, since = connection.execute(_OVERDUE, (feed, now)).fetchone()
+    if connection.execute(_DUE, (feed, now)).fetchone() is None:
+        return 0, None
+    count, since = connection.execute(_OVERDUE, {"feed": feed, "now": now}).fetchone()
     return count, since
 
 
 def deliveries(
-    connection: sqlite3.Connection, feed: int, state: DeliveryState, index: int | None, limit: int
+    connection: sqlite3.Connection, feed: int, state: DeliveryState, limit: int, index: int | None = None
 ) -> list[Delivery]:
     if index is None:
         found = connection.execute(_IN_STATE[state], (feed, max(0, limit)))

@@ -39,6 +39,7 @@ def test_no_question_reads_a_whole_table(path: Path) -> None:
         work_rows._ABOUT: (1, 1, "ready", 1),
         work_rows._CLAIMABLE: (1, 0.0),
         work_rows._NEXT: (1,),
+        work_rows._DUE: (1, 0.0),
         work_rows._CLAIM: (1, 1, "quote"),
         work_rows._RECLAIM: (1,),
         work_rows._SETTLE: ("done", 0.0, None, 1, 1, "quote"),

@@ -182,6 +182,23 @@ class TestClaiming:
         feed.replay(third, "quote", at=63.0)
         assert feed.overdue(now=70.0) == (1, 63.0), "what is called again waits from then on"
 
+    def test_what_stands_behind_one_that_is_put_off_is_not_due(self, feed: WorkStore) -> None:
+        first, *_ = delivered(feed, 7, 7, 7)
+        put_off, _ = delivered(feed, 8, 8, handlers=("log", "quote"))
+        assert feed.overdue(now=50.0) == (7, 20.0)
+        while claim := claimed(feed):
+            for number, handler in claim:
+                assert (number, handler) in {(first, "quote"), (put_off, "log"), (put_off, "quote")}
+                feed.settle(number, handler, state="ready", not_before=100.0 if handler == "quote" else 90.0, at=50.0)
+        # Nothing of it can be claimed, since when it may be due.
+        assert feed.overdue(now=50.0) == (0, None)
+        assert feed.overdue(now=95.0) == (2, 20.0)
+        assert feed.overdue(now=100.0) == (7, 20.0)
+        assert claimed(feed, now=100.0, limit=1) == [(put_off, "log")]
+        # What waits for a claimed one is held up by the work itself.
+        assert feed.overdue(now=100.0) == (6, 20.0)
+        assert feed.overdue(now=99.0) == (1, 20.0)
+
     @pytest.mark.parametrize("limit", [0, -1])
     def test_of_none_gives_none(self, feed: WorkStore, limit: int) -> None:
         delivered(feed, 1)
