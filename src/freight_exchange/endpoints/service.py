@@ -175,8 +175,9 @@ class Service:
 
             async def fetch(number: int, rows: int) -> wire.Rows[T]:
                 page, sent = await self._page(listed, number, rows, kind)
-                if page.broken or page.flaws:
-                    await self._report((*page.broken, *page.flaws), listed, sent, told)
+                failures = () if page.failure is None else (page.failure,)
+                if failures or page.broken or page.flaws:
+                    await self._report((*failures, *page.broken, *page.flaws), listed, sent, told)
                 return page
 
             return fetch
@@ -197,7 +198,7 @@ class Service:
     async def page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]) -> wire.Rows[T]:
         """One page of a listing. What could not be read of it is the caller's to tell."""
         page, sent = await self._page(listed, number, rows, kind)
-        for error in page.broken:
+        for error in (*page.broken, *(() if page.failure is None else (page.failure,))):
             self._describe(error, listed, sent)
         return page
 
@@ -251,6 +252,10 @@ class Service:
                 if wire.index_of_raw(broken.raw) == index_said:
                     self._describe(broken, listed, sent)
                     raise broken
+        if found.failure is not None:
+            # What it lacks may be what the error kept from it.
+            self._describe(found.failure, listed, sent)
+            raise found.failure
         return None
 
     async def _rows(

@@ -73,7 +73,7 @@ class Pages:
         if restless is not None:
             raise restless
 
-    async def _next_page(self, look: Look) -> FeedProtocolError | None:
+    async def _next_page(self, look: Look) -> FreightExchangeError | None:
         """Ask for the next page, which is then unwritten; an error that ends the scan once it is written."""
         scanner, sent = look.scanner, self._clock.read()
         if not scanner.pages:
@@ -81,6 +81,9 @@ class Pages:
         page = await self._page(scanner, look.window)
         if page is not None or scanner.ended:
             look.unwritten = (page, sent, self._clock.read())
+        if page is not None and page.failure is not None:
+            # Its rows count; the page does not, and is asked for again.
+            return None if await self._goes_on(scanner, page.failure) else page.failure
         try:
             if page is not None:
                 scanner.take(page)
@@ -113,6 +116,8 @@ class Pages:
         while (window := self._window_since(look.began)) < look.window:
             try:
                 page = await self._source.page(number, look.scanner.size, window)
+                if page.failure is not None:
+                    raise page.failure
             except LoginRejectedError:
                 raise
             except TROUBLE as error:
@@ -138,7 +143,10 @@ class Pages:
             if window >= look.window or scanner.pages == _PAGES_OF_RECENT:
                 return UNTOLD
             page = await self._page(scanner, window)
-            if page is not None:
+            if page is not None and page.failure is not None:
+                if not await self._goes_on(scanner, page.failure):
+                    raise page.failure
+            elif page is not None:
                 listed.update(record.index for record in page.records)
                 scanner.take(page)
         return UNTOLD if scanner.offset_ignored else Lately(frozenset(listed), window)

@@ -49,11 +49,13 @@ class Rows(NamedTuple, Generic[T]):
         records: The records that could be read.
         broken: An error for each record that could not.
         flaws: An error for each part that was left out of a record, which is among `records` all the same.
+        failure: The error that the reply speaks of beside its records: there may be more than it has.
     """
 
     records: tuple[T, ...]
     broken: tuple[DecodeError, ...] = ()
     flaws: tuple[DecodeError, ...] = ()
+    failure: DecodeError | None = None
 
 
 REQUESTS: Final = Kind(names.REQUESTS, RateRequest, records.REQUEST)
@@ -73,9 +75,13 @@ def rows(data: object, kind: Kind[T]) -> Rows[T]:
             empty listing: taken for one, it would make a watcher deaf.
     """
     keys, raws = _collection(data, kind.collection)
+    if _fails(data, kind.collection):
+        what = "records of" if raws else "an empty"
+        failure = DecodeError(f"an error beside {what} {kind.collection!r}", raw=without_secrets(data))
+        if not raws:
+            raise failure
+        return _one_by_one(keys, raws, kind)._replace(failure=failure)
     if not raws:
-        if _fails(data):
-            raise DecodeError(f"an error beside an empty {kind.collection!r}", raw=without_secrets(data))
         return Rows(())
     try:
         # All records of a page have the same fields, as a rule: one look-up of the hook serves them all.
@@ -89,8 +95,10 @@ def one(data: object, kind: Kind[T]) -> T:
     """The one record that the reply to a write, or to a look-up by index, carries, without what is flawed in it.
 
     Raises:
-        DecodeError: There is none, more than one, or it cannot be read.
+        DecodeError: There is none, more than one, it cannot be read, or the reply speaks of an error as well.
     """
+    if _fails(data):
+        raise DecodeError(f"an error where {kind.collection!r} is due", raw=without_secrets(data))
     found = rows(data, kind)
     if found.broken:
         raise found.broken[0]
@@ -179,13 +187,28 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
     return keys, [held[key] for key in keys]
 
 
-def _fails(data: object) -> bool:
-    """Whether the body speaks of a failure, and of none that means that there are no records."""
+def _fails(data: object, listed: str | None = None) -> bool:
+    """Whether the body speaks of a failure.
+
+    Args:
+        data: The body.
+        listed: The collection that was asked for; of a listing it is no failure that there are no records. What a write
+            needs and the service does not have is one.
+    """
     if not isinstance(data, dict):
         return False
-    # An envelope has the key in success as well: `"error": false`.
-    said = [said for key, said in data.items() if said and key.casefold() in names.FAILURES]
-    return any(not (isinstance(text, str) and says_no_records(text)) for text in said)
+    for key, said in data.items():
+        folded = key.casefold()
+        if folded in names.SUCCESSES and (said is False or (isinstance(said, str) and said.casefold() == "false")):
+            sentences = [told for other, told in data.items() if other.casefold() == names.MESSAGE]
+        # An envelope has the key in success as well: `"error": false`.
+        elif folded in names.FAILURES and said:
+            sentences = [said]
+        else:
+            continue
+        if listed is None or not any(isinstance(text, str) and says_no_records(text, listed) for text in sentences):
+            return True
+    return False
 
 
 def _is_record(held: Raw) -> bool:

@@ -110,6 +110,8 @@ LOGIN_PASSWORD: Final = "password"  # the key's name, not a password
 
 # Keys of a body that speaks of a failure, whatever its status says.
 FAILURES: Final = frozenset({"error", "errors", "unauthorized"})
+# Keys of a body that says whether it went well.
+SUCCESSES: Final = frozenset({"success", "ok"})
 
 # What the key of a secret has in it: `refresh_token` and `new_password` are secrets as well.
 SECRETS: Final = ("token", "password", "authorization")

@@ -249,6 +249,34 @@ class TestOncePerReading:
             await pages.aclose()
 
 
+class TestErrorsBesideRecords:
+    CUT = says({"raterequests": [{"index": 1}], "error": "query timed out after 1 of 3 rows"})
+
+    async def test_a_listing_gives_the_records_and_tells_of_the_error(self) -> None:
+        desk = Desk(self.CUT, says({"raterequests": []}))
+        async with desk.client() as exchange:
+            assert [request.index for request in await exchange.requests.search()] == [1]
+        assert desk.broken == ["$"]
+
+    async def test_a_strict_listing_fails(self) -> None:
+        async with Desk(self.CUT).client(strict=True) as exchange:
+            with pytest.raises(DecodeError, match="an error beside records") as caught:
+                await exchange.requests.search()
+        assert carried(caught.value) == ("quote/getrequests", 200, 1)
+
+    async def test_a_lookup_finds_what_is_there_and_does_not_say_that_another_is_not(self) -> None:
+        async with Desk(self.CUT).client() as exchange:
+            assert (await exchange.requests.get(1)).index == 1
+            with pytest.raises(DecodeError, match="an error beside records"):
+                await exchange.requests.get(2)
+
+    async def test_an_error_beside_a_submitted_bid_is_doubt(self) -> None:
+        desk = Desk(says({"error": "the request is closed for offers", "bid": {"index": 4}}))
+        async with desk.client() as exchange:
+            with pytest.raises(OutcomeUnknownError):
+                await exchange.bids.submit(4, amount=5, currency=1)
+
+
 class TestWrittenRoutes:
     @pytest.mark.parametrize("envelope", [{"error": False}, {"error": None}, {"errors": []}], ids=str)
     async def test_a_success_that_says_what_is_wrong_with_it(self, envelope: dict[str, object]) -> None:

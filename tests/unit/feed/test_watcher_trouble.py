@@ -11,7 +11,7 @@ import attrs
 import pytest
 from tests.unit.feed.rig import DAY, HOUR, HandClock, Rig, Service
 
-from freight_exchange.errors import RateLimitedError, ServerError
+from freight_exchange.errors import DecodeError, RateLimitedError, ServerError
 from freight_exchange.feed.cover import WIDEST
 from freight_exchange.feed.events import Gap
 from freight_exchange.hooks import Degraded, Recovered, Scan
@@ -137,6 +137,32 @@ async def test_what_is_recent_is_not_asked_for_without_end(store: Store) -> None
     rig = Rig(Refusing(), store=store, start="backfill")
     await rig.watcher.prime()
     assert len(refused) == 4
+
+
+async def test_a_page_that_says_an_error_counts_as_failed_and_its_rows_count(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    cover = rig.journal.state.cover
+    rig.told.clear()
+    service.publish(1)
+
+    class Failing(Service):
+        failing: bool = True
+
+        async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+            page = await service.page(number, rows, window)
+            return page._replace(failure=DecodeError("an error beside records") if self.failing else None)
+
+    failing = Failing()
+    rig.watcher._pages._source = failing  # pyright: ignore[reportPrivateUsage]
+    await rig.looks()
+    assert rig.tale == [("new", 1)]
+    assert rig.journal.state.cover == cover
+    assert any(isinstance(told, Degraded) for told in rig.told)
+    failing.failing = False
+    await rig.looks()
+    assert rig.tale == [("new", 1)]
+    assert rig.journal.state.cover != cover
 
 
 async def test_what_a_deep_scan_has_read_is_kept_when_a_page_fails(store: Store) -> None:

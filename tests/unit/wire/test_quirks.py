@@ -158,6 +158,25 @@ class Test01Collections:
     def test_what_says_that_there_are_none_is_no_error(self, said: object) -> None:
         assert wire.rows({"raterequests": [], "error": said, "message": "db"}, wire.REQUESTS) == wire.Rows(())
 
+    @pytest.mark.parametrize("key", ["success", "Success", "ok"])
+    @pytest.mark.parametrize("said", [False, "false"])
+    def test_what_says_that_it_went_wrong_is_not_empty(self, key: str, said: object) -> None:
+        with pytest.raises(DecodeError, match="an error beside an empty 'raterequests'"):
+            wire.rows({"raterequests": [], key: said, "message": "the database is away"}, wire.REQUESTS)
+        none = {"raterequests": [], key: said, "message": "No records found."}
+        assert wire.rows(none, wire.REQUESTS) == wire.Rows(())
+
+    def test_an_error_beside_records_loses_neither(self) -> None:
+        said = {"raterequests": [REQUEST], "error": "query timed out after 1 of 3 rows"}
+        found = wire.rows(said, wire.REQUESTS)
+        assert [record.index for record in found.records] == [4]
+        assert found.failure is not None
+        assert found.failure.raw == said
+
+    @pytest.mark.parametrize("beside", [{"success": True}, {"message": "failed over"}, {"error": False}, {"ok": 1}])
+    def test_what_is_no_failure_beside_records(self, beside: dict[str, object]) -> None:
+        assert wire.rows({"raterequests": [REQUEST], **beside}, wire.REQUESTS).failure is None
+
     @pytest.mark.parametrize("empty", [{}, [], None])
     def test_empty(self, empty: object) -> None:
         assert wire.rows({"raterequests": empty}, wire.REQUESTS) == wire.Rows(())
@@ -738,6 +757,11 @@ class TestBids:
                 wire.bid({"bid": reply})
             assert caught.value.path.removeprefix("bid.").removeprefix("0.") == "weight"
 
+    @pytest.mark.parametrize("beside", [{"error": "closed for offers"}, {"success": False}, {"error": "No bid found"}])
+    def test_an_error_beside_the_bid_is_no_bid(self, beside: dict[str, object]) -> None:
+        with pytest.raises(DecodeError, match="an error where 'bid' is due"):
+            wire.bid({**beside, "bid": self.SUBMITTED})
+
     def test_an_offer_that_cannot_be_read_does_not_fail_the_submission(self) -> None:
         offer = {"index": 7, "offerAmount": "much"}
         bid = wire.bid({"bid": {**self.SUBMITTED, "offer": offer}})
@@ -816,6 +840,10 @@ class TestRoutes:
             [1, 2],
             [{**RAW}],
             {"error": "x"},
+            {"error": "Carrier not found"},
+            {"error": "No such carrier exists"},
+            {"error": "Record not found"},
+            {"success": False, "message": "Carrier not found"},
             {"Errors": ["x"]},
             {"error": True, "routes": {"0": RAW}},
             {"error": 1},
