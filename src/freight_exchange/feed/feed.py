@@ -89,7 +89,7 @@ class Feed:
         self._passed_over: list[int] = []
         self._gaps: dict[int, Gap] = {}
         self._pulling = False
-        self._unsure = False
+        self._unsure: set[int] = set()
 
     def __repr__(self) -> str:
         return f"<Feed {self._name!r} of {self._base_url}>"
@@ -179,7 +179,7 @@ class Feed:
         """What was handed out before and not acknowledged comes again."""
         if self._unsure:
             # The store has failed, and may have written it all the same: it knows what is still to come.
-            self._unsure = False
+            self._unsure.clear()
             self._forget_queue()
         self._queue.extendleft(reversed(self._in_hand.values()))
         self._in_hand.clear()
@@ -258,7 +258,7 @@ class Feed:
         time = self.time()
 
         def write() -> None:
-            self._unsure = True
+            self._unsure.update(done)
             if note is None:
                 held.acknowledge(sorted(handed_out), at=time, passed_over=sorted(done - handed_out))
             else:
@@ -269,7 +269,7 @@ class Feed:
                 self._gaps.pop(number, None)
             if taken_back:
                 self._queue = deque(stored for stored in self._queue if stored.id not in done)
-            self._unsure = False
+            self._unsure -= done
             # More may have been passed over while this was written.
             self._passed_over = [number for number in self._passed_over if number not in done]
 

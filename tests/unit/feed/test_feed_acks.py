@@ -298,3 +298,25 @@ async def test_two_pulls_begun_together_are_told_apart() -> None:
             group.start_soon(pull)
             group.start_soon(pull)
     assert len(refused) == 1
+
+
+async def test_a_later_acknowledgement_does_not_settle_the_doubt_of_an_earlier_one(
+    monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox, listed: list[int]
+) -> None:
+    async with sandbox.client() as exchange, exchange.watch(store=MemoryStore(), start="backfill") as feed:
+        batch = await anext(feed.batches())
+        held = type(feed.hold.state())
+        written = held.acknowledge
+
+        def failing(*words: Any, **options: Any) -> None:
+            written(*words, **options)
+            raise StoreError("the answer is lost")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(held, "acknowledge", failing)
+            with pytest.raises(StoreError):
+                await batch[0].ack()
+        await batch[1].ack()
+        again = await anext(feed.batches())
+        assert [index_of(event) for event in again] == [index_of(event) for event in batch[2:]]
+        assert len(again) == len(listed) - 2
