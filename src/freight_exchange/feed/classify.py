@@ -227,14 +227,15 @@ def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest
 def _fresh(states: Mapping[bytes, RateRequest], before: Seen | None) -> Sequence[RateRequest]:
     """Of several states those that were not among the last ones; there is always one."""
     several = tuple(states.values())
-    if len(several) == 1 or before is None or before.record is None:
+    if len(several) == 1 or before is None:
         return several
     shown = {before.digest[start : start + _DIGEST] for start in range(0, len(before.digest), _DIGEST)}
+    fresh = [several[at] for at, state in enumerate(states) if state not in shown]
+    if fresh or before.record is None:
+        return fresh or several[-1:]
     known = wire.recall(before.record)
     # Where there are fewer than there were, what was told last stays true as long as it is one of them.
-    return [several[at] for at, state in enumerate(states) if state not in shown] or [
-        next((record for record in several if not _differences(known, record)), several[-1])
-    ]
+    return [next((record for record in several if not _differences(known, record)), several[-1])]
 
 
 def _in_turn(event: RequestEvent, states: Sequence[RateRequest]) -> Iterator[RequestEvent]:

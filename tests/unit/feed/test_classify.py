@@ -346,3 +346,11 @@ def test_rule_8_a_tombstone_tells_the_same_from_the_changed() -> None:
     (event,) = told(look([request(notes="b")], tomb)[0])
     assert (event.kind, event.previous) == ("updated", None)
     assert look([request()], tomb)[1][1].record == wire.keep(request())
+
+
+def test_of_a_tombstones_states_those_that_were_told_are_not_told_again() -> None:
+    old, new = request(notes="old"), request(notes="new")
+    _, known = look([old])
+    tomb = {1: attrs.evolve(known[1], record=None, last=0.0, scan=0, updated_after=0.0)}
+    meaning, _ = look([old, new], tomb, scan=9)
+    assert [event.request for event in told(meaning)] == [new]
