@@ -69,6 +69,7 @@ class Ledger:
     ) -> None:
         self._desk = desk
         self._tasks = tasks
+        self._tally = tally
         self._settle = settle
         self._entries = Entries(desk)
         self._own = OwnBids(exchange, self._entries.made_on)
@@ -181,6 +182,7 @@ class Ledger:
             refused = {entry.key: entry for entry in await self._entries.on(request) if entry.state == "rejected"}
             facts = decision(refused.get(key), taken=taken)
             await self._entries.advance(refused[key], step="resolved", **facts)
+            self._tally.offers["confirmed" if taken else "not taken"] += 1
 
     async def idle(self) -> None:
         """Wait until nothing is being sent."""

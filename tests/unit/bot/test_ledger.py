@@ -389,6 +389,7 @@ class TestRefused:
             with pytest.raises(ValidationError, match="taken must be True or False"):
                 await bot.resolve(index, taken="no")  # type: ignore[arg-type]  # a form's answer
             await bot.resolve(index, taken=taken)
+            assert bot.status().offers["confirmed" if taken else "not taken"] == 1
             with pytest.raises(ValidationError, match="not in doubt, nor was it refused"):
                 await bot.resolve(index, taken=taken)
             assert await bot.replay(dead.event, dead.handler)
