@@ -22,7 +22,7 @@ _OPENING: Final = (
     "(?:(?:we are )?sorry |unfortunately )?(?:but )?"
     "(?:(?:at present |at the moment )?(?:currently |presently )?there (?:are|is|were|was) "
     "|(?:(?:the|your|this) )?(?:search|query|request) (?:has )?(?:returned|found|gave|produced|yielded|matched) "
-    "|we (?:have )?found |returned |found )?"
+    "|we (?:have )?found |you (?:currently )?have |returned |found )?"
 )
 # "No more requests", "no handler for requests", "no healthy upstream": of these none says that there are no requests.
 _KIND: Final = (
@@ -40,11 +40,13 @@ _REST: Final = (
     "(?: (?:"
     "for|in|within|since|during|between|and|or|on|to|with|by|at|that|the|this|these|those|your|any|a"
     "|is|are|was|were|has|have|been|be|found|exists?|available|returned|listed|shown|show|display|present|presently"
-    "|open|match|matched|matches|matching|meet|meeting|satisfy|yet|now|currently|moment|(?<=at this )time"
+    "|open|match|matched|matches|matching|meet|meeting|satisfy|yet|now|currently|moment|then|so|far"
+    "|(?<=at this )time|time(?= (?:window|frame|range|period|interval))"
+    "|submitted|made|received|posted"
     "|given|specified|selected|supplied|provided|current|last|past|previous|updated|changed|published"
-    "|seconds?|minutes?|hours?|days?|weeks?|window|period|range|interval"
+    "|seconds?|minutes?|hours?|days?|weeks?|window|frame|period|range|interval"
     "|search|query|criteria|criterion|filters?|parameters?|conditions?|index|id|identifier|number"
-    "|requests?|offers?|bids?|routes?|carriers?|origin|destination|status|type|voyage|vessel"
+    "|rate|freight|requests?|offers?|bids?|routes?|carriers?|origin|destination|status|type|voyage|vessel"
     "|please|try|change|adjust|broaden|widen|refine|another|different|other"
     "|you|account|company|user"
     r"|\d+"
@@ -71,7 +73,7 @@ def says_no_records(sentence: str, collection: str | None = None) -> bool:
         collection: What was asked for, where it is not told by what stands beside the sentence. A gateway has routes
             too: they count only where routes were asked for.
     """
-    words = re.findall(r"[^\W_]+", re.sub("['\u2019]", "", sentence.casefold()))
+    words = re.findall(r"[^\W_]+", re.sub("['\u2019]|\\(s\\)", "", sentence.casefold()))
     if "routes" in words and collection not in (names.ROUTES, None):
         return False
     if not _WHOSE.isdisjoint(words) and _PLAIN.isdisjoint(words):

@@ -55,6 +55,13 @@ SAID = [
     "No open requests for your company",
     "No results found. Please try another search.",
     "No routes between this origin and destination",
+    "No active rate requests in this time window.",
+    "No rate requests updated since then",
+    "You have no bids.",
+    "You currently have no offers",
+    "There are no offers for this rate request yet.",
+    "No bids have been submitted so far.",
+    "No record(s) found.",
 ]
 OTHER = [
     "",
