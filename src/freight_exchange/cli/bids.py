@@ -13,11 +13,13 @@ from freight_exchange.cli.aside import aside
 from freight_exchange.cli.asking import check, confirm
 from freight_exchange.cli.connecting import connected
 from freight_exchange.cli.drafts import all_fields, draft_options
+from freight_exchange.cli.ending import InterruptedWriteError
 from freight_exchange.cli.freight import units
 from freight_exchange.cli.listing import show_listing
 from freight_exchange.cli.money import codes, fees, money
 from freight_exchange.cli.options import INDEX, WordOf, json_option, limit_option, yes_option
 from freight_exchange.cli.showing import Column, said, show_details, show_json
+from freight_exchange.errors import FreightExchangeError
 from freight_exchange.models import validation
 
 if TYPE_CHECKING:
@@ -67,7 +69,8 @@ def list_(settings: Settings, /, state: str | None, limit: int | None, as_json: 
 def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool, as_json: bool, **given: Any) -> None:
     """Submit an offer on REQUEST.
 
-    The request is given by its index. The offer is sent once, whatever happens.
+    The request is given by its index. The offer is sent once, whatever happens; offers of yours that are on it already
+    are said before.
 
     \b
     Examples:
@@ -80,24 +83,37 @@ def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool,
     currency, terms = values["currency"], values.get("terms")
     itemised = validation.rates({**_fees_of_file(values.get("rates", {})), **_fees_of_options(rates)})
     price = f"{amount:f} {said(currency)}"
+    before: list[str] = []
 
     async def work(exchange: FreightExchange) -> None:
         on = None if yes else await exchange.requests.get(request)
         if on is not None:
             show_details([("offer", price), *fees(itemised), ("terms", terms)], err=True)
         _say_difference(amount, itemised)
+        earlier = [bid async for bid in exchange.bids.list() if bid.index == request]
+        # Before the offer: what fails after it would be taken for the offer's failure.
+        known = await codes(exchange) if earlier or not as_json else {}
+        _say_earlier(earlier, known)
+        alike = sum(bid.amount == amount and _is_in(bid, currency, known) for bid in earlier)
+        before.append(f"Before it was sent, {_offers(alike)} of {price} of yours stood on request {request}.")
         if on is not None:
+            if str(on.status).casefold() == "selected":
+                aside("The request is Selected: its shipper has accepted an offer.")
             what = f"{units(on)} of {on.commodity}, {on.origin} to {on.destination}"
             confirm(f"Offer {price} on {said(what)}?", yes=yes)
-        # Before the offer: what fails after it would be taken for the offer's failure.
-        known = {} if as_json else await codes(exchange)
         bid = await exchange.bids.submit(request, amount=amount, currency=currency, rates=itemised or None, terms=terms)
         if as_json:
             show_json(bid)
         else:
             _show(bid, known)
 
-    connected(settings, work, look="bids list")
+    try:
+        connected(settings, work, look="bids list")
+    except (FreightExchangeError, InterruptedWriteError) as error:
+        if before and (isinstance(error, InterruptedWriteError) or error.may_have_taken_effect):
+            # The listing alone cannot tell an offer that was there from the one in doubt.
+            error.add_note(before[0])
+        raise
 
 
 def _fees_of_file(rates: object) -> Mapping[str, object]:
@@ -116,6 +132,24 @@ def _fees_of_options(rates: Sequence[str]) -> dict[str, str]:
             raise click.UsageError(f"--rate takes NAME=AMOUNT, not {rate!r}; nothing was sent")
         found[name.strip()] = amount.strip()
     return found
+
+
+def _say_earlier(earlier: Sequence[Bid], known: Mapping[int, str]) -> None:
+    if earlier:
+        each = (f"{money(bid.amount, bid.currency, known)} ({_status(bid)})" for bid in earlier)
+        aside(f"You have {_offers(len(earlier))} on it already: {said(', '.join(each))}.")
+
+
+def _status(bid: Bid) -> object:
+    return bid.status if bid.offer is None or bid.offer.status is None else bid.offer.status
+
+
+def _offers(count: int) -> str:
+    return f"{count} offer{'' if count == 1 else 's'}"
+
+
+def _is_in(bid: Bid, currency: object, known: Mapping[int, str]) -> bool:
+    return bid.currency is not None and known.get(bid.currency, "").casefold() == said(currency).casefold()
 
 
 def _say_difference(amount: Decimal, itemised: Mapping[str, Decimal]) -> None:

@@ -45,10 +45,19 @@ class Field:
     def option(self) -> str:
         return "--" + self.name.replace("_", "-")
 
+    @property
+    def negative(self) -> str | None:
+        """The option for no, where the field is a yes or a no."""
+        return "--not-" + self.name.replace("_", "-") if self.type is bool else None
+
+    @property
+    def options(self) -> str:
+        """All that give it, in words: naming one answer alone would suggest it."""
+        return self.option if self.negative is None else f"{self.option} or {self.negative}"
+
     def decorate(self, command: Decorated) -> Decorated:
-        if self.type is bool:
-            negative = f"--not-{self.name.replace('_', '-')}"
-            return click.option(f"{self.option}/{negative}", self.name, default=None, help=self.help)(command)
+        if self.negative is not None:
+            return click.option(f"{self.option}/{self.negative}", self.name, default=None, help=self.help)(command)
         return click.option(self.option, self.name, type=self.type, metavar=self.metavar, help=self.help)(command)
 
 
@@ -127,7 +136,7 @@ def all_fields(kind: str, given: Mapping[str, Any], *, more: tuple[str, ...] = (
     """
     values = given_fields(kind, given, more=more)
     if missing := [field for field in FIELDS[kind] if field.needed and field.name not in values]:
-        named = ", ".join(f"{field.name} ({field.option})" for field in missing)
+        named = ", ".join(f"{field.name} ({field.options})" for field in missing)
         raise click.UsageError(f"still missing: {named}; nothing was sent")
     return values
 

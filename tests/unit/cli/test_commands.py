@@ -225,6 +225,7 @@ class TestRequests:
             ({"colour": "red"}, "'colour', which is no field"),
             ({"type": "Pigeon"}, "type must be one of"),
             ({"commodity": None}, "still missing: commodity (--commodity)"),
+            ({"hazardous": None}, "still missing: hazardous (--hazardous or --not-hazardous)"),
             ({"quantity": 2.5}, "quantity must be a positive integer, not 2.5"),
             ({"hazardous": "no"}, "hazardous must be true or false, not 'no'"),
             ({"length": "long"}, "length must be a number, not 'long'"),
@@ -491,7 +492,43 @@ class TestAsking:
         done = shell(*self.SUBMIT, "--rate", "Ocean=1900", "--yes")
         assert done.status == 0
         assert done.err == "Are its fees right? The amount is 59.50 less than they come to.\n"
-        assert shell(*self.SUBMIT, "--rate", "Ocean=1840.5", "--yes").err == ""
+        shell.publish(TILES)
+        right = shell("bids", "submit", "2", *self.SUBMIT[3:], "--rate", "Ocean=1840.5", "--yes")
+        assert right.err == ""
+
+    def test_an_offer_that_is_there_already_is_said_before_another(self, shell: Shell) -> None:
+        shell.publish(TILES)
+        shell.publish(TILES)
+        assert "already" not in shell(*self.SUBMIT, "--yes").err
+        there = "You have 1 offer on it already: 1840.50 USD (Available).\n"
+        asked = shell(*self.SUBMIT, typed="n\n")
+        assert asked.err.index(there) < asked.err.index("Offer 1840.50 USD on")
+        for options in (["--yes"], ["--yes", "--json"]):
+            told = shell(*self.SUBMIT, *options)
+            assert (told.status, told.err) == (0, there)
+            there = "You have 2 offers on it already: 1840.50 USD (Available), 1840.50 USD (Available).\n"
+        assert shell("bids", "submit", "2", *self.SUBMIT[3:], "--yes").err == ""
+
+    def test_a_request_that_is_awarded_is_said_to_be_before_the_question(self, shell: Shell) -> None:
+        shell.publish(TILES)
+        shell(*self.SUBMIT, "--yes")
+        shell.become(shell.exchange.shipper)
+        shell("offers", "approve", "5001", "--yes")
+        shell.become(shell.exchange.forwarder)
+        done = shell(*self.SUBMIT, typed="n\n")
+        assert "(Selected).\n" in done.err
+        assert "The request is Selected: its shipper has accepted an offer.\n" in done.err
+
+    def test_a_doubtful_offer_is_said_with_those_alike_that_were_there(self, shell: Shell) -> None:
+        shell.publish(TILES)
+        shell(*self.SUBMIT, "--yes")
+        shell("bids", "submit", "1", "--amount", "7", "--currency", "USD", "--yes")
+        shell.exchange.faults.add(
+            Fault(name="lost", path="quote/submitoffer", processed=True, mutate=mutations.answer(500, {}))
+        )
+        done = shell(*self.SUBMIT, "--yes")
+        assert done.status == Status.OUTCOME_UNKNOWN, done.err
+        assert "Before it was sent, 1 offer of 1840.50 USD of yours stood on request 1.\n" in done.err
 
     def test_an_end_of_input_sends_nothing(self, shell: Shell) -> None:
         shell.publish(TILES)
