@@ -342,7 +342,7 @@ class Bot(Router):
 
     def _running(self) -> Parts:
         run = None if self._life is None else self._life.run
-        if run is None or run.phase not in ("running", "draining") or run.parts is None:
+        if run is None or run.phase not in ("running", "draining") or run.parts is None or run.is_over:
             raise ConfigurationError("this bot does not run: ask it while it does")
         return run.parts
 

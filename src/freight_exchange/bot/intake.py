@@ -8,10 +8,9 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from freight_exchange import wire
 from freight_exchange.bot.handlers import Handler
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable, number_of
-from freight_exchange.feed.payload import pack
+from freight_exchange.feed.payload import pack, recall
 from freight_exchange.store.protocol import Absence, Commit, Found, NewEvent
 from freight_exchange.store.work import Effect
 
@@ -118,7 +117,7 @@ class Intake:
 
 def _earlier(seen: Seen, handler: Handler, now: datetime) -> NewEvent | None:
     assert seen.record is not None
-    event = RequestEvent(kind="new", request=wire.recall(seen.record), observed_between=(None, now))
+    event = RequestEvent(kind="new", request=recall(seen.record), observed_between=(None, now))
     if not _wants(handler, event):
         return None
     kind = EARLIER + handler.id

@@ -100,6 +100,7 @@ class Run:
         stopping: Whether it drains.
         rejected: The login that the service rejected, if that is what ended it.
         parts: What it is made of, once its feed was entered.
+        is_over: Whether nothing more is to be asked of its parts, and all that is left is to leave the feed.
     """
 
     def __init__(
@@ -137,6 +138,7 @@ class Run:
         self.stopping = Stopping()
         self.rejected: LoginRejectedError | None = None
         self.parts: Parts | None = None
+        self.is_over = False
         self._last: tuple[FeedStatus | None, timedelta] | None = None
 
     async def __call__(self) -> None:
@@ -220,58 +222,66 @@ class Run:
     async def _work(self) -> None:
         desk = Desk(self.feed, self._points)
         async with anyio.create_task_group() as sends:
-            ledger = Ledger(self._exchange, desk, Telling(sends, self._tell), self._tally, settle=self._plan.settle)
-            async with anyio.create_task_group() as tasks:
-                telling = Telling(tasks, self._tell)
-                attempts = Attempts(
-                    self._handlers,
-                    self._given,
-                    self._exchange,
-                    desk,
-                    ledger,
-                    self._tally,
-                    self.stopping,
-                    scanned=self._scanned,
-                )
-                deliveries = Deliveries(
-                    attempts, desk, self._tally, telling, self.stopping, concurrency=self._plan.concurrency
-                )
-                ledger.doubts.wake = deliveries.wake
-                self.parts = Parts(self.feed, desk, ledger, deliveries)
-                intake = Intake(self.feed, desk, self._handlers.values(), self._tally, deliveries.wake)
-                selections = Selections(
-                    self._exchange,
-                    desk,
-                    intake,
-                    self._handlers.values(),
-                    deliveries.wake,
-                    pace=self._plan.selection_interval.total_seconds(),
-                )
-                try:
-                    await deliveries.recover()
-                    await selections.introduce(backfill=self._plan.start == "backfill")
-                    await ledger.start()
-                    await intake.introduce()
-                    taking_in = anyio.CancelScope()
-                    telling.start_soon(self._take_in, intake, selections, taking_in)
-                    telling.start_soon(deliveries.run)
-                    if not self.stopping:
-                        self.phase = "running"
-                        _logger.info("running: %s", ", ".join(self._handlers))
-                    self._ready()
-                    await self.stopping.wait()
-                    taking_in.cancel()
-                    deliveries.wake()
-                    await self._drain(deliveries, ledger)
-                    await self._cut_off(deliveries, tasks)
-                except BaseException as error:
-                    if (found := cause(error)) is not None:
-                        self._tell(found)
-                    await self._cut_off(deliveries, tasks)
-                    raise
+            try:
+                await self._hand_over(desk, sends)
+            finally:
+                # A task that begins while its group ends may belong to nobody, and wait for ever.
+                self.is_over = True
             sends.cancel_scope.cancel()
         if not self.stopping:
             raise RuntimeError("the bot's tasks were cancelled by something of their own")
+
+    async def _hand_over(self, desk: Desk, sends: TaskGroup) -> None:
+        """Take in events and hand over deliveries, until the drain has ended."""
+        ledger = Ledger(self._exchange, desk, Telling(sends, self._tell), self._tally, settle=self._plan.settle)
+        async with anyio.create_task_group() as tasks:
+            telling = Telling(tasks, self._tell)
+            attempts = Attempts(
+                self._handlers,
+                self._given,
+                self._exchange,
+                desk,
+                ledger,
+                self._tally,
+                self.stopping,
+                scanned=self._scanned,
+            )
+            deliveries = Deliveries(
+                attempts, desk, self._tally, telling, self.stopping, concurrency=self._plan.concurrency
+            )
+            ledger.doubts.wake = deliveries.wake
+            self.parts = Parts(self.feed, desk, ledger, deliveries)
+            intake = Intake(self.feed, desk, self._handlers.values(), self._tally, deliveries.wake)
+            selections = Selections(
+                self._exchange,
+                desk,
+                intake,
+                self._handlers.values(),
+                deliveries.wake,
+                pace=self._plan.selection_interval.total_seconds(),
+            )
+            try:
+                await deliveries.recover()
+                await selections.introduce(backfill=self._plan.start == "backfill")
+                await ledger.start()
+                await intake.introduce()
+                taking_in = anyio.CancelScope()
+                telling.start_soon(self._take_in, intake, selections, taking_in)
+                telling.start_soon(deliveries.run)
+                if not self.stopping:
+                    self.phase = "running"
+                    _logger.info("running: %s", ", ".join(self._handlers))
+                self._ready()
+                await self.stopping.wait()
+                taking_in.cancel()
+                deliveries.wake()
+                await self._drain(deliveries, ledger)
+                await self._cut_off(deliveries, tasks)
+            except BaseException as error:
+                if (found := cause(error)) is not None:
+                    self._tell(found)
+                await self._cut_off(deliveries, tasks)
+                raise
 
     def _tell(self, error: BaseException) -> None:
         """Tell by what the bot ends, the first time that something ends it: the rest may follow from that."""

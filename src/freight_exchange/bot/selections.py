@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import attrs
 
-from freight_exchange import wire
 from freight_exchange.bot.entries import Entries
 from freight_exchange.bot.entry import UNSETTLED, is_entry, place_of
 from freight_exchange.bot.own_bids import PASSING, leniently, on_request
 from freight_exchange.feed.events import BidSelected
-from freight_exchange.feed.payload import pack_selected
+from freight_exchange.feed.payload import pack_selected, recall
 from freight_exchange.models import Bid, BidStatus, BidsType, UnknownWord
 from freight_exchange.models.shipment import Shipment
 from freight_exchange.store.protocol import NewEvent
@@ -226,7 +225,7 @@ def _completed(bid: Bid, seen: Seen | None) -> Bid:
     """The bid, and of its freight what the request said when it was last seen and the bid listing does not say."""
     if seen is None or seen.record is None:
         return bid
-    request = wire.recall(seen.record)
+    request = recall(seen.record)
     return attrs.evolve(bid, **{name: getattr(request, name) for name in _FREIGHT if getattr(bid, name) is None})
 
 

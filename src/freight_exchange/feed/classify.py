@@ -21,7 +21,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
 from freight_exchange.feed.events import Event, RequestEvent, SchemaChanged, Unreadable
-from freight_exchange.feed.payload import pack
+from freight_exchange.feed.payload import pack, recall
 from freight_exchange.models import RateRequest
 from freight_exchange.models.enums import UnknownWord
 from freight_exchange.store.protocol import NewEvent, Seen
@@ -163,7 +163,7 @@ def classify(
     fresh = {index: _fresh(several, known.get(index)) for index, several in states.items()}
     now = {index: several[-1] for index, several in fresh.items()}
     changed = {
-        index: _Change.of(wire.recall(before.record), now[index])
+        index: _Change.of(recall(before.record), now[index])
         for index, before in known.items()
         if index in digests and before.digest != digests[index] and before.record is not None and before.digest
     }
@@ -209,7 +209,7 @@ def gone(before: Seen, between: tuple[datetime | None, datetime], at: float) -> 
     after = attrs.evolve(before, digest=b"", version=before.version + 1, last=at, missing=0)
     if before.record is None or not before.digest:
         return after, None
-    request = wire.recall(before.record)
+    request = recall(before.record)
     event = RequestEvent(kind="withdrawn", request=request, previous=request, observed_between=between)
     return after, NewEvent(
         key=f"{before.index}:{after.version}", index=before.index, kind=event.kind, payload=pack(event)
@@ -233,7 +233,7 @@ def _fresh(states: Mapping[bytes, RateRequest], before: Seen | None) -> Sequence
     fresh = [several[at] for at, state in enumerate(states) if state not in shown]
     if fresh or before.record is None:
         return fresh or several[-1:]
-    known = wire.recall(before.record)
+    known = recall(before.record)
     # Where there are fewer than there were, what was told last stays true as long as it is one of them.
     return [next((record for record in several if not _differences(known, record)), several[-1])]
 

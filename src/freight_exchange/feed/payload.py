@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError, StoreError
 from freight_exchange.feed.events import BidSelected, Event, Gap, RequestEvent, SchemaChanged, Unreadable
 
-__all__ = ["NOT_OURS", "UNREADABLE", "pack", "pack_selected", "unpack", "unpack_selected"]
+if TYPE_CHECKING:
+    from freight_exchange.models import RateRequest
+
+__all__ = ["NOT_OURS", "UNREADABLE", "pack", "pack_selected", "recall", "unpack", "unpack_selected"]
 
 NOT_OURS: Final = (ArithmeticError, AttributeError, DecodeError, KeyError, OSError, TypeError, ValueError)
 """What is raised on reading back what this version did not write."""
@@ -100,6 +103,14 @@ def pack_selected(event: BidSelected) -> bytes:
     """The event, to be kept in a store."""
     said = {"bid": wire.keep_bid(event.bid).decode(), "observed": _stamp(event.observed)}
     return json.dumps(said, separators=(",", ":")).encode()
+
+
+def recall(kept: bytes) -> RateRequest:
+    """The request that was kept; `StoreError` as in `unpack`."""
+    try:
+        return wire.recall(kept)
+    except NOT_OURS as error:
+        raise StoreError(f"a request in the store {UNREADABLE}") from error
 
 
 def unpack_selected(payload: bytes) -> BidSelected:

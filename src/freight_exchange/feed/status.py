@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import attrs
 
-from freight_exchange import wire
 from freight_exchange.feed.events import RequestEvent, RequestKind, Unreadable
-from freight_exchange.feed.payload import unpack
+from freight_exchange.feed.payload import recall, unpack
 
 if TYPE_CHECKING:
     from freight_exchange.feed.events import Gap
@@ -134,7 +133,7 @@ def explain(
         return said("waiting", f"is {event.kind}, and its event waits to be pulled or acknowledged")
     if events and events[-1].kind == Unreadable.kind:
         return said("unreadable", "was listed in a form that cannot be read: an Unreadable event says what is wrong")
-    record = None if seen.record is None else wire.recall(seen.record)
+    record = None if seen.record is None else recall(seen.record)
     excluded = None if where is None or record is None else where.excluded_by(record)
     if excluded is not None:
         return said("excluded", f"is left out by the filter: {excluded}")

@@ -15,6 +15,7 @@ from freight_exchange.models._base import Record
 from freight_exchange.wire import names, records
 from freight_exchange.wire.converter import Shape
 from freight_exchange.wire.json import parse
+from freight_exchange.wire.readers import Unreadable
 
 __all__ = ["keep", "keep_bid", "recall", "recall_bid"]
 
@@ -33,8 +34,11 @@ def keep(request: RateRequest) -> bytes:
 
 
 def recall(content: bytes) -> RateRequest:
-    """The request that was kept."""
-    request: RateRequest = records.REQUEST.read(parse(content))
+    """The request that was kept; `ValueError` where it is none."""
+    try:
+        request: RateRequest = records.REQUEST.read(parse(content))
+    except Unreadable as error:
+        raise ValueError(f"{error.path}: {error.reason}") from error
     return request
 
 

@@ -10,10 +10,12 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from tests.unit.bot.ledger_rig import UNPROCESSED, amounts_on, sent, strike
@@ -171,3 +173,27 @@ async def test_by_nobody_whoever_waits_is_told_when_the_bot_ends_before_it_is_do
         tasks.start_soon(resolve)
         await anyio.sleep(0.05)
     assert said == ["this bot has ended meanwhile: ask it while it runs"]
+
+
+async def test_by_nobody_while_the_bot_leaves_its_feed_it_is_told_that_it_does_not_run(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    bot, told = Bot(store=SQLiteStore(tmp_path / "bot.db")), list[Exception]()
+    bot.on_new(id="quote")(nothing)
+    async with sandbox.client() as exchange, anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(bot.serve, exchange=exchange))
+        with anyio.fail_after(PATIENCE):
+            while bot.status().state != "running":  # noqa: ASYNC110 - there is no event for it
+                await anyio.sleep(0.01)
+            bot.stop()
+            while bot.status().state != "stopped":
+                try:
+                    await bot.resolve(1, taken=True)
+                except (ConfigurationError, ValidationError) as error:
+                    told.append(error)
+                await anyio.lowlevel.checkpoint()
+    assert isinstance(told[-1], ConfigurationError)
+
+
+async def nothing(request: Any, ctx: Any) -> None:
+    pass
