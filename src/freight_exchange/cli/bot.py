@@ -285,8 +285,9 @@ def gaps_ack(store: str, name: str | None, yes: bool, as_json: bool) -> None:
     """
     check(yes=yes)
     file = BotFile(store, name=name)
-    confirm(f"Acknowledge {len(file.gaps())}?", yes=yes)
-    count = file.acknowledge_gaps()
+    if there := len(file.gaps()):
+        confirm(f"Acknowledge {there}?", yes=yes)
+    count = file.acknowledge_gaps() if there else 0
     tell(f"{count} acknowledged.", {"acknowledged": count}, as_json=as_json)
 
 

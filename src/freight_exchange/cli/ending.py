@@ -141,7 +141,7 @@ STATUSES: Final = (
 """The first row that fits an error says how the program ends; an error that none fits is a bug."""
 
 ADVICE: Final = {
-    Status.UNAVAILABLE: "Nothing was changed: try again later.",
+    Status.UNAVAILABLE: "Nothing was changed. Is the URL right, and the service up? If so, try again later.",
     Status.UNEXPECTED: "Is the URL right? It is the API root, such as https://host/api.",
 }
 """What to do about it, where neither the sentence nor its row says."""

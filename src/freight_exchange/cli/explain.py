@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
 import click
 
 from freight_exchange.bot.file import BotFile
@@ -9,7 +12,17 @@ from freight_exchange.cli.bot import file_options
 from freight_exchange.cli.options import INDEX, json_option
 from freight_exchange.cli.showing import plain, said, show_json
 
+if TYPE_CHECKING:
+    from freight_exchange.store.work import DeliveryState
+
 __all__ = ["explain"]
+
+_WHEREABOUTS: Final[Mapping[DeliveryState, str]] = {
+    "ready": "is to be called",
+    "claimed": "is at work on it",
+    "done": "is done with it",
+    "dead": "failed for the last time",
+}
 
 
 @click.command
@@ -55,7 +68,14 @@ def explain(index: int, store: str, name: str | None, as_json: bool) -> None:
     if explanation.first_seen is not None:
         click.echo(f"First seen {explanation.first_seen:%Y-%m-%d %H:%M:%S} UTC.")
     for kind, handler, state, error in told.deliveries:
-        why = "" if error is None else f": {said(error)}"
-        click.echo(f"The handler {said(handler)} has it ({kind}) as {state}{why}.")
+        click.echo(f"The handler {said(handler)} {_whereabouts(state, error)} ({kind}).")
     for offer in told.offers:
         click.echo(f"The offer of {offer.amount:f}, revision {offer.revision}, is {offer.state}.")
+
+
+def _whereabouts(state: DeliveryState, error: str | None) -> str:
+    if error is None:
+        return _WHEREABOUTS[state]
+    if state == "ready":
+        return f"is to be called again, after it ended by {said(error)}"
+    return f"{_WHEREABOUTS[state]}, by {said(error)}" if state == "dead" else _WHEREABOUTS[state]

@@ -27,6 +27,7 @@ from freight_exchange.cli.options import (
 )
 from freight_exchange.cli.showing import Column, said, show_details, show_json
 from freight_exchange.cli.watch import watch
+from freight_exchange.errors import NotFoundError
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, RateRequest, RateRequestDraft
@@ -43,7 +44,7 @@ def requests() -> None:
 
 @requests.command("list")
 @filter_options
-@click.option("--state", type=WordOf("SearchType"), default="all", help="With an accepted offer, or waiting for one.")
+@click.option("--state", type=WordOf("SearchType"), default="all", help="Open ones (pending), awarded ones, or all.")
 @click.option(
     "--since",
     type=Duration(5, ", which is all that the service lists"),
@@ -64,9 +65,10 @@ def list_(
     as_json: bool,
     **filters: Any,
 ) -> None:
-    """List the open requests of the last five days.
+    """List the requests of the last five days, open and awarded.
 
-    The service lists no older ones.
+    The service lists no older ones, and lists them to forwarders: what you have published yourself is under `offers
+    list`.
 
     CHARGEABLE is what a carrier would charge for: revenue tons (W/M) by sea, kilograms by air (divisor 6000) and road
     (333 kg a cubic metre, 1850 kg a loading metre).
@@ -86,7 +88,7 @@ def list_(
             exchange.requests.search(type=state, since=since),
             _columns(per),
             as_json=as_json,
-            nothing="There are no such requests.",
+            nothing="There are no such requests. What you have published is under `freight-exchange offers list`.",
             limit=limit,
             wanted=lambda request: where is None or where.matches(request),
             as_object=lambda request: freight.as_object(request, per),
@@ -109,7 +111,11 @@ def get(settings: Settings, /, index: int, per: Per, as_json: bool) -> None:
     """
 
     async def work(exchange: FreightExchange) -> None:
-        request = await exchange.requests.get(index)
+        try:
+            request = await exchange.requests.get(index)
+        except NotFoundError as error:
+            error.add_note(f"What you have published is under `freight-exchange offers get {index}`.")
+            raise
         _show(request, per, as_json=as_json)
         if not as_json:
             _say_doubts(request, per)
@@ -156,6 +162,7 @@ requests.add_command(watch)
 def _columns(per: Per) -> Sequence[Column[RateRequest]]:
     return (
         Column("INDEX", lambda request: request.index, right=True),
+        Column("STATUS", lambda request: request.status, spare=3),
         Column("REF", lambda request: request.ref_id, spare=8),
         Column("TYPE", lambda request: request.type, spare=5),
         Column("COMMODITY", lambda request: request.commodity, folds=True),

@@ -12,6 +12,8 @@ __all__ = ["reworded", "worded"]
 
 _NAMES: Final = (
     (r"\bbase_url\b", "--url"),
+    # The HTTP library's own name for it.
+    (r" \([A-Z][A-Za-z]+(?:Error|Timeout)\)", ""),
     (r"\bthe deadline of (\S+ s)\b", r"the --timeout of \1"),
     (r"\bTokenFile needs\b", "--token-file needs"),
     (r"\bgive TokenFile a path\b", "give --token-file a path"),

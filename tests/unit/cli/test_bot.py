@@ -93,7 +93,7 @@ def test_the_status_and_what_became_of_a_request(ran: Shell) -> None:
     assert "offers         1 taken, 0 refused, 0 in doubt\n" in done.out
     told = ran("explain", "1")
     assert told.out.startswith("Request 1 was handed out and acknowledged")
-    assert "The handler tell has it (new) as dead: ValueError: no \\x1b[31mmail.\n" in told.out
+    assert "The handler tell failed for the last time, by ValueError: no \\x1b[31mmail (new).\n" in told.out
     assert "The offer of 1840.50, revision 0, is confirmed.\n" in told.out
     (explained,) = objects(ran("explain", "1", "--json").out)
     assert (explained["verdict"], explained["offers"][0]["state"]) == ("handed-out", "confirmed")

@@ -78,9 +78,9 @@ class TestRequests:
         assert (done.status, done.err) == (0, "")
         air, sea = table(done.out)
         assert sea == {
-            "INDEX": "1", "REF": "FX000001", "TYPE": "Shipping", "COMMODITY": "Ceramic tiles", "ORIGIN": "Hong Kong",
-            "DESTINATION": "Long Beach", "ARRIVAL": "2027-03-01", "UNITS": "20 pallets", "M3": "9.600", "KG": "12800",
-            "INCOTERM": "FOB", "CHARGEABLE": "12.800 W/M",
+            "INDEX": "1", "STATUS": "Available", "REF": "FX000001", "TYPE": "Shipping", "COMMODITY": "Ceramic tiles",
+            "ORIGIN": "Hong Kong", "DESTINATION": "Long Beach", "ARRIVAL": "2027-03-01", "UNITS": "20 pallets",
+            "M3": "9.600", "KG": "12800", "INCOTERM": "FOB", "CHARGEABLE": "12.800 W/M",
         }  # fmt: skip
         assert (air["M3"], air["KG"], air["CHARGEABLE"]) == ("4.5000", "1875.0", "1875.0 kg")
 
@@ -175,7 +175,9 @@ class TestRequests:
         assert shell.exchange.truth.calls == []
 
     def test_a_list_of_nothing_says_so_and_prints_nothing(self, shell: Shell) -> None:
-        assert shell("requests", "list") == type(shell("requests", "list"))(0, "", "There are no such requests.\n")
+        assert shell("requests", "list") == type(shell("requests", "list"))(
+            0, "", "There are no such requests. What you have published is under `freight-exchange offers list`.\n"
+        )
         assert shell("requests", "list", "--json").out == ""
 
     def test_one_request(self, shell: Shell) -> None:

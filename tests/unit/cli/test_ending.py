@@ -101,7 +101,8 @@ class TestSentences:
             done = shell("--url", f"http://127.0.0.1:{port}/api", "requests", "list")
         assert done.status == Status.UNAVAILABLE
         assert done.err.startswith("Error: no connection to the server")
-        assert "Nothing was changed: try again later." in done.err
+        assert "Nothing was changed. Is the URL right, and the service up?" in done.err
+        assert "ConnectError" not in done.err
 
     def test_a_server_that_does_not_answer(self, shell: Shell) -> None:
         shell.exchange.faults.add(*FAULTS["login_hung"]())

@@ -53,7 +53,7 @@ def test_the_page_from_top_to_bottom_is_what_a_user_sees(shell: Shell) -> None:
     for command, shown in steps:
         words = shlex.split(command.replace(SERVED_AT, root))
         assert words.pop(0) == "freight-exchange"
-        status, screen = on_a_terminal(words, answers(shown), columns=130)
+        status, screen = on_a_terminal(words, answers(shown), columns=140)
         assert comparable(screen.replace(root, SERVED_AT)) == comparable(shown), command
         assert status == 0
     (offer,) = shell.exchange.truth.offers
