@@ -73,7 +73,8 @@ class Login(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BrokenRecord(Frozen):
-    """One record of a listing could not be read; the others were. `error.path` says where."""
+    """One record of a listing could not be read, and the others were: `error.path` says where. With the path `$` the
+    service says that it failed, beside what it lists: there may be more."""
 
     method: str
     path: str

@@ -104,7 +104,7 @@ def caller(settings: Settings, *, logs_in: bool = False) -> Caller:
     )
     if kept is not None and kept.account != email:
         kept = None
-    password = os.environ.get(PASSWORD_VARIABLE) or None
+    password = _password_of(email)
     if password is None and (logs_in or kept is None or not kept.fresh()):
         password = _asked(
             f"Password of {email}",
@@ -265,6 +265,15 @@ async def _only_kept(request: Request, call_next: Next) -> Response:
     if request.kind is Kind.LOGIN:
         raise AuthenticationError(_AGAIN, method=request.method, path=request.path)
     return await call_next(request)
+
+
+def _password_of(email: str) -> str | None:
+    """The environment's password. Where another account stands beside it, it is that one's, and whoever can be asked is:
+    wrong passwords may lock an account."""
+    beside = os.environ.get(EMAIL_VARIABLE)
+    if beside and beside != email and on_a_terminal():
+        return None
+    return os.environ.get(PASSWORD_VARIABLE) or None
 
 
 def _asked(what: str, otherwise: str, *, hidden: bool = False) -> str:

@@ -194,6 +194,16 @@ def test_what_is_missing_is_asked_for_on_a_terminal(stranger: Shell) -> None:
     assert "Password of forwarder@demo.example: " in done.err
 
 
+def test_the_environments_password_is_that_of_the_account_beside_it(shell: Shell) -> None:
+    done = shell("--email", "shipper@demo.example", "login", typed="shipper\n")
+    assert done.status == 0, done.err
+    assert "Password of shipper@demo.example: " in done.err
+    assert "FREIGHT_EXCHANGE_EMAIL names forwarder@demo.example: other commands are that account's" in done.err
+    assert "Fergus" in shell("whoami").out
+    # Where nobody can be asked, the environment's is tried.
+    assert shell("--email", "rival@demo.example", "login").status == 77
+
+
 def test_a_url_that_looks_wrong_is_warned_of(shell: Shell) -> None:
     done = shell("--url", shell.url.removesuffix("/api"), "currencies")
     assert done.err.startswith("Warning: --url usually ends in /api")
