@@ -268,8 +268,8 @@ async def _only_kept(request: Request, call_next: Next) -> Response:
 
 
 def _password_of(email: str) -> str | None:
-    """The environment's password. Where another account stands beside it, it is that one's, and whoever can be asked is:
-    wrong passwords may lock an account."""
+    """The environment's password. Where another account stands beside it, it is that one's, and whoever can be asked
+    is: wrong passwords may lock an account."""
     beside = os.environ.get(EMAIL_VARIABLE)
     if beside and beside != email and on_a_terminal():
         return None
