@@ -16,6 +16,7 @@ from freight_exchange.cli.importing import imported
 from freight_exchange.cli.looping import run as run_loop
 from freight_exchange.cli.options import FILE, INDEX, json_option, yes_option
 from freight_exchange.cli.showing import Column, instant, plain, show_details, show_json, show_table, tell
+from freight_exchange.errors import ValidationError
 from freight_exchange.settings import EMAIL_VARIABLE, URL_VARIABLE
 
 if TYPE_CHECKING:
@@ -236,7 +237,11 @@ def doubts_resolve(
     check(yes=yes)
     then = "it counts as made" if taken else "it may be made again"
     confirm(f"The offer on request {request} is {'' if taken else 'not '}there, and {then}?", yes=yes)
-    done = BotFile(store, name=name).resolve(request, taken=taken, revision=revision)
+    try:
+        done = BotFile(store, name=name).resolve(request, taken=taken, revision=revision)
+    except ValidationError as error:
+        # Options are checked before: what is wrong is that there is no such doubt.
+        raise _NoRecordError(str(error)) from error
     if not done:
         then = "nothing makes it again by itself: replay its dead letter, if there is one, or make it by hand"
     elif not taken:

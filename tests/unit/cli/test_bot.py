@@ -149,7 +149,9 @@ def test_a_doubt_is_resolved(shell: Shell) -> None:
     assert "The offer on request 1 is there, and it counts as made? [y/N]:" in done.err
     assert done.out == "Noted: it counts as made.\n"
     assert shell(*doubts).err == "There are no offers in doubt.\n"
-    assert shell(*resolve, "--taken", "--yes").status == Status.USAGE
+    again = shell(*resolve, "--taken", "--yes")
+    assert again.status == Status.NOT_FOUND
+    assert "is not in doubt, nor was it refused" in again.err
 
 
 def test_gaps_are_listed_and_acknowledged(ran: Shell) -> None:
