@@ -159,7 +159,7 @@ class Kept:
     def of(cls, path: Path, url: str) -> Self:
         store = SQLiteStore(path)
         try:
-            work = store.open(Binding(url, "forwarder@demo.example", "requests"), lease=60)
+            work = store.open(Binding(url, "forwarder@demo.example", "bot"), lease=60)
             done, dead = work.deliveries(state="done"), work.deliveries(state="dead")
             return cls(
                 delivered=frozenset(delivery.index for delivery in [*done, *dead]),
