@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.kept_login import KeptLogin
     from freight_exchange.transport.message import Next, Request, Response
 
-__all__ = ["Caller", "caller", "connected", "on_a_terminal", "token_file"]
+__all__ = ["Caller", "another_in_environment", "caller", "connected", "on_a_terminal", "token_file"]
 
 T = TypeVar("T")
 
@@ -270,10 +270,15 @@ async def _only_kept(request: Request, call_next: Next) -> Response:
 def _password_of(email: str) -> str | None:
     """The environment's password. Where another account stands beside it, it is that one's, and whoever can be asked
     is: wrong passwords may lock an account."""
-    beside = os.environ.get(EMAIL_VARIABLE)
-    if beside and beside != email and on_a_terminal():
+    if another_in_environment(email) is not None and on_a_terminal():
         return None
     return os.environ.get(PASSWORD_VARIABLE) or None
+
+
+def another_in_environment(email: str) -> str | None:
+    """The account that the environment names, if that is another one."""
+    named = os.environ.get(EMAIL_VARIABLE)
+    return named if named and named != email else None
 
 
 def _asked(what: str, otherwise: str, *, hidden: bool = False) -> str:

@@ -25,11 +25,7 @@ _OPTIONS = (
     click.option("--incoterm", multiple=True, metavar="CODE", help="On these terms, such as FOB; may be repeated."),
     click.option("--hazardous/--not-hazardous", default=None, help="Dangerous goods alone, or all others."),
     click.option("--max-volume", metavar="M3", help="No more cubic metres than this, of all units."),
-    click.option(
-        "--max-weight",
-        metavar="KG",
-        help="No more kilograms than this, as the request says them.",
-    ),
+    click.option("--max-weight", metavar="KG", help="No more kilograms than this, as the request says them."),
     click.option("--need-by", type=MOMENT, metavar="DATE", help="Wanted by then at the latest."),
 )
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
 
 from freight_exchange.cli.aside import aside
-from freight_exchange.cli.connecting import caller, connected, token_file
+from freight_exchange.cli.connecting import another_in_environment, caller, connected, token_file
 from freight_exchange.cli.options import json_option
 from freight_exchange.cli.showing import said, show_details, show_json, tell
 from freight_exchange.errors import ConfigurationError
@@ -38,8 +37,7 @@ def login(settings: Settings, /, as_json: bool) -> None:
     user = connected(settings, _user, who=who)
     if token_file(settings).look() in (None, who.kept):
         raise ConfigurationError("logged in, but the login cannot be kept: later commands would not have it")
-    beside = os.environ.get(EMAIL_VARIABLE)
-    if beside and beside != who.email:
+    if (beside := another_in_environment(who.email)) is not None:
         aside(f"{EMAIL_VARIABLE} names {said(beside)}: other commands are that account's, unless --email says another.")
     tell(f"Logged in as {_name(user)} at {said(who.url)}.", {"url": who.url, "user": user}, as_json=as_json)
 
