@@ -11,9 +11,10 @@ import anyio
 
 from freight_exchange.bot.echoes import turned
 from freight_exchange.bot.entry import NO_DOUBT, decision, forsaken
-from freight_exchange.bot.own_bids import PASSING, united
+from freight_exchange.bot.own_bids import united
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import Applied, Bid, NotApplied, StillUnknown
+from freight_exchange.trouble import TROUBLE
 
 if TYPE_CHECKING:
     from freight_exchange.bot.entries import Entries
@@ -184,7 +185,7 @@ class Doubts:
                     if found == StillUnknown():
                         # Nothing was seen that comes near. Unless the bids can be read, nothing was seen at all.
                         await self._exchange.bids.list(sweep=True).collect()
-            except PASSING as error:
+            except TROUBLE as error:
                 _logger.warning("%s cannot be looked for yet: %s", entry, error)
             else:
                 if not isinstance(found, NotApplied) or anyio.current_time() >= until:

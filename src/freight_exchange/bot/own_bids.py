@@ -11,28 +11,19 @@ import anyio
 
 from freight_exchange import wire
 from freight_exchange.bot.outcomes import RetryLater
-from freight_exchange.errors import (
-    APIStatusError,
-    BadRequestError,
-    DeadlineExceededError,
-    DecodeError,
-    FeedProtocolError,
-    TransportError,
-)
+from freight_exchange.errors import BadRequestError, DecodeError
 from freight_exchange.hooks import BrokenRecord, Event
 from freight_exchange.models import BidsType
+from freight_exchange.trouble import TROUBLE
 
 if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
     from freight_exchange.endpoints.bids import Bids
     from freight_exchange.models import Bid
 
-__all__ = ["PASSING", "OwnBids", "leniently", "on_request", "united"]
+__all__ = ["OwnBids", "leniently", "on_request", "united"]
 
 _logger = logging.getLogger("freight_exchange.bot")
-
-PASSING: Final = (TransportError, DeadlineExceededError, DecodeError, FeedProtocolError, APIStatusError)
-"""Trouble of a reading that may pass."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _PATIENCE: Final = 10.0
@@ -98,7 +89,7 @@ class OwnBids:
         while True:
             try:
                 listed = await self._listed()
-            except PASSING as error:
+            except TROUBLE as error:
                 _logger.warning("the own bids cannot be read yet, and no offer is made before: %s", error)
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)

@@ -13,13 +13,14 @@ import attrs
 
 from freight_exchange.bot.entries import Entries
 from freight_exchange.bot.entry import UNSETTLED, is_entry, place_of
-from freight_exchange.bot.own_bids import PASSING, leniently, on_request
+from freight_exchange.bot.own_bids import leniently, on_request
 from freight_exchange.feed.events import BidSelected
 from freight_exchange.feed.payload import pack_selected, recall
 from freight_exchange.models import Bid, BidStatus, BidsType, UnknownWord
 from freight_exchange.models.shipment import Shipment
 from freight_exchange.store.protocol import NewEvent
 from freight_exchange.store.work import Effect
+from freight_exchange.trouble import TROUBLE
 
 if TYPE_CHECKING:
     from freight_exchange.bot.desk import Desk
@@ -94,7 +95,7 @@ class Selections:
         while True:
             try:
                 selected = await self._listed()
-            except PASSING as error:
+            except TROUBLE as error:
                 _logger.warning("the selected bids cannot be read: %s", error)
                 await anyio.sleep(pause)
                 pause = min(2 * pause, self._pace)

@@ -14,17 +14,7 @@ import anyio
 
 from freight_exchange.endpoints import evidence
 from freight_exchange.endpoints.evidence import Look, Readers
-from freight_exchange.errors import (
-    APIStatusError,
-    DeadlineExceededError,
-    DecodeError,
-    FeedProtocolError,
-    FreightExchangeError,
-    LoginRejectedError,
-    RateLimitedError,
-    TransportError,
-    ValidationError,
-)
+from freight_exchange.errors import DecodeError, FeedProtocolError, LoginRejectedError, ValidationError
 from freight_exchange.models import (
     Applied,
     CreateRoute,
@@ -36,6 +26,7 @@ from freight_exchange.models import (
     SubmitOffer,
     Write,
 )
+from freight_exchange.trouble import TROUBLE, asked_for
 
 __all__ = ["Readers", "reconcile"]
 
@@ -47,8 +38,6 @@ _LEAST_PAUSE = 0.001
 
 _PATIENCE = 4
 """How many settle times, and a minute, readings may keep failing before doubt is all that is left."""
-
-_PASSING = (TransportError, DeadlineExceededError, DecodeError, FeedProtocolError, APIStatusError)
 
 
 async def reconcile(
@@ -108,12 +97,12 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
                 found = await look()
             if found is None:
                 return doubt
-        except _PASSING as error:
+        except TROUBLE as error:
             if isinstance(error, LoginRejectedError):
                 raise
             _logger.info("a reading failed, counting starts again: %s", error)
             agreed = None
-            wait = max(wait, _asked_to_wait(error))
+            wait = max(wait, asked_for(error) or 0.0)
         else:
             if isinstance(found, Applied):
                 return found
@@ -129,8 +118,3 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
             return doubt
         await anyio.sleep(wait)
         pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def _asked_to_wait(error: FreightExchangeError) -> float:
-    """Seconds that the service asked to be left alone for."""
-    return (error.retry_after or 0.0) if isinstance(error, RateLimitedError) else 0.0

@@ -9,7 +9,7 @@ import anyio
 
 from freight_exchange.errors import LoginRejectedError, NotFoundError
 from freight_exchange.feed.lookups import SCANS_THAT_MISS, Lookups
-from freight_exchange.feed.trouble import TROUBLE, asked_for, may_pass
+from freight_exchange.trouble import TROUBLE, asked_for, may_pass
 
 if TYPE_CHECKING:
     from freight_exchange.feed.clock import Clock

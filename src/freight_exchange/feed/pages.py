@@ -14,7 +14,7 @@ from freight_exchange.feed.clock import most
 from freight_exchange.feed.cover import window_for
 from freight_exchange.feed.journal import UnclearError
 from freight_exchange.feed.scanner import Scanner
-from freight_exchange.feed.trouble import TROUBLE, asked_for, may_pass
+from freight_exchange.trouble import TROUBLE, asked_for, may_pass
 
 if TYPE_CHECKING:
     from freight_exchange.feed.clock import Clock, Reading

@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import Final, Literal
 
 from freight_exchange.errors import APIStatusError, FeedProtocolError, FreightExchangeError, RateLimitedError
-from freight_exchange.feed.trouble import may_pass
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.walk import Walk
+from freight_exchange.trouble import may_pass
 from freight_exchange.wire import Rows
 
 __all__ = ["OPERATION", "PAGE_SIZE", "Scanner"]

@@ -22,9 +22,9 @@ from freight_exchange.feed.journal import Journal, Look, Start, wall
 from freight_exchange.feed.pages import Pages
 from freight_exchange.feed.plan import Planner, is_young
 from freight_exchange.feed.scanner import Scanner
-from freight_exchange.feed.trouble import TROUBLE, asked_for, may_pass
 from freight_exchange.hooks import Degraded, Recovered, Scan
 from freight_exchange.paging import PageSizes
+from freight_exchange.trouble import TROUBLE, asked_for, may_pass
 
 if TYPE_CHECKING:
     from freight_exchange.feed.clock import Clock

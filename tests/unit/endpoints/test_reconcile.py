@@ -113,6 +113,19 @@ async def test_a_short_failure_ends_nothing(kind: str, fault: str) -> None:
 
 
 @KINDS
+@pytest.mark.parametrize("outage", ["unavailable_retry_after", "throttled_seconds"])
+async def test_the_service_is_left_alone_for_as_long_as_it_asks(kind: str, outage: str) -> None:
+    desk = Desk(kind)
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        desk.strike_reads(outage, times=None, seconds=90.0)
+        before = len(desk.sandbox.truth.calls)
+        assert await error.reconcile(settle=timedelta(seconds=30)) == StillUnknown()
+    # Of the three minutes in which readings may fail.
+    assert len(desk.sandbox.truth.calls) - before <= 3
+
+
+@KINDS
 async def test_an_error_that_travelled_takes_the_client_as_an_argument(kind: str) -> None:
     desk = Desk(kind)
     async with desk.client() as exchange:

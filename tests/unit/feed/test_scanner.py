@@ -17,9 +17,9 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.feed.scanner import OPERATION, PAGE_SIZE, Scanner
-from freight_exchange.feed.trouble import may_pass
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
+from freight_exchange.trouble import may_pass
 from freight_exchange.wire import Rows
 
 GONE = NotFoundError("no such page", status=404)

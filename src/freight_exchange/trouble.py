@@ -1,4 +1,4 @@
-"""Trouble with the service: what a feed lives through, and what may be gone the next time. Pure."""
+"""Trouble with the service: what whoever reads for long lives through, and what may be gone the next time. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from freight_exchange.errors import (
 __all__ = ["TROUBLE", "asked_for", "may_pass"]
 
 TROUBLE: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
-"""What a feed lives through, but for a rejected login, which is one of them."""
+"""What a reading may fail with and a later one need not, but for a rejected login, which is one of them."""
 
 
 def may_pass(error: FreightExchangeError) -> bool:
