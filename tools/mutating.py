@@ -86,7 +86,7 @@ def by_tests(*tests: str) -> Check:
 
 def run(tree: Path, command: list[str]) -> tuple[int, str]:
     """The status and the output of a command in that tree."""
-    environment = {"PYTHONPATH": f"{tree / 'src'}:{tree}", "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {"PYTHONPATH": f"{tree / 'src'}:{tree}", "PATH": "/usr/bin:/bin"}
     try:
         done = subprocess.run(
             command, cwd=tree, env=environment, check=False, capture_output=True, text=True, timeout=_PATIENCE
