@@ -133,7 +133,7 @@ MUTATIONS = (
     ),
     one(
         "7 what some requests gain that others have is the service's doing",
-        "feed/classify.py",
+        "feed/shape.py",
         "fields if doubtful is None else fields & doubtful",
         "fields",
     ),
@@ -141,7 +141,7 @@ MUTATIONS = (
     Mutation(
         "7 a set of hashes instead of the last one",
         (
-            ("feed/classify.py", "    if before.digest == digest:\n", "    if digest in before.digest:\n"),
+            ("feed/classify.py", "before.digest == digests[index]:\n", "digests[index] in before.digest:\n"),
             (
                 "feed/classify.py",
                 "        digest=digest,\n",
@@ -187,7 +187,7 @@ MUTATIONS = (
     ),
     one(
         "7 what the window proves to be updated may be a change of shape",
-        "feed/classify.py",
+        "feed/shape.py",
         "if before.last < sight.sent - sight.window:",
         "if False:",
     ),
@@ -200,8 +200,8 @@ MUTATIONS = (
     one(
         "7 another version's digest is another state",
         "feed/classify.py",
-        "    if not change.fields:\n",
-        "    if False:\n",
+        "for change in changes[index] if change.fields]",
+        "for change in changes[index]]",
     ),
     one(
         "7 absence counts where the window proves nothing",

@@ -14,13 +14,14 @@ import attrs
 
 from freight_exchange import wire
 from freight_exchange.feed import ladder
-from freight_exchange.feed.classify import UNTOLD, Lately, Sight, classify, gone
+from freight_exchange.feed.classify import classify, gone
 from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.cover import LONGEST_ALLOWANCE, WIDEST, Cover, is_covered
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.payload import pack
 from freight_exchange.feed.plan import is_young
 from freight_exchange.feed.scanner import OPERATION, Scanner
+from freight_exchange.feed.sight import UNTOLD, Lately, Sight
 from freight_exchange.feed.state import Behind, State
 from freight_exchange.paging import PageSizes
 from freight_exchange.store.protocol import Absence, Commit, FeedStore, Found, NewEvent, Seen

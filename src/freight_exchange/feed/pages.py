@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from freight_exchange.errors import FeedProtocolError, FreightExchangeError, LoginRejectedError
-from freight_exchange.feed.classify import UNTOLD, Lately
 from freight_exchange.feed.clock import most
 from freight_exchange.feed.cover import window_for
 from freight_exchange.feed.journal import UnclearError
 from freight_exchange.feed.scanner import Scanner
+from freight_exchange.feed.sight import UNTOLD, Lately
 from freight_exchange.trouble import TROUBLE, asked_for, may_pass
 
 if TYPE_CHECKING:

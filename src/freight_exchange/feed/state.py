@@ -9,10 +9,10 @@ from typing import Any
 import attrs
 
 from freight_exchange.errors import StoreError
-from freight_exchange.feed.classify import Schema
 from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.cover import Cover
 from freight_exchange.feed.payload import NOT_OURS, UNREADABLE
+from freight_exchange.feed.sight import Schema
 
 __all__ = ["Behind", "State"]
 

@@ -11,9 +11,11 @@ import pytest
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
-from freight_exchange.feed.classify import Lately, Meaning, Schema, Sight, classify, digest, gone
+from freight_exchange.feed.classify import Meaning, classify, gone
+from freight_exchange.feed.comparing import digest
 from freight_exchange.feed.events import RequestEvent, SchemaChanged, Unreadable
 from freight_exchange.feed.payload import unpack
+from freight_exchange.feed.sight import Lately, Schema, Sight
 from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import Seen
 
@@ -240,6 +242,23 @@ def test_a_change_of_shape_hides_no_update() -> None:
     assert [(event.kind, getattr(event, "changed", None)) for event in told(meaning)][1:] == [
         ("updated", ("notes", "incoterm"))
     ]
+
+
+@pytest.mark.parametrize("real_first", [True, False])
+def test_a_change_of_shape_hides_no_update_that_stands_beside_it(real_first: bool) -> None:
+    """The service shows one request in two states, of which one differs by the service's doing alone."""
+    _, known = look(shape(10))
+    real, same = request(9, incoterm="FOB", notes="moved"), request(9, incoterm="FOB")
+    now = [*shape(9, incoterm="FOB"), *((real, same) if real_first else (same, real))]
+    meaning, known = look(now, known, sent=2000.0, window=1800, lately=NOT_ONE)
+    assert [(event.kind, getattr(event, "request", None)) for event in told(meaning)] == [
+        ("schema_changed", None),
+        ("updated", real),
+    ]
+    assert (meaning.news, meaning.excused) == (frozenset({9}), frozenset(range(10)))
+    for page in (now, [real]):
+        meaning, known = look(page, known, sent=2100.0, schema=meaning.schema)
+        assert not meaning.events
 
 
 def test_what_was_seen_before_the_shape_changed_is_excused_later_once() -> None:

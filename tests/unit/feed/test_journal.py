@@ -10,10 +10,10 @@ import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
 from freight_exchange.errors import ServerError, StoreError
-from freight_exchange.feed.classify import Schema
 from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.cover import Cover
 from freight_exchange.feed.scanner import OPERATION
+from freight_exchange.feed.sight import Schema
 from freight_exchange.feed.state import State
 from freight_exchange.models import RateRequest
 from freight_exchange.store import Store
