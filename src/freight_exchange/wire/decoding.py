@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from freight_exchange.errors import DecodeError
@@ -199,7 +200,7 @@ def _fails(data: object, listed: str | None = None) -> bool:
         return False
     for key, said in data.items():
         folded = key.casefold()
-        if folded in names.SUCCESSES and (said is False or (isinstance(said, str) and said.casefold() == "false")):
+        if _denies(folded, said):
             sentences = [told for other, told in data.items() if other.casefold() == names.MESSAGE]
         # An envelope has the key in success as well: `"error": false`.
         elif folded in names.FAILURES and said:
@@ -209,6 +210,14 @@ def _fails(data: object, listed: str | None = None) -> bool:
         if listed is None or not any(isinstance(text, str) and says_no_records(text, listed) for text in sentences):
             return True
     return False
+
+
+def _denies(key: str, said: object) -> bool:
+    """Whether this key of a body says that it did not go well, without saying what did not."""
+    word = str(said).strip().casefold() if isinstance(said, str | int) else ""
+    if key in names.SUCCESSES:
+        return word in names.NOES
+    return key in names.OUTCOMES and (word in names.WENT_WRONG or re.fullmatch("[45][0-9][0-9]", word) is not None)
 
 
 def _is_record(held: Raw) -> bool:

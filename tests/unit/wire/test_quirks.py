@@ -158,8 +158,13 @@ class Test01Collections:
     def test_what_says_that_there_are_none_is_no_error(self, said: object) -> None:
         assert wire.rows({"raterequests": [], "error": said, "message": "db"}, wire.REQUESTS) == wire.Rows(())
 
-    @pytest.mark.parametrize("key", ["success", "Success", "ok"])
-    @pytest.mark.parametrize("said", [False, "false"])
+    @pytest.mark.parametrize(
+        ("key", "said"),
+        [
+            *itertools.product(["success", "Success", "ok"], [False, "false", 0, "0", " No "]),
+            *itertools.product(["status", "statusCode"], [False, "error", "Failed", 500, "503", 404]),
+        ],
+    )
     def test_what_says_that_it_went_wrong_is_not_empty(self, key: str, said: object) -> None:
         with pytest.raises(DecodeError, match="an error beside an empty 'raterequests'"):
             wire.rows({"raterequests": [], key: said, "message": "the database is away"}, wire.REQUESTS)
@@ -173,7 +178,20 @@ class Test01Collections:
         assert found.failure is not None
         assert found.failure.raw == said
 
-    @pytest.mark.parametrize("beside", [{"success": True}, {"message": "failed over"}, {"error": False}, {"ok": 1}])
+    @pytest.mark.parametrize(
+        "beside",
+        [
+            {"success": True},
+            {"success": None},
+            {"message": "failed over"},
+            {"error": False},
+            {"ok": 1},
+            {"status": "ok"},
+            {"status": 200},
+            {"status": 0},
+            {"status": "4"},
+        ],
+    )
     def test_what_is_no_failure_beside_records(self, beside: dict[str, object]) -> None:
         assert wire.rows({"raterequests": [REQUEST], **beside}, wire.REQUESTS).failure is None
 
@@ -757,7 +775,16 @@ class TestBids:
                 wire.bid({"bid": reply})
             assert caught.value.path.removeprefix("bid.").removeprefix("0.") == "weight"
 
-    @pytest.mark.parametrize("beside", [{"error": "closed for offers"}, {"success": False}, {"error": "No bid found"}])
+    @pytest.mark.parametrize(
+        "beside",
+        [
+            {"error": "closed for offers"},
+            {"success": False},
+            {"error": "No bid found"},
+            {"success": 0},
+            {"status": "error"},
+        ],
+    )
     def test_an_error_beside_the_bid_is_no_bid(self, beside: dict[str, object]) -> None:
         with pytest.raises(DecodeError, match="an error where 'bid' is due"):
             wire.bid({**beside, "bid": self.SUBMITTED})
@@ -844,6 +871,9 @@ class TestRoutes:
             {"error": "No such carrier exists"},
             {"error": "Record not found"},
             {"success": False, "message": "Carrier not found"},
+            {"success": "0", "message": "Carrier not found"},
+            {"status": "error", "message": "Carrier not found"},
+            {"statusCode": 422, "message": "Carrier not found"},
             {"Errors": ["x"]},
             {"error": True, "routes": {"0": RAW}},
             {"error": 1},
