@@ -29,6 +29,9 @@ _MODEST_PAGE: Final = 100
 _SMALLER: Final = (_MODEST_PAGE, 20)
 """Rows asked for where more are refused; 20 is what the service gives where nothing is said (section 4.4)."""
 _ATTEMPTS: Final = 3
+_ATTEMPTS_IN_THE_MIDDLE: Final = 20
+"""After which a later page is taken to be too large where it stands, though the first ones came: what was read is read
+again then, which an outage of a minute or two is not worth."""
 _WALKS: Final = 4
 
 _index = attrgetter("index")
@@ -119,6 +122,7 @@ class Scanner:
         if self._may_be_too_much(error):
             # A size that is learned of nothing but trouble: the next scan asks for large pages again.
             self._page_size = _MODEST_PAGE
+            self._agreed = None
             self._start_walk()
             return "again"
         return "lost"
@@ -149,6 +153,7 @@ class Scanner:
         return self._begins and isinstance(error, APIStatusError) and error.status in (400, 413, 422)
 
     def _may_be_too_much(self, error: FreightExchangeError) -> bool:
-        """Whether the service may have failed over the size: too slow for a gateway, or a reply without an end."""
-        large = self._begins and self._walk.size > _MODEST_PAGE
+        """Whether the service may have failed over the size: too slow for a gateway, perhaps only from some offset on,
+        or a reply without an end."""
+        large = self._walk.size > _MODEST_PAGE and (self._begins or self.attempts >= _ATTEMPTS_IN_THE_MIDDLE)
         return large and may_pass(error) and not isinstance(error, RateLimitedError)

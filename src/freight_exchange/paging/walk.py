@@ -24,6 +24,7 @@ from typing import Generic, TypeVar, cast
 
 import attrs
 
+from freight_exchange import wire
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.paging.page import Rows
 from freight_exchange.paging.sizes import PageSizes
@@ -312,5 +313,8 @@ class _Alike:
 
 
 def _unreadable(error: Exception) -> _Alike:
-    # What the error says names the row's place in its page, which changes as rows move; the row itself does not.
-    return _Alike(repr(getattr(error, "raw", error)))
+    # What the error says names the row's place in its page, which changes as rows move. What the row holds may change
+    # from page to page as well, a count of its readers say: its index does not.
+    raw = getattr(error, "raw", error)
+    index = wire.index_of_raw(raw)
+    return _Alike(repr(raw) if index is None else ("unreadable", index))

@@ -207,6 +207,18 @@ def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this
     assert Scanner(sizes).size == PAGE_SIZE
 
 
+def test_a_service_that_fails_over_large_pages_far_down_is_asked_for_smaller_ones_in_the_end() -> None:
+    listing, scanner = [*range(2500)], Scanner(PageSizes())
+    scanner.take(shelf(scanner, listing))
+    said = [scanner.fail(DOWN) for _ in range(20)]
+    # A deep scan goes on after an outage with the page that failed: "lost" is no more than its pause.
+    assert said == ["again"] * 2 + ["lost"] * 17 + ["again"]
+    assert (scanner.number, scanner.size) == (0, 100)
+    while not scanner.ended:
+        scanner.take(shelf(scanner, listing))
+    assert scanner.rows >= 2500
+
+
 def test_a_smaller_page_that_fails_too_is_no_matter_of_size() -> None:
     scanner = Scanner(PageSizes())
     assert [scanner.fail(DOWN) for _ in range(4)] == ["again", "again", "again", "lost"]

@@ -189,6 +189,16 @@ def test_broken_rows_that_are_alike_do_not_keep_a_sweep_going() -> None:
     assert len(shelf.asked) == 7
 
 
+def test_a_broken_row_whose_text_changes_from_page_to_page_is_known_by_its_index() -> None:
+    def somebody_looks(rows: list[dict[str, int]]) -> None:
+        rows[4] = {"index": 4, "views": rows[4]["views"] + 1}
+
+    shelf = Shelf([{"index": row, "views": 0} for row in range(12)], broken=lambda row: row["index"] == 4)
+    found = read(shelf, page_size=5, sweep=True, identity=lambda row: row["index"], meanwhile=[somebody_looks] * 100)
+    assert [row["index"] for row in found] == [row for row in range(12) if row != 4]
+    assert [number for number, _ in shelf.asked] == [0, 1, 2, 1, 0]
+
+
 def test_rows_that_come_twice_are_handed_out_once() -> None:
     shelf = Shelf([*range(25)])
     found = read(shelf, meanwhile=[lambda rows: rows.insert(0, 100), lambda rows: rows.insert(0, 101)])
