@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
 from freight_exchange.store import rows
 from freight_exchange.store.lock import FileLock, Holder
+from freight_exchange.store.log import log_of
 from freight_exchange.store.looking import reading
 from freight_exchange.store.protocol import HeldHereError
 from freight_exchange.store.schema import prepare, sound
@@ -62,6 +63,7 @@ class SQLiteStore:
         self._dispose: Callable[[], object] | None = None
         self._process = 0
         self._file: os.stat_result | None = None
+        self._log: os.stat_result | None = None
         self._closed = False
 
     def open(self, binding: Binding, *, lease: float) -> SQLiteFeed:
@@ -71,9 +73,14 @@ class SQLiteStore:
             if binding.feed in self._held:
                 raise HeldHereError.of(binding.feed)
             with telling(self.path):
+                if self._connection is not None:
+                    self._check_file()
                 connection = self._connection or self._connect()
                 try:
                     feed = self._leased(connection, binding, lease)
+                    # Not before: it is the first write that makes a log.
+                    if self._file is not None and self._log is None:
+                        self._log = log_of(Path(self.path)).stat()
                 except BaseException:
                     self._let_go()
                     raise
@@ -117,7 +124,7 @@ class SQLiteStore:
         if self._held or (self.path == _MEMORY and not self._closed) or self._dispose is None:
             return
         self._dispose()
-        self._connection = self._dispose = None
+        self._connection = self._dispose = self._log = None
 
     def _leased(self, connection: sqlite3.Connection, binding: Binding, lease: float) -> SQLiteFeed:
         holder = Holder.here()
@@ -178,23 +185,31 @@ class SQLiteStore:
             yield self._connection
 
     def _check_file(self) -> None:
-        """What is written into a file that was removed is lost without a word."""
-        if self._file is None:
-            return
-        try:
-            there = os.path.samestat(self._file, Path(self.path).stat())
-        except OSError:
-            there = False
-        if not there:
+        """What is written into a file that was removed, or into its log, is lost without a word."""
+        path = Path(self.path)
+        if self._file is not None and not _lies_at(path, self._file):
             raise StoreError(
-                f"the file of the store {self.path} was removed or replaced while it was in use: put the old one back, "
+                f"the file of the store {path} was removed or replaced while it was in use: put the old one back, "
                 "or start again with what is there now"
+            )
+        if self._log is not None and not _lies_at(log_of(path), self._log):
+            raise StoreError(
+                f"the log {log_of(path)} of the store {path} was removed or replaced while it was in use: let this "
+                "program end in an orderly way, as after SIGTERM or Ctrl-C, and do not kill it, for only so does what "
+                "was committed still reach the file; then start it again"
             )
 
     def release(self, feed: SQLiteFeed) -> None:
         with self._access:
             self._give_back(feed)
             self._let_go()
+
+
+def _lies_at(path: Path, noted: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(noted, path.stat())
+    except OSError:
+        return False
 
 
 def _closed_quietly(connection: sqlite3.Connection) -> None:

@@ -232,6 +232,43 @@ class TestFencing:
         store.close()
         assert _state(path) == "found"
 
+    @pytest.mark.parametrize("another", [False, True])
+    def test_a_log_that_is_removed_or_replaced_under_it_is_told_before_more_is_lost(
+        self, path: Path, another: bool
+    ) -> None:
+        """Until it is put into the file, all that was committed lies in it: a kill would leave nothing of that."""
+        store = SQLiteStore(path)
+        feed = store.open(BINDING, lease=LEASE)
+        put(feed, state="kept")
+        log = path.with_name("bot.db-wal")
+        log.unlink()
+        if another:
+            log.write_bytes(b"another")
+        said = rf"the log {log} .* removed or replaced while it was in use: let this program end in an orderly way"
+        with pytest.raises(StoreError, match=said):
+            put(feed, state="lost")
+        with pytest.raises(StoreError, match=said):
+            feed.pending()
+        with pytest.raises(StoreError, match=said):
+            store.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
+        feed.release()
+        assert _state(path) == "kept", "an orderly end has put it into the file"
+
+    def test_a_log_that_goes_with_a_release_is_another_one_at_the_next_open(self, path: Path) -> None:
+        store = SQLiteStore(path)
+        put(store.open(BINDING, lease=LEASE), state="kept")
+        store.close()
+        store = SQLiteStore(path)
+        for number in range(3):
+            feed = store.open(BINDING, lease=LEASE)
+            put(feed, state=str(number))
+            feed.release()
+            assert not path.with_name("bot.db-wal").exists()
+            # Else the next log may be known by the very number that this one had.
+            path.with_name(f"between {number}").touch()
+        store.close()
+        assert _state(path) == "2"
+
     def test_every_commit_prolongs_the_lease(self, path: Path) -> None:
         store = SQLiteStore(path)
         feed = store.open(BINDING, lease=LEASE)
