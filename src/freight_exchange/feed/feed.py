@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 import anyio
 import anyio.lowlevel
 
-from freight_exchange.errors import ConfigurationError, DeadlineExceededError
+from freight_exchange.errors import ConfigurationError, DeadlineExceededError, ValidationError
 from freight_exchange.feed.events import KINDS, Event, Gap, RequestEvent, acknowledgeable
 from freight_exchange.feed.hold import Hold
 from freight_exchange.feed.journal import Journal, Start
@@ -21,7 +22,9 @@ from freight_exchange.feed.payload import unpack
 from freight_exchange.feed.source import Source
 from freight_exchange.feed.status import Explanation, FeedStatus, explain
 from freight_exchange.feed.watcher import Watcher
+from freight_exchange.hooks import Degraded, Recovered
 from freight_exchange.store.protocol import Binding
+from freight_exchange.trouble import TROUBLE, may_pass
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from freight_exchange.store.work import WorkStore
 
 __all__ = ["Feed"]
+
+_logger = logging.getLogger("freight_exchange.feed")
 
 _BATCH: Final = 100
 _SHORTEST_LEASE: Final = 90.0
@@ -99,7 +104,8 @@ class Feed:
     async def __aenter__(self) -> Self:
         self.hold.check_free()
         self._forget_queue()
-        binding = Binding(self._base_url, await self._whose(), self._name)
+        pacer = Pacer(self._interval, Random())
+        binding = Binding(self._base_url, await self._whose(pacer), self._name)
         lease = max(_SHORTEST_LEASE, _INTERVALS_A_LEASE * self._interval)
         try:
             await self.hold.take(binding, lease=lease, standby=self._standby)
@@ -111,7 +117,7 @@ class Feed:
                 self._journal,
                 self._hooks,
                 self._clock,
-                Pacer(self._interval, Random()),
+                pacer,
                 name=self._name,
                 start=self._start,
             )
@@ -127,9 +133,28 @@ class Feed:
     ) -> None:
         await self._let_go()
 
-    async def _whose(self) -> str:
+    async def _whose(self, pacer: Pacer) -> str:
+        """The account, whose credentials may be somewhere that is away, as the service may be."""
+        began, failures = anyio.current_time(), 0
+        while True:
+            try:
+                account = await self._account_in_time()
+            except TROUBLE as error:
+                if not may_pass(error):
+                    raise
+                if not failures:
+                    _logger.warning("the feed %r has no credentials, and goes on asking: %s", self._name, error)
+                    await self._hooks.emit(Degraded(feed=self._name, error=error))
+                await anyio.sleep(pacer.pause(failures))
+                failures += 1
+            else:
+                if failures:
+                    await self._hooks.emit(Recovered(feed=self._name, after=anyio.current_time() - began))
+                return account.strip().casefold()
+
+    async def _account_in_time(self) -> str:
         with anyio.move_on_after(self._patience):
-            return (await self._account()).strip().casefold()
+            return await self._account()
         raise DeadlineExceededError(f"no credentials were given within {self._patience:g} s")
 
     async def _let_go(self) -> None:
@@ -209,6 +234,7 @@ class Feed:
                 if not await self._load():
                     await self._watcher.look()
                     await self._load(with_gaps=True)
+                await anyio.lowlevel.checkpoint()
         finally:
             self._pulling = False
 
@@ -311,7 +337,10 @@ class Feed:
 
         Raises:
             ConfigurationError: The feed is not open.
+            ValidationError: The index is no integer.
         """
+        if not isinstance(index, int) or isinstance(index, bool):
+            raise ValidationError(f"index must be an integer, not {index!r}", field="index")
         held = self.hold.state()
         seen, events = await self.hold.run(partial(held.history, index))
         now = self._clock.read()

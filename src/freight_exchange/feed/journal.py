@@ -70,6 +70,7 @@ class Look:
         covered: Whether it covered all, once its last page is written down.
         lately: What a narrow look at the time of the last page listed, if one was made.
         due: When to go on, by the loop's clock, after a page that failed.
+        left: How many readers in a row have left before a page of it came.
         recent: What was updated since it began, as far as that was read, and the number of the page to read next.
     """
 
@@ -91,6 +92,7 @@ class Look:
     covered: bool = False
     lately: Lately | None = None
     due: float = -math.inf
+    left: int = 0
     recent: tuple[frozenset[int], int] = (frozenset(), 0)
 
 

@@ -42,6 +42,8 @@ _BETWEEN_PRUNINGS: Final = 3600.0
 _NARROW_DEADLINE: Final = 600.0
 _PAGES_AT_A_TIME: Final = 3
 _TRIES_OF_A_PAGE: Final = 40
+_MOST_LEFT: Final = 3
+"""The readers who may leave one after another before a page comes, until it counts as trouble."""
 _A_MOMENT: Final = 0.001
 _LONGEST_ABSENCE: Final = 120.0
 """The seconds that a reader who left in the middle of a scan makes the next ones expect, at most."""
@@ -104,6 +106,8 @@ class Watcher:
             LoginRejectedError: The service rejected the email or password. Any other trouble is lived through.
             StoreError: What was found cannot be written down; it is looked for again by the next scan.
         """
+        # Whoever left before it could be told of comes back here.
+        await self._tell_changes()
         if self._finder.has_time and self._under_way() is None:
             # Somebody left before all was looked up: there is time for it now.
             await self._look_up()
@@ -208,13 +212,35 @@ class Watcher:
     async def _in_time(self, look: Look) -> bool | None:
         # A deep one may take as long as its pages do: each has a deadline, and the rounds through them are counted.
         deadline = _NARROW_DEADLINE if look is self._narrow else math.inf
-        began = anyio.current_time()
+        began, pages = anyio.current_time(), look.scanner.pages
         try:
             with anyio.move_on_after(deadline):
                 return await self._scan(look)
+        except anyio.get_cancelled_exc_class():
+            self._note_left(look, began, came=look.scanner.pages > pages or look.unwritten is not None)
+            raise
         finally:
             look.spent += anyio.current_time() - began
         raise DeadlineExceededError(f"a scan of {look.window} s was not done within {deadline:g} s")
+
+    def _note_left(self, look: Look, began: float, *, came: bool) -> None:
+        """A reader who always leaves sooner than a page comes hears of nothing, and asks each time he comes back."""
+        now = anyio.current_time()
+        if came or now <= look.due:
+            look.left = 0 if came else look.left
+            return
+        look.left += 1
+        if look.left < _MOST_LEFT:
+            return
+        waited = now - max(began, look.due)
+        look.due = now + self._pacer.pause(look.left - _MOST_LEFT)
+        self.phase = "backing-off" if self._journal.state.primed else self.phase
+        self._note_trouble(
+            DeadlineExceededError(
+                f"{look.left} times in a row whoever awaited an event left before a page of the scan had come, after "
+                f"{waited:.1f} s the last time: give it longer"
+            )
+        )
 
     def _plan(self) -> Look:
         state, now = self._journal.state, self._clock.read()

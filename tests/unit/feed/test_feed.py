@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from freight_exchange import (
@@ -15,9 +17,13 @@ from freight_exchange import (
     LoginRejectedError,
     NotFoundError,
     RequestEvent,
+    RequestFilter,
+    TransportError,
+    ValidationError,
 )
 from freight_exchange.feed.cover import WIDEST
 from freight_exchange.feed.feed import Feed
+from freight_exchange.hooks import Degraded, Recovered
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -177,6 +183,73 @@ async def test_retry_after_is_honoured() -> None:
         assert (await pulled(feed)).request.index == index
         assert anyio.current_time() - started >= 20
         assert len(windows(sandbox)) - view < 12
+
+
+async def test_credentials_that_are_away_for_a_while_are_waited_for_at_the_start() -> None:
+    """As `FreightExchange` says of them: a process that starts while its secret manager does must not end."""
+    sandbox, told, asked = Sandbox(), list[object](), 0
+
+    async def vault() -> tuple[str, str]:
+        nonlocal asked
+        asked += 1
+        if asked < 4:
+            raise TransportError("the vault is away")
+        return "forwarder@demo.example", "forwarder"
+
+    async with (
+        FreightExchange(
+            sandbox.url, credentials=vault, http_client=sandbox.http_client(), hooks=[told.append]
+        ) as exchange,
+        exchange.watch(interval=MINUTE) as feed,
+    ):
+        index = sandbox.publish()
+        assert (await pulled(feed)).request.index == index
+    assert [type(event) for event in told if isinstance(event, Degraded | Recovered)] == [Degraded, Recovered]
+
+
+@pytest.mark.parametrize("error", [ValueError("no such secret"), TransportError("bad certificate", permanent=True)])
+async def test_credentials_that_waiting_does_not_mend_end_the_start(error: Exception) -> None:
+    async def vault() -> tuple[str, str]:
+        raise error
+
+    sandbox = Sandbox()
+    async with FreightExchange(sandbox.url, credentials=vault, http_client=sandbox.http_client()) as exchange:
+        with pytest.raises(type(error), match=str(error)):
+            await exchange.watch(interval=MINUTE).__aenter__()
+
+
+async def test_what_a_filter_passes_over_holds_up_nobody() -> None:
+    """A store in memory works in the loop itself: after each hundred of them the others have a turn."""
+    sandbox = Sandbox()
+    for _ in range(1000):
+        sandbox.publish(Cargo(origin="Oslo"))
+    where = RequestFilter(origin="Bergen")
+    async with (
+        sandbox.client() as exchange,
+        exchange.watch(interval=MINUTE, start="backfill", where=where) as feed,
+        anyio.create_task_group() as group,
+    ):
+        with anyio.CancelScope() as scope:
+
+            async def leave() -> None:
+                for _ in range(3):
+                    await anyio.lowlevel.checkpoint()
+                scope.cancel()
+
+            group.start_soon(leave)
+            await anext(feed)
+        assert scope.cancelled_caught
+        assert len(feed.hold.state().pending(limit=1000)) > 400
+
+
+@pytest.mark.parametrize("index", ["1", None, True, 1.0])
+async def test_what_is_no_index_cannot_be_explained(index: Any) -> None:
+    sandbox = Sandbox()
+    sandbox.publish()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        with pytest.raises(ValidationError, match="index must be an integer"):
+            await feed.explain(index)
+        assert "1" in (await feed.explain(1)).sentence
 
 
 async def test_a_pull_that_is_cancelled_loses_nothing() -> None:

@@ -383,3 +383,38 @@ async def test_that_scans_fail_is_told_though_somebody_left_while_a_hook_heard_o
     scope = anyio.CancelScope()
     await rig.fails_until_well()
     assert [name for name in told if name != "Scan"] == ["Degraded", "Recovered"]
+
+
+# Readers who leave
+
+
+async def test_a_reader_who_always_leaves_before_a_page_comes_is_told_and_held_to_a_pace(store: Store) -> None:
+    service = Service(latency=1.5)
+    rig = await live(service, store)
+    service.publish(1)
+    rig.told.clear()
+    until = anyio.current_time() + 600
+    while anyio.current_time() < until:
+        with anyio.move_on_after(1):
+            await rig.watcher.look()
+    assert (rig.tale, rig.watcher.phase) == ([], "backing-off")
+    (told,) = (told for told in rig.told if isinstance(told, Degraded))
+    assert "give it longer" in str(told.error)
+    assert len(service.pages) < 120
+    await rig.looks()
+    assert (rig.tale, rig.watcher.phase) == ([("new", 1)], "live")
+    assert any(isinstance(told, Recovered) for told in rig.told)
+
+
+async def test_a_reader_who_leaves_while_others_would_wait_is_no_trouble(store: Store) -> None:
+    """His scan is kept, and the next one goes on with it."""
+    service = Service(latency=0.5)
+    rig = await live(service, store)
+    rig.told.clear()
+    for index in range(40):
+        service.publish(index)
+        with anyio.move_on_after(1 + index % 3 * 14.7):
+            await rig.watcher.look()
+    await rig.looks()
+    assert sorted(rig.tale) == [("new", index) for index in range(40)]
+    assert not any(isinstance(told, Degraded) for told in rig.told)
