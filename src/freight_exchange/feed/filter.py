@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+from unicodedata import normalize
 
 import attrs
 
@@ -151,7 +152,8 @@ class RequestFilter:
 
 
 def _folded(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    # An accent may be a character of its own or a part of its letter: both read the same.
+    return " ".join(normalize("NFC", text).split()).casefold()
 
 
 def _is_among(said: str, wanted: AbstractSet[str]) -> bool:

@@ -42,7 +42,7 @@ _CHARSETS: Final = (
 )
 
 
-def parse(content: bytes, content_type: str | None = None) -> object:
+def parse(content: bytes, content_type: str | None = None, *, largest: int | None = LARGEST_BODY) -> object:
     """The value that a body of JSON holds: fractions as `Decimal` exactly as written, integers as `int`.
 
     A number beyond any price or measure stays the text that it came as: an exponent above 30, a fraction of more than
@@ -54,9 +54,9 @@ def parse(content: bytes, content_type: str | None = None) -> object:
     characters (lone surrogates) become U+FFFD, and line breaks in a string are let pass.
 
     Raises:
-        DecodeError: It is no JSON, or JSON beyond bounds: 10 MB, 64 levels.
+        DecodeError: It is no JSON, or JSON beyond bounds: `largest` bytes (10 MB), 64 levels.
     """
-    value, problem = _parsed(content, content_type)
+    value, problem = _parsed(content, content_type, largest)
     if problem is not None:
         # A login's reply passes here: with it in a frame, a traceback that shows locals would show the token.
         # Raised outside `except`, the error does not carry the parser's own, which holds the whole text.
@@ -75,9 +75,9 @@ def dump(value: object) -> bytes:
     return _written(value).encode()
 
 
-def _parsed(content: bytes, content_type: str | None) -> tuple[object, str | None]:
-    if len(content) > LARGEST_BODY:
-        return None, "the body is larger than 10 MB"
+def _parsed(content: bytes, content_type: str | None, largest: int | None) -> tuple[object, str | None]:
+    if largest is not None and len(content) > largest:
+        return None, f"the body is larger than {largest / 1e6:g} MB"
     text, sound = _text(content, content_type)
     if not text.strip():
         return None, "the body is empty"

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from unicodedata import normalize
 
 import attrs
 import pytest
@@ -134,6 +135,13 @@ def test_the_request_is_read_whatever_its_case_and_white_space() -> None:
         origin="Hong Kong", destination="Oakland", type="Air Freight", incoterm="FOB", commodity="Green Tea"
     )
     assert tidy.excluded_by(untidy) is None
+
+
+@pytest.mark.parametrize(("one", "other"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_an_accent_is_the_same_however_it_is_written(one: Any, other: Any) -> None:
+    spelt = RequestFilter(origin=normalize(one, "Málaga"))
+    assert spelt.matches(attrs.evolve(REQUEST, origin=normalize(other, "MÁLAGA")))
+    assert not spelt.matches(attrs.evolve(REQUEST, origin="Malaga"))
 
 
 def test_case_is_folded_and_not_merely_lowered() -> None:

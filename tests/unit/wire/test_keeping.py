@@ -99,6 +99,13 @@ def test_an_unknown_whole_number_as_long_as_the_decoder_takes_it(digits: int) ->
     assert wire.recall(wire.keep(request)) == request
 
 
+def test_what_fitted_into_a_reply_is_never_too_large_to_be_read_back() -> None:
+    """Of each of these bytes the text that is kept has six."""
+    request = decoded(b'{"index":1,"notes":"%b"}' % (b"\x01" * 1_700_000))
+    assert len(wire.keep(request)) > 10_000_000
+    assert wire.recall(wire.keep(request)) == request
+
+
 def test_every_field_has_a_spelling() -> None:
     raw = {
         "index": 9, "refId": "R", "commodityname": "C", "requesttype": "Trucking", "origin": "O", "destination": "D",
