@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -14,7 +15,7 @@ import anyio
 import attrs
 
 from freight_exchange.bot import operations, resources
-from freight_exchange.bot.ending import Telling, telling
+from freight_exchange.bot.ending import Telling, cause, telling, untold
 from freight_exchange.bot.outcomes import told
 from freight_exchange.bot.process import TO_CLOSE
 from freight_exchange.bot.run import INTERVALS_ALIVE, Phase, Run, plainly
@@ -23,7 +24,7 @@ from freight_exchange.errors import ConfigurationError, LoginRejectedError
 from freight_exchange.store import MemoryStore
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskStatus
+    from anyio.abc import TaskGroup, TaskStatus
 
     from freight_exchange.bot.ending import Ending
     from freight_exchange.bot.handlers import Handler
@@ -126,7 +127,9 @@ class Life:
                             # Before what handlers share is closed, which may not end.
                             with telling(self._ends):
                                 given = resources.arguments(self._handlers.values(), shared)
-                                await self._keep_running(partial(self._new_run, store, given, client, points), client)
+                                ends = partial(self._run_ends, client, tasks)
+                                new_run = partial(self._new_run, store, given, client, points, ends)
+                                await self._keep_running(new_run, client)
 
                         drain = self._plan.drain.total_seconds()
                         await resources.using(
@@ -167,7 +170,9 @@ class Life:
 
     # Runs
 
-    def _new_run(self, store: Any, given: Any, client: FreightExchange, points: Points) -> Run:
+    def _new_run(
+        self, store: Any, given: Any, client: FreightExchange, points: Points, ends: Callable[[BaseException], None]
+    ) -> Run:
         return Run(
             attrs.evolve(self._plan, store=store),
             self._handlers,
@@ -176,7 +181,7 @@ class Life:
             self._tally,
             points,
             self.ready.set,
-            partial(self._run_ends, client),
+            ends,
             began=self._began,
         )
 
@@ -209,7 +214,12 @@ class Life:
             _logger.critical("the bot ends by %s", told(error))
         self._ending(error, lambda: False)
 
-    def _run_ends(self, client: FreightExchange, error: BaseException) -> None:
+    def _run_ends(self, client: FreightExchange, tasks: TaskGroup, error: BaseException) -> None:
+        if cause(error) is None:
+            self._ending(error, lambda: False)
+            # From a task outside of what handlers share it is seen whose doing it is.
+            tasks.start_soon(self._tell_cancelled, anyio.current_effective_deadline() == -math.inf)
+            return
         run = self.run
         if run is None or client.user is None or not isinstance(error, LoginRejectedError):
             self._ends(error)
@@ -218,6 +228,16 @@ class Life:
         # and until then the bot says that it hears nothing.
         _logger.critical("the service rejects the login, which it took before: %s", error)
         self._ending(error, lambda: run.phase == "stopped")
+
+    async def _tell_cancelled(self, by_scope: bool) -> None:
+        """Tell of a cancellation unless it is an application's own. One by no scope is asyncio's `task.cancel()`: a
+        task group in what handlers share may have asked for it, and so may whoever runs `serve()`."""
+        if anyio.current_effective_deadline() == -math.inf or (self._ending is untold and not by_scope):
+            return
+        _logger.critical(
+            "the bot ends: %s has cancelled it, as where a task of its own fails; why is told once handlers have ended",
+            "what handlers share" if by_scope else "what handlers share, or something else in its process,",
+        )
 
     # Operators
 

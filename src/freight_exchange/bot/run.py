@@ -91,7 +91,7 @@ class Run:
         tally: What is counted.
         points: Told before and after each durable step.
         ready: Called once it hands over deliveries.
-        ends: Called with what ends it by itself, before what is at work has ended.
+        ends: Called with what ends it by itself, before what is at work has ended: a cancellation is one as well.
         began: When the bot began, on the loop's clock; this may be a later run of it.
 
     Attributes:
@@ -280,6 +280,10 @@ class Run:
             except BaseException as error:
                 if (found := cause(error)) is not None:
                     self._tell(found)
+                elif not self.stopping and not self._is_ending:
+                    # By what, comes out only once all that is at work has ended.
+                    self.phase = "draining"
+                    self._ends(error)
                 await self._cut_off(deliveries, tasks)
                 raise
 

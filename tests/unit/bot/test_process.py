@@ -30,7 +30,7 @@ PATIENCE = 60.0
 """Seconds after which a process that does not end has failed the test; none of them takes as long."""
 
 PROGRAM = """
-import json, os, signal, sys, time
+import asyncio, json, os, signal, sys, time
 from datetime import timedelta
 from functools import partial
 
@@ -69,9 +69,24 @@ async def lifespan():
     if told.get("yields"):
         return
     try:
-        yield
+        match told.get("refreshes in"):
+            case "anyio":
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(refresh)
+                    yield
+            case "asyncio":
+                async with asyncio.TaskGroup() as tasks:
+                    refreshing = tasks.create_task(refresh())
+                    yield
+            case _:
+                yield
     finally:
         await close()
+
+
+async def refresh():
+    await anyio.sleep(0.5)
+    raise OSError("the tariff is gone")
 
 
 async def close():
@@ -374,6 +389,29 @@ class TestWhatDoesNotEnd:
             ended, _, complained = end_of(child)
         assert ended == status
         assert f"with status {status}; at work still: the handler 'quote' of the event 'new' of request 1" in complained
+
+    @pytest.mark.parametrize(("backend", "group"), [("asyncio", "anyio"), ("asyncio", "asyncio"), ("trio", "anyio")])
+    def test_of_a_handler_with_a_task_of_what_handlers_share_that_fails(self, backend: str, group: str) -> None:
+        told: dict[str, Any] = {"handler": "in a thread", "drain": 0.2, "refreshes in": group}
+        with process(backend=backend, **told) as child:
+            try:
+                ended, _, complained = end_of(child)
+            except subprocess.TimeoutExpired:
+                pytest.fail("it waits for the thread")
+        assert ended == 1
+        assert "CRITICAL freight_exchange.bot: the bot ends: what handlers share" in complained
+        assert "with status 1; at work still: the handler 'quote' of the event 'new' of request 1" in complained
+
+    @pytest.mark.parametrize(("backend", "group"), [("asyncio", "anyio"), ("asyncio", "asyncio"), ("trio", "anyio")])
+    def test_a_task_of_what_handlers_share_that_fails_is_told_once_handlers_have_heeded_it(
+        self, backend: str, group: str
+    ) -> None:
+        told: dict[str, Any] = {"handler": "hangs", "refreshes in": group}
+        with process(backend=backend, **told) as child:
+            ended, _, complained = end_of(child)
+        assert ended == 1
+        assert "the bot ends with status 1 by what it did not expect: OSError: the tariff is gone" in complained
+        assert "does not end" not in complained
 
     @BACKENDS
     def test_of_what_handlers_share_while_it_opens(self, backend: str) -> None:

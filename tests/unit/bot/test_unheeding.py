@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from freight_exchange import LoginRejectedError, StoreError
 from freight_exchange.bot.at_work import AtWork, Stint
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.store import Store
-from freight_exchange.testing import FAULTS, Profile, Sandbox
+from freight_exchange.testing import FAULTS, Profile, Sandbox, virtual_time_options
 
 pytestmark = pytest.mark.virtual_time
 
@@ -194,6 +195,72 @@ async def test_a_login_that_is_rejected_later_is_told_at_once_and_ends_one_run(
         tasks.start_soon(strike)
         await bot.serve(exchange=sandbox.client())
     assert ended.has_ended()
+
+
+@pytest.mark.parametrize("by", ["what handlers share", "the application", "a stop"])
+async def test_a_cancellation_is_told_of_at_once_where_what_handlers_share_has_asked_for_it(
+    store: Store, caplog: pytest.LogCaptureFixture, by: str
+) -> None:
+    sandbox, ended, states = Sandbox(), Ended(), list[str]()
+
+    async def fails() -> None:
+        await anyio.sleep(20)
+        raise OSError("the tariff is gone")
+
+    async def shared() -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            if by == "what handlers share":
+                tasks.start_soon(fails)
+            yield
+
+    bot = bot_on(store, lifespan=shared, drain=timedelta(0))
+
+    @bot.on_new(id="deaf")
+    async def deaf(request: Any, ctx: Any) -> None:
+        await unheeding(60)
+
+    async def look() -> None:
+        await anyio.sleep(20)
+        if by == "a stop":
+            bot.stop()
+        await anyio.sleep(20)
+        states.append(bot.status().state)
+
+    sandbox.publish()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(look)
+        bot.begin(ended)
+        with contextlib.ExitStack() as stack:
+            if by == "the application":
+                stack.enter_context(anyio.move_on_after(20))
+            if by == "what handlers share":
+                stack.enter_context(pytest.raises(OSError, match="the tariff is gone"))
+            await bot.serve(exchange=sandbox.client())
+    assert states == ["draining"]
+    assert len(ended.errors) == (by != "a stop")
+    *first, last = told(caplog)
+    assert "cut off, and not ended" in last
+    assert ["what handlers share has cancelled it" in said for said in first] == [True] * (by == "what handlers share")
+
+
+def test_the_cancellation_of_a_task_of_the_applications_is_its_own_affair(caplog: pytest.LogCaptureFixture) -> None:
+    sandbox = Sandbox()
+    bot = bot_on(None)
+
+    @bot.on_new
+    async def slow(request: Any, ctx: Any) -> None:
+        await anyio.sleep(HOUR)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(bot.serve(exchange=sandbox.client()))
+        await anyio.sleep(20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    sandbox.publish()
+    anyio.run(main, backend_options=virtual_time_options("asyncio"))
+    assert told(caplog) == []
 
 
 class Refused(BaseException):
