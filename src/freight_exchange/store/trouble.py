@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +22,9 @@ _FORBIDDEN: Final = "cannot be written to: give this user the right to write the
 _FAILING: Final = "could not be read or written, its disk is full or failing: look at the disk, then start again"
 _BUSY: Final = "is locked by another program that has it open: close that one"
 _NO_DATABASE: Final = "is no database: give another path, or move the file away"
+
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+"""What is mounted where, one mount a line: https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html"""
 
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER: Final = 100
@@ -90,6 +95,7 @@ def usable(path: Path) -> bool:
         raise StoreError(f"the store {path} is a directory: give the path of a file in it")
     if not path.parent.is_dir():
         raise StoreError(f"the store {path} cannot be made: there is no directory {path.parent}, make it first")
+    _refuse_other_names(path)
     log = log_of(path)
     # In this order: another program may be making all three just now, and a log is begun when the file has a page.
     logged, journalled, size = _size(log), _size(path.with_name(f"{path.name}-journal")), _size(path)
@@ -105,6 +111,31 @@ def usable(path: Path) -> bool:
     if size and not logged and not journalled:
         _look_at(path, size)
     return logged > 0
+
+
+def _refuse_other_names(path: Path) -> None:
+    """Log and lock lie beside one name of a file: by another, it is held twice, and lacks what is in its log."""
+    if path.exists() and (names := path.stat().st_nlink) > 1:
+        raise StoreError(
+            f"the store {path} is one file by {names} names (hard links): keep the one that its log and its lock lie "
+            "beside, and remove the others, or make copies of them"
+        )
+    if _is_mounted(path):
+        raise StoreError(
+            f"the store {path} is mounted as a single file, and its log would stay outside of the mount: mount the "
+            "folder that the file lies in"
+        )
+
+
+def _is_mounted(path: Path) -> bool:
+    try:
+        mounts = _MOUNTS.read_bytes()
+    except OSError:
+        # It is Linux that tells.
+        return False
+    # What would end a word or a line is told by its number.
+    told = re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % ord(found[0]), os.fsencode(path))
+    return any(line.split(b" ")[4:5] == [told] for line in mounts.split(b"\n"))
 
 
 def unbroken(path: Path) -> None:

@@ -186,6 +186,37 @@ class TestAFile:
         assert "is open already in this process" in refused(Path("bot.db"))
         store.close()
 
+    def test_that_has_a_second_name_is_refused_by_each(self, path: Path, sound: Path) -> None:
+        """By another name it would be held twice: log and lock lie beside one."""
+        shutil.copy(sound, path)
+        other = path.with_name("other.db")
+        other.hardlink_to(path)
+        for name in (path, other):
+            assert "is one file by 2 names" in refused(name)
+            with pytest.raises(StoreError, match="by 2 names"), looking_into(name):
+                pass
+        assert {file.name for file in path.parent.iterdir()} == {"bot.db", "other.db"}
+        other.unlink()
+        assert state(path) == "kept"
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="no file may be called so there")
+    @pytest.mark.parametrize("name", ["bot.db", "the bot's\\1\n\t#é.db"])
+    def test_that_is_mounted_without_its_folder_is_refused(
+        self, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path, mounts = tmp_path / name, tmp_path / "mountinfo"
+        monkeypatch.setattr(trouble, "_MOUNTS", mounts)
+        told = os.fsencode(path)
+        for sign, number in ((b"\\", b"134"), (b" ", b"040"), (b"\t", b"011"), (b"\n", b"012")):
+            told = told.replace(sign, b"\\" + number)
+        line = b"36 35 253:0 /host/bot.db %s rw,noatime - ext4 /dev/vda rw\n"
+        mounts.write_bytes(b"\n" + line % b"/" + line % os.fsencode(tmp_path) + line % (told + b"-wal"))
+        assert state(path) is None
+        mounts.write_bytes(line % b"/" + line % told)
+        assert "mount the folder that the file lies in" in refused(path)
+        mounts.unlink()
+        assert state(path) is None
+
 
 class TestDamage:
     def test_torn_at_any_length_is_told(self, path: Path, sound: Path) -> None:
