@@ -14,26 +14,36 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-_PATIENCE = 1200.0
+_PATIENCE = 3600.0
+_NO_SUCH_TEST = 4
+"""The status of a run whose tests are not there: it is no test that failed."""
 
 SURVIVED = "-"
 """What a check says that notices nothing."""
 
-Check = Callable[[Path], str]
-"""Judges the tree in this folder: what it noticed, or `SURVIVED`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A rule taken away: in each of these files, this text in the place of that."""
+    """A rule taken away: in each of these files, this text in the place of that.
+
+    Attributes:
+        name: What is taken away.
+        edits: File, old text and new text.
+        by: The tests that are to notice it; all, where none are named.
+    """
 
     name: str
     edits: tuple[tuple[str, str, str], ...]
+    by: tuple[str, ...] = ()
 
 
-def one(name: str, file: str, old: str, new: str) -> Mutation:
+Check = Callable[[Path, Sequence[Mutation]], str]
+"""Judges the tree in this folder, as far as these mutations need it: what it noticed, or `SURVIVED`."""
+
+
+def one(name: str, file: str, old: str, new: str, *by: str) -> Mutation:
     """A mutation of one place."""
-    return Mutation(name, ((file, old, new),))
+    return Mutation(name, ((file, old, new),), by)
 
 
 def table(mutations: Sequence[Mutation], checks: dict[str, Check]) -> int:
@@ -41,7 +51,7 @@ def table(mutations: Sequence[Mutation], checks: dict[str, Check]) -> int:
     survived = 0
     with tempfile.TemporaryDirectory() as folder:
         tree = _copy(Path(folder))
-        sound = {name: check(tree) for name, check in checks.items()}
+        sound = {name: check(tree, mutations) for name, check in checks.items()}
         if set(sound.values()) != {SURVIVED}:
             # A check that is red already would seem to catch everything.
             print(f"the tree fails as it is: {sound}")
@@ -52,7 +62,7 @@ def table(mutations: Sequence[Mutation], checks: dict[str, Check]) -> int:
             began = time.monotonic()
             try:
                 with _made(tree, mutation):
-                    caught = [check(tree) for check in checks.values()]
+                    caught = [check(tree, [mutation]) for check in checks.values()]
             except LookupError as error:
                 survived += 1
                 print(f"| {mutation.name} | not made: {error} |", flush=True)
@@ -72,13 +82,16 @@ def main(about: str | None, mutations: Sequence[Mutation], tests: Sequence[str])
 
 
 def by_tests(*tests: str) -> Check:
-    """Runs these tests until one fails: which."""
+    """Runs the tests that are named for the mutations, or else these, until one fails: which."""
 
-    def check(tree: Path) -> str:
-        code, output = run(tree, [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests])
+    def check(tree: Path, mutations: Sequence[Mutation]) -> str:
+        named = dict.fromkeys(test for mutation in mutations for test in mutation.by or tests)
+        code, output = run(tree, [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *named])
         if code == 0:
             return SURVIVED
-        failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        if code == _NO_SUCH_TEST:
+            raise LookupError(f"there are no such tests: {[*named]}")
+        failed = [line for line in output.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))]
         return failed[0].split(" ", 1)[1].split(" - ")[0].rpartition("/")[2] if failed else output.strip()[-60:]
 
     return check

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 # A script's own folder is on the path, the tree's root is not, and what follows needs it.
@@ -216,6 +217,12 @@ MUTATIONS = (
         "for index in indexes if index in [*book.seen][-8:]}",
     ),
     one(
+        "8 memory bounded by count, in a file",
+        "store/rows.py",
+        "    return found\n",
+        "    return {index: found[index] for index in sorted(found)[-8:]}\n",
+    ),
+    one(
         "8 no tombstone",
         "store/book.py",
         "            self.put(attrs.evolve(self.seen[index], record=None,",
@@ -255,6 +262,46 @@ MUTATIONS = (
         "return pause",
     ),
     one(
+        "11 a poll may take as long as it likes",
+        "feed/watcher.py",
+        "deadline = _NARROW_DEADLINE if look is self._narrow else math.inf",
+        "deadline = math.inf",
+    ),
+    one(
+        "11 no jitter",
+        "feed/pacer.py",
+        "self._interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)",
+        "self._interval",
+    ),
+    one("11 all begin at once", "feed/pacer.py", "now + self._random.random() * self._interval", "now"),
+    one(
+        "11 pauses without a bound", "feed/pacer.py", "longest = min(LONGEST_PAUSE, _FIRST", "longest = max(0.0, _FIRST"
+    ),
+    one("11 pauses that are all alike", "feed/pacer.py", "self._random.random() * longest", "longest"),
+    one(
+        "11 retries of calls multiply with those of pages", "client.py", "attempts=1)), strict", "attempts=3)), strict"
+    ),
+    one("6 one type alone is watched", "endpoints/watching.py", "SearchType.ALL", "SearchType.PENDING"),
+    one(
+        "3 what an ignored offset hides is taken to be absent",
+        "feed/journal.py",
+        "if complete and state.primed and not look.scanner.offset_ignored:",
+        "if complete and state.primed:",
+    ),
+    one("feed: two pull it at a time", "feed/feed.py", "        if self._pulling:\n", "        if False:\n"),
+    one(
+        "feed: a lease that ends between two polls",
+        "feed/feed.py",
+        "lease = max(_SHORTEST_LEASE, _INTERVALS_A_LEASE * self._interval)",
+        "lease = self._interval / 2",
+    ),
+    one(
+        "feed: a reader who always leaves too soon is not told",
+        "feed/watcher.py",
+        "        if look.left < _MOST_LEFT:\n",
+        "        if True:\n",
+    ),
+    one(
         "feed: what is in hand is forgotten on a break",
         "feed/feed.py",
         "        self._queue.extendleft(reversed(self._in_hand.values()))\n",
@@ -264,7 +311,7 @@ MUTATIONS = (
 
 
 def _by_schedules(runs: int) -> Check:
-    def check(tree: Path) -> str:
+    def check(tree: Path, _: Sequence[Mutation]) -> str:
         code, output = run(tree, [sys.executable, "-c", _SCHEDULES, str(runs)])
         if code == 0:
             return SURVIVED

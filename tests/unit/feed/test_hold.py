@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 
 import anyio
@@ -105,3 +106,18 @@ async def test_a_feed_that_is_being_left_is_waited_for(path: Path) -> None:
             await second.take(BINDING, lease=LEASE, standby=True)
     assert second.taken
     await second.let_go()
+
+
+@pytest.mark.parametrize("interval", [1, 30, 3600])
+async def test_the_lease_of_a_feed_outlasts_the_pause_between_two_polls(interval: int) -> None:
+    """Else another process would take over between them."""
+    leases = list[float]()
+
+    class Noted(MemoryStore):
+        def open(self, binding: Binding, *, lease: float) -> FeedStore:  # type: ignore[override]
+            leases.append(lease)
+            return super().open(binding, lease=lease)
+
+    async with Sandbox().client() as exchange, exchange.watch(store=Noted(), interval=timedelta(seconds=interval)):
+        pass
+    assert leases == [max(90.0, 3.0 * interval)]

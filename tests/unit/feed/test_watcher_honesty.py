@@ -141,9 +141,15 @@ async def test_a_service_that_ignores_the_offset_is_told_in_the_status(store: St
     service.publish(*range(50))
     await rig.looks(2)
     assert rig.watcher.offset_ignored
+    await rig.goes_on_for(2 * HOUR)
+    # What its one page does not hold is not absent, and nobody looks for it time after time.
+    assert (len(rig.tale), len(service.lookups)) == (20, 0)
+    service.publish(*range(100, 120))
+    await rig.goes_on_for(2 * HOUR)
+    assert (len(rig.tale), len(service.lookups)) == (40, 0)
     service.clamp = 10_000
     await rig.goes_on_for(2 * HOUR)
-    assert len(rig.tale) == 50
+    assert len(rig.tale) == 70
 
 
 async def test_a_reader_who_leaves_in_the_middle_does_not_widen_what_follows_for_long(store: Store) -> None:

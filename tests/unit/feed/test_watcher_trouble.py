@@ -385,6 +385,26 @@ async def test_that_scans_fail_is_told_though_somebody_left_while_a_hook_heard_o
     assert [name for name in told if name != "Scan"] == ["Degraded", "Recovered"]
 
 
+async def test_rule_11_a_poll_has_a_deadline_of_its_own(store: Store) -> None:
+    """Its window slides on while it waits for page after page: a new one reaches further."""
+    service = Service(clamp=5)
+    rig = await live(service, store)
+    rig.told.clear()
+    covered = rig.journal.state.cover
+    service.latency = 40.0
+    service.publish(*range(100))
+    while not any(isinstance(told, Degraded) for told in rig.told):
+        await rig.looks()
+    (lost,) = (told for told in rig.told if isinstance(told, Scan) and told.error is not None)
+    assert (lost.rung, lost.complete) == ("narrow", False)
+    assert lost.elapsed == pytest.approx(600)
+    assert "not done within 600 s" in str(lost.error)
+    assert rig.journal.state.cover == covered
+    service.latency = 0.0
+    await rig.goes_on_for(HOUR)
+    assert sorted(rig.tale) == [("new", index) for index in range(100)]
+
+
 # Readers who leave
 
 
