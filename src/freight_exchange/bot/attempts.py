@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -34,7 +34,6 @@ __all__ = ["Attempts", "settle"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-_WITHOUT_HANDLER: Final = 300.0
 _BEFORE_GIVING_UP: Final = 3600.0
 """Requests may be listed while another part of the service is away: its trouble is waited for as long as this."""
 _LEAST_RETRIES: Final = 1
@@ -79,19 +78,15 @@ class Attempts:
         self._serving = Serving()
         self._random = Random()
         self._troubled: dict[tuple[int, str], float] = {}
-        self._orphans: set[str] = set()
+
+    @property
+    def handlers(self) -> Collection[str]:
+        """The ids of the handlers: a delivery for another is not to be handed over."""
+        return self._handlers.keys()
 
     async def hand_over(self, delivery: Delivery) -> None:
         """Call the handler that it is for, and write down what comes of it."""
-        handler = self._handlers.get(delivery.handler)
-        if handler is None:
-            if delivery.handler not in self._orphans:
-                self._orphans.add(delivery.handler)
-                _logger.error(
-                    "what waits for the handler %r is kept: this bot has none of that id any more", delivery.handler
-                )
-            await self.release(delivery, _WITHOUT_HANDLER)
-            return
+        handler = self._handlers[delivery.handler]
         if (doubt := self._doubt(delivery)) is not None:
             await self.release(delivery, doubt)
             return

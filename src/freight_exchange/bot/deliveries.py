@@ -67,6 +67,7 @@ class Deliveries:
         self._tasks = tasks
         self._stopping = stopping
         self._concurrency = concurrency
+        self._handlers = attempts.handlers
         self._random = Random()
         self._running = 0
         self._suspects = 0
@@ -81,7 +82,8 @@ class Deliveries:
         return 0.0 if self._waiting_since is None else max(0.0, self._desk.time() - self._waiting_since)
 
     async def recover(self) -> None:
-        """Take back what the last run left at its handlers; one of them may have ended the process."""
+        """Take back what the last run left at its handlers; one of them may have ended the process. Tell of what waits
+        for handlers that are gone: nobody claims it."""
 
         now = self._desk.time()
 
@@ -102,6 +104,13 @@ class Deliveries:
                 settle(store, delivery, verdict, now=now)
 
         await self._desk.write("recover", interrupted)
+        ready = await self._desk.read(lambda store: store.ready_by_handler())
+        if orphans := {handler: count for handler, count in ready.items() if handler not in self._handlers}:
+            _logger.error(
+                "this bot has no handlers of these ids any more, and keeps the %d deliveries that wait for them: %s",
+                sum(orphans.values()),
+                ", ".join(map(repr, sorted(orphans))),
+            )
 
     def wake(self) -> None:
         """There may be something to claim."""
@@ -113,7 +122,7 @@ class Deliveries:
             self._news = anyio.Event()
             free = self._concurrency - self._running
             # A look costs nothing; a claim, even of nothing, is a write.
-            due = await self._desk.read(lambda store: store.next_due()) if free else None
+            due = await self._desk.read(lambda store: store.next_due(handlers=self._handlers)) if free else None
             wait = math.inf if due is None else due - self._desk.time()
             if wait <= 0:
                 await self._claim(free)
@@ -129,7 +138,9 @@ class Deliveries:
 
     async def _look(self) -> None:
         now = self._desk.time()
-        self.waiting, self._waiting_since = await self._desk.read(lambda store: store.overdue(now=now))
+        self.waiting, self._waiting_since = await self._desk.read(
+            lambda store: store.overdue(now=now, handlers=self._handlers)
+        )
         self._looked = anyio.current_time()
 
     async def idle(self) -> None:
@@ -143,7 +154,7 @@ class Deliveries:
         suspects = self._suspects
 
         def claim(store: WorkStore) -> Sequence[Delivery]:
-            claimed = store.claim(now=now, limit=free)
+            claimed = store.claim(now=now, limit=free, handlers=self._handlers)
             # One of them may end the process: together, each would take the others with it, time after time. So all but
             # one are put back before anything is handed over.
             put_off = [delivery for delivery in claimed if delivery.error == INTERRUPTED][0 if suspects else 1 :]

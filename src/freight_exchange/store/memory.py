@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
@@ -120,9 +120,9 @@ class _MemoryFeed:
         for number, names in handlers.items():
             book.deliver(number, names, at)
 
-    def claim(self, *, now: float, limit: int) -> Sequence[Delivery]:
+    def claim(self, *, now: float, limit: int, handlers: Collection[str] | None = None) -> Sequence[Delivery]:
         book = self._book
-        return [book.delivery(slip) for slip in book.tray.claim(now, limit)]
+        return [book.delivery(slip) for slip in book.tray.claim(now, limit, handlers)]
 
     def settle(
         self,
@@ -146,11 +146,14 @@ class _MemoryFeed:
     def reclaim(self) -> int:
         return self._book.tray.reclaim()
 
-    def next_due(self) -> float | None:
-        return self._book.tray.next_due()
+    def next_due(self, *, handlers: Collection[str] | None = None) -> float | None:
+        return self._book.tray.next_due(handlers)
 
-    def overdue(self, *, now: float) -> tuple[int, float | None]:
-        return self._book.tray.overdue(now)
+    def overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
+        return self._book.tray.overdue(now, handlers)
+
+    def ready_by_handler(self) -> Mapping[str, int]:
+        return self._book.tray.ready_by_handler()
 
     def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:
         book = self._book

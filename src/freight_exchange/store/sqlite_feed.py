@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from freight_exchange.errors import StoreError
@@ -85,13 +85,13 @@ class SQLiteFeed:
             done = work_rows.deliver(connection, self.number, handlers, at)
         self.unacknowledged -= done
 
-    def claim(self, *, now: float, limit: int) -> Sequence[Delivery]:
-        due = self.next_due()
+    def claim(self, *, now: float, limit: int, handlers: Collection[str] | None = None) -> Sequence[Delivery]:
+        due = self.next_due(handlers=handlers)
         # A write waits for the disk, even one that finds nothing.
         if limit <= 0 or due is None or due > now:
             return []
         with self._writing() as connection, telling(self._store.path):
-            return work_rows.claim(connection, self.number, now, limit)
+            return work_rows.claim(connection, self.number, now, limit, handlers)
 
     def settle(
         self,
@@ -123,13 +123,17 @@ class SQLiteFeed:
         with self._writing() as connection, telling(self._store.path):
             return work_rows.reclaim(connection, self.number)
 
-    def next_due(self) -> float | None:
+    def next_due(self, *, handlers: Collection[str] | None = None) -> float | None:
         with self._reading() as connection:
-            return work_rows.next_due(connection, self.number)
+            return work_rows.next_due(connection, self.number, handlers)
 
-    def overdue(self, *, now: float) -> tuple[int, float | None]:
+    def overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
         with self._reading() as connection:
-            return work_rows.overdue(connection, self.number, now)
+            return work_rows.overdue(connection, self.number, now, handlers)
+
+    def ready_by_handler(self) -> Mapping[str, int]:
+        with self._reading() as connection:
+            return work_rows.ready_by_handler(connection, self.number)
 
     def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:
         with self._reading() as connection:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from functools import partial
 
 import attrs
@@ -74,10 +75,10 @@ class Tray:
         """Whether any delivery of it is not done."""
         return any(self._slips[key].state != "done" for key in self._of.get(event, ()))
 
-    def claim(self, now: float, limit: int) -> list[Slip]:
+    def claim(self, now: float, limit: int, handlers: Collection[str] | None) -> list[Slip]:
         requests = self._claimed_requests()
         chosen: list[Slip] = []
-        for due, _, key in self._due:
+        for due, _, key in _of(self._due, handlers):
             if due > now or len(chosen) >= limit:
                 break
             slip = self._slips[key]
@@ -91,11 +92,12 @@ class Tray:
             self._put(slip)
         return claimed
 
-    def next_due(self) -> float | None:
+    def next_due(self, handlers: Collection[str] | None) -> float | None:
         requests = self._claimed_requests()
-        return next((due for due, _, key in self._due if self._is_free(self._slips[key], requests)), None)
+        turns = _of(self._due, handlers)
+        return next((due for due, _, key in turns if self._is_free(self._slips[key], requests)), None)
 
-    def overdue(self, now: float) -> tuple[int, float | None]:
+    def overdue(self, now: float, handlers: Collection[str] | None) -> tuple[int, float | None]:
         def due(turn: _Turn) -> float:
             return turn[0]
 
@@ -109,10 +111,13 @@ class Tray:
                 put_off[queue] = min(event, put_off.get(queue, event))
         times = [
             at
-            for at, index, (event, handler) in self._due[:first_later]
+            for at, index, (event, handler) in _of(self._due[:first_later], handlers)
             if not index or event < put_off.get((handler, index[0]), event + 1)
         ]
         return len(times), min(times, default=None)
+
+    def ready_by_handler(self) -> dict[str, int]:
+        return dict(Counter(handler for _, handler in self._ready))
 
     def settle(self, key: Key, state: DeliveryState, *, not_before: float, error: str | None, forgive: bool) -> bool:
         slip = self._slips.get(key)
@@ -199,3 +204,8 @@ class Tray:
             queue.remove(slip.event)
             if not queue:
                 del self._queues[slip.handler, slip.index]
+
+
+def _of(turns: Iterable[_Turn], handlers: Collection[str] | None) -> Iterable[_Turn]:
+    """Those of these handlers, or all."""
+    return turns if handlers is None else (turn for turn in turns if turn[2][1] in handlers)

@@ -6,7 +6,7 @@ in one transaction. The rules of `protocol` hold here too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Literal, Protocol
 
@@ -77,10 +77,11 @@ class WorkStore(FeedStore, Protocol):
         """
         ...
 
-    def claim(self, *, now: float, limit: int) -> Sequence[Delivery]:
+    def claim(self, *, now: float, limit: int, handlers: Collection[str] | None = None) -> Sequence[Delivery]:
         """Claim up to `limit` deliveries that are ready and due at `now`, those that have been due the longest first.
         Of those due alike, what is about no request goes first, and then the lowest index, the oldest event, and the
-        handlers by name.
+        handlers by name. Where `handlers` are named, nothing else is claimed than what is for one of them: what waits
+        for a handler that there is not any more would be in the way of everything newer.
 
         Of one request there is at most one claimed at a time, whichever the handler, and for one handler its events
         come in order: none before every earlier one is done or dead. Those that are about no request are bound by
@@ -122,17 +123,22 @@ class WorkStore(FeedStore, Protocol):
         """
         ...
 
-    def next_due(self) -> float | None:
+    def next_due(self, *, handlers: Collection[str] | None = None) -> float | None:
         """The earliest time from which on `claim` has something to give, if nothing else happens until then; it may
         have passed. `None` where nothing is ready, and where all that is waits for a claimed one of its request.
+        `handlers` are as in `claim`.
 
         What waits for an earlier delivery has no time of its own: a bot that slept until it would not sleep.
         """
         ...
 
-    def overdue(self, *, now: float) -> tuple[int, float | None]:
+    def overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
         """How many deliveries are ready and due at `now`, and since when the first of them is. What stands behind an
-        earlier one of its handler and request that is not due is not due either."""
+        earlier one of its handler and request that is not due is not due either. `handlers` are as in `claim`."""
+        ...
+
+    def ready_by_handler(self) -> Mapping[str, int]:
+        """How many deliveries are ready, due or not, for each handler that has any."""
         ...
 
     def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:

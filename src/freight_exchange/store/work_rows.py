@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, get_args
 
@@ -11,8 +11,8 @@ from freight_exchange.store import rows
 from freight_exchange.store.work import Delivery, DeliveryState, Effect
 
 __all__ = [
-    "behind", "claim", "deliver", "deliveries", "effect", "effects", "next_due", "overdue", "put_effect", "reclaim",
-    "replay", "settle"
+    "behind", "claim", "deliver", "deliveries", "effect", "effects", "next_due", "overdue", "put_effect",
+    "ready_by_handler", "reclaim", "replay", "settle"
 ]  # fmt: skip
 
 _BY: Final = {state: f"INDEXED BY delivery_{state}" for state in ("ready", "claimed", "dead")}
@@ -60,18 +60,20 @@ _FREE: Final = """
             AND earlier.handler = delivery.handler AND earlier.event < delivery.event AND earlier.state = 'ready'
     )
 """
+# What is for none of the handlers named is passed by before it is looked for what it stands behind.
 _CLAIMABLE: Final = f"""
     SELECT event, handler, "index" FROM delivery INDEXED BY delivery_due
-    WHERE feed = ? AND state = 'ready' AND not_before <= ? AND {_FREE}
+    WHERE feed = :feed AND state = 'ready' AND not_before <= :now {{named}} AND {_FREE}
     ORDER BY not_before, "index", event, handler
 """
 _NEXT: Final = f"""
     SELECT not_before FROM delivery INDEXED BY delivery_due
-    WHERE feed = ? AND state = 'ready' AND {_FREE}
+    WHERE feed = :feed AND state = 'ready' {{named}} AND {_FREE}
     ORDER BY not_before LIMIT 1
 """
 _DUE: Final = """
-    SELECT 1 FROM delivery INDEXED BY delivery_due WHERE feed = ? AND state = 'ready' AND not_before <= ? LIMIT 1
+    SELECT 1 FROM delivery INDEXED BY delivery_due
+    WHERE feed = :feed AND state = 'ready' AND not_before <= :now {named} LIMIT 1
 """
 # What is put off is gathered once: a look behind each that is due would take the longer, the more stand in a row.
 _OVERDUE: Final = """
@@ -80,10 +82,13 @@ _OVERDUE: Final = """
         WHERE feed = :feed AND state = 'ready' AND not_before > :now AND "index" IS NOT NULL
         GROUP BY "index", handler
     )
-    SELECT count(*), min(due.not_before) FROM delivery AS due INDEXED BY delivery_due
-    LEFT JOIN put_off ON put_off."index" = due."index" AND put_off.handler = due.handler
-    WHERE due.feed = :feed AND due.state = 'ready' AND due.not_before <= :now
-        AND (put_off.event IS NULL OR put_off.event > due.event)
+    SELECT count(*), min(delivery.not_before) FROM delivery INDEXED BY delivery_due
+    LEFT JOIN put_off ON put_off."index" = delivery."index" AND put_off.handler = delivery.handler
+    WHERE delivery.feed = :feed AND delivery.state = 'ready' AND delivery.not_before <= :now {named}
+        AND (put_off.event IS NULL OR put_off.event > delivery.event)
+"""
+_BY_HANDLER: Final = f"""
+    SELECT handler, count(*) FROM delivery {_BY["ready"]} WHERE feed = ? AND state = 'ready' GROUP BY handler
 """
 _CLAIM: Final = """
     UPDATE delivery SET state = 'claimed', attempts = attempts + 1 WHERE feed = ? AND event = ? AND handler = ?
@@ -139,10 +144,13 @@ def deliver(connection: sqlite3.Connection, feed: int, handlers: Mapping[int, Se
     return done
 
 
-def claim(connection: sqlite3.Connection, feed: int, now: float, limit: int) -> list[Delivery]:
+def claim(
+    connection: sqlite3.Connection, feed: int, now: float, limit: int, handlers: Collection[str] | None
+) -> list[Delivery]:
     chosen: list[tuple[int, int, str]] = []
     requests: set[int] = set()
-    with closing(connection.execute(_CLAIMABLE, (feed, now))) as claimable:
+    named, given = _named(handlers)
+    with closing(connection.execute(_CLAIMABLE.format(named=named), {"feed": feed, "now": now, **given})) as claimable:
         for event, handler, index in claimable:
             if len(chosen) >= limit:
                 break
@@ -194,16 +202,34 @@ def reclaim(connection: sqlite3.Connection, feed: int) -> int:
     return connection.execute(_RECLAIM, (feed,)).rowcount
 
 
-def next_due(connection: sqlite3.Connection, feed: int) -> float | None:
-    row = connection.execute(_NEXT, (feed,)).fetchone()
+def next_due(connection: sqlite3.Connection, feed: int, handlers: Collection[str] | None) -> float | None:
+    named, given = _named(handlers)
+    row = connection.execute(_NEXT.format(named=named), {"feed": feed, **given}).fetchone()
     return None if row is None else row[0]
 
 
-def overdue(connection: sqlite3.Connection, feed: int, now: float) -> tuple[int, float | None]:
-    if connection.execute(_DUE, (feed, now)).fetchone() is None:
+def overdue(
+    connection: sqlite3.Connection, feed: int, now: float, handlers: Collection[str] | None
+) -> tuple[int, float | None]:
+    named, given = _named(handlers)
+    values = {"feed": feed, "now": now, **given}
+    if connection.execute(_DUE.format(named=named), values).fetchone() is None:
         return 0, None
-    count, since = connection.execute(_OVERDUE, {"feed": feed, "now": now}).fetchone()
+    count, since = connection.execute(_OVERDUE.format(named=named), values).fetchone()
     return count, since
+
+
+def ready_by_handler(connection: sqlite3.Connection, feed: int) -> dict[str, int]:
+    return dict(connection.execute(_BY_HANDLER, (feed,)))
+
+
+def _named(handlers: Collection[str] | None) -> tuple[str, Mapping[str, str | None]]:
+    """The condition that a delivery is for one of them, and its values."""
+    if handlers is None:
+        return "", {}
+    # Where none is named, the planner finds no use for an index in an empty list, and refuses the one that it is told.
+    given = {f"handler{place}": handler for place, handler in enumerate(handlers or (None,))}
+    return f"AND delivery.handler IN ({', '.join(f':{name}' for name in given)})", given
 
 
 def deliveries(

@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import anyio
@@ -419,12 +420,51 @@ async def test_what_waits_for_a_handler_that_is_gone_is_kept_and_delays_nobody(
             await anyio.sleep(1.5 * HOUR)
             assert await bot.dead_letters() == []
     assert heard == [("fresh", late)]
-    assert len([record for record in caplog.records if "'old'" in record.getMessage()]) == 1
+    told = [record.getMessage() for record in caplog.records if "'old'" in record.getMessage()]
+    assert told == [
+        "this bot has no handlers of these ids any more, and keeps the 3 deliveries that wait for them: 'old'"
+    ]
 
     async with sandbox.running(new_bot("old", "fresh")):
-        # Whoever has put the handler back need not wait for it for long.
-        await anyio.sleep(300 + INTERVAL)
+        # Whoever has put the handler back need not wait for it.
+        await anyio.sleep(INTERVAL)
     assert sorted(index for name, index in heard if name == "old") == waiting
+
+
+async def test_however_much_waits_for_a_handler_that_is_gone_is_never_claimed(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    sandbox, heard = Sandbox(), list[int]()
+    points = list[str]()
+
+    def new_bot(*names: str) -> Any:
+        bot = bot_on(store, concurrency=2)
+        for name in names:
+
+            @bot.on_new(id=name)
+            async def handler(request: Any, ctx: Any) -> None:
+                if "fresh" not in names:
+                    raise RetryLater(5)
+                heard.append(request.index)
+
+        return bot
+
+    for _ in range(40):
+        sandbox.publish()
+    async with sandbox.running(new_bot("old", "older")):
+        await anyio.sleep(60)
+    bot = new_bot("fresh")
+    with caplog.at_level(logging.ERROR, "freight_exchange.bot"):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(bot.serve, exchange=sandbox.client(), points=points.append))
+            await anyio.sleep(INTERVAL)
+            late = sandbox.publish()
+            await anyio.sleep(HOUR)
+            assert (heard, bot.status().waiting, bot.status().waited) == ([late], 0, timedelta(0))
+            bot.stop()
+    assert points.count("before claim") == 1
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told.endswith("keeps the 80 deliveries that wait for them: 'old', 'older'")
 
 
 async def test_a_handler_that_is_not_registered_for_it_any_more_passes_it_by(store: Store) -> None:

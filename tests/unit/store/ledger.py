@@ -82,6 +82,8 @@ def everything(feed: WorkStore, indexes: Sequence[int], kinds: Sequence[str] = (
         "deliveries": {state: list(feed.deliveries(state=state)) for state in get_args(DeliveryState)},
         "next due": feed.next_due(),
         "overdue": [feed.overdue(now=now) for now in (0.0, 5.0, 70.0)],
+        "of a": [feed.next_due(handlers={"a"}), *(feed.overdue(now=now, handlers={"a"}) for now in (5.0, 70.0))],
+        "by handler": feed.ready_by_handler(),
         "effects": list(feed.effects()),
     }
 

@@ -249,6 +249,7 @@ class TestTheLease:
             feed.reclaim,
             feed.next_due,
             lambda: feed.overdue(now=1.0),
+            feed.ready_by_handler,
             lambda: feed.deliveries(state="dead"),
             lambda: feed.replay(1, "quote", at=1.0),
             lambda: feed.add_event(event("late"), at=1.0),

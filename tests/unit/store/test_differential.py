@@ -147,11 +147,11 @@ class Stores(RuleBasedStateMachine):
             lambda side: side.feed.deliver({side.number(one): names for one, names in events.items()}, at=at)
         )
 
-    @rule(now=TIMES, limit=st.integers(-1, 5))
-    def claim(self, now: float, limit: int) -> None:
+    @rule(now=TIMES, limit=st.integers(-1, 5), handlers=st.none() | st.frozensets(HANDLERS, max_size=3))
+    def claim(self, now: float, limit: int, handlers: frozenset[str] | None) -> None:
         def ask(side: Side) -> object:
-            due = side.feed.next_due()
-            found = side.feed.claim(now=now, limit=limit)
+            due = side.feed.next_due(handlers=handlers)
+            found = side.feed.claim(now=now, limit=limit, handlers=handlers)
             assert bool(found) == (limit > 0 and due is not None and due <= now)
             return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -31,15 +31,12 @@ def worked_through(feed: WorkStore, first: int, count: int) -> None:
 
 def test_no_question_reads_a_whole_table(path: Path) -> None:
     SQLiteStore(path).open(BINDING, lease=LEASE).release()
-    questions: dict[str, tuple[object, ...]] = {
+    questions: dict[str, Sequence[object] | dict[str, object]] = {
         work_rows._ACKNOWLEDGE: (0.0, 1, 1),
         work_rows._DELIVER: ("quote", 20.0, 1),
         work_rows._ONE: (1, 1, "quote"),
         **dict.fromkeys(work_rows._IN_STATE.values(), (1, 1)),
         work_rows._ABOUT: (1, 1, "ready", 1),
-        work_rows._CLAIMABLE: (1, 0.0),
-        work_rows._NEXT: (1,),
-        work_rows._DUE: (1, 0.0),
         work_rows._CLAIM: (1, 1, "quote"),
         work_rows._RECLAIM: (1,),
         work_rows._SETTLE: ("done", 0.0, None, 1, 1, "quote"),
@@ -53,6 +50,10 @@ def test_no_question_reads_a_whole_table(path: Path) -> None:
         work_rows._BEGIN: (1, "1/0", "intent", b"", 0.0),
         work_rows._ADVANCE: ("sending", b"", 0.0, 1, "1/0", "intent"),
     }
+    for handlers in (None, ["quote"], ["quote", "log", "late"]):
+        named, values = work_rows._named(handlers)
+        for question in (work_rows._CLAIMABLE, work_rows._NEXT, work_rows._DUE):
+            questions[question.format(named=named)] = {"feed": 1, "now": 0.0, **values}
     with closing(sqlite3.connect(path)) as plain:
         for question, given in questions.items():
             plan = [row[3] for row in plain.execute(f"EXPLAIN QUERY PLAN {question}", given)]
@@ -115,6 +116,31 @@ def test_what_is_done_costs_a_claim_nothing(path: Path) -> None:
     many = costs()
     store.close()
     assert {name: cost for name, cost in many.items() if cost > few[name] + 20} == {}
+
+
+def test_what_waits_for_handlers_that_are_gone_is_passed_by_quickly(path: Path) -> None:
+    store = SQLiteStore(path)
+    feed = store.open(BINDING, lease=LEASE)
+    connection = store._connection
+    assert connection is not None
+    put(feed, events=[event(str(index), index) for index in range(1000)])
+    feed.deliver({one.id: ["gone"] for one in feed.pending(limit=1000)}, at=20.0)
+    put(feed, events=[event("new", 1000)])
+    feed.deliver({one.id: ["quote"] for one in feed.pending()}, at=30.0)
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    connection.set_progress_handler(count, 1)
+    (one,) = feed.claim(now=40.0, limit=8, handlers=["log", "quote"])
+    connection.set_progress_handler(None, 1)
+    store.close()
+    assert one.index == 1000
+    # It looks for when something is due, and then for what that is.
+    assert steps < 2 * 1000 * 10
 
 
 def test_a_word_that_is_no_state_is_not_kept(path: Path) -> None:

@@ -230,6 +230,36 @@ class TestClaiming:
         feed.settle(first, "a", state="dead", at=91.0)
         assert claimed(feed) == [(second, "a")], "a dead one holds nothing up"
 
+    def test_for_named_handlers_takes_what_is_for_them_alone(self, feed: WorkStore) -> None:
+        orphan, both = delivered(feed, 1, handlers=("gone",)) + delivered(feed, 2, handlers=("gone", "quote"))
+        late, *_ = added(feed, 3, 3)
+        feed.deliver({late: ["log"], late + 1: ["log"]}, at=30.0)
+        assert feed.ready_by_handler() == {"gone": 2, "quote": 1, "log": 2}
+        names = {"log", "quote"}
+        assert feed.next_due(handlers=names) == 20.0
+        assert feed.overdue(now=50.0, handlers=names) == (3, 20.0)
+        assert keys(feed.claim(now=50.0, limit=1, handlers=names)) == [(both, "quote")]
+        assert feed.next_due(handlers=names) == 30.0
+        assert keys(feed.claim(now=50.0, limit=5, handlers=names)) == [(late, "log")]
+        assert feed.next_due(handlers=names) is None
+        assert feed.overdue(now=50.0, handlers=names) == (1, 30.0)
+        assert keys(feed.claim(now=50.0, limit=5, handlers=names)) == []
+        assert feed.next_due(handlers=[]) is None
+        assert feed.overdue(now=50.0, handlers=[]) == (0, None)
+        assert keys(feed.claim(now=50.0, limit=5, handlers=[])) == []
+        assert feed.ready_by_handler() == {"gone": 2, "log": 1}
+        assert keys(feed.claim(now=50.0, limit=5, handlers={"gone"})) == [(orphan, "gone")]
+        feed.settle(both, "quote", state="done", at=51.0)
+        assert claimed(feed) == [(both, "gone")], "its request is free again"
+
+    def test_for_named_handlers_waits_for_no_other_of_the_request(self, feed: WorkStore) -> None:
+        first, second = delivered(feed, 7, handlers=("gone", "quote")) + delivered(feed, 7, handlers=("quote",))
+        for number in (first, second):
+            assert keys(feed.claim(now=50.0, limit=5, handlers=["quote"])) == [(number, "quote")]
+            feed.settle(number, "quote", state="done", at=51.0)
+        assert feed.overdue(now=50.0, handlers=["quote"]) == (0, None)
+        assert [one.payload for one in feed.deliveries(state="ready")] == [b"payload"], "the other's is kept"
+
     def test_without_a_request_is_bound_by_nothing(self, feed: WorkStore) -> None:
         first, second = delivered(feed, None, None, handlers=("a", "b"))
         assert claimed(feed, limit=1) == [(first, "a")]
