@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 from tests.model.watcher import Tally, draw, run
+from tests.model.watcher.schedule import FAULTY
 
 _RUNS = 100
+_KILLED_AT_A_STATEMENT = (399, 430, 550, 558)
+"""Seeds of schedules that kill the process between two statements of SQL: there is one in some hundred."""
 _FOLDER = Path(__file__).parent / "watcher"
 
 
@@ -35,6 +38,12 @@ def test_nothing_is_missed_repeated_or_claimed_in_vain() -> None:
     _judge(Tally.of(range(_RUNS)))
 
 
+def test_a_kill_between_two_statements_is_lived_through_and_was_one() -> None:
+    total = Tally.of(_KILLED_AT_A_STATEMENT)
+    assert not total.failed, total.report()
+    assert total.happened["died statement"] == len(_KILLED_AT_A_STATEMENT)
+
+
 def _tally(seeds: range) -> Tally:
     logging.disable(logging.CRITICAL)
     return Tally.of(seeds)
@@ -48,6 +57,14 @@ def test_a_hundred_thousand_schedules() -> None:
         for tally in pool.imap_unordered(_tally, chunks):
             total.add(tally)
     _judge(total)
+    # What never strikes proves nothing.
+    expected = {
+        *(f"fault {name}" for name in FAULTY),
+        "died statement",
+        "killed by the store",
+        "killed while it waited",
+    }
+    assert expected <= {name for name, count in total.happened.items() if count}, total.report()
 
 
 def test_a_run_is_made_again_by_its_seed() -> None:
