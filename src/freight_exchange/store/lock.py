@@ -72,6 +72,17 @@ class Holder:
             return False
         return self.host == other.host
 
+    def is_process_of(self, other: Holder) -> bool:
+        """Whether both are one process, which may have noted itself at two times."""
+        return attrs.evolve(self, since=other.since) == other
+
+    def is_gone(self, here: Holder) -> bool:
+        """Whether this one is known to have ended: of another container's, as of another machine's, nobody can tell."""
+        if self.host != here.host or not here.shares_locks_with(self):
+            return False
+        started_anew = bool(self.boot and here.boot) and self.boot != here.boot
+        return started_anew or not _runs(self.pid)
+
     @classmethod
     def read(cls, note: str | None) -> Self | None:
         """The holder that a note names, or `None` where it names none."""
@@ -95,6 +106,19 @@ class Holder:
         return f"process {self.pid} on {self.host} since {self.since}"
 
 
+def _runs(pid: int) -> bool:
+    if sys.platform == "win32":
+        # There is no signal that only asks.
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def _told_by(file: Path) -> str:
     try:
         return file.read_text().strip()
@@ -103,7 +127,11 @@ def _told_by(file: Path) -> str:
 
 
 class FileLock:
-    """Held from being made until it is closed, or until the process is gone."""
+    """Held from being made until it is closed, or until the process is gone.
+
+    Attributes:
+        before: Who held it last, by the note in it; `None` where it was made anew.
+    """
 
     def __init__(self, path: Path, holder: Holder) -> None:
         """Take it.
@@ -115,6 +143,7 @@ class FileLock:
         self._file = _taken(path)
         self._identity = _identity(self._file)
         _of_this_process[self._identity] = self
+        self.before: Final = _noted(self._file)
         note = holder.note().encode()
         # Who holds it is only said: without room for the note the lock is as good.
         with contextlib.suppress(OSError):
@@ -162,8 +191,7 @@ def _lock(file: int, path: Path) -> None:
 
 
 def _held(file: int, store: Path) -> HeldError:
-    os.lseek(file, 0, os.SEEK_SET)
-    holder = Holder.read(os.read(file, _LONGEST_NOTE).decode(errors="replace"))
+    holder = _noted(file)
     # Not by the note: in containers that share a host's name, each is process 1.
     if _identity(file) in _of_this_process:
         which = "" if holder is None else f" ({holder})"
@@ -174,6 +202,11 @@ def _held(file: int, store: Path) -> HeldError:
         )
     who = "another process" if holder is None else str(holder)
     return HeldError(f"the store {store} is held by {who}: stop that one first", holder=who)
+
+
+def _noted(file: int) -> Holder | None:
+    os.lseek(file, 0, os.SEEK_SET)
+    return Holder.read(os.read(file, _LONGEST_NOTE).decode(errors="replace"))
 
 
 def _identity(file: int) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,19 +90,6 @@ def feeds(connection: sqlite3.Connection) -> list[KeptFeed]:
 
 def _present(holder: Holder | None, until: float) -> Holder | None:
     """The holder, unless it is gone: one that was killed has left its note."""
-    if holder is None or until <= time.time() or (holder.host == Holder.here().host and not _runs(holder.pid)):
+    if holder is None or until <= time.time() or holder.is_gone(Holder.here()):
         return None
     return holder
-
-
-def _runs(pid: int) -> bool:
-    if sys.platform == "win32":
-        # There is no signal that only asks.
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -62,6 +62,7 @@ class SQLiteStore:
         self._connection: sqlite3.Connection | None = None
         self._dispose: Callable[[], object] | None = None
         self._process = 0
+        self._locked_before: Holder | None = None
         self._file: os.stat_result | None = None
         self._log: os.stat_result | None = None
         self._closed = False
@@ -102,6 +103,7 @@ class SQLiteStore:
                 log_is_left = usable(file)
                 lock = FileLock(file.with_name(f"{file.name}.lock"), holder)
                 undo.callback(lock.close)
+                self._locked_before = lock.before
                 if log_is_left:
                     unbroken(file)
                     # Whoever can write to a file puts its log into it when he closes it, be it torn or another's.
@@ -152,15 +154,23 @@ class SQLiteStore:
         return SQLiteFeed(self, number, binding.feed, epoch + 1, lease, state, waiting)
 
     def _refuse_if_held_elsewhere(self, binding: Binding, holder: Holder | None, until: float, us: Holder) -> None:
-        # On this machine the file lock has decided already: whoever is noted is gone.
         left = until - time.time()
-        if holder is None or us.shares_locks_with(holder) or left <= 0:
+        if holder is None or left <= 0 or self._has_decided(holder, us):
             return
         raise HeldError(
             f"the feed {binding.feed!r} in the store {self.path} is held by {holder}, for {left:.0f} s more unless it "
             "goes on: stop that one, or wait",
             holder=str(holder),
         )
+
+    def _has_decided(self, holder: Holder, us: Holder) -> bool:
+        """Whether who is noted is gone, for this process has the lock of the file."""
+        if not us.shares_locks_with(holder):
+            return False
+        if self._locked_before is not None and self._locked_before.is_process_of(holder):
+            return True
+        # It had another lock: somebody has removed that one, and its holder may go on.
+        return holder.is_gone(us) or (holder.host, holder.pid) == (us.host, us.pid)
 
     def _give_back(self, feed: SQLiteFeed) -> None:
         if self._held.get(feed.name) is not feed:

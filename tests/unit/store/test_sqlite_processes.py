@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 import warnings
 from contextlib import closing
 from pathlib import Path
@@ -99,6 +100,36 @@ class TestTwoProcesses:
         here.send("done")
         process.join()
         assert process.exitcode == 0
+
+    def test_the_first_goes_on_where_its_lock_was_removed(self, path: Path) -> None:
+        with subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT / "src"
+        ) as holder:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "holding\n"
+            path.with_name("bot.db.lock").unlink()
+            store = SQLiteStore(path)
+            for _ in range(2):
+                with pytest.raises(HeldError, match=f"is held by process {holder.pid} on .* s more unless it goes on"):
+                    store.open(BINDING, lease=LEASE)
+            assert holder.poll() is None
+            holder.kill()
+            holder.wait()
+        assert store.open(BINDING, lease=LEASE).state is not None
+        store.close()
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there is none whose end is still to be asked for")
+    def test_one_that_was_killed_holds_nothing_though_its_parent_has_not_asked_for_its_end(self, path: Path) -> None:
+        with subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT / "src"
+        ) as holder:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "holding\n"
+            holder.kill()
+            os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
+            store = SQLiteStore(path)
+            assert store.open(BINDING, lease=LEASE).state is not None
+            store.close()
 
 
 class TestTwoObjects:
@@ -195,6 +226,43 @@ class TestFencing:
         else:
             assert again.open(BINDING, lease=LEASE).state == "kept"
         again.close()
+
+    @pytest.mark.parametrize(
+        ("them", "runs", "held"),
+        [
+            ({}, True, True),
+            ({}, False, False),
+            # Started anew, the machine may have given the number to another program.
+            ({"boot": "earlier"}, True, False),
+            # Another container, whose processes have numbers of their own.
+            ({"host": "elsewhere"}, False, True),
+        ],
+    )
+    def test_a_holder_on_this_machine_is_respected_only_where_its_lock_is_another_one(
+        self, path: Path, them: dict[str, str], runs: bool, held: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(lock, "_told_by", lambda file: file.name)
+        monkeypatch.setattr(lock, "_runs", lambda pid: runs if pid == 7 else pid == os.getpid())
+        store, file = SQLiteStore(path), path.with_name("bot.db.lock")
+        store.open(BINDING, lease=LEASE).release()
+        holder = attrs.evolve(Holder.here(), pid=7, **them)
+
+        def kept_out_by(left: float, note: str) -> str:
+            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute("UPDATE feed SET holder = ?, lease_until = ?", (holder.note(), time.time() + left))
+            file.write_text(note)
+            try:
+                store.open(BINDING, lease=LEASE).release()
+            except HeldError as error:
+                return str(error.holder)
+            return ""
+
+        kept_out = str(holder) if held else ""
+        assert kept_out_by(60, "") == kept_out
+        assert kept_out_by(60, attrs.evolve(holder, pid=8).note()) == kept_out
+        assert kept_out_by(-1, "") == "", "no longer than its lease"
+        assert kept_out_by(60, attrs.evolve(holder, since="earlier").note()) == "", "it had this very lock"
+        store.close()
 
     @pytest.mark.parametrize(
         ("them", "shared"),
