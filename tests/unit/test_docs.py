@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -60,6 +61,24 @@ async def test_a_program_offers_once_and_drains(code: str, tmp_path: Path) -> No
         (thought,) = (line for line in lines if line["said"].startswith("thinking about"))
         assert {"event": "new", "handler": "quote", "request": 1, "attempt": 1}.items() <= thought.items()
         assert any(line["request"] == 1 and "handler" not in line for line in lines if "request" in line)
+
+
+def test_the_formatter_of_the_page_says_the_error_too() -> None:
+    (code,) = (code for code in blocks("process") if "json" in code)
+    names: dict[str, Any] = {}
+    # Without what sets up logging: that would be for the whole process.
+    exec(compile(code[: code.index("\n\n\nhandler = ")], BOT, "exec"), names)  # the page is ours
+    record: Any = logging.LogRecord("freight_exchange.bot", logging.ERROR, "", 0, "%r is dead", ("quote",), None)
+    record.request = 7
+    expected = {"level": "ERROR", "said": "'quote' is dead", "request": 7}
+    assert json.loads(names["JSONLines"]().format(record)) == expected
+    try:
+        raise LookupError("no rate for Rotterdam")
+    except LookupError:
+        record.exc_info = sys.exc_info()
+    error = json.loads(names["JSONLines"]().format(record))["error"]
+    assert error.startswith("Traceback")
+    assert error.endswith("LookupError: no rate for Rotterdam")
 
 
 @pytest.mark.virtual_time
