@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -20,6 +20,7 @@ from freight_exchange.bot.intake import EARLIER
 from freight_exchange.bot.judging import IN_DOUBT, INTERRUPTED, Verdict, judge
 from freight_exchange.bot.outcomes import Drop, ProcessEnd, RetryLater, leaves, told
 from freight_exchange.errors import OfferInDoubtError
+from freight_exchange.feed.comparing import differences
 from freight_exchange.feed.events import BidSelected, RequestEvent
 from freight_exchange.feed.payload import unpack, unpack_selected
 
@@ -169,9 +170,13 @@ class Attempts:
         # Asked again: the filter may have changed since, or have failed when the delivery was made.
         if not handler.wants(event):
             raise Drop("the handler's filter leaves it out")
-        if isinstance(event, RequestEvent) and event.kind == "updated" and await self._ledger.echoes(event, number):
+        if isinstance(event, RequestEvent) and event.kind == "updated" and await self._is_echo(event, number):
             raise Drop("the update shows what the own offer brought about")
         await handler.function(subject(event), context, **self._given[handler.id])
+
+    async def _is_echo(self, event: RequestEvent, number: int) -> bool:
+        # Where it is not known what the request was before, anything may have changed beside what is named.
+        return event.previous is not None and await self._ledger.echoes(event, number)
 
     def _context(self, delivery: Delivery, event: BotEvent, log: Log) -> Context:
         return Context(
@@ -196,13 +201,14 @@ class Attempts:
             return event, ()
         behind = await self._desk.read(lambda store: store.behind(delivery.event, delivery.handler))
         numbers: list[int] = []
+        updates = [event]
         for later in behind:
             if later.kind != "updated":
                 break
             update: Any = unpack(later.kind, later.payload)
             numbers.append(later.event)
-            event = _together(event, update)
-        return event, tuple(numbers)
+            updates.append(update)
+        return _together(updates), tuple(numbers)
 
     async def release(self, delivery: Delivery, delay: float) -> None:
         """Put it back: it is due again in so many seconds, and this was no attempt."""
@@ -242,13 +248,18 @@ def _strayed(error: BaseException, stint: Stint) -> Exception:
     raise error if ends is None else ProcessEnd(ends) from error
 
 
-def _together(earlier: RequestEvent, later: RequestEvent) -> RequestEvent:
-    """Two updates as one."""
+def _together(updates: Sequence[RequestEvent]) -> RequestEvent:
+    """Several updates as one."""
+    first, last = updates[0], updates[-1]
+    # Between them may be others, which the handler's filter left out: so what differs is not what they changed. What
+    # changed and changed back does not differ, and an earlier attempt may have been called for it.
+    differ = () if first.previous is None else differences(first.previous, last.request)
+    changed = (name for update in updates for name in update.changed)
     return attrs.evolve(
-        later,
-        previous=earlier.previous,
-        changed=tuple(dict.fromkeys((*earlier.changed, *later.changed))),
-        observed_between=(earlier.observed_between[0], later.observed_between[1]),
+        last,
+        previous=first.previous,
+        changed=tuple(dict.fromkeys((*differ, *changed))),
+        observed_between=(first.observed_between[0], last.observed_between[1]),
     )
 
 

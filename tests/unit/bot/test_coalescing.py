@@ -12,6 +12,7 @@ from tests.unit.bot.ledger_rig import AMOUNT, approve
 from tests.unit.bot.rig import INTERVAL, bot_on, other
 
 from freight_exchange import Bot, RequestEvent, RetryLater
+from freight_exchange.feed.comparing import differences
 from freight_exchange.store import Store
 from freight_exchange.testing import Cargo, Profile, Sandbox
 
@@ -346,6 +347,53 @@ async def test_an_update_that_a_filter_leaves_out_is_not_called_for(store: Store
 
     assert len(heard) == 1
     assert chosen == ["Busan"]
+
+
+async def test_changed_names_what_differs_though_a_filter_has_left_out_the_update_that_changed_it(store: Store) -> None:
+    sandbox = Sandbox(Profile(published_notes="absent"))
+    bot = bot_on(store)
+    chosen, is_away = list[RequestEvent](), True
+
+    @bot.on_updated(origin="Hong Kong")
+    async def choosing(request: Any, ctx: Any) -> None:
+        if is_away:
+            raise RetryLater(5)
+        chosen.append(ctx.event)
+
+    async with sandbox.running(bot) as trial:
+        index = sandbox.publish(Cargo(quantity=1))
+        await anyio.sleep(INTERVAL * 1.5)
+        left_out = Cargo(origin="New York", quantity=2, commodityname="Toys")
+        await changes(sandbox, index, Cargo(quantity=2), left_out, Cargo(quantity=2, commodityname="Toys"))
+        is_away = False
+        await trial.idle()
+
+    (event,) = chosen
+    assert event.previous is not None
+    assert (event.previous.commodity, event.request.commodity) == ("Electronics", "Toys")
+    assert set(differences(event.previous, event.request)) == {"commodity", "quantity"}
+    # Its origin has changed back: what was done for the one before may have to be undone.
+    assert sorted(event.changed) == ["commodity", "origin", "quantity"]
+
+
+async def test_what_has_changed_back_is_handed_over(store: Store) -> None:
+    sandbox = Sandbox(Profile(published_notes="absent"))
+    bot = bot_on(store)
+    heard = list[tuple[str, tuple[str, ...], int]]()
+
+    @bot.on_updated
+    async def listens(request: Any, ctx: Any) -> None:
+        heard.append((request.origin, ctx.event.changed, ctx.attempt))
+        if request.origin == "Ningbo":
+            raise RetryLater(5 * INTERVAL)
+
+    async with sandbox.running(bot) as trial:
+        index = sandbox.publish()
+        await anyio.sleep(INTERVAL * 1.5)
+        await changes(sandbox, index, other("Ningbo"), other())
+        await trial.idle()
+
+    assert heard == [("Ningbo", ("origin",), 1), ("Hong Kong", ("origin",), 1)]
 
 
 async def test_sixty_updates_are_one(store: Store) -> None:

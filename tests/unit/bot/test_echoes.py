@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,13 +12,13 @@ import attrs
 import pytest
 from tests.unit.bot.ledger_rig import AMOUNT, BIDS, OFFER, UNANSWERED, amounts_on, eventually, new_bot, strike
 
-from freight_exchange import Bid, RateRequest, UnknownWord
+from freight_exchange import Bid, RateRequest, RetryLater, UnknownWord
 from freight_exchange.bot.echoes import shown, turned
 from freight_exchange.bot.entry import Entry
 from freight_exchange.models import BidStatus, RequestStatus
 from freight_exchange.sandbox.messages import Reply
 from freight_exchange.store import MemoryStore
-from freight_exchange.testing import Fault, Profile, Sandbox
+from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
 
 QUOTED = "1 offer received."
 WAITING = RateRequest(index=4, status=RequestStatus.AVAILABLE, notes="No offer yet.")
@@ -114,6 +115,41 @@ async def test_an_update_that_may_be_one_waits_neither_for_a_listing_for_ever_no
         await eventually(lambda: heard)
         assert (trial.status.parked, trial.status.in_doubt) == ((1, 0) if is_parked else (0, 1))
     assert heard[0] - began == pytest.approx(20 if is_parked else 600, abs=20)
+
+
+@pytest.mark.virtual_time
+async def test_an_update_of_what_was_forgotten_is_no_echo_with_one_that_waits_behind_it(
+    sandbox: Sandbox, store: MemoryStore
+) -> None:
+    """What it was before is not kept, and so nobody knows what has changed."""
+    called = list[tuple[bool, tuple[str, ...], int]]()
+
+    def bot_of_today() -> Any:
+        bot = new_bot(store, interval=timedelta(minutes=1))
+
+        @bot.on_updated(id="updated")
+        async def updated(request: Any, ctx: Any) -> None:
+            called.append((ctx.event.previous is None, ctx.event.changed, ctx.attempt))
+            await ctx.offer(amount=AMOUNT, currency=1)
+            if len(called) == 1:
+                raise RetryLater(600)
+
+        return bot
+
+    index = sandbox.publish()
+    async with sandbox.running(bot_of_today()) as trial:
+        await trial.idle()
+    await anyio.sleep(timedelta(days=7).total_seconds())
+    async with sandbox.running(bot_of_today()) as trial:
+        await anyio.sleep(600)
+        sandbox.strike(Fault(name="counting", path="quote/getrequests", times=None, mutate=counting(sandbox)))
+        sandbox.strike(Fault(name="counting", path=OFFER, times=None, mutate=counting(sandbox)))
+        sandbox.exchange.update(index, sandbox.now(), Cargo(quantity=7))
+        await eventually(lambda: called)
+        sandbox.exchange.touch(index, sandbox.now())
+        await trial.idle()
+    assert called == [(True, (), 1), (True, ("notes",), 1)]
+    assert amounts_on(sandbox, index) == [AMOUNT]
 
 
 def counting(sandbox: Sandbox) -> Any:
