@@ -327,8 +327,9 @@ class Bot(Router):
         Args:
             request, revision: Which offer.
             taken: Whether the service has it. If not, its handler makes it when it is called again. For an offer in
-                doubt it is: its delivery is replayed where it is dead by now, and where it is done, so that nothing
-                makes the offer again, an error is logged. For one that was refused `replay` its dead letter.
+                doubt it is: its delivery is replayed where it is dead by now, and where it is done, or the handler is
+                gone, so that nothing makes the offer again, an error is logged. For one that was refused `replay` its
+                dead letter.
 
         Raises:
             ValidationError: That offer is not in doubt, nor was it refused; or an argument cannot be right.

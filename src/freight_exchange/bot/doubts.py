@@ -150,7 +150,8 @@ class Doubts:
             then = "its handler makes it again"
             _logger.warning("%s is in doubt no more: %s, and %s", entry, why, then, extra=about)
         else:
-            _logger.error("%s is in doubt no more: %s, and %s", entry, why, forsaken(entry), extra=about)
+            then = forsaken(entry, by_all=is_made is False)
+            _logger.error("%s is in doubt no more: %s, and %s", entry, why, then, extra=about)
 
     async def _still(self, entry: Entry, **facts: Any) -> Entry:
         noting = self._entries.advance(entry, "unknown", step="resolved", **facts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -12,7 +14,7 @@ from freight_exchange.errors import StoreError
 from freight_exchange.store.work import EVERY, Effect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from freight_exchange.bot.desk import Desk
     from freight_exchange.bot.entry import State
@@ -22,16 +24,23 @@ __all__ = ["Entries", "call_again", "unsettled"]
 
 _BIDS_KNOWN: Final = "own bids"
 
+Waiting = Mapping[tuple[int, str], set[int]]
+"""By event and handler: the revisions that a delivery has asked for while an offer on its request was in doubt."""
+
 
 class Entries:
     """What a bot has offered, as it is written down.
 
     Args:
         desk: Where that is.
+        handlers: The ids of the bot's handlers.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, handlers: Collection[str] = ()) -> None:
         self._desk = desk
+        self._handlers = handlers
+        self._waiting: dict[int, dict[tuple[int, str], set[int]]] = {}
+        """By request: what its deliveries wait to offer. It is not kept: after a restart nobody knows."""
         self._revised: dict[int, set[int]] = {}
         """The revisions other than the first offer, which hardly any request has."""
 
@@ -75,24 +84,33 @@ class Entries:
         """Note that the entry has come to this state."""
         further = attrs.evolve(entry, state=state, at=self._desk.time(), **facts)
         await self._put(step or state, further, was=entry.state)
+        if state not in UNSETTLED:
+            self._waiting.pop(entry.request, None)
         return further
 
-    async def give_back(self, entry: Entry, **facts: Any) -> bool:
+    async def give_back(self, entry: Entry, **facts: Any) -> bool | None:
         """Note that the service has not taken the offer, and that it is to be sent again.
 
         Returns:
             Whether anything sends it, as `call_again` says.
         """
         further = attrs.evolve(entry, state="intent", at=self._desk.time(), **facts)
+        waiting = self._waiting.pop(entry.request, {})
 
-        def give_back(store: WorkStore) -> tuple[bool, bool]:
+        def give_back(store: WorkStore) -> tuple[bool | None, bool]:
             # Before it is noted: if the process ends in between, the next one closes the same doubt once more.
-            is_made = call_again(store, further, at=further.at)
+            is_made = call_again(store, further, at=further.at, handlers=self._handlers, waiting=waiting)
             return is_made, store.put_effect(further.effect(), was=entry.state)
 
         is_made, written = await self._desk.write("resolved", give_back)
         _check(further, entry.state, written=written)
         return is_made
+
+    def wait(self, asked: Entry) -> None:
+        """Note that a delivery waits for the end of a doubt on the request, and what it is to offer then."""
+        if asked.event is not None:
+            waiting = self._waiting.setdefault(asked.request, {})
+            waiting.setdefault((asked.event, asked.handler), set()).add(asked.revision)
 
     async def remark(self, entry: Entry, **facts: Any) -> None:
         """Note something of an entry whose state stays."""
@@ -126,25 +144,42 @@ def unsettled(store: WorkStore) -> list[Entry]:
     return [Entry.of(effect) for effect in store.effects(*UNSETTLED) if is_entry(effect)]
 
 
-def call_again(store: WorkStore, entry: Entry, *, at: float) -> bool:
+def call_again(
+    store: WorkStore,
+    entry: Entry,
+    *,
+    at: float,
+    handlers: Collection[str] | None = None,
+    waiting: Waiting = MappingProxyType({}),
+) -> bool | None:
     """Have the handler called again that asked for an offer which was not taken.
+
+    Args:
+        store: Where its delivery is.
+        entry: The offer.
+        at: When that is, on the feed's clock.
+        handlers: The ids of the handlers that there are; none other is called again. Unless given, that is not known.
+        waiting: What is known of what deliveries wait to offer.
 
     Returns:
         Whether anything makes the offer: the delivery that asked for it, which is ready again if it was dead by now, or
-        another one that waits for the end of the doubt.
+        another one that waits to make the same. `None` where another one waits, and it is not known for what.
     """
 
     def about(state: DeliveryState) -> Sequence[Delivery]:
-        return store.deliveries(state=state, index=entry.request, limit=EVERY)
+        found = store.deliveries(state=state, index=entry.request, limit=EVERY)
+        return [delivery for delivery in found if handlers is None or delivery.handler in handlers]
 
     dead = [delivery for delivery in about("dead") if _asked(delivery, entry)]
     if dead:
         return store.replay(dead[-1].event, dead[-1].handler, at=at)
-    # What another delivery waits to offer is not kept. It is the first price nearly always: of another one, a person is
-    # rather told for nothing than not at all.
-    waits = entry.revision == 0
     alive = [*about("claimed"), *about("ready")]
-    return any(_asked(delivery, entry) or (waits and delivery.error == IN_DOUBT) for delivery in alive)
+    if any(_asked(delivery, entry) for delivery in alive):
+        return True
+    others = [waiting.get((other.event, other.handler)) for other in alive if other.error == IN_DOUBT]
+    if any(offers is not None and entry.revision in offers for offers in others):
+        return True
+    return None if None in others else False
 
 
 def _asked(delivery: Delivery, entry: Entry) -> bool:

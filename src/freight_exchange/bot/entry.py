@@ -190,12 +190,14 @@ def decision(entry: Entry | None, *, taken: bool) -> dict[str, Any]:
     }
 
 
-def forsaken(entry: Entry) -> str:
-    """What a person has to know of an offer that was not taken, where no handler is called again that would make it."""
-    return (
-        f"nothing makes it again: the handler {entry.handler!r}, which asked for it, has ended well or dropped its "
-        "event; if the offer is still wanted, make it by hand, on the service's own pages"
-    )
+def forsaken(entry: Entry, *, by_all: bool) -> str:
+    """What a person has to know of an offer that was not taken, and that the handler which asked for it does not make
+    again, nor any other: unless `by_all` is false, since another one waits of which that is not known."""
+    why = f"the handler {entry.handler!r}, which asked for it, has ended well, has dropped its event, or is gone"
+    then = "if the offer is still wanted, make it by hand, on the service's own pages"
+    if by_all:
+        return f"nothing makes it again: {why}; {then}"
+    return f"another handler waits, and may make it again or not: {why}; unless it is made, and {then}"
 
 
 def _state(word: str) -> State:

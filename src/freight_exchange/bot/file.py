@@ -144,7 +144,9 @@ class BotFile:
 
         Returns:
             Whether nothing is left to do: not so for an offer that was refused, if it is to be made again, before the
-            dead letter is replayed, nor for one that nothing makes again, of which an error is logged.
+            dead letter is replayed, nor for one that nothing makes again, or perhaps nothing, of which an error is
+            logged. The file does not know which handlers the bot has: which one is to make the offer is logged, and if
+            the bot has none of that name any more, it is not made.
 
         Raises:
             HeldError: The bot, or another process, holds the file.
@@ -159,9 +161,9 @@ class BotFile:
             # Before it is noted, as the bot does it.
             is_made = taken or (entry.state in UNSETTLED and call_again(work, further, at=time))
             work.put_effect(further.effect(), was=entry.state)
-        if not is_made and entry.state in UNSETTLED:
-            _logger.error("%s is in doubt no more: %s", entry, forsaken(entry), extra={"request": entry.request})
-        return is_made
+        if entry.state in UNSETTLED and not taken:
+            _tell(entry, is_made=is_made)
+        return bool(is_made)
 
     def acknowledge_gaps(self) -> int:
         """As `Bot.acknowledge_gaps`.
@@ -200,6 +202,15 @@ class BotFile:
             return named[0]
         names = ", ".join(repr(feed.binding.feed) for feed in there) or "none at all"
         raise ConfigurationError(f"say which of the file's bots by its name: there is {names}")
+
+
+def _tell(entry: Entry, *, is_made: bool | None) -> None:
+    said, about = "%s is in doubt no more: %s", {"request": entry.request}
+    if is_made:
+        then = f"it was not taken, and the handler {entry.handler!r} makes it again, if the bot still has it"
+        _logger.warning(said, entry, then, extra=about)
+    else:
+        _logger.error(said, entry, forsaken(entry, by_all=is_made is False), extra=about)
 
 
 def _now() -> Reading:

@@ -8,7 +8,7 @@ Each step is durable before the next is taken. Who finds `sending` after a crash
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -55,6 +55,7 @@ class Ledger:
         desk: Where they are written down.
         tasks: Where sending, looking and deciding go on, whatever becomes of whoever asked.
         tally: Where they are counted.
+        handlers: The ids of the handlers that may ask for one.
         settle: How long the service may take to show an offer.
     """
 
@@ -65,13 +66,14 @@ class Ledger:
         tasks: Tasks,
         tally: Tally,
         *,
+        handlers: Collection[str],
         settle: timedelta,
     ) -> None:
         self._desk = desk
         self._tasks = tasks
         self._tally = tally
         self._settle = settle
-        self._entries = Entries(desk)
+        self._entries = Entries(desk, handlers)
         self._own = OwnBids(exchange, self._entries.made_on)
         self._turns: dict[int, anyio.Lock] = {}
         self.doubts = Doubts(exchange, self._entries, tally, settle=settle)
@@ -101,6 +103,16 @@ class Ledger:
             AlreadyOfferedError, OfferInDoubtError, OfferRejectedError: It is not sent, or not known to be.
             FreightExchangeError: It was not sent.
         """
+        try:
+            return await self._offer(asked, about, allow_existing=allow_existing, check=check)
+        except OfferInDoubtError:
+            if self.doubts.pause(asked.request) is not None:
+                self._entries.wait(asked)
+            raise
+
+    async def _offer(
+        self, asked: Entry, about: RequestEvent | None, *, allow_existing: bool, check: Callable[[], None]
+    ) -> Bid:
         async with self._turn(asked.request):
             sending = self._sends.on(asked.request)
             if sending is not None and sending.key != asked.key:

@@ -233,7 +233,14 @@ class Run:
 
     async def _hand_over(self, desk: Desk, sends: TaskGroup) -> None:
         """Take in events and hand over deliveries, until the drain has ended."""
-        ledger = Ledger(self._exchange, desk, Telling(sends, self._tell), self._tally, settle=self._plan.settle)
+        ledger = Ledger(
+            self._exchange,
+            desk,
+            Telling(sends, self._tell),
+            self._tally,
+            handlers=self._handlers.keys(),
+            settle=self._plan.settle,
+        )
         async with anyio.create_task_group() as tasks:
             telling = Telling(tasks, self._tell)
             attempts = Attempts(

@@ -476,21 +476,22 @@ class TestADeliveryThatEndedBefore:
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert said(caplog, logging.ERROR) == []
 
+    @pytest.mark.parametrize("revision", [0, 1])
     async def test_as_done_is_told_to_a_person_where_another_waits_for_another_price(
-        self, sandbox: Sandbox, store: Store, caplog: pytest.LogCaptureFixture
+        self, sandbox: Sandbox, store: Store, revision: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         bot = new_bot(store)
 
         @bot.on_new(id="fickle")
         async def fickle(request: Any, ctx: Any) -> None:
             try:
-                await ctx.offer(amount=AMOUNT, currency=1, revision=1)
+                await ctx.offer(amount=AMOUNT, currency=1, revision=revision)
             except OfferInDoubtError:
                 raise Drop("it was not worth it") from None
 
         @bot.on_new(id="steady")
         async def steady(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=7, currency=1)
+            await ctx.offer(amount=7, currency=1, revision=1 - revision)
 
         async with sandbox.running(bot) as trial:
             await trial.idle()
@@ -505,8 +506,72 @@ class TestADeliveryThatEndedBefore:
             await trial.idle()
         assert amounts_on(sandbox, index) == ["7"]
         (error,) = said(caplog, logging.ERROR)
-        assert f"the offer on request {index}, revision 1 is in doubt no more" in error
+        assert f"the offer on request {index}{', revision 1' if revision else ''} is in doubt no more" in error
         assert "nothing makes it again: the handler 'fickle'" in error
+        assert not [line for line in said(caplog) if "makes it again" in line]
+
+    @pytest.mark.parametrize("by_hand", [False, True])
+    @pytest.mark.parametrize("state", ["ready", "dead"])
+    async def test_for_a_handler_that_is_gone_is_told_to_a_person(
+        self, sandbox: Sandbox, store: Store, state: str, by_hand: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def quote(request: Any, ctx: Any) -> None:
+            await ctx.offer(amount=AMOUNT, currency=1)
+
+        bot = new_bot(store)
+        bot.on_new(id="old")(quote)
+        async with sandbox.running(bot) as trial:
+            index = await self.in_doubt(sandbox, trial)
+            if state == "dead":
+                await bot._running().desk.read(lambda store: die_or_end(store, "dead"))
+        renamed = new_bot(store)
+        renamed.on_new(id="new")(quote)
+        async with sandbox.running(renamed) as trial:
+            await eventually(lambda: trial.status.in_doubt)
+            if by_hand:
+                await renamed.resolve(index, taken=False)
+            sandbox.exchange.faults.clear()
+            await eventually(lambda: not trial.status.in_doubt)
+            await anyio.sleep(HOUR)
+            dead = [letter.handler for letter in await renamed.dead_letters()]
+        assert amounts_on(sandbox, index) == []
+        assert dead == ["old"] * (state == "dead")
+        (error,) = [line for line in said(caplog, logging.ERROR) if "in doubt no more" in line]
+        assert "nothing makes it again: the handler 'old'" in error
+        assert not [line for line in said(caplog) if "makes it again" in line]
+
+    async def test_as_done_is_told_to_a_person_where_it_is_not_known_what_another_waits_for(
+        self, sandbox: Sandbox, store: Store, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It is not kept: the next run does not know, and calls nobody before the doubt has ended."""
+
+        def new() -> Bot:
+            bot = new_bot(store)
+
+            @bot.on_new(id="fickle")
+            async def fickle(request: Any, ctx: Any) -> None:
+                try:
+                    await ctx.offer(amount=AMOUNT, currency=1)
+                except OfferInDoubtError:
+                    raise Drop("let the other one do it") from None
+
+            @bot.on_new(id="steady")
+            async def steady(request: Any, ctx: Any) -> None:
+                await ctx.offer(amount=AMOUNT, currency=1)
+
+            return bot
+
+        async with sandbox.running(new()) as trial:
+            index = await self.in_doubt(sandbox, trial)
+            await anyio.sleep(60)
+        async with sandbox.running(new()) as trial:
+            await eventually(lambda: trial.status.in_doubt)
+            sandbox.exchange.faults.clear()
+            await trial.idle()
+        assert amounts_on(sandbox, index) == [AMOUNT]
+        (error,) = said(caplog, logging.ERROR)
+        assert "another handler waits, and may make it again or not: the handler 'fickle'" in error
+        assert not [line for line in said(caplog) if "its handler makes it again" in line]
 
 
 class TestFromAShell:
@@ -560,6 +625,8 @@ class TestFromAShell:
         errors = said(caplog, logging.ERROR)
         assert len(errors) == (0 if is_made else 1)
         assert all("make it by hand" in error for error in errors)
+        if is_made:
+            assert "the handler 'quote' makes it again, if the bot still has it" in said(caplog)[-1]
         self.run(sandbox, SQLiteStore(path, inline=True), None)
         assert amounts_on(sandbox, doubt.request) == ([AMOUNT] if is_made else [])
 
