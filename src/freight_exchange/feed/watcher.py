@@ -212,12 +212,13 @@ class Watcher:
     async def _in_time(self, look: Look) -> bool | None:
         # A deep one may take as long as its pages do: each has a deadline, and the rounds through them are counted.
         deadline = _NARROW_DEADLINE if look is self._narrow else math.inf
-        began, pages = anyio.current_time(), look.scanner.pages
+        began, so_far = anyio.current_time(), (look.scanner.pages, look.recent)
         try:
             with anyio.move_on_after(deadline):
                 return await self._scan(look)
         except anyio.get_cancelled_exc_class():
-            self._note_left(look, began, came=look.scanner.pages > pages or look.unwritten is not None)
+            came = look.unwritten is not None or (look.scanner.pages, look.recent) != so_far
+            self._note_left(look, began, came=came)
             raise
         finally:
             look.spent += anyio.current_time() - began
