@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,7 @@ _BY_ERRNO: Final = {
     errno.EPERM: _FORBIDDEN,
     errno.EROFS: _FORBIDDEN,
     errno.EIO: _FAILING,
+    errno.EISDIR: "is a directory: move it away",
 }
 
 
@@ -60,9 +62,15 @@ def telling(path: str) -> Iterator[None]:
         raise _told(error, path) from error
     except OSError as error:
         advice = _BY_ERRNO.get(error.errno or 0, "cannot be opened")
-        raise StoreError(f"the store {path} {advice} ({error.strerror or error})") from error
+        raise StoreError(f"{_meant(error, path)} {advice} ({error.strerror or error})") from error
     except (OverflowError, UnicodeEncodeError) as error:
         raise StoreError(f"the store {path} cannot keep a value that it was given: {error}") from error
+
+
+def _meant(error: OSError, path: str) -> str:
+    """What the system speaks of: the store's file, or another one, as its lock."""
+    name = None if error.filename is None else os.fsdecode(error.filename)
+    return f"the store {path}" if name in (None, path) else f"{name}, which the store {path} needs,"
 
 
 def _told(error: sqlite3.Error, path: str) -> StoreError:
@@ -91,11 +99,14 @@ def usable(path: Path) -> bool:
         StoreError: Why it cannot.
         OSError: It cannot be looked at.
     """
-    if path.is_dir():
+    found = _found(path)
+    if found is not None and stat.S_ISDIR(found.st_mode):
         raise StoreError(f"the store {path} is a directory: give the path of a file in it")
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"the store {path} is a device, a pipe or a socket: give the path of a file on a disk")
     if not path.parent.is_dir():
         raise StoreError(f"the store {path} cannot be made: there is no directory {path.parent}, make it first")
-    _refuse_other_names(path)
+    _refuse_other_names(path, 0 if found is None else found.st_nlink)
     log = log_of(path)
     # In this order: another program may be making all three just now, and a log is begun when the file has a page.
     logged, journalled, size = _size(log), _size(path.with_name(f"{path.name}-journal")), _size(path)
@@ -113,9 +124,9 @@ def usable(path: Path) -> bool:
     return logged > 0
 
 
-def _refuse_other_names(path: Path) -> None:
+def _refuse_other_names(path: Path, names: int) -> None:
     """Log and lock lie beside one name of a file: by another, it is held twice, and lacks what is in its log."""
-    if path.exists() and (names := path.stat().st_nlink) > 1:
+    if names > 1:
         raise StoreError(
             f"the store {path} is one file by {names} names (hard links): keep the one that its log and its lock lie "
             "beside, and remove the others, or make copies of them"
@@ -172,8 +183,13 @@ def _look_at(path: Path, size: int) -> None:
         raise damaged(str(path), f"cut off at {size} bytes")
 
 
-def _size(path: Path) -> int:
+def _found(path: Path) -> os.stat_result | None:
     try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _size(path: Path) -> int:
+    found = _found(path)
+    return 0 if found is None else found.st_size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import socket
 import sqlite3
 import sys
 import tempfile
@@ -126,6 +127,35 @@ class TestAFile:
 
     def test_that_is_a_directory_is_refused(self, tmp_path: Path) -> None:
         assert "is a directory" in refused(tmp_path)
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there is none of them there")
+    @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+    def test_that_is_no_file_is_refused_before_anything_is_made(
+        self, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "bot.db"
+        # From within: the name of a socket may not be long.
+        monkeypatch.chdir(tmp_path)
+        with socket.socket(socket.AF_UNIX) as listening:
+            if kind == "pipe":
+                os.mkfifo(path)
+            elif kind == "socket":
+                listening.bind(path.name)
+            else:
+                path.symlink_to(os.devnull)
+            said = "is a device, a pipe or a socket: give the path of a file on a disk"
+            assert said in refused(path)
+            with pytest.raises(StoreError, match=said), looking_into(path):
+                pass
+        assert list(tmp_path.iterdir()) == [path]
+        assert not Path(f"{os.devnull}.lock").exists()
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="the system calls it forbidden there")
+    def test_whose_lock_is_a_directory_says_so_of_the_lock(self, path: Path) -> None:
+        lock = path.with_name("bot.db.lock")
+        lock.mkdir()
+        assert refused(path).startswith(f"{lock}, which the store {path} needs, is a directory: move it away")
+        assert not path.exists()
 
     def test_without_its_directory_is_refused(self, tmp_path: Path) -> None:
         assert "make it first" in refused(tmp_path / "missing" / "bot.db")
@@ -423,6 +453,14 @@ class TestRights:
         assert "give this user the right to write" in refused(path)
         path.chmod(0o644)
         assert state(path) is None
+
+    def test_a_lock_that_may_not_be_written_is_named(self, place: Path) -> None:
+        """As one is that a run as another user has left."""
+        path, lock = place / "bot.db", place / "bot.db.lock"
+        assert state(path) is None
+        lock.chmod(0)
+        said = f"{lock}, which the store {path} needs, cannot be written to: give this user the right to write"
+        assert refused(path).startswith(said)
 
 
 def test_no_question_reads_a_whole_table(path: Path, sound: Path) -> None:
