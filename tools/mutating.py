@@ -46,31 +46,39 @@ def one(name: str, file: str, old: str, new: str, *by: str) -> Mutation:
     return Mutation(name, ((file, old, new),), by)
 
 
-def table(mutations: Sequence[Mutation], checks: dict[str, Check]) -> int:
-    """Make each mutation, and print by which of these checks it is caught; 1 if one is caught by none."""
-    survived = 0
+def table(mutations: Sequence[Mutation], checks: dict[str, Check], *, one_is_enough: bool = False) -> int:
+    """Make each mutation, and print by what in these checks it is caught; 1 if one is caught by none.
+
+    Args:
+        mutations: What to break.
+        checks: What is to notice it.
+        one_is_enough: Whether what one check has noticed is not given to the next ones.
+    """
+    left, caught = [*mutations], set[str]()
     with tempfile.TemporaryDirectory() as folder:
         tree = _copy(Path(folder))
-        sound = {name: check(tree, mutations) for name, check in checks.items()}
-        if set(sound.values()) != {SURVIVED}:
-            # A check that is red already would seem to catch everything.
-            print(f"the tree fails as it is: {sound}")
-            return 1
-        print(f"| Mutation | {' | '.join(f'Caught by {name}' for name in checks)} | s |")
-        print(f"|---|{'---|' * len(checks)}---|", flush=True)
-        for mutation in mutations:
-            began = time.monotonic()
-            try:
-                with _made(tree, mutation):
-                    caught = [check(tree, [mutation]) for check in checks.values()]
-            except LookupError as error:
-                survived += 1
-                print(f"| {mutation.name} | not made: {error} |", flush=True)
-                continue
-            survived += all(said == SURVIVED for said in caught)
-            print(f"| {mutation.name} | {' | '.join(caught)} | {time.monotonic() - began:.0f} |", flush=True)
-    print(f"{len(mutations)} mutations, {survived} survived or could not be made")
-    return int(survived > 0)
+        print("| Mutation | Check | Caught by | s |\n|---|---|---|---|", flush=True)
+        for name, check in checks.items():
+            if left and (said := check(tree, left)) != SURVIVED:
+                # A check that is red already would seem to catch everything.
+                print(f"the tree fails as it is: {name}: {said}")
+                return 1
+            for mutation in left:
+                began = time.monotonic()
+                try:
+                    with _made(tree, mutation):
+                        said = check(tree, [mutation])
+                except LookupError as error:
+                    said = SURVIVED
+                    print(f"not made: {error}", flush=True)
+                if said != SURVIVED:
+                    caught.add(mutation.name)
+                print(f"| {mutation.name} | {name} | {said} | {time.monotonic() - began:.0f} |", flush=True)
+            if one_is_enough:
+                left = [mutation for mutation in left if mutation.name not in caught]
+    survived = [mutation.name for mutation in mutations if mutation.name not in caught]
+    print(f"{len(mutations)} mutations, {len(survived)} survived or could not be made", *survived, sep="\n- ")
+    return int(bool(survived))
 
 
 def main(about: str | None, mutations: Sequence[Mutation], tests: Sequence[str]) -> int:

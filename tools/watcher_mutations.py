@@ -266,40 +266,77 @@ MUTATIONS = (
         "feed/watcher.py",
         "deadline = _NARROW_DEADLINE if look is self._narrow else math.inf",
         "deadline = math.inf",
+        "tests/unit/feed/test_watcher_trouble.py::test_rule_11_a_poll_has_a_deadline_of_its_own",
     ),
     one(
         "11 no jitter",
         "feed/pacer.py",
         "self._interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)",
         "self._interval",
+        "tests/unit/feed/test_pacer.py",
     ),
-    one("11 all begin at once", "feed/pacer.py", "now + self._random.random() * self._interval", "now"),
     one(
-        "11 pauses without a bound", "feed/pacer.py", "longest = min(LONGEST_PAUSE, _FIRST", "longest = max(0.0, _FIRST"
+        "11 all begin at once",
+        "feed/pacer.py",
+        "now + self._random.random() * self._interval",
+        "now",
+        "tests/unit/feed/test_pacer.py",
     ),
-    one("11 pauses that are all alike", "feed/pacer.py", "self._random.random() * longest", "longest"),
     one(
-        "11 retries of calls multiply with those of pages", "client.py", "attempts=1)), strict", "attempts=3)), strict"
+        "11 pauses without a bound",
+        "feed/pacer.py",
+        "longest = min(LONGEST_PAUSE, _FIRST",
+        "longest = max(0.0, _FIRST",
+        "tests/unit/feed/test_pacer.py",
     ),
-    one("6 one type alone is watched", "endpoints/watching.py", "SearchType.ALL", "SearchType.PENDING"),
+    one(
+        "11 pauses that are all alike",
+        "feed/pacer.py",
+        "self._random.random() * longest",
+        "longest",
+        "tests/unit/feed/test_pacer.py",
+    ),
+    one(
+        "11 retries of calls multiply with those of pages",
+        "client.py",
+        "attempts=1)), strict",
+        "attempts=3)), strict",
+        "tests/unit/feed/test_feed.py",
+    ),
+    one(
+        "6 one type alone is watched",
+        "endpoints/watching.py",
+        "SearchType.ALL",
+        "SearchType.PENDING",
+        "tests/unit/feed/test_feed_acks.py",
+    ),
     one(
         "3 what an ignored offset hides is taken to be absent",
         "feed/journal.py",
         "if complete and state.primed and not look.scanner.offset_ignored:",
         "if complete and state.primed:",
+        "tests/unit/feed/test_watcher_honesty.py",
     ),
-    one("feed: two pull it at a time", "feed/feed.py", "        if self._pulling:\n", "        if False:\n"),
+    one(
+        "feed: two pull it at a time",
+        "feed/feed.py",
+        "        if self._pulling:\n",
+        "        if False:\n",
+        "tests/unit/feed/test_feed_acks.py",
+    ),
     one(
         "feed: a lease that ends between two polls",
         "feed/feed.py",
         "lease = max(_SHORTEST_LEASE, _INTERVALS_A_LEASE * self._interval)",
         "lease = self._interval / 2",
+        "tests/unit/feed/test_hold.py",
     ),
     one(
         "feed: a reader who always leaves too soon is not told",
         "feed/watcher.py",
         "        if look.left < _MOST_LEFT:\n",
         "        if True:\n",
+        "tests/unit/feed/test_watcher_trouble.py::test_a_reader_who_always_leaves_before_a_page_comes_is_told_and_held_to_a_pace",
     ),
     one(
         "feed: what is in hand is forgotten on a break",
@@ -326,11 +363,13 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=600, help="the schedules for each mutation, at most")
     parser.add_argument("--only", default="", help="make those mutations whose name holds this")
     parser.add_argument("--without-tests", action="store_true", help="the schedules alone")
+    parser.add_argument("--one-is-enough", action="store_true", help="the tests only for what no schedule notices")
     arguments = parser.parse_args()
     checks = {"the schedules": _by_schedules(arguments.runs)}
     if not arguments.without_tests:
         checks["a test"] = by_tests("tests/unit/paging", "tests/unit/feed")
-    return table([mutation for mutation in MUTATIONS if arguments.only in mutation.name], checks)
+    some = [mutation for mutation in MUTATIONS if arguments.only in mutation.name]
+    return table(some, checks, one_is_enough=arguments.one_is_enough)
 
 
 if __name__ == "__main__":
