@@ -262,6 +262,13 @@ def test_the_measured_table_is_the_one_that_was_measured() -> None:
             assert cell in ("0" if share == 0 else "", f"{share:.1f} %") or f"({share:.2g} %)" in cell
 
 
+def test_the_watchers_long_run_is_the_one_that_was_measured() -> None:
+    page = (DOCS / "watcher.md").read_text()
+    tables = (DOCS / "data" / "watcher-long.txt").read_text().strip().split("\n\n")
+    assert len(tables) == 3
+    assert all(table in page for table in tables)
+
+
 def test_the_growth_of_a_store_is_the_one_that_was_measured() -> None:
     page = (DOCS / "months.md").read_text()
     kept = (DOCS / "data" / "bot-months.txt").read_text()
