@@ -308,8 +308,20 @@ class Bot(Router):
         return [DeadLetter.of(dead) for dead in found]
 
     async def replay(self, event: int, handler: str) -> bool:
-        """Try a dead delivery again, as if for the first time; whether there was one."""
+        """Try a dead delivery again, as if for the first time; whether there was one.
+
+        Raises:
+            ConfigurationError: There is one, and the bot has no handler for it any more: it stays a dead letter. Or the
+                bot does not run.
+        """
         parts = self._running()
+        if handler not in self._handlers:
+            if any((letter.event, letter.handler) == (event, handler) for letter in await self.dead_letters()):
+                raise ConfigurationError(
+                    f"this bot has no handler {handler!r} any more, which the dead letter is for: it is kept, to be "
+                    "replayed when a handler has that id again"
+                )
+            return False
         now = parts.desk.time()
         found = await parts.desk.write("settle", lambda store: store.replay(event, handler, at=now))
         parts.deliveries.wake()

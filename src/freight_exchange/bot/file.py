@@ -131,7 +131,8 @@ class BotFile:
             )
 
     def replay(self, event: int, handler: str) -> bool:
-        """As `Bot.replay`: the next run of the bot tries it.
+        """As `Bot.replay`: the next run of the bot tries it. The file does not know which handlers the bot has: where
+        there is none of that id any more, the delivery is no dead letter then, and waits until there is one.
 
         Raises:
             HeldError: The bot, or another process, holds the file.

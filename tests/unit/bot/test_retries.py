@@ -13,7 +13,7 @@ import pytest
 from tests.unit.bot import rig
 from tests.unit.bot.rig import HOUR, INTERVAL, Watch, bot_on, other
 
-from freight_exchange import AlreadyOfferedError, Drop, OfferRejectedError, RetryLater
+from freight_exchange import AlreadyOfferedError, ConfigurationError, Drop, OfferRejectedError, RetryLater
 from freight_exchange.bot.desk import Desk
 from freight_exchange.store import MemoryStore, Store
 from freight_exchange.store.work import DeliveryState
@@ -135,6 +135,39 @@ async def test_a_dead_letter_is_replayed_as_if_for_the_first_time(store: Store) 
         assert await bot.dead_letters() == []
         assert await bot.replay(dead.event, "broken") is False
     assert watch.of("broken") == [(index, 1), (index, 2)] * 2 + [(index, 1)]
+
+
+async def test_a_dead_letter_of_a_handler_that_is_gone_stays(store: Store) -> None:
+    sandbox, calls = Sandbox(), list[int]()
+
+    def new_bot(name: str) -> Any:
+        bot = bot_on(store)
+
+        @bot.on_new(id=name, retries=0)
+        async def broken(request: Any, ctx: Any) -> None:
+            calls.append(request.index)
+            raise ValueError
+
+        return bot
+
+    bot = new_bot("old")
+    async with sandbox.running(bot) as trial:
+        index = sandbox.publish()
+        await trial.idle()
+    renamed = new_bot("new")
+    async with sandbox.running(renamed) as trial:
+        await trial.idle()
+        (dead,) = await renamed.dead_letters()
+        with pytest.raises(ConfigurationError, match="no handler 'old' any more"):
+            await renamed.replay(dead.event, dead.handler)
+        assert await renamed.replay(dead.event + 1, dead.handler) is False
+        await trial.idle()
+        assert await renamed.dead_letters() == [dead]
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        assert await bot.replay(dead.event, dead.handler)
+        await trial.idle()
+    assert calls == [index, index]
 
 
 async def test_a_dead_letter_holds_up_nothing_of_its_request(store: Store) -> None:
