@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from freight_exchange.bot.handlers import Handler
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable, number_of
 from freight_exchange.feed.payload import pack, recall
 from freight_exchange.store.protocol import Absence, Commit, Found, NewEvent
-from freight_exchange.store.work import Effect
+from freight_exchange.store.work import EVERY, DeliveryState, Effect
 
 if TYPE_CHECKING:
     from freight_exchange.bot.desk import Desk
@@ -29,6 +29,8 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 EARLIER: Final = "earlier:"
 """The kind of an event that is for one handler alone, whose id follows: what was there before it was registered."""
+
+_STATES: Final[tuple[DeliveryState, ...]] = get_args(DeliveryState)
 
 _EVER: Final = Absence(scan=2**62, updated_after=float("-inf"))
 """Asks for every request that is kept."""
@@ -71,7 +73,16 @@ class Intake:
             self._wake()
 
     async def introduce(self) -> None:
-        """Tell the handlers that are to hear of what was there before them."""
+        """Tell the handlers that are to hear of what was there before them. Of the others it is noted that they came:
+        whoever is to hear of it only in a later run is not new by then."""
+        now = self._desk.time()
+        others = [
+            _mark(handler, "there", now)
+            for handler in self._handlers
+            if handler.takes("new") and not handler.from_start
+        ]
+        if fresh := await self._desk.read(lambda store: [mark for mark in others if store.effect(mark.key) is None]):
+            await self._desk.write("known", lambda store: [store.put_effect(mark, was=None) for mark in fresh])
         for handler in self._handlers:
             if handler.from_start:
                 now = self._desk.time()
@@ -102,8 +113,12 @@ class Intake:
         return tuple(handler.id for handler in self._handlers if _wants(handler, event))
 
     def _introduce(self, store: WorkStore, *, handler: Handler, now: float, moment: datetime) -> None:
-        mark = Effect(key=f"handler:{handler.id}", state="introduced", payload=b"", at=now)
+        mark = _mark(handler, "introduced", now)
         if store.effect(mark.key) is not None:
+            return
+        # Earlier versions noted nothing of a handler that was not introduced: what it was given tells of it.
+        if _was_there(store, handler):
+            store.put_effect(_mark(handler, "there", now), was=None)
             return
         coming = {event.index for event in store.of_kind("new")}
 
@@ -113,6 +128,20 @@ class Intake:
 
         store.commit(events, absence=_EVER)
         store.put_effect(mark, was=None)
+
+
+def _mark(handler: Handler, state: str, now: float) -> Effect:
+    """What tells later runs that they know a handler of new requests."""
+    return Effect(key=f"handler:{handler.id}", state=state, payload=b"", at=now)
+
+
+def _was_there(store: WorkStore, handler: Handler) -> bool:
+    """Whether it was ever given a new request, as far as that is kept."""
+    return any(
+        (delivery.handler, delivery.kind) == (handler.id, "new")
+        for state in _STATES
+        for delivery in store.deliveries(state=state, limit=EVERY)
+    )
 
 
 def _earlier(seen: Seen, handler: Handler, now: datetime) -> NewEvent | None:

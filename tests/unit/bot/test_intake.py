@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from unittest.mock import AsyncMock
 
 import anyio
 import pytest
@@ -13,6 +14,7 @@ from tests.unit.bot import rig
 from tests.unit.bot.rig import DAY, HOUR, INTERVAL, bot_on, other
 
 from freight_exchange import Bot, Gap, Unreadable
+from freight_exchange.bot.intake import Intake
 from freight_exchange.store import Store
 from freight_exchange.testing import Profile, Sandbox
 
@@ -151,6 +153,64 @@ async def test_from_start_in_the_first_run_hears_of_nothing_twice(store: Store) 
         async with sandbox.running(hearing(bot_on(store), fresh, from_start=True)) as trial:
             await trial.idle()
     assert sorted(fresh) == known
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+async def test_from_start_says_nothing_to_a_handler_that_has_run_before(
+    store: Store, is_marked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither where that is noted nor where it was written by a version that did not note it."""
+    sandbox, heard = Sandbox(), list[int]()
+    known = [sandbox.publish() for _ in range(3)]
+    with monkeypatch.context() as earlier:
+        if not is_marked:
+            earlier.setattr(Intake, "introduce", AsyncMock())
+        async with sandbox.running(hearing(bot_on(store), heard)) as trial:
+            await trial.idle()
+    assert sorted(heard) == known
+    for _ in range(2):
+        async with sandbox.running(hearing(bot_on(store), heard, from_start=True)) as trial:
+            known.append(sandbox.publish())
+            await trial.idle()
+    assert sorted(heard) == known
+
+
+async def test_from_start_says_nothing_to_a_handler_of_which_nothing_is_kept(store: Store) -> None:
+    sandbox, old, heard = Sandbox(), list[int](), list[int]()
+    known = sandbox.publish()
+
+    def new_bot(**options: Any) -> Bot:
+        return hearing(hearing(bot_on(store), old), heard, id="choosy", **options)
+
+    async with sandbox.running(new_bot(origin="Ningbo")) as trial:
+        await trial.idle()
+    async with sandbox.running(new_bot(from_start=True)) as trial:
+        await trial.idle()
+    assert (old, heard) == ([known], [])
+
+
+async def test_from_start_tells_a_handler_that_was_there_for_other_events_alone(store: Store) -> None:
+    sandbox, kinds = Sandbox(), list[str]()
+
+    def new_bot() -> tuple[Bot, Any]:
+        bot = bot_on(store)
+
+        async def hears(request: Any, ctx: Any) -> None:
+            kinds.append(ctx.event.kind)
+
+        return bot, bot.on_updated(id="hears")(hears)
+
+    bot, _ = new_bot()
+    index = sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        sandbox.exchange.update(index, sandbox.now(), other("Ningbo"))
+        await trial.idle()
+    bot, hears = new_bot()
+    bot.on_new(id="hears", from_start=True)(hears)
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+    assert kinds == ["updated", "new"]
 
 
 async def test_from_start_hears_of_what_it_wants(store: Store) -> None:
