@@ -189,16 +189,19 @@ class Life:
         pause = self._plan.interval.total_seconds()
         while not self.stopping.is_set():
             run = self.run = new_run()
-            await run()
-            self._began = run.began
-            if run.rejected is None:
-                return
-            if client.user is None:
-                raise run.rejected
-            self._waits_for_login = True
-            with anyio.move_on_after(pause):
-                await self.stopping.wait()
-            self._waits_for_login = False
+            try:
+                await run()
+                self._began = run.began
+                if run.rejected is None:
+                    return
+                if client.user is None:
+                    raise run.rejected
+                self._waits_for_login = True
+                with anyio.move_on_after(pause):
+                    await self.stopping.wait()
+                self._waits_for_login = False
+            finally:
+                run.stand_still()
             pause = min(2 * pause, _LONGEST_PAUSE)
             client.reset_login()
 

@@ -164,7 +164,8 @@ class Run:
                             await self.feed.__aexit__(None, None, None)
                     watching.cancel_scope.cancel()
         finally:
-            self._last = self.feed_status(), self.age()
+            if self.rejected is None:
+                self.stand_still()
             self.phase = "stopped"
 
     def stop(self) -> None:
@@ -174,8 +175,14 @@ class Run:
                 self.phase = "draining"
             self.stopping.begin()
 
+    def stand_still(self) -> None:
+        """Tell from now on how it is now: it has ended, and with the loop its clock may end. A run that ends by a login
+        that is rejected goes on growing older until then: nobody hears of anything meanwhile."""
+        if self._last is None:
+            self._last = self.feed_status(), self.age()
+
     def feed_status(self) -> FeedStatus | None:
-        """How the feed is, or was when the run ended; `None` before it was entered."""
+        """How the feed is, or was when the run stood still; `None` before it was entered."""
         if self._last is not None:
             return self._last[0]
         try:
@@ -184,8 +191,7 @@ class Run:
             return None
 
     def age(self) -> timedelta:
-        """How long ago the moment was before which nothing can have been missed, or, if that is less, the beginning. It
-        stands still once the run has ended."""
+        """How long ago the moment was before which nothing can have been missed, or, if that is less, the beginning."""
         if self._last is not None:
             return self._last[1]
         status = self.feed_status()

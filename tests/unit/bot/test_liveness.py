@@ -160,6 +160,33 @@ async def test_a_login_that_is_rejected_while_priming_is_waited_out(sandbox: San
         await recovers(trial)
 
 
+async def test_while_a_login_is_waited_out_the_cover_grows_older(sandbox: Sandbox) -> None:
+    bot = offering_bot(MemoryStore())
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        began = anyio.current_time()
+        strike(sandbox, "login_message_401", path="login", times=None)
+        sandbox.exchange.expire_tokens()
+        looks = 0
+        while anyio.current_time() < began + 3600:
+            await anyio.sleep(60)
+            silent = anyio.current_time() - began
+            if state(trial) != "login-rejected":
+                # Another try is on its way.
+                continue
+            looks += 1
+            feed = trial.status.feed
+            assert feed is not None
+            assert feed.cover_age is not None
+            for age in (trial.status.age, feed.cover_age):
+                assert silent <= age.total_seconds() <= silent + INTERVAL.total_seconds()
+            assert f"cover_age_seconds {feed.cover_age.total_seconds()}" in operations.metrics(trial.status, bot._tally)
+        assert looks > 50
+    stopped = bot.status()
+    await anyio.sleep(600)
+    assert bot.status() == stopped
+
+
 async def test_a_stop_is_heard_while_a_login_is_waited_out(sandbox: Sandbox) -> None:
     bot = offering_bot(MemoryStore())
     async with sandbox.running(bot) as trial:
