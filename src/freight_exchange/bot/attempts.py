@@ -219,7 +219,7 @@ class Attempts:
         await self._desk.write(
             "settle", partial(settle, delivery=delivery, verdict=verdict, done_too=done_too, now=now)
         )
-        self._tally.deliveries[delivery.handler, verdict.ending] += 1
+        self._tally.deliveries[delivery.handler, verdict.ending] += 1 + len(done_too)
 
 
 def settle(

@@ -33,7 +33,7 @@ class BotStatus:
         waiting: Deliveries that are due and at no handler yet, when the bot last looked: a minute ago at most.
         waited: How long the oldest of them has been due. Both are nothing once the bot has stopped.
         handled, retried, dead: How many deliveries came to an end, were failures that are tried again, were given up,
-            since the process began.
+            since the process began. Of updates that were handed over as one, each is handled.
         offers: Offers made since the process began: `confirmed`, `rejected`, `doubtful`, `not taken`.
         in_doubt: Offers of which it is not known whether they were taken, and that are being looked for.
         parked: Those for which a person has to decide.

@@ -18,7 +18,7 @@ class Tally:
     Attributes:
         events: Events by kind.
         deliveries: Ends of attempts, by handler and how they ended: `done`, `dropped`, `failed`, `later`, `doubt`,
-            `trouble`, `released`, `dead`.
+            `trouble`, `released`, `dead`. An attempt that was done with several deliveries counts for each of them.
         offers: Offers by what became of them: `confirmed`, `rejected`, `doubtful`, `not taken`.
         at_work: Deliveries at their handlers now.
     """
@@ -29,5 +29,5 @@ class Tally:
     at_work: AtWork = attrs.field(factory=AtWork)
 
     def ended(self, how: str) -> int:
-        """How many attempts ended like this."""
+        """How many ended like this."""
         return sum(count for (_, ending), count in self.deliveries.items() if ending == how)
