@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +13,21 @@ import attrs
 if TYPE_CHECKING:
     from freight_exchange.store.work import Delivery
 
-__all__ = ["AtWork", "Stint"]
+__all__ = ["AtWork", "Stint", "about"]
 
 _TO_HEED: Final = 5.0
 _NAMED: Final = 5
+
+
+def about(delivery: Delivery) -> Mapping[str, object]:
+    """What the records of a log say of a delivery beside their words."""
+    return {
+        "event": delivery.kind,
+        "number": delivery.event,
+        "handler": delivery.handler,
+        "request": delivery.index,
+        "attempt": delivery.attempts,
+    }
 
 
 @attrs.define(eq=False)
@@ -25,18 +36,21 @@ class Stint:
 
     Attributes:
         handler, kind, request: What is at work, and on what.
+        about: What the records of a log say of it.
         until: When it is late, on the loop's clock: its time limit is over, and it has had time to heed that.
     """
 
     handler: str
     kind: str
     request: int | None
+    about: Mapping[str, object]
     until: float
 
     @classmethod
     def of(cls, delivery: Delivery, limit: float) -> Stint:
         """That of this delivery, beginning now, whose handler has so many seconds."""
-        return cls(delivery.handler, delivery.kind, delivery.index, anyio.current_time() + limit + _TO_HEED)
+        late = anyio.current_time() + limit + _TO_HEED
+        return cls(delivery.handler, delivery.kind, delivery.index, about(delivery), late)
 
     def __str__(self) -> str:
         of = "" if self.request is None else f" of request {self.request}"

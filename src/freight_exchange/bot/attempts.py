@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import attrs
 
-from freight_exchange.bot.at_work import Stint
+from freight_exchange.bot.at_work import Stint, about
 from freight_exchange.bot.cancelling import Serving, quieten, requested, split
 from freight_exchange.bot.context import Context, Log, Stopping
 from freight_exchange.bot.handlers import BotEvent, Handler, subject
@@ -91,15 +91,7 @@ class Attempts:
         if (doubt := self._doubt(delivery)) is not None:
             await self.release(delivery, doubt)
             return
-        log = Log(
-            _logger,
-            {
-                "event": delivery.kind,
-                "handler": handler.id,
-                "request": delivery.index,
-                "attempt": delivery.attempts,
-            },
-        )
+        log = Log(_logger, about(delivery))
         if delivery.attempts > max(handler.retries, _LEAST_RETRIES) + 1:
             # It ended the process, or the process was ended around it, once too often to try again.
             verdict = Verdict(ending="dead", state="dead", error=delivery.error, forgive=True)
@@ -243,7 +235,7 @@ def _strayed(error: BaseException, stint: Stint) -> Exception:
     cancelled, others = split(error)
     if cancelled and all(isinstance(other, Exception) for other in others):
         return RuntimeError("the handler was cancelled by something of its own")
-    _logger.critical("%s ends the bot by %s", stint, told(error))
+    _logger.critical("%s ends the bot by %s", stint, told(error), extra=stint.about)
     ends = next((other for other in others if isinstance(other, SystemExit | KeyboardInterrupt)), None)
     raise error if ends is None else ProcessEnd(ends) from error
 

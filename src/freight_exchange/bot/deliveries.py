@@ -131,7 +131,7 @@ class Deliveries:
             if (free and self.waiting) or anyio.current_time() >= self._looked + _BETWEEN_LOOKS:
                 await self._look()
             for stint in self._tally.at_work.late():
-                _logger.critical("%s was cancelled when its time was over, and does not end", stint)
+                _logger.critical("%s was cancelled when its time was over, and does not end", stint, extra=stint.about)
             wait = min(wait, self._tally.at_work.next_late(), _LONGEST_SLEEP)
             with anyio.move_on_after(max(wait, _A_MOMENT)):
                 await self._news.wait()

@@ -187,7 +187,7 @@ class Doubts:
                         # Nothing was seen that comes near. Unless the bids can be read, nothing was seen at all.
                         await self._exchange.bids.list(sweep=True).collect()
             except TROUBLE as error:
-                _logger.warning("%s cannot be looked for yet: %s", entry, error)
+                _logger.warning("%s cannot be looked for yet: %s", entry, error, extra={"request": entry.request})
             else:
                 if not isinstance(found, NotApplied) or anyio.current_time() >= until:
                     return found

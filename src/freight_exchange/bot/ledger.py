@@ -83,7 +83,11 @@ class Ledger:
         """Take up what an earlier run left behind, and begin to look for it."""
         for entry in await self._entries.open():
             if entry.state == "sending":
-                _logger.warning("%s may have been sent before the last run ended: looking for it", entry)
+                _logger.warning(
+                    "%s may have been sent before the last run ended: looking for it",
+                    entry,
+                    extra={"request": entry.request},
+                )
                 entry = await self._entries.advance(entry, "unknown", since=entry.at)
             self._sends.look_for(entry)
         self._tasks.start_soon(self._learn)
