@@ -22,6 +22,7 @@ from tests.unit.blocks import ROOT, blocks_of, compiled, run_program
 
 import freight_exchange
 from freight_exchange import Bot
+from freight_exchange.bot.tally import ENDINGS, OUTCOMES
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.tcp import serve_tcp
 from freight_exchange.store import MemoryStore
@@ -250,6 +251,12 @@ async def test_the_operators_port_says_what_the_page_says() -> None:
     table = page[page.index("| Metric") : page.index("Without `on_gap`")]
     named = " ".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))
     assert there == set(re.findall(r"`(\w+)", named))
+    (words,) = re.findall(r"^The words of `ending` .*?(?=\n\n)", page, re.DOTALL | re.MULTILINE)
+    endings, outcomes = words.split("Those of `outcome`")
+    assert re.findall(r"`([a-z]+)`", endings)[1:] == [*ENDINGS]
+    assert [*dict.fromkeys(re.findall(r"`([a-z ]+)`", outcomes))] == [*OUTCOMES]
+    counted = re.findall(r'(?:ending|outcome)="(.*?)"', metrics.text)
+    assert sorted(counted) == sorted(ENDINGS + OUTCOMES)
 
 
 def test_the_page_about_testing_is_a_suite_that_passes(tmp_path: Path) -> None:

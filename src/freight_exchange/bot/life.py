@@ -262,7 +262,7 @@ class Life:
                 listener, self.address = await listening(patience=_FOR_THE_STORE)
         else:
             task_status.started()
-        await operations.serve(listener, self._operators.status, self._tally)
+        await operations.serve(listener, self._operators.status, self._tally, handlers=self._handlers.keys())
 
     def _has_the_store(self) -> bool:
         return self.run is not None and self.run.feed.hold.taken

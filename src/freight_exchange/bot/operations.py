@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 from anyio.abc import SocketAttribute
 
+from freight_exchange.bot.tally import ENDINGS, OUTCOMES
 from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -72,9 +73,16 @@ async def listening(
             left -= _A_WHILE
 
 
-async def serve(listener: MultiListener[SocketStream], status: Callable[[], BotStatus], tally: Tally) -> None:
-    """Answer, for ever. Whoever is slow, or says what is no HTTP, is hung up on, and so is whoever has said nothing for
-    the longest when too many come at a time: a supervisor's question is answered at once, whoever else holds on."""
+async def serve(
+    listener: MultiListener[SocketStream],
+    status: Callable[[], BotStatus],
+    tally: Tally,
+    *,
+    handlers: Collection[str] = (),
+) -> None:
+    """Answer, for ever; `handlers` are the ids of the bot's. Whoever is slow, or says what is no HTTP, is hung up on,
+    and so is whoever has said nothing for the longest when too many come at a time: a supervisor's question is answered
+    at once, whoever else holds on."""
     visits: dict[int, anyio.CancelScope] = {}
 
     async def visit(stream: ByteStream) -> None:
@@ -84,7 +92,7 @@ async def serve(listener: MultiListener[SocketStream], status: Callable[[], BotS
                     visits.pop(next(iter(visits))).cancel()
                 visits[id(scope)] = scope
                 try:
-                    await stream.send(_answer(await _head(stream), status, tally))
+                    await stream.send(_answer(await _head(stream), status, tally, handlers))
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream) as error:
                     _logger.debug("the operator's port: %r", error)
                 finally:
@@ -113,9 +121,9 @@ async def _welcome(
             tasks.start_soon(visit, stream)
 
 
-def _answer(head: bytes, status: Callable[[], BotStatus], tally: Tally) -> bytes:
+def _answer(head: bytes, status: Callable[[], BotStatus], tally: Tally, handlers: Collection[str]) -> bytes:
     try:
-        return answer(head, status(), tally)
+        return answer(head, status(), tally, handlers=handlers)
     except Exception:
         # Whoever asks how the bot is must not be what ends it.
         _logger.exception("the bot cannot say how it is")
@@ -129,7 +137,7 @@ async def _head(stream: ByteStream) -> bytes:
     return head
 
 
-def answer(head: bytes, status: BotStatus, tally: Tally) -> bytes:
+def answer(head: bytes, status: BotStatus, tally: Tally, *, handlers: Collection[str] = ()) -> bytes:
     """The reply to a request, whose head is given. Pure."""
     line = head.split(b"\n", 1)[0].decode("latin-1").split()
     if len(line) != 3 or not line[2].startswith("HTTP/"):
@@ -140,7 +148,7 @@ def answer(head: bytes, status: BotStatus, tally: Tally) -> bytes:
     if method not in ("GET", "HEAD"):
         return _reply(405, "only GET and HEAD are answered\n", more="Allow: GET, HEAD\r\n")
     if path == "/metrics":
-        return _reply(200, metrics(status, tally), kind=_PROMETHEUS, bare=method == "HEAD")
+        return _reply(200, metrics(status, tally, handlers=handlers), kind=_PROMETHEUS, bare=method == "HEAD")
     good = status.live if path == "/livez" else status.live and status.state == "running"
     said = f"{status.state}, cover {status.age.total_seconds():.1f} s old\n"
     return _reply(200 if good else 503, said, bare=method == "HEAD")
@@ -155,11 +163,14 @@ def _reply(code: int, text: str, *, kind: str = _TEXT, bare: bool = False, more:
     return head.encode() + (b"" if bare else body)
 
 
-def metrics(status: BotStatus, tally: Tally) -> str:
-    """What is counted and measured, in Prometheus' text format."""
+def metrics(status: BotStatus, tally: Tally, *, handlers: Collection[str] = ()) -> str:
+    """What is counted and measured, in Prometheus' text format. What may come is there from the beginning on, as 0: a
+    series that first appears as 1 has not grown, and nobody would be told of the first dead letter."""
     feed = status.feed
     # After a restart the cover may be older than the bot, which is what `live` goes by.
     age = status.age if feed is None or feed.cover_age is None else feed.cover_age
+    deliveries = {(handler, how): 0 for handler in handlers for how in ENDINGS} | tally.deliveries
+    offers = dict.fromkeys(OUTCOMES, 0) | tally.offers
     lines: list[str] = []
 
     def metric(name: str, kind: str, help: str, samples: Iterable[tuple[dict[str, str], float]]) -> None:
@@ -187,13 +198,13 @@ def metrics(status: BotStatus, tally: Tally) -> str:
         "deliveries_total",
         "counter",
         "Attempts by handler and how they ended.",
-        [({"handler": handler, "ending": how}, n) for (handler, how), n in sorted(tally.deliveries.items())],
+        [({"handler": handler, "ending": how}, n) for (handler, how), n in sorted(deliveries.items())],
     )
     metric(
         "offers_total",
         "counter",
         "Offers by what became of them.",
-        [({"outcome": outcome}, n) for outcome, n in sorted(tally.offers.items())],
+        [({"outcome": outcome}, n) for outcome, n in sorted(offers.items())],
     )
     return "\n".join(lines) + "\n"
 

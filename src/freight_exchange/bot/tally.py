@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 import attrs
 
 from freight_exchange.bot.at_work import AtWork
 
-__all__ = ["Tally"]
+__all__ = ["ENDINGS", "OUTCOMES", "Tally"]
+
+ENDINGS: Final = ("done", "dropped", "failed", "later", "doubt", "trouble", "released", "dead")
+"""How an attempt ends."""
+
+OUTCOMES: Final = ("confirmed", "rejected", "doubtful", "not taken")
+"""What becomes of an offer; one that was doubtful is counted again once that is known."""
 
 
 @attrs.define
@@ -17,9 +24,9 @@ class Tally:
 
     Attributes:
         events: Events by kind.
-        deliveries: Ends of attempts, by handler and how they ended: `done`, `dropped`, `failed`, `later`, `doubt`,
-            `trouble`, `released`, `dead`. An attempt that was done with several deliveries counts for each of them.
-        offers: Offers by what became of them: `confirmed`, `rejected`, `doubtful`, `not taken`.
+        deliveries: Ends of attempts, by handler and how they ended: `ENDINGS`. An attempt that was done with several
+            deliveries counts for each of them.
+        offers: Offers by what became of them: `OUTCOMES`.
         at_work: Deliveries at their handlers now.
     """
 

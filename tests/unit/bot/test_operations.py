@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, get_args, get_type_hints
 
 import anyio
 import attrs
@@ -22,8 +23,9 @@ from tests.unit.bot.rig import Shared
 
 from freight_exchange import Bot, BotStatus, ConfigurationError, FeedStatus, Gap
 from freight_exchange.bot import operations
+from freight_exchange.bot.judging import Verdict
 from freight_exchange.bot.operations import answer, listening, metrics, serve
-from freight_exchange.bot.tally import Tally
+from freight_exchange.bot.tally import ENDINGS, OUTCOMES, Tally
 from freight_exchange.testing import Sandbox
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -254,7 +256,7 @@ class TestTheMetrics:
     @given(statuses, tallies)
     @settings(report_multiple_bugs=False)  # one wrong line is many errors of the parser, and each takes a minute
     def test_are_read_back_as_they_were(self, status: BotStatus, tally: Tally) -> None:
-        samples, types = exposed(metrics(status, tally))
+        samples, types = exposed(metrics(status, tally, handlers=["Desk.quote"]))
         named: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in types}
         for (name, labels), value in samples.items():
             named[name][tuple(value for _, value in labels)] = value
@@ -271,8 +273,8 @@ class TestTheMetrics:
             "offers_in_doubt": {(): status.in_doubt},
             "offers_parked": {(): status.parked},
             "events_total": {(kind,): count for kind, count in tally.events.items()},
-            "deliveries_total": dict(tally.deliveries),
-            "offers_total": {(outcome,): count for outcome, count in tally.offers.items()},
+            "deliveries_total": {("Desk.quote", how): 0 for how in ENDINGS} | dict(tally.deliveries),
+            "offers_total": {(how,): tally.offers[how] for how in {*OUTCOMES, *tally.offers}},
         }
         if status.feed is not None:
             expected |= {"unacknowledged": {(): 7}, "gaps": {(): 1}, "found_late_total": {(): 3}}
@@ -285,13 +287,36 @@ class TestTheMetrics:
             offers=Counter(confirmed=4),
         )
         samples, _ = exposed(metrics(STATUS, tally))
-        labelled = {key: value for key, value in samples.items() if key[1]}
+        labelled = {key: value for key, value in samples.items() if key[1] and value}
         assert labelled == {
             ("freight_exchange_bot_events_total", (("kind", "new"),)): 2,
             ("freight_exchange_bot_deliveries_total", (("handler", "quote"), ("ending", "done"))): 3,
             ("freight_exchange_bot_deliveries_total", (("handler", "quote"), ("ending", "failed"))): 1,
             ("freight_exchange_bot_offers_total", (("outcome", "confirmed"),)): 4,
         }
+
+    def test_say_what_has_not_come_yet(self) -> None:
+        """A series that first appears as 1 has not grown: an alert would miss the first dead letter."""
+        samples, _ = exposed(metrics(STATUS, Tally(), handlers=["quote", "log"]))
+        labelled = {key: value for key, value in samples.items() if key[1]}
+        name = "freight_exchange_bot_deliveries_total"
+        assert labelled == {
+            **{
+                (name, (("handler", handler), ("ending", ending))): 0
+                for handler in ("quote", "log")
+                for ending in get_args(get_type_hints(Verdict)["ending"])
+            },
+            **{("freight_exchange_bot_offers_total", (("outcome", outcome),)): 0 for outcome in OUTCOMES},
+        }
+        first = Tally(deliveries=Counter({("quote", "dead"): 1}), offers=Counter({"not taken": 1}))
+        grown, _ = exposed(metrics(STATUS, first, handlers=["quote", "log"]))
+        assert grown.keys() == samples.keys()
+        assert {key[1][-1][1] for key in grown if grown[key] != samples[key]} == {"dead", "not taken"}
+
+    def test_know_every_word_that_offers_are_counted_by(self) -> None:
+        package = Path(operations.__file__).parent
+        places = [re.findall(r"_tally\.offers\[(.*?)\] \+= 1", file.read_text()) for file in package.glob("*.py")]
+        assert {word for place in places for one in place for word in re.findall(r'"(.*?)"', one)} == {*OUTCOMES}
 
     def test_of_a_bot_that_was_down_for_days_the_cover_is_that_old(self) -> None:
         """Though it is live: it has only just begun."""
