@@ -243,9 +243,9 @@ def doubts_resolve(
         # Options are checked before: what is wrong is that there is no such doubt.
         raise _NoRecordError(str(error)) from error
     if not done:
-        then = "nothing makes it again by itself: replay its dead letter, if there is one, or make it by hand"
+        then = "nothing is sure to make it again: replay its dead letter, if there is one, or make it by hand"
     elif not taken:
-        then = "the bot makes it again"
+        then = "its handler makes it again, if the bot still has it"
     tell(f"Noted: {then}.", {"request": request, "revision": revision, "taken": taken}, as_json=as_json)
 
 
