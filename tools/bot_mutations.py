@@ -284,6 +284,13 @@ MUTATIONS = (
         "tests/unit/bot/test_liveness.py",
     ),
     one(
+        "liveness: a bot that hears nothing is alive for nearly four intervals",
+        "bot/run.py",
+        "INTERVALS_ALIVE: Final = 3\n",
+        "INTERVALS_ALIVE: Final = 3.9\n",
+        "tests/unit/bot/test_liveness.py::test_a_deaf_feed_turns_bad_and_recovers",
+    ),
+    one(
         "intake: a gap is acknowledged by nobody's leave",
         "bot/intake.py",
         "leave.append(number_of(event))",
