@@ -1,4 +1,4 @@
-"""Breaks the bot and the send path on purpose, one rule at a time, and shows which test goes red.
+"""Breaks the bot and its ledger of offers on purpose, one rule at a time, and shows which test goes red.
 
 Each mutation is made in a copy of the tree, and the tests that are to notice run until one fails. Prints a table; exits
 with 1 if a mutation survives, or if the code that it changes is not there any more. `--only WORD` makes those whose
