@@ -36,21 +36,21 @@ class Stint:
 
     Attributes:
         handler, kind, request: What is at work, and on what.
-        about: What the records of a log say of it.
         until: When it is late, on the loop's clock: its time limit is over, and it has had time to heed that.
+        about: What the records of a log say of it.
     """
 
     handler: str
     kind: str
     request: int | None
-    about: Mapping[str, object]
     until: float
+    about: Mapping[str, object] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, delivery: Delivery, limit: float) -> Stint:
         """That of this delivery, beginning now, whose handler has so many seconds."""
         late = anyio.current_time() + limit + _TO_HEED
-        return cls(delivery.handler, delivery.kind, delivery.index, about(delivery), late)
+        return cls(delivery.handler, delivery.kind, delivery.index, late, about(delivery))
 
     def __str__(self) -> str:
         of = "" if self.request is None else f" of request {self.request}"

@@ -22,7 +22,7 @@ STEPS: Final = (
     "settle",  # what became of a delivery, or is to become of a dead one, is noted
     "selected",  # the selection of an own bid becomes an event
     "told",  # ... and is noted as told
-    "known",  # what stood at the service before the bot's time is noted, in each run
+    "known",  # what stood at the service before the bot's time is noted, in each run, and which handlers there were
 )
 """What a bot does that lasts, in the order of a request's way through it."""
 

@@ -70,7 +70,9 @@ class Selections:
         self._intake = intake
         self._wake = wake
         self._pace = pace
-        self._newcomers = [handler.id for handler in handlers if handler.selected_from_start]
+        interested = [handler for handler in handlers if handler.takes(BidSelected.kind)]
+        self._newcomers = [handler.id for handler in interested if handler.selected_from_start]
+        self._others = [handler.id for handler in interested if not handler.selected_from_start]
         self._told: set[int] = set()
         self._without_contact: dict[int, int] = {}
         self._unreadable: set[object] = set()
@@ -125,6 +127,7 @@ class Selections:
     async def _take(self, selected: Mapping[int, Bid]) -> None:
         if await self._desk.read(lambda store: store.effect(_PRIMED)) is None:
             await self._prime(selected)
+        await self._note_others()
         for handler in [*self._newcomers]:
             if not await self._catch_up(handler, selected):
                 return
@@ -166,6 +169,14 @@ class Selections:
                 ", ".join(map(str, own)),
             )
 
+    async def _note_others(self) -> None:
+        """Note that handlers were there: one that asks for what came before in a later run only is not new then."""
+        now = self._desk.time()
+        marks = [_introduced(handler, "there", now) for handler in self._others]
+        self._others = []
+        if fresh := await self._desk.read(lambda store: [mark for mark in marks if store.effect(mark.key) is None]):
+            await self._desk.write("known", lambda store: [store.put_effect(mark, was=None) for mark in fresh])
+
     async def _catch_up(self, handler: str, selected: Mapping[int, Bid]) -> bool:
         """Tell a handler that is new, and is to hear of it, what was told or passed over before; whether it was."""
 
@@ -184,7 +195,7 @@ class Selections:
 
         now = self._desk.time()
         moment = self._desk.moment(now)
-        mark = Effect(key=f"{_PRIMED}:{handler}", state="introduced", payload=b"", at=now)
+        mark = _introduced(handler, "introduced", now)
         earlier = await self._desk.read(find)
         if earlier is None:
             return True
@@ -216,6 +227,11 @@ class Selections:
 
     def _mark(self, store: WorkStore, *, key: str, state: str, now: float) -> None:
         store.put_effect(Effect(key=key, state=state, payload=b"", at=now), was=None)
+
+
+def _introduced(handler: str, state: str, now: float) -> Effect:
+    """What tells later runs that they know a handler of selected bids."""
+    return Effect(key=f"{_PRIMED}:{handler}", state=state, payload=b"", at=now)
 
 
 def _key_of(request: int) -> str:

@@ -347,6 +347,12 @@ class TestAHandlerThatComesLater:
             await a_few_looks()
         assert (indexes(old), sorted(indexes(fresh))) == ([index], [*before, index])
 
+    async def test_that_asks_for_it_later_hears_of_nothing_again(self, sandbox: Sandbox, kept: Any) -> None:
+        won: list[Bid] = []
+        before = await wins(sandbox, quoting_bot(kept, won=(won, {})))
+        after = await wins(sandbox, quoting_bot(kept, won=(won, {"from_start": True})))
+        assert sorted(indexes(won)) == [*before, *after]
+
     async def test_waits_for_contacts_that_show_later(self, sandbox: Sandbox, kept: Any) -> None:
         won: list[Bid] = []
         before = await wins(sandbox, quoting_bot(kept))
