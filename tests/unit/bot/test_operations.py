@@ -273,7 +273,7 @@ class TestTheMetrics:
             "offers_in_doubt": {(): status.in_doubt},
             "offers_parked": {(): status.parked},
             "events_total": {(kind,): count for kind, count in tally.events.items()},
-            "deliveries_total": {("Desk.quote", how): 0 for how in ENDINGS} | dict(tally.deliveries),
+            "deliveries_total": {**{("Desk.quote", how): 0 for how in ENDINGS}, **tally.deliveries},
             "offers_total": {(how,): tally.offers[how] for how in {*OUTCOMES, *tally.offers}},
         }
         if status.feed is not None:
@@ -300,14 +300,13 @@ class TestTheMetrics:
         samples, _ = exposed(metrics(STATUS, Tally(), handlers=["quote", "log"]))
         labelled = {key: value for key, value in samples.items() if key[1]}
         name = "freight_exchange_bot_deliveries_total"
-        assert labelled == {
-            **{
-                (name, (("handler", handler), ("ending", ending))): 0
-                for handler in ("quote", "log")
-                for ending in get_args(get_type_hints(Verdict)["ending"])
-            },
-            **{("freight_exchange_bot_offers_total", (("outcome", outcome),)): 0 for outcome in OUTCOMES},
+        expected: dict[Any, float] = {
+            (name, (("handler", handler), ("ending", ending))): 0
+            for handler in ("quote", "log")
+            for ending in get_args(get_type_hints(Verdict)["ending"])
         }
+        expected |= {("freight_exchange_bot_offers_total", (("outcome", outcome),)): 0 for outcome in OUTCOMES}
+        assert labelled == expected
         first = Tally(deliveries=Counter({("quote", "dead"): 1}), offers=Counter({"not taken": 1}))
         grown, _ = exposed(metrics(STATUS, first, handlers=["quote", "log"]))
         assert grown.keys() == samples.keys()
