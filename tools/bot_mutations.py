@@ -320,6 +320,13 @@ MUTATIONS = (
         ),
         by=("tests/unit/bot/test_selected.py",),
     ),
+    one(
+        "trial: what comes after a crash lasts",
+        "testing/trial.py",
+        "        if self.has_crashed:\n            # Nothing",
+        "        if False:\n            # Nothing",
+        "tests/unit/bot/test_trial.py::test_once_it_has_crashed_nothing_lasts_any_more",
+    ),
 )
 
 

@@ -6,10 +6,14 @@ from typing import Any
 
 import anyio.lowlevel
 import pytest
-from tests.unit.bot.rig import INTERVAL, bot_on
+from tests.unit.bot.ledger_rig import eventually
+from tests.unit.bot.rig import INTERVAL, bot_on, store
 
 from freight_exchange import Bot
-from freight_exchange.testing import Sandbox
+from freight_exchange.store import Store
+from freight_exchange.testing import FAULTS, Sandbox
+
+__all__ = ["store"]
 
 pytestmark = pytest.mark.virtual_time
 
@@ -28,6 +32,31 @@ async def test_idle_it_has_seen_what_was_published_in_the_instant_of_its_last_sc
         await trial.idle()
         assert len(sandbox.truth.offers_on(index)) == 1
         assert anyio.current_time() - began < 2 * INTERVAL
+
+
+async def test_once_it_has_crashed_nothing_lasts_any_more(sandbox: Sandbox, store: Store) -> None:
+    """What is under way beside the one that crashes is killed with it, wherever it comes to next."""
+
+    def offering() -> Bot:
+        bot = bot_on(store)
+
+        @bot.on_new(id="quote")
+        async def quote(request: Any, ctx: Any) -> None:
+            await ctx.offer(amount=1840, currency=1)
+
+        return bot
+
+    for _ in range(6):
+        sandbox.publish()
+    async with sandbox.running(offering(), crash_at="after send", times=2) as trial:
+        await trial.crashed()
+    # The next run learns nothing new.
+    sandbox.strike(*FAULTS["unavailable_storm"](path="quote/bid", times=None))
+    later = offering()
+    async with sandbox.running(later) as trial:
+        await eventually(lambda: trial.status.state == "running")
+        confirmed = await later._running().desk.read(lambda kept: kept.effects("confirmed"))
+    assert len(confirmed) == 1
 
 
 class _OfItsOwn(BaseException):
