@@ -1,8 +1,9 @@
-"""Asking before something is sent that cannot be taken back."""
+"""Asking before something is sent, or changed in a file, that cannot be taken back."""
 
 from __future__ import annotations
 
 import signal
+from typing import Literal, TypeAlias
 
 import click
 
@@ -10,18 +11,21 @@ from freight_exchange.cli.connecting import on_a_terminal
 
 __all__ = ["check", "confirm"]
 
+Done: TypeAlias = Literal["sent", "changed"]
+"""What the command would do: send something to the service, or change a file."""
 
-def check(*, yes: bool) -> None:
+
+def check(*, yes: bool, done: Done = "sent") -> None:
     """Refuse what nobody could be asked about, before anything else is done.
 
     Raises:
         UsageError: It is not confirmed, and there is nobody to ask.
     """
     if not yes and not on_a_terminal():
-        raise click.UsageError("there is no terminal to ask on: give --yes if it is to be sent; nothing was sent")
+        raise click.UsageError(f"there is no terminal to ask on: give --yes if it is to be {done}; nothing was {done}")
 
 
-def confirm(question: str, *, yes: bool) -> None:
+def confirm(question: str, *, yes: bool, done: Done = "sent") -> None:
     """Go on only if the user says so.
 
     Raises:
@@ -36,7 +40,7 @@ def confirm(question: str, *, yes: bool) -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     if not agreed:
-        raise NotConfirmedError("nothing was sent")
+        raise NotConfirmedError(f"nothing was {done}")
 
 
 class NotConfirmedError(click.ClickException):

@@ -179,13 +179,13 @@ def dead_replay(
     """
     if every == (event is not None) or (event is None) != (handler is None):
         raise click.UsageError("give the EVENT and the HANDLER of one dead letter, or --all")
-    check(yes=yes)
+    check(yes=yes, done="changed")
     file = BotFile(store, name=name)
     letters = [letter for letter in file.dead_letters() if every or (letter.event, letter.handler) == (event, handler)]
     if not (letters or every):
         raise _NoRecordError("there is no such dead letter")
     if letters:
-        confirm(f"Try {len(letters)} again?", yes=yes)
+        confirm(f"Try {len(letters)} again?", yes=yes, done="changed")
     for letter in letters:
         file.replay(letter.event, letter.handler)
     sentence = f"{len(letters)} will be tried again by the next run of the bot."
@@ -234,9 +234,9 @@ def doubts_resolve(
     """
     if taken is None:
         raise click.UsageError("say --taken or --not-taken")
-    check(yes=yes)
+    check(yes=yes, done="changed")
     then = "it counts as made" if taken else "it may be made again"
-    confirm(f"The offer on request {request} is {'' if taken else 'not '}there, and {then}?", yes=yes)
+    confirm(f"The offer on request {request} is {'' if taken else 'not '}there, and {then}?", yes=yes, done="changed")
     try:
         done = BotFile(store, name=name).resolve(request, taken=taken, revision=revision)
     except ValidationError as error:
@@ -288,10 +288,10 @@ def gaps_ack(store: str, name: str | None, yes: bool, as_json: bool) -> None:
     Example:
       freight-exchange bot gaps ack --store bot.db
     """
-    check(yes=yes)
+    check(yes=yes, done="changed")
     file = BotFile(store, name=name)
     if there := len(file.gaps()):
-        confirm(f"Acknowledge {there}?", yes=yes)
+        confirm(f"Acknowledge {there}?", yes=yes, done="changed")
     count = file.acknowledge_gaps() if there else 0
     tell(f"{count} acknowledged.", {"acknowledged": count}, as_json=as_json)
 
