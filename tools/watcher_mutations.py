@@ -49,6 +49,7 @@ MUTATIONS = (
         "feed/clock.py",
         "return max(steady, wall)",
         "return max(0.0, wall)",
+        "tests/unit/feed/test_clock.py",
     ),
     one("2 no sweep", "feed/scanner.py", "_index, sweep=True)", "_index, sweep=False)"),
     one(
@@ -56,12 +57,14 @@ MUTATIONS = (
         "paging/walk.py",
         "            self._sizes.clamped(self._operation, len(bare))\n",
         "",
+        "tests/unit/feed/test_scanner.py",
     ),
     one(
         "2 a burst behind a short page is taken for the page size",
         "paging/walk.py",
         "if self._sweep and self._suspected != len(bare):",
         "if False:",
+        "tests/unit/feed/test_scanner.py",
     ),
     one(
         "3 a short page ends the listing, whatever was learned",
@@ -94,12 +97,14 @@ MUTATIONS = (
         "feed/scanner.py",
         "if may_pass(error) and self.attempts < _ATTEMPTS:",
         "if False:",
+        "tests/unit/feed/test_scanner.py",
     ),
     one(
         "4 what a deep scan has read is thrown away when a page fails",
         "feed/watcher.py",
         "return look is self._deep and scanner.pages > 0 and stuck and may_pass(error)",
         "return False",
+        "tests/unit/feed/test_watcher_trouble.py::test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_rate",
     ),
     one(
         "5 no ladder",
@@ -107,30 +112,40 @@ MUTATIONS = (
         "return next((rung for rung in rungs if now - last.get(rung.name, -rung.every) >= rung.every), NARROW)",
         "return NARROW",
     ),
-    one("5 no deep scan after a restart", "feed/plan.py", "self.fresh = True", "self.fresh = False"),
+    one(
+        "5 no deep scan after a restart",
+        "feed/plan.py",
+        "self.fresh = True",
+        "self.fresh = False",
+        "tests/unit/feed/test_watcher_look_ups.py",
+    ),
     one(
         "5 a deep scan that failed is made again at once",
         "feed/plan.py",
         "self._rests[rung.name] = _Rest(time + seconds, seconds)",
         "self._rests[rung.name] = _Rest(time, seconds)",
+        "tests/unit/feed/test_watcher_plan.py::test_a_look_that_failed_rests_and_the_next_shallower_that_is_due_is_made",
     ),
     one(
         "5 a deep scan waits for as long as narrow ones are due",
         "feed/watcher.py",
         "self._narrow, self._turn_of_deep = look, True",
         "self._narrow, self._turn_of_deep = look, False",
+        "tests/unit/feed/test_watcher_trouble.py::test_a_deep_scan_goes_on_while_narrow_ones_take_all_the_time_there_is",
     ),
     one(
         "2 who leaves a sweep is told another page size than its pages have",
         "paging/walk.py",
         "self.size = self.fitting = rows",
         "self.size = rows",
+        "tests/unit/paging/test_walk.py",
     ),
     one(
         "7 a machine that was saved counts on its own clocks",
         "feed/journal.py",
         "updated_after=max(listed, min(listed + behind.by, behind.until))",
         "updated_after=listed",
+        "tests/unit/feed/test_watcher_honesty.py::test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_of_the_window",
     ),
     one(
         "7 what some requests gain that others have is the service's doing",
@@ -161,48 +176,56 @@ MUTATIONS = (
         "feed/lookups.py",
         "SCANS_THAT_MISS: Final = 2",
         "SCANS_THAT_MISS = 1",
+        "tests/unit/feed/test_watcher_rules.py",
     ),
     one(
         "7 a look-up that failed is not made again",
         "feed/finding.py",
         "self._lookups.failed(row.index)",
         "self._lookups.done(row.index)",
+        "tests/unit/feed/test_watcher_look_ups.py",
     ),
     one(
         "7 a look-up that fails is a failure of the scan",
         "feed/finding.py",
         "            if may_pass(error):\n                _logger",
         "            if may_pass(error):\n                raise\n                _logger",
+        "tests/unit/feed/test_watcher_look_ups.py",
     ),
     one(
         "7 a bare 404 is believed at once",
         "feed/lookups.py",
         "_DENIALS: Final = 3",
         "_DENIALS: Final = 1",
+        "tests/unit/feed/test_watcher_honesty.py::test_a_bare_404_is_believed_only_once_it_was_said_again_and_again",
     ),
     one(
         "7 a scan that lacks something calls for another as wide as itself",
         "feed/plan.py",
         "self._doubt = _Doubt(own, began) if doubtful else None",
         "self._doubt = _Doubt(window, began) if doubtful else None",
+        "tests/unit/feed/test_watcher_honesty.py::test_requests_that_vanish_steadily_do_not_make_every_scan_a_deep_one",
     ),
     one(
         "7 what the window proves to be updated may be a change of shape",
         "feed/shape.py",
         "if before.last < sight.sent - sight.window:",
         "if False:",
+        "tests/unit/feed/test_classify.py",
     ),
     one(
         "7 a deep look does not ask what was updated lately before it finds a change of shape",
         "feed/journal.py",
         "if meaning.excused and sight.lately is None:",
         "if False:",
+        "tests/unit/feed/test_watcher_honesty.py::test_updates_that_only_a_deep_scan_sees_are_no_change_of_shape",
     ),
     one(
         "7 another version's digest is another state",
         "feed/classify.py",
         "for change in changes[index] if change.fields]",
         "for change in changes[index]]",
+        "tests/unit/feed/test_watcher_honesty.py::test_another_version_that_writes_other_digests_tells_nothing_again",
     ),
     one(
         "7 absence counts where the window proves nothing",
@@ -229,6 +252,7 @@ MUTATIONS = (
         "            self._recorded.discard(index)\n"
         "            self._live.discard(index)\n"
         "            (lambda gone: None)(attrs.evolve(self.seen.pop(index), record=None,",
+        "tests/unit/feed/test_watcher_pruning.py",
     ),
     one(
         "9 a restart primes again",
@@ -247,6 +271,7 @@ MUTATIONS = (
         "feed/journal.py",
         "return is_covered(look.window, state.since_entered(received) + within, 0.0)",
         "return True",
+        "tests/unit/feed/test_watcher_trouble.py::test_the_oldest_that_a_start_is_to_hand_out_do_not_slide_out_of_the_window",
     ),
     one("10 no gap", "feed/journal.py", "if not state.primed or lost <= since:", "if True:"),
     one(
@@ -254,12 +279,14 @@ MUTATIONS = (
         "feed/journal.py",
         "        now = max(now, furthest) if math.isfinite(furthest) else now\n",
         "",
+        "tests/unit/feed/test_watcher_starts.py",
     ),
     one(
         "11 Retry-After is ignored",
         "feed/pacer.py",
         "return pause if retry_after is None else max(pause, min(retry_after, LONGEST_PAUSE))",
         "return pause",
+        "tests/unit/feed/test_pacer.py",
     ),
     one(
         "11 a poll may take as long as it likes",
