@@ -279,7 +279,7 @@ MUTATIONS = (
         "feed/journal.py",
         "        now = max(now, furthest) if math.isfinite(furthest) else now\n",
         "",
-        "tests/unit/feed/test_watcher_starts.py",
+        "tests/unit/feed/test_watcher_trouble.py::test_a_machine_that_was_saved_for_days_tells_the_gap",
     ),
     one(
         "11 Retry-After is ignored",
