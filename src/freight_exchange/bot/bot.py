@@ -237,7 +237,7 @@ class Bot(Router):
         What ends the bot before the block does is logged, told by `status()`, and raised when the block ends.
         """
         life = self._begun()
-        job = self._job = Jobs().start(self._serve_beside, life.ready.set)
+        job = self._job = Jobs().start(self._serve_beside, life.ready.set, heard=True)
         try:
             await life.ready.wait()
         except BaseException:

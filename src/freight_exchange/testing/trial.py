@@ -48,7 +48,7 @@ class Trial:
 
     async def __aenter__(self) -> Self:
         self._bot.begin()
-        self._job = Jobs().start(self._run)
+        self._job = Jobs().start(self._run, heard=True)
         return self
 
     async def __aexit__(

@@ -50,13 +50,15 @@ class Job(Generic[T]):
         "number",
     )
 
-    def __init__(self, work: Callable[[], Awaitable[T]], forget: Callable[[Job[T]], None]) -> None:
+    def __init__(
+        self, work: Callable[[], Awaitable[T]], forget: Callable[[Job[T]], None], *, heard: bool = False
+    ) -> None:
         self._work = work
         self._forget: Callable[[Job[T]], None] | None = forget
         self._scope = anyio.CancelScope()
         self._finished = anyio.Event()
         self._awaited = 0
-        self._heard = False
+        self._heard = heard
         self._done = False
         self.number = next(_numbers)
         self._value: T | None = None
@@ -194,8 +196,11 @@ class Jobs:
                 "this client was entered on another event loop: enter one client for each loop that uses it"
             )
 
-    def start(self, work: Callable[[], Awaitable[T]], afterwards: Callable[[], None] | None = None) -> Job[T]:
-        """Begin a piece of work in a task of its own; `afterwards` is called at its end, even if it never began."""
+    def start(
+        self, work: Callable[[], Awaitable[T]], afterwards: Callable[[], None] | None = None, *, heard: bool = False
+    ) -> Job[T]:
+        """Begin a piece of work in a task of its own; `afterwards` is called at its end, even if it never began. Where
+        it is sure to be `heard` who waits for it, however late, its error is not told to the log."""
         if self._closed:
             raise ConfigurationError("this client is closed: make a new one")
 
@@ -204,7 +209,7 @@ class Jobs:
             if afterwards is not None:
                 afterwards()
 
-        job = Job(work, forget)
+        job = Job(work, forget, heard=heard)
         self._running.add(job)
         self._loop.spawn(job)
         return job

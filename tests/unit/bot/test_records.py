@@ -59,3 +59,22 @@ async def test_that_of_a_handler_that_ends_the_bot_names_all_of_its_delivery(cap
     (record,) = (record for record in caplog.records if "ends the bot by SystemExit" in record.getMessage())
     carried = {name: vars(record).get(name) for name in ("event", "number", "handler", "request", "attempt")}
     assert carried == {"event": "new", "number": 1, "handler": "quote", "request": index, "attempt": 1}
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_an_error_that_leaves_the_block_is_not_said_to_be_heard_by_nobody(
+    caplog: pytest.LogCaptureFixture, beside: bool
+) -> None:
+    sandbox = Sandbox()
+    bot = Bot(sandbox.client(), store=None, start="backfill") if beside else bot_on(None)
+    sandbox.publish()
+
+    @bot.on_new(id="quote")
+    async def quote(request: RateRequest, ctx: Context) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        async with bot if beside else sandbox.running(bot):
+            await anyio.sleep(60)
+    assert [record for record in caplog.records if record.name == "freight_exchange.transport"] == []
+    assert any("ends the bot by SystemExit" in record.getMessage() for record in caplog.records)

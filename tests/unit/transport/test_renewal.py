@@ -90,7 +90,7 @@ class TestOneLoginForEverybody:
 
     async def test_a_login_that_ends_at_once_is_not_taken_for_one_under_way(self) -> None:
         class Eager(Jobs):
-            def start(self, work: Any, afterwards: Any = None) -> Job[Any]:
+            def start(self, work: Any, afterwards: Any = None, *, heard: bool = False) -> Job[Any]:
                 job = Job(work, lambda _: None)
                 # What an eager task factory does with work that never waits.
                 with pytest.raises(StopIteration):
