@@ -68,6 +68,12 @@ CARRIERS: Final = Kind(names.CARRIERS, Carrier, records.CARRIER)
 CURRENCIES: Final = Kind(names.CURRENCIES, Currency, records.CURRENCY)
 
 
+# What such a key says where it went wrong. These are no keys, and whoever masks secrets must not take them for any: a
+# password may be one of them.
+_NOES: Final = frozenset({"false", "0", "no"})
+_WENT_WRONG: Final = frozenset({"false", "error", "fail", "failed", "failure"})
+
+
 def rows(data: object, kind: Kind[T]) -> Rows[T]:
     """The records of a listing, in the order of their numbers; broken ones do not lose the others.
 
@@ -216,8 +222,8 @@ def _denies(key: str, said: object) -> bool:
     """Whether this key of a body says that it did not go well, without saying what did not."""
     word = str(said).strip().casefold() if isinstance(said, str | int) else ""
     if key in names.SUCCESSES:
-        return word in names.NOES
-    return key in names.OUTCOMES and (word in names.WENT_WRONG or re.fullmatch("[45][0-9][0-9]", word) is not None)
+        return word in _NOES
+    return key in names.OUTCOMES and (word in _WENT_WRONG or re.fullmatch("[45][0-9][0-9]", word) is not None)
 
 
 def _is_record(held: Raw) -> bool:

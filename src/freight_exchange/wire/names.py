@@ -110,12 +110,9 @@ LOGIN_PASSWORD: Final = "password"  # the key's name, not a password
 
 # Keys of a body that speaks of a failure, whatever its status says.
 FAILURES: Final = frozenset({"error", "errors", "unauthorized"})
-# Keys of a body that says whether it went well, and what says there that it did not.
+# Keys of a body that says whether it went well, and of one that says how it went, in a word or by a status of HTTP.
 SUCCESSES: Final = frozenset({"success", "ok"})
-NOES: Final = frozenset({"false", "0", "no"})
-# Keys of a body that says how it went, in a word or by a status of HTTP, and the words that say it went wrong.
 OUTCOMES: Final = frozenset({"status", "statuscode", "status_code"})
-WENT_WRONG: Final = frozenset({"false", "error", "fail", "failed", "failure"})
 
 # What the key of a secret has in it: `refresh_token` and `new_password` are secrets as well.
 SECRETS: Final = ("token", "password", "authorization")

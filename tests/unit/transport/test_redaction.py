@@ -207,6 +207,12 @@ class TestClean:
         knowing(f"{CANARY}-{CANARY}").clean(error)
         assert str(error) == f"a middleware says {MASK} at $.{MASK}"
 
+    @pytest.mark.parametrize("secret", ["0", "no", "false", "failed"])
+    def test_a_secret_that_is_a_word_of_replies_and_no_key_is_masked(self, secret: str) -> None:
+        error = DecodeError(f"{secret!r} where a number is due")
+        knowing(secret).clean(error)
+        assert error.message == f"'{MASK}' where a number is due"
+
     @given(st.text(min_size=1, max_size=8).filter(lambda secret: "*" not in secret), st.text(max_size=20))
     def test_no_quotation_carries_it_through(self, secret: str, around: str) -> None:
         error = DecodeError(f"{around + secret + around!r} where a number is due")
