@@ -72,6 +72,11 @@ class Intake:
             await self._desk.deliver(deliveries, leave=leave)
             self._wake()
 
+    async def note(self, marks: Sequence[Effect]) -> None:
+        """Write down those of these marks that are not there yet."""
+        if fresh := await self._desk.read(lambda store: [mark for mark in marks if store.effect(mark.key) is None]):
+            await self._desk.write("known", lambda store: [store.put_effect(mark, was=None) for mark in fresh])
+
     async def introduce(self) -> None:
         """Tell the handlers that are to hear of what was there before them. Of the others it is noted that they came:
         whoever is to hear of it only in a later run is not new by then."""
@@ -81,8 +86,7 @@ class Intake:
             for handler in self._handlers
             if handler.takes("new") and not handler.from_start
         ]
-        if fresh := await self._desk.read(lambda store: [mark for mark in others if store.effect(mark.key) is None]):
-            await self._desk.write("known", lambda store: [store.put_effect(mark, was=None) for mark in fresh])
+        await self.note(others)
         for handler in self._handlers:
             if handler.from_start:
                 now = self._desk.time()

@@ -174,8 +174,7 @@ class Selections:
         now = self._desk.time()
         marks = [_introduced(handler, "there", now) for handler in self._others]
         self._others = []
-        if fresh := await self._desk.read(lambda store: [mark for mark in marks if store.effect(mark.key) is None]):
-            await self._desk.write("known", lambda store: [store.put_effect(mark, was=None) for mark in fresh])
+        await self._intake.note(marks)
 
     async def _catch_up(self, handler: str, selected: Mapping[int, Bid]) -> bool:
         """Tell a handler that is new, and is to hear of it, what was told or passed over before; whether it was."""
