@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 import warnings
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import attrs
@@ -46,13 +47,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "bot.db"
 
 
+@contextmanager
+def holding(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the store by now."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT / "src"
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "holding\n"
+        yield holder
+
+
 class TestTwoProcesses:
     def test_the_second_is_told_who_holds_it_and_takes_over_from_the_dead(self, path: Path) -> None:
-        with subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT / "src"
-        ) as holder:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == "holding\n"
+        with holding(path) as holder:
             store = SQLiteStore(path)
             with pytest.raises(HeldError, match="is held by process") as caught:
                 store.open(BINDING, lease=LEASE)
@@ -102,11 +110,7 @@ class TestTwoProcesses:
         assert process.exitcode == 0
 
     def test_the_first_goes_on_where_its_lock_was_removed(self, path: Path) -> None:
-        with subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT / "src"
-        ) as holder:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == "holding\n"
+        with holding(path) as holder:
             path.with_name("bot.db.lock").unlink()
             store = SQLiteStore(path)
             for _ in range(2):
@@ -120,11 +124,7 @@ class TestTwoProcesses:
 
     @pytest.mark.skipif(sys.platform == "win32", reason="there is none whose end is still to be asked for")
     def test_one_that_was_killed_holds_nothing_though_its_parent_has_not_asked_for_its_end(self, path: Path) -> None:
-        with subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT / "src"
-        ) as holder:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == "holding\n"
+        with holding(path) as holder:
             holder.kill()
             os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
             store = SQLiteStore(path)
