@@ -66,7 +66,7 @@ def squatter(port: int, *, connects: bool) -> Iterator[None]:
 )
 async def test_what_a_fault_does(name: str, kind: Kind) -> None:
     sandbox = stocked(Sandbox())
-    async with faced(sandbox, **({"timeouts": QUICK} if name in _SILENT else {})) as (_, exchange):
+    async with faced(sandbox, timeouts=QUICK if name in _SILENT else None) as (_, exchange):
         if kind is not Kind.LOGIN:
             await exchange.login()
         arm(sandbox, name, kind, **({"seconds": 0.0002} if name == "drip" else {}))
