@@ -197,7 +197,7 @@ def metrics(status: BotStatus, tally: Tally, *, handlers: Collection[str] = ()) 
     metric(
         "deliveries_total",
         "counter",
-        "Attempts by handler and how they ended.",
+        "Deliveries by handler and how they or their attempts ended.",
         [({"handler": handler, "ending": how}, n) for (handler, how), n in sorted(deliveries.items())],
     )
     metric(

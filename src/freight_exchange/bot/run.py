@@ -324,12 +324,12 @@ class Run:
 
     async def _drain(self, deliveries: Deliveries, ledger: Ledger) -> None:
         if self._tally.at_work:
-            _logger.info("draining: %d handlers have %s to end", len(self._tally.at_work), self._plan.drain)
+            _logger.info("draining: handlers that have %s to end: %d", self._plan.drain, len(self._tally.at_work))
         with anyio.move_on_after(self._plan.drain.total_seconds()) as patience:
             await deliveries.idle()
             await ledger.idle()
         if patience.cancelled_caught:
-            _logger.warning("%d handlers are cut off, and will be called again", len(self._tally.at_work))
+            _logger.warning("handlers that are cut off, and will be called again: %d", len(self._tally.at_work))
 
     async def _cut_off(self, deliveries: Deliveries, tasks: TaskGroup) -> None:
         tasks.cancel_scope.cancel()

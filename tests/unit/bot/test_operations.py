@@ -330,7 +330,7 @@ class TestTheMetrics:
         """As they stand on dashboards, and by hand."""
         text = metrics(STATUS, Tally(deliveries=Counter({('a"b\\c\nd', "done"): 3})))
         assert (
-            "# HELP freight_exchange_bot_deliveries_total Attempts by handler and how they ended.\n"
+            "# HELP freight_exchange_bot_deliveries_total Deliveries by handler and how they or their attempts ended.\n"
             "# TYPE freight_exchange_bot_deliveries_total counter\n"
             'freight_exchange_bot_deliveries_total{handler="a\\"b\\\\c\\nd",ending="done"} 3\n'
         ) in text
