@@ -5,18 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
+from io import FileIO
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TextIO
 
 import anyio
 import pytest
@@ -203,39 +208,148 @@ if told.get("afterwards") == "fails":
     raise OSError("afterwards")
 """
 
-BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+BOTH = ["asyncio", "trio"]
+BACKENDS = pytest.mark.parametrize("backend", BOTH)
+
+
+STARTER = """
+import importlib, os, signal, socket, sys
+
+import freight_exchange.testing
+from freight_exchange import Bot, FreightExchange
+
+_, asks, backend, program = sys.argv
+importlib.import_module("anyio._backends._" + backend)
+asks = socket.socket(fileno=int(asks))
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while True:
+    told, outs, _, _ = socket.recv_fds(asks, 65536, 3)
+    if not told:
+        os._exit(0)
+    if os.fork() == 0:
+        asks.close()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        pid = os.fork()
+        if pid == 0:
+            break
+        os.close(outs[0])
+        os.close(outs[1])
+        os.write(outs[2], b"%d\\n" % pid)
+        os.write(outs[2], b"%d\\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        os._exit(0)
+    for out in outs:
+        os.close(out)
+os.dup2(outs[0], 1)
+os.dup2(outs[1], 2)
+for out in outs:
+    os.close(out)
+sys.argv = ["-c", told.decode()]
+if sys.platform != "linux":
+    os.execv(sys.executable, [sys.executable, "-c", program, *sys.argv[1:]])
+exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+"""
+"""Forks a process for each program that it is asked for, which so need not import anew what all of them import; and one
+that waits for that process. What is a program's own, its end above all, is as in one that was started from nothing.
+Where the system's libraries do not stand a fork, the program is started from nothing."""
+
+
+class Started:
+    """A process that was forked for the test: what a `subprocess.Popen` has of its own."""
+
+    def __init__(self, stdout: TextIO, stderr: TextIO, waited: FileIO) -> None:
+        self.stdout = stdout
+        self.stderr = stderr
+        self._waited = waited
+        self.pid = int(waited.readline())
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        if self.returncode is None:
+            if not select.select([self._waited], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("the program", timeout)
+            self.returncode = int(self._waited.readline())
+        return self.returncode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        overdue = threading.Timer(timeout, self.send_signal, [signal.SIGKILL])
+        overdue.start()
+        with ThreadPoolExecutor(1) as threads:
+            complaining = threads.submit(self.stderr.read)
+            said, complained = self.stdout.read(), complaining.result()
+        if overdue.finished.is_set():
+            raise subprocess.TimeoutExpired("the program", timeout, said, complained)
+        overdue.cancel()
+        self.wait(timeout)
+        return said, complained
+
+
+STARTERS = contextlib.ExitStack()
+
+
+@cache
+def starter(backend: str) -> socket.socket:
+    """Where the process is asked that starts those of one backend."""
+    asks, asked = socket.socketpair()
+    with asked:
+        child = subprocess.Popen(
+            [sys.executable, "-c", STARTER, str(asked.fileno()), backend, PROGRAM],
+            stdout=subprocess.DEVNULL,
+            cwd=ROOT / "src",
+            env={name: value for name, value in os.environ.items() if not name.startswith("FREIGHT_EXCHANGE_")},
+            pass_fds=[asked.fileno()],
+        )
+    STARTERS.enter_context(child)
+    return STARTERS.enter_context(asks)  # closed first: that ends it
+
+
+@pytest.fixture(scope="module", autouse=True)
+def starters_end() -> Iterator[None]:
+    with STARTERS:
+        yield
+    starter.cache_clear()
 
 
 @contextmanager
-def process(environment: dict[str, str] | None = None, **told: Any) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, json.dumps(told)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT / "src",
-        env={name: value for name, value in os.environ.items() if not name.startswith("FREIGHT_EXCHANGE_")}
-        | (environment or {}),
-    ) as child:
+def process(backend: str = "asyncio", **told: Any) -> Iterator[Started]:
+    reading, writing = zip(*(os.pipe() for _ in range(3)), strict=True)
+    with os.fdopen(reading[0]) as said, os.fdopen(reading[1]) as complained, FileIO(reading[2]) as waited:
+        socket.send_fds(starter(backend), [json.dumps({"backend": backend, **told}).encode()], list(writing))
+        for pipe in writing:
+            os.close(pipe)
+        child = Started(said, complained, waited)
         try:
             yield child
         finally:
-            child.kill()
+            child.send_signal(signal.SIGKILL)
 
 
-def until(child: subprocess.Popen[str], word: str) -> None:
+@contextmanager
+def side_by_side(cases: Mapping[Any, Mapping[str, Any]]) -> Iterator[dict[Any, Started]]:
+    """The processes of all cases of a test, begun with the first of them: they pass their seconds in waiting."""
+    with contextlib.ExitStack() as stack:
+        yield {case: stack.enter_context(process(**told)) for case, told in cases.items()}
+
+
+def until(child: Started, word: str) -> None:
     """Wait until the process says it."""
-    assert child.stdout is not None
     for line in child.stdout:
         if line.strip() == word:
             return
-    assert child.stderr is not None
     raise AssertionError(f"it ended without saying {word!r}: {child.stderr.read()}")
 
 
-def end_of(child: subprocess.Popen[str]) -> tuple[int, str, str]:
+def end_of(child: Started) -> tuple[int, str, str]:
     said, complained = child.communicate(timeout=PATIENCE)
-    return child.returncode, said, complained
+    return child.wait(PATIENCE), said, complained
 
 
 class TestSignals:
@@ -277,7 +391,6 @@ class TestSignals:
         with process(backend=backend, handler="hangs", drain=3600) as child:
             until(child, "at the handlers")
             child.send_signal(first)
-            assert child.stderr is not None
             assert any("draining" in line for line in child.stderr)
             child.send_signal(second)
             status, said, _ = end_of(child)
@@ -289,7 +402,6 @@ class TestSignals:
         with process(backend=backend, handler="in a thread", drain=3600) as child:
             until(child, "at the handlers")
             child.send_signal(signal.SIGTERM)
-            assert child.stderr is not None
             assert any("draining" in line for line in child.stderr)
             child.send_signal(signal.SIGTERM)
             try:
@@ -317,13 +429,25 @@ class TestSignals:
             status, said, _ = end_of(child)
         assert (status, said.split("\n")[-2]) == (0, "offers 1")
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def signalled_after_stop(cls) -> Iterator[dict[tuple[str, bool], Started]]:
+        how: dict[str, Any] = {"handler": "stops, and takes its time", "seconds": 2}
+        cases = product(BOTH, [False, True])
+        with side_by_side(
+            {(backend, blocks): {"backend": backend, "blocks": blocks, **how} for backend, blocks in cases}
+        ) as begun:
+            for child in begun.values():
+                until(child, "stopped")
+                child.send_signal(signal.SIGTERM)
+            yield begun
+
     @BACKENDS
     @pytest.mark.parametrize("blocks", [False, True])
-    def test_the_first_after_stop_is_the_first(self, backend: str, blocks: bool) -> None:
-        with process(backend=backend, handler="stops, and takes its time", blocks=blocks, seconds=2) as child:
-            until(child, "stopped")
-            child.send_signal(signal.SIGTERM)
-            status, said, complained = end_of(child)
+    def test_the_first_after_stop_is_the_first(
+        self, backend: str, blocks: bool, signalled_after_stop: dict[tuple[str, bool], Started]
+    ) -> None:
+        status, said, complained = end_of(signalled_after_stop[backend, blocks])
         assert (status, said) == (0, "closed\noffers 1\n")
         assert "SIGTERM: draining" in complained
 
@@ -350,14 +474,30 @@ class TestSignals:
 class TestWhatDoesNotEnd:
     """It is ended with its process, a second after its time, and named."""
 
+    UNENDING: ClassVar = ["heeds nothing", "blocks", "in a thread"]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def drained(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], tuple[Started, str]]]:
+        cases = {case: str(tmp_path_factory.mktemp("drained") / "bot.db") for case in product(BOTH, cls.UNENDING)}
+        with side_by_side(
+            {
+                (backend, handler): {"backend": backend, "handler": handler, "drain": 0.2, "store": store}
+                for (backend, handler), store in cases.items()
+            }
+        ) as begun:
+            for child in begun.values():
+                until(child, "at the handlers")
+                child.send_signal(signal.SIGTERM)
+            yield {case: (child, cases[case]) for case, child in begun.items()}
+
     @BACKENDS
-    @pytest.mark.parametrize("handler", ["heeds nothing", "blocks", "in a thread"])
-    def test_of_a_handler_with_the_drain(self, backend: str, handler: str, tmp_path: Path) -> None:
-        store = str(tmp_path / "bot.db")
-        with process(backend=backend, handler=handler, drain=0.2, store=store) as child:
-            until(child, "at the handlers")
-            child.send_signal(signal.SIGTERM)
-            status, said, complained = end_of(child)
+    @pytest.mark.parametrize("handler", UNENDING)
+    def test_of_a_handler_with_the_drain(
+        self, backend: str, handler: str, drained: dict[tuple[str, str], tuple[Started, str]]
+    ) -> None:
+        child, store = drained[backend, handler]
+        status, said, complained = end_of(child)
         assert (status, said) == (70, "")
         assert "the handler 'quote' of the event 'new' of request 1" in complained
         assert "Traceback" not in complained
@@ -378,15 +518,27 @@ class TestWhatDoesNotEnd:
             child.send_signal(signal.SIGINT)
             assert end_of(child)[0] == 128 + signal.SIGINT
 
+    ENDS_BY: ClassVar[list[tuple[str | int, int]]] = [("store", 73), ("login", 77), (5, 5), (256, 1), ("a text", 1)]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def ended_by(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str | int], Started]]:
+        def told(backend: str, ends_by: str | int) -> dict[str, Any]:
+            store = str(tmp_path_factory.mktemp("ended") / "bot.db")
+            lifetime = 1 if ends_by == "login" else 3600
+            how = {"handler": "in a thread, and another", "requests": 2, "drain": 0.2, "ends by": ends_by}
+            return {"backend": backend, "store": store, "token_lifetime": lifetime, **how}
+
+        cases = product(BOTH, [ends_by for ends_by, _ in cls.ENDS_BY])
+        with side_by_side({case: told(*case) for case in cases}) as begun:
+            yield begun
+
     @BACKENDS
-    @pytest.mark.parametrize(("ends_by", "status"), [("store", 73), ("login", 77), (5, 5), (256, 1), ("a text", 1)])
+    @pytest.mark.parametrize(("ends_by", "status"), ENDS_BY)
     def test_of_a_handler_with_an_error_that_ends_the_bot_as_the_error_says(
-        self, backend: str, ends_by: str | int, status: int, tmp_path: Path
+        self, backend: str, ends_by: str | int, status: int, ended_by: dict[tuple[str, str | int], Started]
     ) -> None:
-        told: dict[str, Any] = {"ends by": ends_by, "token_lifetime": 1 if ends_by == "login" else 3600, "drain": 0.2}
-        how = "in a thread, and another"
-        with process(backend=backend, handler=how, requests=2, store=str(tmp_path / "bot.db"), **told) as child:
-            ended, _, complained = end_of(child)
+        ended, _, complained = end_of(ended_by[backend, ends_by])
         assert ended == status
         assert f"with status {status}; at work still: the handler 'quote' of the event 'new' of request 1" in complained
 
@@ -430,23 +582,36 @@ class TestWhatDoesNotEnd:
         assert (status, said) == (1, "")
         assert "TimeoutError: what lifespan gives does not close" in complained
 
+    LEFT: ClassVar = [
+        ("leaves a thread", "goes on", 0, "went on"),
+        ("leaves a thread", "fails", 1, ""),
+        ("leaves a thread, and fails", "", 5, ""),
+    ]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def left(cls) -> Iterator[dict[tuple[str, str, str], Started]]:
+        cases = [(backend, handler, afterwards) for backend, (handler, afterwards, _, _) in product(BOTH, cls.LEFT)]
+        with side_by_side(
+            {case: dict(zip(("backend", "handler", "afterwards"), case, strict=True), drain=0.1) for case in cases}
+        ) as begun:
+            yield begun
+
     @BACKENDS
-    @pytest.mark.parametrize(
-        ("handler", "afterwards", "status", "last"),
-        [
-            ("leaves a thread", "goes on", 0, "went on"),
-            ("leaves a thread", "fails", 1, ""),
-            ("leaves a thread, and fails", "", 5, ""),
-        ],
-    )
+    @pytest.mark.parametrize(("handler", "afterwards", "status", "last"), LEFT)
     def test_of_a_thread_that_a_handler_has_left_once_the_program_has_ended(
-        self, backend: str, handler: str, afterwards: str, status: int, last: str
+        self,
+        backend: str,
+        handler: str,
+        afterwards: str,
+        status: int,
+        last: str,
+        left: dict[tuple[str, str, str], Started],
     ) -> None:
-        with process(backend=backend, handler=handler, drain=0.1, afterwards=afterwards) as child:
-            try:
-                ended, said, complained = end_of(child)
-            except subprocess.TimeoutExpired:
-                pytest.fail("it waits for the thread")
+        try:
+            ended, said, complained = end_of(left[backend, handler, afterwards])
+        except subprocess.TimeoutExpired:
+            pytest.fail("it waits for the thread")
         assert (ended, said.split("\n")[-1]) == (status, last)
         # Trio's threads are daemons.
         if backend == "asyncio":
@@ -464,23 +629,33 @@ class TestWhatDoesNotEnd:
         assert "what lifespan gives does not close well" in complained
         assert "OSError: the pool is gone" in complained
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def kept(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Started]]:
+        def told(backend: str, why: str, store: str) -> dict[str, Any]:
+            cause: dict[str, Any] = {"faults": ["not_found_page"]} if why == "address" else {"wants": why == "wants"}
+            return {"backend": backend, "store": store, "closing": "in a thread", "drain": 0.1, **cause}
+
+        stores = {
+            case: str(tmp_path_factory.mktemp("kept") / "bot.db")
+            for case in product(BOTH, ["held", "wants", "address"])
+        }
+        with contextlib.ExitStack() as stack:
+            for backend in BOTH:
+                store = stores[backend, "held"]
+                first = stack.enter_context(process(backend=backend, handler="hangs", store=store))
+                until(first, "at the handlers")
+            yield stack.enter_context(side_by_side({case: told(*case, store) for case, store in stores.items()}))
+
     @BACKENDS
     @pytest.mark.parametrize(("why", "status"), [("held", 75), ("wants", 78), ("address", 76)])
     def test_of_what_handlers_share_with_the_error_that_kept_the_bot_from_starting(
-        self, backend: str, why: str, status: int, tmp_path: Path
+        self, backend: str, why: str, status: int, kept: dict[tuple[str, str], Started]
     ) -> None:
-        store = str(tmp_path / "bot.db")
-        told: dict[str, Any] = {"faults": ["not_found_page"]} if why == "address" else {"wants": why == "wants"}
-        with contextlib.ExitStack() as stack:
-            if why == "held":
-                first = stack.enter_context(process(backend=backend, handler="hangs", store=store))
-                until(first, "at the handlers")
-            closing = process(backend=backend, store=store, closing="in a thread", drain=0.1, **told)
-            child = stack.enter_context(closing)
-            try:
-                ended, said, complained = end_of(child)
-            except subprocess.TimeoutExpired:
-                pytest.fail("it waits for the thread")
+        try:
+            ended, said, complained = end_of(kept[backend, why])
+        except subprocess.TimeoutExpired:
+            pytest.fail("it waits for the thread")
         assert (ended, said) == (status, "lifespan\nclosing\n")
         assert complained.count("CRITICAL freight_exchange.bot: the bot ends by ") == 1
         assert f"with status {status}; at work still: nothing but the bot itself" in complained
@@ -537,7 +712,6 @@ class TestStandingBy:
         with process(handler="hangs", drain=0.1, **told) as first:
             until(first, "at the handlers")
             with process(handler="heeds", **told) as second:
-                assert second.stderr is not None
                 assert any("it is waited for" in line for line in second.stderr)
                 assert second.poll() is None
                 first.send_signal(signal.SIGTERM)
