@@ -31,7 +31,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 
 def bot_on(store: Store, selected: list[int], currency: int) -> Bot:
-    bot = Bot(store=store, start="backfill", settle=timedelta(seconds=5), interval=timedelta(seconds=10))
+    bot = Bot(store=store, start="backfill", settle=timedelta(seconds=5), interval=timedelta(seconds=30))
 
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:
