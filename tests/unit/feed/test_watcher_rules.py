@@ -71,7 +71,7 @@ async def test_rule_7_withdrawn_is_looked_up_after_two_scans_have_lacked_it(stor
 async def test_rule_7_what_left_the_window_is_not_withdrawn(store: Store) -> None:
     """Only a window that provably holds the last update can lack a request."""
     service = Service()
-    rig = await live(service, store, interval=300.0)
+    rig = await live(service, store, interval=1200.0)
     service.publish(1)
     await rig.looks()
     await rig.goes_on_for(6 * DAY)
@@ -119,7 +119,7 @@ async def test_rule_7_a_service_that_does_not_say_is_not_asked_for_ever(store: S
 
 async def test_rule_7_withdrawals_in_great_number_are_all_told(store: Store) -> None:
     service = Service()
-    rig = await live(service, store, interval=300.0)
+    rig = await live(service, store, interval=1200.0)
     service.publish(*range(1, 41))
     await rig.looks()
     await rig.goes_on_for(4 * DAY - 2 * HOUR)
@@ -131,7 +131,7 @@ async def test_rule_7_withdrawals_in_great_number_are_all_told(store: Store) -> 
 
 async def test_rule_7_a_look_up_that_fails_is_made_again(store: Store) -> None:
     service = Service(lookup_faults=[DOWN, DOWN])
-    rig = await live(service, store, interval=300.0)
+    rig = await live(service, store, interval=1200.0)
     service.publish(1)
     await rig.looks()
     await rig.goes_on_for(4 * DAY - 2 * HOUR)
@@ -196,7 +196,7 @@ async def test_rule_8_memory_is_bounded_by_time_and_not_by_number(store: Store) 
 
 async def test_rule_8_after_six_days_a_tombstone_is_left(store: Store) -> None:
     service = Service()
-    rig = await live(service, store, interval=300.0)
+    rig = await live(service, store, interval=1200.0)
     service.publish(1, notes="a")
     await rig.looks()
     await rig.goes_on_for(5.9 * DAY)
