@@ -29,7 +29,7 @@ def bots(store: Store, register: Callable[[Bot, Process], None], **options: Any)
     """A maker of one bot after the other on one store, with the same handlers."""
 
     def new_bot(process: Process) -> Bot:
-        bot = bot_on(store, **{"interval": timedelta(minutes=1), "drain": timedelta(0), **options})
+        bot = bot_on(store, **{"interval": timedelta(minutes=10), "drain": timedelta(0), **options})
         register(bot, process)
         return bot
 
