@@ -46,6 +46,8 @@ pytestmark = pytest.mark.virtual_time
 store = rig.store
 
 HOUR = 3600
+SELDOM = timedelta(minutes=2)
+"""The interval of bots that are waited for during hours: each scan takes its time of the test too."""
 
 
 def stall(sandbox: Sandbox, *, times: int | None = 1) -> None:
@@ -181,7 +183,7 @@ class TestOnceItIsSettled:
     async def test_a_handler_whose_every_offer_hangs_is_stopped_by_a_person_who_has_to_decide(
         self, sandbox: Sandbox, store: Store
     ) -> None:
-        bot, calls = new_bot(store), list[int]()
+        bot, calls = new_bot(store, interval=SELDOM), list[int]()
 
         @bot.on_new(retries=0, timeout=10)
         async def quote(request: Any, ctx: Any) -> None:
@@ -215,7 +217,7 @@ class TestOnceItIsSettled:
             await trial.idle()
             strike(sandbox, fault, path, times=None)
             index = sandbox.publish()
-            await anyio.sleep(3 * HOUR)
+            await eventually(lambda: trial.status.dead, within=timedelta(hours=3))
             (dead,) = await bot.dead_letters()
             assert (dead.request, trial.status.in_doubt) == (index, 0)
             assert "before it was sent" in (dead.error or "")
@@ -518,13 +520,13 @@ class TestADeliveryThatEndedBefore:
         async def quote(request: Any, ctx: Any) -> None:
             await ctx.offer(amount=AMOUNT, currency=1)
 
-        bot = new_bot(store)
+        bot = new_bot(store, interval=SELDOM)
         bot.on_new(id="old")(quote)
         async with sandbox.running(bot) as trial:
             index = await self.in_doubt(sandbox, trial)
             if state == "dead":
                 await bot._running().desk.read(lambda store: die_or_end(store, "dead"))
-        renamed = new_bot(store)
+        renamed = new_bot(store, interval=SELDOM)
         renamed.on_new(id="new")(quote)
         async with sandbox.running(renamed) as trial:
             await eventually(lambda: trial.status.in_doubt)
