@@ -26,6 +26,9 @@ AIR = {
     ("Hong Kong", "Chicago"): Decimal("5.10"),
 }
 DOCUMENTS = Decimal("45.00")
+# Is a request's weight that of one packaging unit, or the total? The service document says per unit; its samples make
+# sense either way. Ask your exchange, and set it here.
+WEIGHT_PER: cargo.Per = "unit"
 TERMS = "valid 14 days"
 
 
@@ -37,16 +40,18 @@ class Tariff:
         rate = SEA.get(lane(request))
         if rate is None:
             return None
-        tons = cargo.revenue_tons(request, per="unit", minimum=1).tons
-        return {"Ocean Freight": cents(rate * tons), "Documents": DOCUMENTS}
+        charged = cargo.revenue_tons(request, per=WEIGHT_PER, minimum=1)
+        refuse_doubtful(charged.gross)
+        return {"Ocean Freight": cents(rate * charged.tons), "Documents": DOCUMENTS}
 
     async def by_air(self, request: RateRequest) -> Mapping[str, Decimal] | None:
         """The fees, or `None` where we do not go."""
         rate = AIR.get(lane(request))
         if rate is None:
             return None
-        weight = cargo.air_chargeable_weight(request, per="unit").kilograms
-        return {"Air Freight": cents(rate * weight), "Documents": DOCUMENTS}
+        charged = cargo.air_chargeable_weight(request, per=WEIGHT_PER)
+        refuse_doubtful(charged.gross)
+        return {"Air Freight": cents(rate * charged.kilograms), "Documents": DOCUMENTS}
 
 
 router = Router()
@@ -82,6 +87,12 @@ async def offer(ctx: Context, fees: Mapping[str, Decimal] | None) -> None:
         raise Drop("there is no tariff for this lane")
     # Safe to call again, after a crash too: the first offer on a request stands, and is given back.
     await ctx.offer(amount=sum(fees.values()), currency="USD", rates=fees, terms=TERMS)
+
+
+def refuse_doubtful(gross: cargo.GrossWeight) -> None:
+    """Leave a request to a person where no freight has such a density: its weight is probably read wrongly."""
+    if gross.warning is not None:
+        raise Drop(f"the weight is implausible: {gross.warning.message}")
 
 
 def lane(request: RateRequest) -> tuple[str, str]:

@@ -4,8 +4,11 @@ Metres and kilograms come from a `RateRequest`, `Listing`, `Bid` or `RateRequest
 Decimals go out, rounded at most once: up, to a `step`. A measure that is needed and missing, or that is not greater
 than zero, is a `ValidationError` whose `field` names it; what is only doubtful is a `CargoWarning` in the result.
 
-Whether `weight` is that of one packaging unit, as the service document has it, or of all, as only makes sense in its
-samples, the caller says: `per="unit"` or `per="total"`. The examples are about these pallets:
+The caller says how to read `weight`: `per="unit"`, that of one packaging unit, as the service document has it, or
+`per="total"`, that of all units. Published samples make sense either way. A record whose `measure_unit` or `mass_unit`
+names another unit than metres or kilograms is converted; an unknown unit is a `ValidationError`.
+
+The examples are about these pallets:
 
 >>> from decimal import Decimal
 >>> from freight_exchange import RateRequest, RequestType, cargo
@@ -26,7 +29,7 @@ from typing import Final, Literal, Protocol, get_args
 import attrs
 
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import validation
+from freight_exchange.models import units, validation
 from freight_exchange.models._base import EXACT, Frozen
 from freight_exchange.models.enums import RequestType
 from freight_exchange.models.validation import Number
@@ -72,7 +75,11 @@ SEA_INCOTERMS: Final = frozenset({"FAS", "FOB", "CFR", "CIF"})
 
 
 class Cargo(Protocol):
-    """Freight that can be measured: metres per packaging unit, and kilograms. `None` is what nobody stated."""
+    """Freight that can be measured: lengths per packaging unit, and a weight. `None` is a measure that is missing.
+
+    Lengths are metres and the weight is kilograms, except where a `measure_unit` or `mass_unit` beside them says
+    otherwise.
+    """
 
     @property
     def quantity(self) -> int | None: ...
@@ -273,7 +280,21 @@ def _stated(cargo: Cargo, field: str) -> Decimal:
     value = getattr(cargo, field)
     if value is None:
         raise ValidationError(f"{field} is missing, and this cannot be computed without it", field=field)
-    return Decimal(validation.count(value, field)) if field == "quantity" else validation.amount(value, field)
+    if field == "quantity":
+        return Decimal(validation.count(value, field))
+    return EXACT.multiply(validation.amount(value, field), _factor(cargo, field))
+
+
+def _factor(cargo: Cargo, field: str) -> Decimal:
+    """Return what turns the figure into metres or kilograms; drafts, which have no unit, are in these already."""
+    name = "mass_unit" if field == "weight" else "measure_unit"
+    unit: str | None = getattr(cargo, name, None)
+    factor = units.kilograms_per(unit) if field == "weight" else units.metres_per(unit)
+    if factor is None:
+        raise ValidationError(
+            f"{name} is {unit!r}, which cannot be converted: convert the record's figures yourself", field=name
+        )
+    return factor
 
 
 def _density_warning(cargo: Cargo, kilograms: Decimal, per: Per) -> CargoWarning | None:

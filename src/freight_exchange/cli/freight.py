@@ -84,6 +84,7 @@ def as_object(request: RateRequest, per: Per) -> dict[str, Any]:
     return {
         **plain(request),
         "volume": request.volume,
+        "weight_per": per,
         "gross_weight": None if weight is None else weight.kilograms,
         "chargeable": None if charged is None else plain(charged),
         "doubts": plain(doubts(request, per)),

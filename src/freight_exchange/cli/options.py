@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import freight_exchange
@@ -31,6 +32,7 @@ __all__ = [
     "WordOf",
     "json_option",
     "limit_option",
+    "weight_is_assumed",
     "weight_option",
     "yes_option",
 ]
@@ -63,8 +65,13 @@ def weight_option(command: Decorated) -> Decorated:
         type=click.Choice(["unit", "total"]),
         default="unit",
         show_default=True,
-        help="Whether a request's weight is that of one unit, as the service says, or of all of them.",
+        help="Read a request's weight as that of one packaging unit, or as the total of all units.",
     )(command)
+
+
+def weight_is_assumed(context: click.Context) -> bool:
+    """Return whether `--weight` was left out, so that its default decides how weights are read."""
+    return context.get_parameter_source("per") is ParameterSource.DEFAULT
 
 
 class Duration(ParamType):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -22,6 +22,7 @@ from freight_exchange.cli.options import (
     WordOf,
     json_option,
     limit_option,
+    weight_is_assumed,
     weight_option,
     yes_option,
 )
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from freight_exchange.cli.settings import Settings
 
 __all__ = ["requests"]
+
+_WEIGHT_ASSUMED: Final = "KG reads each weight as that of one unit; --weight total reads it as the total of all units."
+_READING: Final[dict[Per, str]] = {"unit": "that of one unit", "total": "the total of all units"}
 
 
 @click.group
@@ -54,9 +58,9 @@ def requests() -> None:
 @weight_option
 @limit_option
 @json_option
-@click.pass_obj
+@click.pass_context
 def list_(
-    settings: Settings,
+    context: click.Context,
     /,
     state: str,
     since: timedelta | None,
@@ -82,9 +86,10 @@ def list_(
       freight-exchange requests list --json | jq .index
     """
     where = filtered(filters)
+    assumed = weight_is_assumed(context) and not as_json
 
     async def work(exchange: FreightExchange) -> None:
-        await show_listing(
+        shown = await show_listing(
             exchange.requests.search(type=state, since=since),
             _columns(per),
             as_json=as_json,
@@ -93,8 +98,10 @@ def list_(
             wanted=lambda request: where is None or where.matches(request),
             as_object=lambda request: freight.as_object(request, per),
         )
+        if shown and assumed:
+            aside(_WEIGHT_ASSUMED)
 
-    connected(settings, work)
+    connected(context.obj, work)
 
 
 @requests.command
@@ -213,14 +220,26 @@ def _lines(request: RateRequest | RateRequestDraft, arrival: datetime | None, pe
         ("to", request.destination),
         ("arrival", arrival),
         ("units", freight.units(request)),
-        ("each", None if None in sizes else " x ".join(f"{size:f}" for size in sizes) + " m"),
+        ("each", None if None in sizes else " x ".join(f"{size:f}" for size in sizes) + f" {_length_unit(request)}"),
         ("volume", None if request.volume is None else f"{request.volume:f} m3"),
+        ("weight", _stated_weight(request, per)),
         ("gross weight", None if weight is None else f"{weight.kilograms:f} kg"),
         ("chargeable", None if charge is None else f"{charge} by {charge.by}"),
         ("incoterm", request.incoterm),
         ("hazardous", request.hazardous),
         ("notes", request.notes),
     ]
+
+
+def _length_unit(request: RateRequest | RateRequestDraft) -> str:
+    return getattr(request, "measure_unit", None) or "m"  # a draft is in metres
+
+
+def _stated_weight(request: RateRequest | RateRequestDraft, per: Per) -> str | None:
+    if request.weight is None:
+        return None
+    unit = getattr(request, "mass_unit", None) or "kg"  # a draft is in kilograms
+    return f"{request.weight:f} {unit}, read as {_READING[per]}"
 
 
 def _say_doubts(request: RateRequest | RateRequestDraft, per: Per) -> None:

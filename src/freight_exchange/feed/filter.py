@@ -7,13 +7,15 @@ import operator
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 from unicodedata import normalize
 
 import attrs
 
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import validation
+from freight_exchange.models import units, validation
+from freight_exchange.models._base import EXACT
 from freight_exchange.models.enums import RequestType, Word
 
 if TYPE_CHECKING:
@@ -50,8 +52,8 @@ class RequestFilter:
         commodity: What is to be moved, its name in full, or several.
         hazardous: `True` for dangerous goods alone, `False` for all others.
         max_volume: The most cubic metres of all packaging units together (`RateRequest.volume`).
-        max_weight: The most kilograms, against `RateRequest.weight` as the record says it: whether that is per unit or
-            in all, the service leaves open.
+        max_weight: The most kilograms, compared with `RateRequest.weight` converted from its `mass_unit`. The service
+            leaves open whether that is the weight of one unit or of all.
         need_by: The latest arrival asked for, inclusive, as naive as `need_date` is. A `date` includes the whole day.
         where: A test of your own, a plain function of the request. It is asked last, and what it raises is not caught.
 
@@ -161,6 +163,11 @@ def _is_among(said: str, wanted: AbstractSet[str]) -> bool:
     return not folded or folded in wanted
 
 
+def _kilograms(request: RateRequest) -> Decimal | None:
+    factor = units.kilograms_per(request.mass_unit)
+    return None if request.weight is None or factor is None else EXACT.multiply(request.weight, factor)
+
+
 _RULES: Final[dict[str, tuple[Callable[[RateRequest], Any], Callable[[Any, Any], bool]]]] = {
     "origin": (operator.attrgetter("origin"), _is_among),
     "destination": (operator.attrgetter("destination"), _is_among),
@@ -169,7 +176,7 @@ _RULES: Final[dict[str, tuple[Callable[[RateRequest], Any], Callable[[Any, Any],
     "commodity": (operator.attrgetter("commodity"), _is_among),
     "hazardous": (operator.attrgetter("hazardous"), operator.eq),
     "max_volume": (operator.attrgetter("volume"), operator.le),
-    "max_weight": (operator.attrgetter("weight"), operator.le),
+    "max_weight": (_kilograms, operator.le),
     "need_by": (operator.attrgetter("need_date"), operator.le),
 }
 """What each field reads of a request, and the test of what the request says against what is wanted."""

@@ -30,10 +30,11 @@ class RateRequest(Shipment):
         notes: In results, a sentence that the server composed.
         quantity: Number of packaging units.
         packaging: What one unit is.
-        length, width, height: Metres per unit. The service may return them in another order.
-        measure_unit: `m`.
-        weight: Kilograms; per unit by the document, though samples only make sense as a total.
-        mass_unit: `kg`.
+        length, width, height: Per packaging unit, in `measure_unit`. The service may return them in another order.
+        measure_unit: The unit of the three: `m` in the document. `volume` and `cargo` convert others, or refuse them.
+        weight: In `mass_unit`. The document says of one packaging unit; samples make sense per unit or as the total,
+            so `cargo` takes the reading as an argument.
+        mass_unit: The unit of the weight: `kg` in the document. `cargo` and filters convert others, or refuse them.
         incoterm: Three letters.
         hazardous: Whether the goods are dangerous.
         extra: Fields of the reply that this package does not know, and dates that it could not read.

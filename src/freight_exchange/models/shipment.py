@@ -10,6 +10,7 @@ import attrs
 
 from freight_exchange.models._base import EXACT, NOTHING, Record, frozen
 from freight_exchange.models.enums import Packaging, RequestType, UnknownWord
+from freight_exchange.models.units import metres_per
 
 __all__ = ["Shipment"]
 
@@ -40,8 +41,17 @@ class Shipment(Record):
 
     @property
     def volume(self) -> Decimal | None:
-        """Cubic metres of all packaging units, exact; `None` where the quantity or a dimension is missing."""
+        """Cubic metres of all packaging units, exact.
+
+        `None` where the quantity or a dimension is missing, or `measure_unit` names a unit that this package cannot
+        convert.
+        """
         if self.quantity is None or self.length is None or self.width is None or self.height is None:
             return None
+        metres = metres_per(self.measure_unit)
+        if metres is None:
+            return None
         unit = EXACT.multiply(EXACT.multiply(self.length, self.width), self.height)
+        if metres != 1:
+            unit = EXACT.multiply(unit, EXACT.power(metres, 3))
         return EXACT.multiply(Decimal(self.quantity), unit)

@@ -75,7 +75,10 @@ class TestRequests:
         shell.publish(TILES)
         shell.publish(BATTERIES)
         done = shell("requests", "list")
-        assert (done.status, done.err) == (0, "")
+        assert done.status == 0
+        assert done.err == (
+            "KG reads each weight as that of one unit; --weight total reads it as the total of all units.\n"
+        )
         air, sea = table(done.out)
         assert sea == {
             "INDEX": "1", "STATUS": "Available", "REF": "FX000001", "TYPE": "Shipping", "COMMODITY": "Ceramic tiles",
@@ -86,7 +89,9 @@ class TestRequests:
 
     def test_the_weight_may_be_read_as_that_of_all_units(self, shell: Shell) -> None:
         shell.publish(TILES)
-        (sea,) = table(shell("requests", "list", "--weight", "total").out)
+        done = shell("requests", "list", "--weight", "total")
+        (sea,) = table(done.out)
+        assert done.err == ""
         assert (sea["KG"], sea["CHARGEABLE"]) == ("640", "9.600 W/M")
 
     def test_what_is_odd_is_marked(self, shell: Shell) -> None:
@@ -105,6 +110,7 @@ class TestRequests:
         index = shell.publish(Cargo(requesttype="Air Freight", weight=1))
         shell.publish(Cargo(requesttype="Air Freight", incoterm="DAP", weight=Decimal("300.5")))
         plain, odd = objects(shell("requests", "list", "--json").out)
+        assert plain["weight_per"] == "unit"
         assert (plain["gross_weight"], plain["doubts"]) == (Decimal("3005.0"), [])
         assert odd["gross_weight"] == 10
         assert [doubt["field"] for doubt in odd["doubts"]] == ["weight", "incoterm"]
@@ -183,6 +189,7 @@ class TestRequests:
     def test_one_request(self, shell: Shell) -> None:
         index = shell.publish(TILES)
         done = shell("requests", "get", str(index))
+        assert "weight        640 kg, read as that of one unit\n" in done.out
         assert "gross weight  12800 kg\n" in done.out
         assert "chargeable    12.800 W/M by weight\n" in done.out
         (told,) = objects(shell("requests", "get", str(index), "--json").out)
