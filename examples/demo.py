@@ -131,6 +131,7 @@ async def approve(shipper: FreightExchange, rival: FreightExchange, request: int
     listing = await shipper.offers.get(request)
     for offer in listing.offers:
         say("shipper", f"reads an offer on the {listing.commodity}: {offer.amount}, {offer.terms}")
+    assert len({offer.currency for offer in listing.offers}) == 1, "amounts compare in one currency only"
     cheapest = min(listing.offers, key=lambda offer: offer.amount or 0)
     approved = await shipper.offers.approve(cheapest)
     assert approved.contact is not None

@@ -61,6 +61,7 @@ async def main() -> None:
         tiles, batteries = [await shipper.offers.get(request.index) for request in requests]
         report(tiles)
         report(batteries)
+        assert len({offer.currency for offer in tiles.offers}) == 1, "amounts compare in one currency only"
         dear, cheap = sorted(tiles.offers, key=lambda offer: offer.amount or 0, reverse=True)
         await shipper.offers.decline(dear)
         say("shipper", f"declines offer {dear.id}, {dear.amount}")

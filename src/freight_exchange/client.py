@@ -27,6 +27,7 @@ from freight_exchange.options import (
     CarrierField,
     CurrencyField,
     GetParameters,
+    IndexType,
     RetryPolicy,
     Seconds,
     Timeouts,
@@ -109,9 +110,11 @@ class FreightExchange:
             own connections these are for reads, and writes have four of their own.
         get_parameters: Where a GET carries its parameters: in a JSON `body`, as documented, or in the `query`, for
             middleboxes that drop such bodies.
-        addresses: Which documented address `publish`, `approve` and `submit` use.
+        addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use.
         currency_field: What an offer calls its currency (service document, 4.10).
         carrier_field: What a route calls its carrier (service document, 4.5).
+        index_type: The JSON type of `index` in look-ups (service document, 4): `integer`, as its table has it, or
+            `string`, as its samples have it.
         strict: Whether one record that cannot be read fails its whole listing.
         proxy: The URL of a proxy; none is taken from the environment.
         verify: `True`, or an `ssl.SSLContext` with other certificates.
@@ -144,6 +147,7 @@ class FreightExchange:
         addresses: Addresses | None = None,
         currency_field: CurrencyField = "currencyIndex",
         carrier_field: CarrierField = "carrier",
+        index_type: IndexType = "integer",
         strict: bool = False,
         proxy: str | None = None,
         verify: bool | ssl.SSLContext = True,
@@ -161,6 +165,7 @@ class FreightExchange:
             addresses=settings.addresses(addresses),  # type: ignore[arg-type]  # a TypedDict is no Mapping[str, str]
             currency_field=settings.choice(currency_field, CurrencyField, "currency_field"),
             carrier_field=settings.choice(carrier_field, CarrierField, "carrier_field"),
+            index_type=settings.choice(index_type, IndexType, "index_type"),
         )
         self._limits = Limits(
             deadline=seconds(deadline, "deadline"),

@@ -14,7 +14,16 @@ from freight_exchange.models._base import Frozen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Addresses", "CarrierField", "CurrencyField", "GetParameters", "RetryPolicy", "Seconds", "Timeouts"]
+__all__ = [
+    "Addresses",
+    "CarrierField",
+    "CurrencyField",
+    "GetParameters",
+    "IndexType",
+    "RetryPolicy",
+    "Seconds",
+    "Timeouts",
+]
 
 Seconds = float | int | timedelta
 """A duration: seconds as a number, or a `timedelta`."""
@@ -22,24 +31,31 @@ Seconds = float | int | timedelta
 GetParameters = Literal["body", "query"]
 CurrencyField = Literal["currencyIndex", "currencyId", "both"]
 CarrierField = Literal["carrier", "carrierId", "both"]
+IndexType = Literal["integer", "string"]
 
 PublishAddress = Literal["quote/submitrequest", "quote/request", "request"]
 ApproveAddress = Literal["quote/approveoffer", "quote/offer"]
 SubmitAddress = Literal["quote/submitoffer", "quote/bid", "quote/request"]
+GetOfferAddress = Literal["quote/offer", "quote/getoffers"]
 
 
 class Addresses(TypedDict, total=False):
-    """Which of the documented addresses an operation uses (service document, 4.3, 4.6, 4.8, 4.9, 4.10)."""
+    """The documented addresses to use for operations that have several (service document, 4.3 and 4.6 to 4.10).
+
+    `offers.get` at `quote/offer` is a GET, at `quote/getoffers` a POST: for what drops the bodies of GETs.
+    """
 
     publish: PublishAddress
     approve: ApproveAddress
     submit: SubmitAddress
+    get_offer: GetOfferAddress
 
 
 ADDRESSES: dict[str, tuple[str, ...]] = {
     "publish": get_args(PublishAddress),
     "approve": get_args(ApproveAddress),
     "submit": get_args(SubmitAddress),
+    "get_offer": get_args(GetOfferAddress),
 }
 """The addresses of each operation that has several; the first is the default."""
 

@@ -141,6 +141,12 @@ def _reading() -> list[Contract]:
         routes("routes", lambda fx: fx.routes.list().collect()),
         routes("routes_lookup", lambda fx: fx.routes.get(301), result=expected.ROUTE),
         routes(
+            "routes_lookup_by_text",
+            lambda fx: fx.routes.get(301),
+            result=expected.ROUTE,
+            options={"index_type": "string"},
+        ),
+        routes(
             "routes_filtered",
             lambda fx: fx.routes.list(**expected.FILTERS, page_size=25).collect(),
             reply="routes_none",
@@ -154,6 +160,15 @@ def _reading() -> list[Contract]:
             reply="offers_selected",
             result=expected.SELECTED,
             scene=_selected,
+        ),
+        listings(
+            "offers_lookup_by_post",
+            found,
+            lambda fx: fx.offers.get(4),
+            reply="offers_selected",
+            result=expected.SELECTED,
+            scene=_selected,
+            options={"addresses": {"get_offer": "quote/getoffers"}},
         ),
         listings("offers_search", found, lambda fx: fx.offers.search().collect()),
         listings("offers_search_offers", found, lambda fx: fx.offers.search(type="offers").collect(), shown=False),

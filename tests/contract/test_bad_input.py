@@ -248,6 +248,7 @@ CLIENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "get_parameters": ("get_parameters", {"get_parameters": "header"}),
     "currency_field": ("currency_field", {"currency_field": "currency"}),
     "carrier_field": ("carrier_field", {"carrier_field": "carrierIndex"}),
+    "index_type": ("index_type", {"index_type": "text"}),
     "an operation without addresses": ("addresses", {"addresses": {"login": "login"}}),
     "an address of another": ("addresses", {"addresses": {"approve": "quote/bid"}}),
     "no verification": ("verify", {"verify": False}),

@@ -73,6 +73,7 @@ async def the_client(five: timedelta) -> None:
         get_parameters="query",
         addresses={"publish": "request", "approve": "quote/offer", "submit": "quote/bid"},
         currency_field="both",
+        index_type="string",
         carrier_field="carrierId",
         strict=True,
         verify=True,

@@ -93,6 +93,7 @@ def test_defaults() -> None:
         "publish": "quote/submitrequest",
         "approve": "quote/approveoffer",
         "submit": "quote/submitoffer",
+        "get_offer": "quote/offer",
     }
 
 

@@ -202,7 +202,12 @@ class TestChoices:
     def test_addresses(self) -> None:
         assert settings.addresses(None)["publish"] == "quote/submitrequest"
         chosen = settings.addresses({"publish": "request", "submit": "quote/bid"})
-        assert chosen == {"publish": "request", "approve": "quote/approveoffer", "submit": "quote/bid"}
+        assert chosen == {
+            "publish": "request",
+            "approve": "quote/approveoffer",
+            "submit": "quote/bid",
+            "get_offer": "quote/offer",
+        }
 
     @pytest.mark.parametrize(
         ("given", "named"),

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["Offers", "SeenOffers"]
 
 _LIST = Listed("offers.list", "GET", "quote/offer")
+_LOOKUPS = {
+    "quote/offer": _LIST,
+    "quote/getoffers": Listed("offers.search", "POST", "quote/getoffers", wire.list_parameters(type=OffersType.ALL)),
+}
 _MOST_SEEN = 4096
 
 
@@ -66,14 +70,17 @@ class Offers:
         )
 
     async def get(self, index: int) -> Listing:
-        """The shipper's request with this index, with its offers (service document, 4.6).
+        """The shipper's request with this index, with its offers (service document, 4.6, or 4.7).
+
+        Where something on the way drops the bodies of GETs, `addresses={"get_offer": "quote/getoffers"}` asks by POST.
 
         Raises:
             ValidationError: The index is no positive integer.
             NotFoundError: The service lists no such request.
             DecodeError: It cannot be read.
         """
-        return await self._service.lookup(_LIST, index, wire.OFFERS, self._identify)
+        listed = _LOOKUPS[self._service.conventions.addresses["get_offer"]]
+        return await self._service.lookup(listed, index, wire.OFFERS, self._identify)
 
     def search(
         self,

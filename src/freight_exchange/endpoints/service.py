@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from freight_exchange.errors import Reconciler
     from freight_exchange.hooks import Hooks
     from freight_exchange.models.writes import Write
-    from freight_exchange.options import CarrierField, CurrencyField, GetParameters
+    from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType
     from freight_exchange.paging import FetchPage
     from freight_exchange.transport.caller import Limits
     from freight_exchange.transport.connection import Connection
@@ -42,6 +42,11 @@ class Conventions(NamedTuple):
     addresses: Mapping[str, str]
     currency_field: CurrencyField
     carrier_field: CarrierField
+    index_type: IndexType
+
+    def index_value(self, index: int) -> int | str:
+        """Return the `index` of a look-up in the JSON type that the service takes (service document, 4)."""
+        return index if self.index_type == "integer" else str(index)
 
 
 class Listed(NamedTuple):
@@ -217,7 +222,7 @@ class Service:
     async def lookup(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T:
         """The one record with this index; `NotFoundError` if there is none."""
         wanted = validation.identifier(index, "index")
-        found, sent = await self._rows(listed, wire.list_parameters(index=wanted), kind)
+        found, sent = await self._rows(listed, wire.list_parameters(index=self.conventions.index_value(wanted)), kind)
         record = await self._picked(found, sent, listed, wanted, identity)
         if record is None:
             raise _no_record(listed, wanted, sent)
@@ -227,7 +232,9 @@ class Service:
         """The one record with this index, or `None` where the service says so; a bare 404 says nothing of records."""
         wanted = validation.identifier(index, "index")
         try:
-            found, sent = await self._rows(listed, wire.list_parameters(index=wanted), kind)
+            found, sent = await self._rows(
+                listed, wire.list_parameters(index=self.conventions.index_value(wanted)), kind
+            )
         except NotFoundError as error:
             if error.path == listed.path and _says_no_records(error, kind.collection):
                 return None

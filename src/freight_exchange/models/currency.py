@@ -16,7 +16,8 @@ class Currency(Record):
     """A currency that offers refer to by its index (service document, Currency).
 
     Attributes:
-        index: The service's own number for the currency, not the ISO one.
+        index: The service's number for the currency. Published samples use ISO 4217's numeric codes (840 for USD, 978
+            for EUR), but the document promises none: `currencies.by_code("USD")` looks it up.
         name: The currency's name.
         code: The three-letter code, e.g. `USD`.
         extra: Fields of the reply that this package does not know.

@@ -96,7 +96,7 @@ def list_parameters(
     offset: int | None = None,
     rows: int | None = None,
     seconds: int | None = None,
-    index: int | None = None,
+    index: int | str | None = None,
     type: Word | None = None,
 ) -> Body:
     """The parameters of a listing (service document, 4): what is `None` is left to the service.
