@@ -64,6 +64,7 @@ DEFAULT_DEADLINE = 60.0
 """Seconds that a call may take, attempts, waits and login included."""
 
 DEFAULT_MAX_CONNECTIONS = 20
+DEFAULT_MAX_WRITES = 4
 
 
 class _Shared:
@@ -106,8 +107,11 @@ class FreightExchange:
         deadline: How long a call may take, attempts, waits and login included: seconds or a `timedelta`; 60 seconds
             unless told.
         retries: How calls that are safe to repeat are repeated.
-        max_connections: Requests under way at a time, 1 to 100, and 20 unless told; further callers queue. Of the SDK's
-            own connections these are for reads, and writes have four of their own.
+        max_connections: Requests under way at a time, 1 to 100, default 20; further callers queue. The SDK's own
+            connections for writes are not counted; those of `http_client` are.
+        max_writes: Writes under way at a time, 1 to 100, default 4; further writes queue. One that would leave with
+            less time than recent writes took raises `DeadlineExceededError` unsent. With `http_client`, writes use the
+            same connections as reads, and this many of `max_connections` at most.
         get_parameters: Where a GET carries its parameters: in a JSON `body`, as documented, or in the `query`, for
             middleboxes that drop such bodies.
         addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use.
@@ -143,6 +147,7 @@ class FreightExchange:
         deadline: Seconds = DEFAULT_DEADLINE,
         retries: RetryPolicy | None = None,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
+        max_writes: int = DEFAULT_MAX_WRITES,
         get_parameters: GetParameters = "body",
         addresses: Addresses | None = None,
         currency_field: CurrencyField = "currencyIndex",
@@ -190,7 +195,8 @@ class FreightExchange:
                 redactor=redactor,
                 hooks=self._hooks,
                 retry_tokens=self._limits.retries.budget,
-                max_connections=settings.connections(max_connections),
+                max_connections=settings.connections(max_connections, "max_connections"),
+                max_writes=settings.connections(max_writes, "max_writes"),
                 middleware=settings.callables(middleware, "middleware"),
                 proxy=settings.proxy(None if by_way_of is None else by_way_of.reveal()),
                 verify=settings.verification(verify),

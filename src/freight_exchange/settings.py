@@ -201,9 +201,10 @@ def flag(value: bool, name: str) -> bool:
     return value
 
 
-def connections(value: int) -> int:
+def connections(value: int, name: str) -> int:
+    """A number of requests under way at a time."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_CONNECTIONS:
-        raise ConfigurationError(f"max_connections must be an integer from 1 to {MOST_CONNECTIONS}, not {value!r}")
+        raise ConfigurationError(f"{name} must be an integer from 1 to {MOST_CONNECTIONS}, not {value!r}")
     return value
 
 

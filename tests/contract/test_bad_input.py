@@ -245,6 +245,7 @@ CLIENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "endless deadline": ("deadline", {"deadline": float("inf")}),
     "true deadline": ("deadline", {"deadline": True}),
     "no connections": ("max_connections", {"max_connections": 0}),
+    "no writes": ("max_writes", {"max_writes": 0}),
     "get_parameters": ("get_parameters", {"get_parameters": "header"}),
     "currency_field": ("currency_field", {"currency_field": "currency"}),
     "carrier_field": ("carrier_field", {"carrier_field": "carrierIndex"}),

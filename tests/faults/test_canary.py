@@ -360,6 +360,7 @@ async def test_a_basic_header_of_a_short_password_is_masked() -> None:
     [
         {"deadline": -1},
         {"max_connections": 0},
+        {"max_writes": 0},
         {"get_parameters": "nowhere"},
         {"addresses": {"submit": "elsewhere"}},
         {"timeouts": 5},

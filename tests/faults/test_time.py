@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from typing import Any
 
 import anyio
 import pytest
@@ -61,7 +62,7 @@ async def test_a_write_that_waits_for_a_place_was_not_sent() -> None:
 async def test_a_loop_that_was_blocked(kind: Kind) -> None:
     """Ten seconds, scaled: the loop stands still for longer than timeouts and deadline while calls are in flight."""
     sandbox = stocked(Sandbox())
-    options = {"timeouts": QUICK, "retries": BRISK, "deadline": 0.25}
+    options: dict[str, Any] = {"timeouts": QUICK, "retries": BRISK, "deadline": 0.25, "max_writes": 10}
     ended: Counter[str] = Counter()
     async with sandbox.http_client() as http_client, patient(sandbox, http_client=http_client, **options) as exchange:
         if kind is not Kind.LOGIN:

@@ -70,6 +70,7 @@ async def the_client(five: timedelta) -> None:
         deadline=five,
         retries=RetryPolicy(attempts=3),
         max_connections=20,
+        max_writes=4,
         get_parameters="query",
         addresses={"publish": "request", "approve": "quote/offer", "submit": "quote/bid"},
         currency_field="both",

@@ -233,9 +233,9 @@ class TestChoices:
 
     @pytest.mark.parametrize("value", [0, -1, 101, True, 1.5, "20", None])
     def test_connections(self, value: Any) -> None:
-        assert [settings.connections(number) for number in (1, 20, 100)] == [1, 20, 100]
-        with pytest.raises(ConfigurationError, match="max_connections"):
-            settings.connections(value)
+        assert [settings.connections(number, "max_writes") for number in (1, 20, 100)] == [1, 20, 100]
+        with pytest.raises(ConfigurationError, match="max_writes"):
+            settings.connections(value, "max_writes")
 
     @pytest.mark.parametrize("value", [False, None, 1, "/etc/ca.pem"])
     def test_certificates_are_always_checked(self, value: Any) -> None:

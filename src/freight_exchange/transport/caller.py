@@ -113,6 +113,7 @@ class Caller:
             content=content,
             params=params,
             replayable=kind is not Kind.WRITE or limits.retries.trust_refusals,
+            deadline=limits.deadline,
             ends_at=started + limits.deadline,
         )
         # A login's holds the password, and a traceback that shows locals would show it.
@@ -192,6 +193,9 @@ class _Course:
                     self._describe(cause, response)
                 doubt = self._unknown(_doubtful(failure.message), cause)
             elif failure.settled or not isinstance(failure, TransportError | DecodeError):
+                if isinstance(failure, DeadlineExceededError) and not failure.settled:
+                    self._describe(failure, None)
+                    failure.settled = True
                 raise
             # The decoder's frames hold the reply, and its locals a token that it echoes.
             error = failure.with_traceback(None)
@@ -245,6 +249,8 @@ class _Course:
         message = f"the deadline of {self._limits.deadline:g} s has passed"
         if self._in_doubt:
             return self._unknown(_doubtful(f"{message} after the request began to leave"))
+        if queue := self._request.progress.queue:
+            message = f"{message} {queue}"
         error = DeadlineExceededError(f"{message}; nothing took effect")
         self._describe(error, None)
         error.settled = True

@@ -14,7 +14,7 @@ from freight_exchange.transport import http
 from freight_exchange.transport.budget import RetryBudget
 from freight_exchange.transport.caller import Caller
 from freight_exchange.transport.chain import chain, guarded
-from freight_exchange.transport.limiter import Limiter
+from freight_exchange.transport.limiter import LENT, Limiter
 from freight_exchange.transport.redaction import Secret
 from freight_exchange.transport.renewal import Credentials, Renewal
 from freight_exchange.transport.tasks import Jobs
@@ -49,6 +49,7 @@ class Settings:
     hooks: Hooks
     retry_tokens: int
     max_connections: int
+    max_writes: int
     middleware: tuple[Middleware, ...]
     proxy: str | None
     verify: bool | ssl.SSLContext
@@ -130,14 +131,20 @@ class Connection:
                 base_url=settings.base_url,
                 proxy=settings.proxy,
                 verify=settings.verify,
+                write_connections=LENT * settings.max_writes,
             )
             network = http.Network(settings.base_url, reads.handle_async_request, writes.handle_async_request)
-            write_places: int | None = http.WRITE_CONNECTIONS
         else:
             send = http.through(settings.http_client)
             network = http.Network(settings.base_url, send, send, http.library_of(settings.http_client))
-            write_places = None
-        limiter = Limiter(jobs, settings.hooks, settings.redactor, reads=settings.max_connections, writes=write_places)
+        limiter = Limiter(
+            jobs,
+            settings.hooks,
+            settings.redactor,
+            reads=settings.max_connections,
+            writes=settings.max_writes,
+            shared=settings.http_client is not None,
+        )
         limited = chain([limiter], network)
         added = [guarded(layer) for layer in settings.middleware]
         budget = RetryBudget(settings.retry_tokens)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["WRITE_CONNECTIONS", "HttpClient", "Network", "library_of", "own_transports", "through"]
 
 WRITE_CONNECTIONS = 4
-"""Connections for writes in the SDK's own client: beside those for reads, and none is kept alive."""
+"""Connections for writes in the SDK's own client by default: beside those for reads, and none is kept alive."""
 
 HttpClient = httpx.AsyncClient | Any
 """An `httpx.AsyncClient` or an `httpx2.AsyncClient`; the latter need not be installed, so a type checker sees `Any`."""
@@ -72,7 +72,7 @@ def through(client: HttpClient) -> Send:
 
 
 def own_transports(
-    *, base_url: str, proxy: str | None, verify: bool | ssl.SSLContext
+    *, base_url: str, proxy: str | None, verify: bool | ssl.SSLContext, write_connections: int = WRITE_CONNECTIONS
 ) -> tuple[Pool, httpx.AsyncHTTPTransport]:
     """The SDK's own connections, for reads and for writes.
 
@@ -100,7 +100,7 @@ def own_transports(
             inner.create_connection = lambda origin: Tunnel(create(origin), ConnectionNotAvailable)
         return made
 
-    return Pool(lambda: transport(1, 1)), transport(WRITE_CONNECTIONS, 0)
+    return Pool(lambda: transport(1, 1)), transport(write_connections, 0)
 
 
 def _proxy(url: str | None) -> httpx.Proxy | None:

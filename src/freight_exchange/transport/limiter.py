@@ -1,25 +1,33 @@
-"""As many requests under way as there are connections, and each in a task that no caller can interrupt."""
+"""Limits on the requests under way, each of which is sent in a task that no caller can interrupt."""
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
 
-from freight_exchange.errors import ConfigurationError, FreightExchangeError, TransportError
+from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError, TransportError
 from freight_exchange.hooks import Attempt
 from freight_exchange.transport import wire_log
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.latency import WriteLatency
+from freight_exchange.transport.message import AbandonedError, Kind
 from freight_exchange.transport.tasks import EndedError
 
 if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
     from freight_exchange.transport.message import Next, Request, Response
     from freight_exchange.transport.redaction import Redactor
-    from freight_exchange.transport.tasks import Jobs
+    from freight_exchange.transport.tasks import Job, Jobs
 
-__all__ = ["Limiter"]
+__all__ = ["LENT", "Limiter"]
+
+LENT = 2
+"""Connections for each write that may be under way: one more, for a write whose caller was cancelled."""
+
+_GRACE = 1.0
+"""Seconds after its caller was cancelled for which a write that has begun still counts as under way."""
 
 _LAST_WORDS = 1.0
 """Seconds that the hooks are given for the record of a write that was cut off."""
@@ -28,25 +36,34 @@ _logger = logging.getLogger("freight_exchange.transport")
 
 
 class Limiter:
-    """Waits for a free place, sends in a job of the client, and frees the place when the sending has ended.
+    """Bounds the requests under way; each is sent in a job of the client, so that no caller can interrupt it.
 
-    The HTTP library's pool loses a connection for good when a caller that waits for one is cancelled. Here nobody
-    waits inside the pool, and the caller leaves at once while the job ends in its own time.
+    - The HTTP library's pool loses a connection for good when a caller that waits for one is cancelled. Callers wait
+      here and not in the pool: a cancelled one leaves at once, while its job ends in its own time.
+    - Writes have a limit of their own. A write that would leave with less time than writes usually take is refused
+      while nothing of it has left: it would end in doubt.
+    - A write whose caller was cancelled goes on, but counts towards that limit for a second only. Its connection stays
+      its own: there are twice as many for writes as `writes`, or as many as `reads` where both kinds share them.
     """
 
-    def __init__(self, jobs: Jobs, hooks: Hooks, redactor: Redactor, *, reads: int, writes: int | None) -> None:
-        """`writes` is `None` where both kinds share one pool."""
+    def __init__(
+        self, jobs: Jobs, hooks: Hooks, redactor: Redactor, *, reads: int, writes: int, shared: bool = False
+    ) -> None:
+        """`shared` says that writes use the same connections as reads."""
         wire_log.watch()
         self._jobs = jobs
         self._hooks = hooks
         self._redactor = redactor
-        self._reads = anyio.Semaphore(reads, fast_acquire=True)
-        self._writes = self._reads if writes is None else anyio.Semaphore(writes, fast_acquire=True)
+        self._reads = _Queue(reads, f"one of {reads} connections", "max_connections")
+        self._writes = _Queue(writes, f"one of {writes} places for writes", "max_writes")
+        spare = LENT * writes
+        self._write_connections = (
+            self._reads if shared else _Queue(spare, f"one of {spare} connections for writes", "max_writes")
+        )
+        self._latency = WriteLatency()
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
-        places = self._writes if request.kind is Kind.WRITE else self._reads
-        await places.acquire()
-        place = _Place(places)
+        place = await self._place(request)
         try:
             job = self._jobs.start(lambda: self._send(request, call_next, place), place.free)
         except ConfigurationError:
@@ -66,20 +83,58 @@ class Limiter:
                 # A write that has begun is not cut off: that would turn one that happens into one that may.
                 whole = request.kind is Kind.WRITE and request.progress.may_have_begun
                 job.end(request.ends_at if whole else None)
+                if whole:
+                    place.lend_after(_GRACE, self._jobs)
         raise closed
+
+    async def _place(self, request: Request) -> _Place:
+        """Wait for a place; `DeadlineExceededError` for a write that would be sent too late."""
+        place = _Place()
+        if request.kind is not Kind.WRITE:
+            await place.take(self._reads, request)
+            return place
+        began = anyio.current_time()
+        for queue in (self._writes, self._write_connections):
+            needed = self._latency.needed(request.deadline)
+            try:
+                with anyio.CancelScope(deadline=request.ends_at - needed) as scope:
+                    await place.take(queue, request)
+            except BaseException:
+                place.free()
+                raise
+            now = anyio.current_time()
+            left = request.ends_at - now
+            needed = self._latency.needed(request.deadline)
+            if scope.cancelled_caught or left < needed:
+                place.free()
+                waited, advice = "", "raise the deadline"
+                if now > began:
+                    waited = f" after {now - began:.2f} s of waiting for {queue.name} ({queue.waiting} more waiting)"
+                    advice = f"raise {queue.option} or the deadline"
+                raise _too_late(waited, left, needed, advice)
+        return place
 
     async def _send(self, request: Request, call_next: Next, place: _Place) -> Response:
         started = anyio.current_time()
+        first_byte = _FirstByte(request, self._latency)
         wire_log.begin(request, self._redactor)
         try:
             try:
                 response = await call_next(request)
             finally:
                 wire_log.end()
-        except FreightExchangeError as error:
+                if request.kind is Kind.WRITE and request.progress.may_have_begun:
+                    self._latency.observe(anyio.current_time() - (first_byte.at or started))
+        except FreightExchangeError as failure:
             place.free()
+            error: FreightExchangeError = first_byte.refusal or failure
+            if error is not failure:
+                # Stopped here, right before its first byte: that is the proof.
+                request.progress.reset()
+                error.attempts = failure.attempts
             await self._tell(request, started, error.attempts, error.status, error)
-            raise
+            if error is failure:
+                raise
         except anyio.get_cancelled_exc_class():
             place.free()
             if request.kind is Kind.WRITE and request.progress.may_have_begun:
@@ -87,9 +142,11 @@ class Limiter:
                 with anyio.move_on_after(_LAST_WORDS, shield=True):
                     await self._tell(request, started, request.progress.sends, None, None)
             raise
-        place.free()
-        await self._tell(request, started, response.attempt, response.status, None)
-        return response
+        else:
+            place.free()
+            await self._tell(request, started, response.attempt, response.status, None)
+            return response
+        raise error
 
     async def _tell(
         self,
@@ -119,16 +176,93 @@ class Limiter:
         await self._hooks.emit(attempt)
 
 
+def _too_late(when: str, left: float, needed: float, advice: str) -> DeadlineExceededError:
+    return DeadlineExceededError(
+        f"the write was not sent: {max(left, 0.0):.2f} s of its deadline were left{when}, and writes need"
+        f" {needed:.2f} s here; nothing took effect; {advice}"
+    )
+
+
+class _FirstByte:
+    """When the first byte of a write left, and why it was not let go, if it was too late for it."""
+
+    __slots__ = ("_latency", "_request", "at", "refusal")
+
+    def __init__(self, request: Request, latency: WriteLatency) -> None:
+        self.at: float | None = None
+        self.refusal: DeadlineExceededError | None = None
+        self._request = request
+        self._latency = latency
+        if request.kind is Kind.WRITE:
+            request.progress.before_first_byte = self._check
+
+    def _check(self) -> None:
+        now = anyio.current_time()
+        left, needed = self._request.ends_at - now, self._latency.needed(self._request.deadline)
+        if left < needed:
+            self.refusal = _too_late(" when its connection was ready", left, needed, "raise the deadline")
+            raise AbandonedError
+        self.at = now
+
+
+class _Queue:
+    """Places for requests under way, given in the order of asking."""
+
+    __slots__ = ("_places", "name", "option")
+
+    def __init__(self, places: int, name: str, option: str) -> None:
+        self._places = anyio.Semaphore(places, fast_acquire=True)
+        self.name = name
+        self.option = option
+        """The option that would help."""
+
+    @property
+    def waiting(self) -> int:
+        return self._places.statistics().tasks_waiting
+
+    async def enter(self, request: Request) -> None:
+        began = anyio.current_time()
+        try:
+            await self._places.acquire()
+        except anyio.get_cancelled_exc_class():
+            request.progress.queue = (
+                f"after {anyio.current_time() - began:.2f} s of waiting for {self.name} ({self.waiting} more waiting);"
+                f" raise {self.option} or the deadline"
+            )
+            raise
+
+    def leave(self) -> None:
+        self._places.release()
+
+
 class _Place:
-    """A place among the requests under way, freed once: at the end of the sending, or of a job that never began."""
+    """Places in the queues that a request has passed, freed once: at its end, or that of a job that never began."""
 
-    __slots__ = ("_free", "_places")
+    __slots__ = ("_taken", "_timer")
 
-    def __init__(self, places: anyio.Semaphore) -> None:
-        self._places = places
-        self._free = False
+    def __init__(self) -> None:
+        self._taken: list[_Queue] = []
+        self._timer: Job[None] | None = None
+
+    async def take(self, queue: _Queue, request: Request) -> None:
+        await queue.enter(request)
+        self._taken.append(queue)
 
     def free(self) -> None:
-        if not self._free:
-            self._free = True
-            self._places.release()
+        taken, self._taken = self._taken, []
+        for queue in taken:
+            queue.leave()
+        if self._timer is not None:
+            self._timer.end()
+
+    def lend_after(self, seconds: float, jobs: Jobs) -> None:
+        """Give up the first place, the one among the writes, unless all are free by then."""
+
+        async def lend() -> None:
+            await anyio.sleep(seconds)
+            if self._taken:
+                self._taken.pop(0).leave()
+
+        # A client that is closed meanwhile has no next write.
+        with suppress(ConfigurationError):
+            self._timer = jobs.start(lend)

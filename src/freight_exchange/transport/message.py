@@ -39,17 +39,30 @@ class Progress:
     was handed the request.
     """
 
-    __slots__ = ("_abandoned", "_connecting", "_handed", "_sending", "_unconnected", "sends")
+    __slots__ = (
+        "_abandoned",
+        "_connecting",
+        "_handed",
+        "_sending",
+        "_unconnected",
+        "before_first_byte",
+        "queue",
+        "sends",
+    )
 
     def __init__(self) -> None:
         self.sends = 0
         """How many times the network was handed the request, over all attempts of its call."""
+        self.before_first_byte: Callable[[], None] | None = None
+        """Called right before the first byte of an attempt leaves; it may raise `AbandonedError` to stop it."""
         self._abandoned = False
         self.reset()
 
     def reset(self) -> None:
         """Nothing of the attempt counts any more: none was made yet, or its reply proves that it did nothing."""
         self._handed = self._connecting = self._sending = self._unconnected = False
+        self.queue = ""
+        """What the attempt was waiting for when its deadline passed, in words; empty once it was handed over."""
 
     def hand_over(self) -> int:
         """The network is handed the request; which time this is, from 1."""
@@ -60,8 +73,11 @@ class Progress:
     def trace(self, event: str) -> None:
         """Take in one event of the transport's trace."""
         if ".send_request" in event or ".send_connection_init" in event:
-            if self._abandoned and not self._sending:
-                raise AbandonedError
+            if not self._sending:
+                if self._abandoned:
+                    raise AbandonedError
+                if self.before_first_byte is not None:
+                    self.before_first_byte()
             self._sending = True
         elif event.endswith(_CONNECTING):
             self._connecting, self._unconnected = True, False
@@ -125,6 +141,7 @@ class Request:
     replayable: bool = attrs.field(default=True, repr=False)
     token: Secret | None = attrs.field(default=None, repr=False)
     progress: Progress = attrs.field(factory=Progress, repr=False)
+    deadline: float = attrs.field(default=float("inf"), repr=False)
     ends_at: float = attrs.field(default=float("inf"), repr=False)
 
     def with_header(self, name: str, value: str) -> Request:
@@ -143,6 +160,7 @@ class Request:
             replayable=original.replayable,
             token=original.token,
             progress=original.progress,
+            deadline=original.deadline,
             ends_at=original.ends_at,
         )
 

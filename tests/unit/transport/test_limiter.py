@@ -51,10 +51,12 @@ class Sender:
 
 
 class Bench:
-    def __init__(self, reads: int = 3, writes: int | None = 2) -> None:
+    def __init__(self, reads: int = 3, writes: int = 2, *, shared: bool = False) -> None:
         self.events: list[Event] = []
         self.jobs = Jobs()
-        self.limiter = Limiter(self.jobs, Hooks((self.events.append,)), Redactor(), reads=reads, writes=writes)
+        self.limiter = Limiter(
+            self.jobs, Hooks((self.events.append,)), Redactor(), reads=reads, writes=writes, shared=shared
+        )
         self.sender = Sender()
 
     async def call(self, request: Request) -> Response:
@@ -75,8 +77,8 @@ async def test_never_more_than_its_places(kind: Kind, places: int) -> None:
 
 
 async def test_reads_and_writes_have_places_of_their_own_or_share_them() -> None:
-    for writes, most in ((2, 5), (None, 3)):
-        bench = Bench(writes=writes)
+    for shared, most in ((False, 5), (True, 3)):
+        bench = Bench(shared=shared)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(bench.calls, 10, READ)
             tasks.start_soon(bench.calls, 10, WRITE)
@@ -222,7 +224,7 @@ class TestRecords:
             raise KeyError("hook")
 
         sender = Sender()
-        limiter = Limiter(Jobs(), Hooks((hook,)), Redactor(), reads=1, writes=None)
+        limiter = Limiter(Jobs(), Hooks((hook,)), Redactor(), reads=1, writes=1)
         for _ in range(3):
             with pytest.raises(KeyError):
                 await limiter(request(), sender)
