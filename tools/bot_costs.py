@@ -47,9 +47,9 @@ _BID = (
     '"qty":10,"packingtype":"Carton","measureUnit":"m","cargowidth":0.8,"cargoheight":0.5,"cargolength":1.2,'
     '"massUnit":"kg","weight":40,%s}'
 )
-_SUBMITTED = '"offer":{"index":"%d","offerAmount":%s,"currencyIndex":1,"status":"pending"}'
+_SUBMITTED = '"offer":{"index":"%d","offerAmount":%s,"currencyIndex":840,"status":"pending"}'
 _LISTED = (
-    '"price":1840.5,"currencyIndex":1,"loadingPOC":{"name":"Sylvia Ship","email":"shipper@demo.example"},'
+    '"price":1840.5,"currencyIndex":840,"loadingPOC":{"name":"Sylvia Ship","email":"shipper@demo.example"},'
     '"loadingCompany":{"name":"Ship & Co. Ltd","address1":"1 Harbour Road","city":"Hong Kong","country":"Hong Kong"}'
 )
 
@@ -200,7 +200,7 @@ async def _nothing(request: Any, ctx: Any) -> None:
 
 
 async def _quote(request: Any, ctx: Any) -> None:
-    await ctx.offer(amount="1840.50", currency=1)
+    await ctx.offer(amount="1840.50", currency=840)
 
 
 def cost(

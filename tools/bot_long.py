@@ -201,7 +201,7 @@ def _bot(store: SQLiteStore, interval: float, looks: float, handled: Counter[str
     @bot.on_updated
     async def quote(request: Any, ctx: Any) -> None:
         handled[ctx.event.kind] += 1
-        await ctx.offer(amount="1840.50", currency=1)
+        await ctx.offer(amount="1840.50", currency=840)
 
     @bot.on_selected
     async def won(bid: Any, ctx: Any) -> None:

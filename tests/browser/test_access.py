@@ -35,9 +35,9 @@ def settled(served: Served, page: Page) -> None:
     served.ask("arm", name="reset_after_processing", operation="submit", times=1)
     with served.client("forwarder") as careless:
         with pytest.raises(httpx.TransportError):
-            careless.post("/quote/submitoffer", json={"requestIndex": 4, "offer": 900, "currencyIndex": 1})
-        careless.post("/quote/submitoffer", json={"requestIndex": 4, "offer": 900, "currencyIndex": 1})
-        careless.post("/quote/submitoffer", json={"requestIndex": 3, "offer": 1, "currencyIndex": 1})
+            careless.post("/quote/submitoffer", json={"requestIndex": 4, "offer": 900, "currencyIndex": 840})
+        careless.post("/quote/submitoffer", json={"requestIndex": 4, "offer": 900, "currencyIndex": 840})
+        careless.post("/quote/submitoffer", json={"requestIndex": 3, "offer": 1, "currencyIndex": 840})
         careless.post("/nowhere", json={})
     served.ask("arm", name="slow", operation="", times=5)
     page.get_by_role("button", name="Connect a bot").click()
@@ -121,7 +121,7 @@ def test_the_focus_survives_what_arrives(window: Window, served: Served) -> None
     page.get_by_role("button", name="Decline").focus()
     served.examples(2)
     with served.client("forwarder") as forwarder:
-        forwarder.post("/quote/submitoffer", json={"requestIndex": 1, "offer": 5, "currencyIndex": 1})
+        forwarder.post("/quote/submitoffer", json={"requestIndex": 1, "offer": 5, "currencyIndex": 840})
     expect(page.get_by_text("2 offers waiting")).to_be_visible()
     # The card was made anew around it.
     assert str(page.evaluate(FOCUS)).startswith("Decline the offer of USD 1,512.00")
@@ -224,7 +224,7 @@ def test_a_screen_reader_hears_what_others_have_done(window: Window, served: Ser
     served.ask("turn", name="order", value="random")
     hears(page, f"Switched on: {LOST}, Slow answers, and Order of the lists: random.")
     with served.client("forwarder") as careless, pytest.raises(httpx.TransportError):
-        careless.post("/quote/submitoffer", json={"requestIndex": 1, "offer": 900, "currencyIndex": 1})
+        careless.post("/quote/submitoffer", json={"requestIndex": 1, "offer": 900, "currencyIndex": 840})
     hears(page, f"1 new offer, 2 calls struck by a fault. Used up: {LOST}.")
     served.ask("disarm")
     served.ask("straighten")
@@ -357,7 +357,7 @@ def test_texts_are_texts(window: Window, served: Served) -> None:
     words = dict.fromkeys(("commodityname", "origin", "destination", "notes"), MARKUP)
     served.ask("requests", **{**sample, **words})
     with served.client("forwarder") as forwarder:
-        offer = {"requestIndex": 1, "offer": 5, "currencyIndex": 1, "terms": MARKUP, "rates": {MARKUP: 5}}
+        offer = {"requestIndex": 1, "offer": 5, "currencyIndex": 840, "terms": MARKUP, "rates": {MARKUP: 5}}
         forwarder.post("/quote/submitoffer", json=offer).raise_for_status()
         forwarder.post("/login", json={"email": MARKUP, "password": MARKUP})
         forwarder.post(f"/{MARKUP.replace('/', '')}", json={})

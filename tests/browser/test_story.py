@@ -71,7 +71,7 @@ def test_a_lost_answer_and_the_bot_copes(window: Window, served: Served, bot: Pa
 def test_a_careless_caller_is_found_out(window: Window, served: Served) -> None:
     page = window.page
     publish(page)
-    offer = {"requestIndex": 1, "offer": 900, "currencyIndex": 1}
+    offer = {"requestIndex": 1, "offer": 900, "currencyIndex": 840}
     with served.client("forwarder") as careless:
         page.get_by_role("button", name=f"Switch on: {LOST}").click()
         until(lambda: len(served.state()["armed"]) == 1)

@@ -144,8 +144,8 @@ POISONED: Final = both(
 
 
 PASSED_OVER: Final = {
-    3: Offer(id=5005, amount=Decimal(950), currency=1, status=OfferStatus.PENDING),
-    5: Offer(id=5006, amount=Decimal(400), currency=1, status=OfferStatus.PENDING),
+    3: Offer(id=5005, amount=Decimal(950), currency=840, status=OfferStatus.PENDING),
+    5: Offer(id=5006, amount=Decimal(400), currency=840, status=OfferStatus.PENDING),
 }
 
 
@@ -186,7 +186,7 @@ def declined(word: OfferStatus | UnknownWord | None) -> Change:
 
 def switched(outcomes: Outcomes) -> Outcomes:
     approved: Any = outcomes["approved"]
-    taken = Offer(id=5003, amount=Decimal(1650), currency=2, status=OfferStatus.SELECTED)
+    taken = Offer(id=5003, amount=Decimal(1650), currency=978, status=OfferStatus.SELECTED)
     contact = Contact(name="Rita Rival", email="rival@demo.example")
     company = attrs.evolve(approved.company, name="Rival & Co. Ltd")
     return {"another": attrs.evolve(approved, offers=(taken,), selected=taken, contact=contact, company=company)}
@@ -194,10 +194,10 @@ def switched(outcomes: Outcomes) -> Outcomes:
 
 def late(outcomes: Outcomes) -> Outcomes:
     like: Any = outcomes["bare"]
-    offer = attrs.evolve(like.offer, id=5011, amount=Decimal(850), currency=1)
+    offer = attrs.evolve(like.offer, id=5011, amount=Decimal(850), currency=840)
     status, amount = BidStatus.SELECTED, Decimal(850)
     return {
-        "late": attrs.evolve(like, index=3, ref_id="FX000003", status=status, amount=amount, currency=1, offer=offer)
+        "late": attrs.evolve(like, index=3, ref_id="FX000003", status=status, amount=amount, currency=840, offer=offer)
     }
 
 

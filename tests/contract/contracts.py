@@ -68,9 +68,9 @@ def _offered(desk: Desk) -> None:
     """Two offers on request 4, the first with fees and terms."""
     _published(desk)
     desk.exchange.offer(
-        desk.forwarder, 4, NOW - 20, amount=expected.AMOUNT, currency=2, rates=expected.RATES, terms="valid 14 days"
+        desk.forwarder, 4, NOW - 20, amount=expected.AMOUNT, currency=978, rates=expected.RATES, terms="valid 14 days"
     )
-    desk.exchange.offer(desk.rival, 4, NOW - 20, amount=expected.AMOUNT, currency=1)
+    desk.exchange.offer(desk.rival, 4, NOW - 20, amount=expected.AMOUNT, currency=840)
 
 
 def _selected(desk: Desk) -> None:
@@ -81,7 +81,7 @@ def _selected(desk: Desk) -> None:
 
 def _selected_and_pending(desk: Desk) -> None:
     _selected(desk)
-    desk.exchange.offer(desk.forwarder, 5, NOW - 5, amount=expected.AMOUNT, currency=1)
+    desk.exchange.offer(desk.forwarder, 5, NOW - 5, amount=expected.AMOUNT, currency=840)
 
 
 def _only_the_selected(desk: Desk) -> None:
@@ -219,7 +219,7 @@ def _reading() -> list[Contract]:
         Contract(
             name="currencies_lookup",
             row=currency,
-            call=lambda fx: fx.currencies.get(2),
+            call=lambda fx: fx.currencies.get(978),
             reply="currencies",
             result=expected.CURRENCIES[1],
         ),
@@ -279,7 +279,7 @@ def _submitting(row: Row) -> list[Contract]:
     addresses = {"addresses": row.addresses}
 
     def submit(fx: FreightExchange) -> Awaitable[object]:
-        return fx.bids.submit(4, amount="1840.5", currency=2, rates=expected.RATES, terms="valid 14 days")
+        return fx.bids.submit(4, amount="1840.5", currency=978, rates=expected.RATES, terms="valid 14 days")
 
     return [
         Contract(name="submit", call=submit, options=addresses, **usual),
@@ -289,7 +289,7 @@ def _submitting(row: Row) -> list[Contract]:
         Contract(name="submit_currency_both", call=submit, options={"currency_field": "both", **addresses}, **usual),
         Contract(
             name="submit_bare",
-            call=lambda fx: fx.bids.submit(4, amount=1840, currency=2),
+            call=lambda fx: fx.bids.submit(4, amount=1840, currency=978),
             options=addresses,
             shown=False,
             **usual,

@@ -153,7 +153,7 @@ _COMPANY: Final[dict[str, Any]] = {
 
 
 def _offer(status: OfferStatus) -> Offer:
-    return Offer(id=5001, amount=AMOUNT, currency=2, status=status, terms="valid 14 days", rates=RATES)
+    return Offer(id=5001, amount=AMOUNT, currency=978, status=status, terms="valid 14 days", rates=RATES)
 
 
 LISTINGS: Final = [
@@ -162,7 +162,7 @@ LISTINGS: Final = [
         status=RequestStatus.AVAILABLE,
         offers=(
             _offer(OfferStatus.PENDING),
-            Offer(id=5002, amount=Decimal("1700.25"), currency=1, status=OfferStatus.PENDING),
+            Offer(id=5002, amount=Decimal("1700.25"), currency=840, status=OfferStatus.PENDING),
         ),
         **_FREIGHT,
     ),
@@ -184,7 +184,7 @@ BIDS: Final = [
         ref_id="FX000004",
         status=BidStatus.SELECTED,
         amount=AMOUNT,
-        currency=2,
+        currency=978,
         contact=Contact(name="Sylvia Ship", email="sylvia@ship.example"),
         company=Company(name="Ship & Co.", **_COMPANY),
         **_FREIGHT,
@@ -194,7 +194,7 @@ BIDS: Final = [
         ref_id="FX000005",
         status=BidStatus.AVAILABLE,
         amount=Decimal("990.75"),
-        currency=1,
+        currency=840,
         **_OTHER_FREIGHT,
     ),
 ]
@@ -203,7 +203,7 @@ SUBMITTED: Final = Bid(
     ref_id="FX000004",
     status=BidStatus.AVAILABLE,
     amount=AMOUNT,
-    currency=2,
+    currency=978,
     offer=_offer(OfferStatus.PENDING),
     **_FREIGHT,
 )
@@ -245,4 +245,4 @@ FILTERS: Final[dict[str, Any]] = {
 }
 
 CARRIERS: Final = [Carrier(index=3, name="Meridian Container Lines"), Carrier(index=12, name="Silk Road")]
-CURRENCIES: Final = [Currency(index=1, name="US Dollar", code="USD"), Currency(index=2, name="Euro", code="EUR")]
+CURRENCIES: Final = [Currency(index=840, name="US Dollar", code="USD"), Currency(index=978, name="Euro", code="EUR")]

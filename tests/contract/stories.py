@@ -60,9 +60,9 @@ def new_exchange(profile: Profile = _PLAIN) -> Exchange:
     for age, cargo in ((9000, Cargo()), (3000, CRATES), (2000, Cargo()), (1000, TEA), (900, Cargo())):
         exchange.publish(shipper, NOW - age, cargo)
     exchange.offer(forwarder, 2, NOW - 800, amount=Decimal("1840.50"), rates={"Freight": 1800}, terms="14 days")
-    exchange.offer(rival, 2, NOW - 790, amount=1700, currency=2)
-    exchange.offer(rival, 2, NOW - 780, amount=1650, currency=2)
-    exchange.offer(forwarder, 3, NOW - 770, amount=900, currency=3)
+    exchange.offer(rival, 2, NOW - 790, amount=1700, currency=978)
+    exchange.offer(rival, 2, NOW - 780, amount=1650, currency=978)
+    exchange.offer(forwarder, 3, NOW - 770, amount=900, currency=344)
     exchange.offer(rival, 3, NOW - 760, amount=950)
     exchange.offer(forwarder, 5, NOW - 750, amount=400)
     exchange.offer(rival, 5, NOW - 740, amount=390)
@@ -194,10 +194,10 @@ def submit(stage: Stage) -> Calls:
     rates = {"Freight": Decimal("1800.067"), "Chassis": Decimal("40.5")}
     return {
         "full": bids.submit(4, amount=Decimal("1840.567"), currency="USD", rates=rates, terms="14 days"),
-        "bare": bids.submit(1, amount=99, currency=2),
+        "bare": bids.submit(1, amount=99, currency=978),
         "second": bids.submit(4, amount="1700.25", currency="eur"),
-        "late": bids.submit(3, amount=850, currency=1),
-        "unknown": bids.submit(99, amount=850, currency=1),
+        "late": bids.submit(3, amount=850, currency=840),
+        "unknown": bids.submit(99, amount=850, currency=840),
     }
 
 
@@ -286,7 +286,7 @@ def currencies(stage: Stage) -> Calls:
     resource = stage.forwarder.currencies
     return {
         "all": resource.list().collect(),
-        "one": resource.get(8),
+        "one": resource.get(826),
         "missing": resource.get(99),
         "code": resource.by_code("gbp"),
         "unknown": resource.by_code("XXX"),

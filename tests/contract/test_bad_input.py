@@ -49,7 +49,7 @@ STORED = Route(index=301, **attrs.asdict(ROUTE))
 
 
 def submit(name: str) -> Call:
-    right: dict[str, Any] = {"request": 1, "amount": 100, "currency": 1}
+    right: dict[str, Any] = {"request": 1, "amount": 100, "currency": 840}
     return lambda fx, value: fx.bids.submit(**right | {name: value})
 
 

@@ -109,10 +109,10 @@ FOUND: Mapping[str, Mapping[str, object]] = {
     "POST quote/submitoffer": SUBMITTED,
     "GET carrier": {"all": [1, 2, 3, 7, 12], "one": 7, "missing": "NotFoundError"},
     "GET currency": {
-        "all": [1, 2, 3, 4, 8, 9, 11],
-        "one": 8,
+        "all": [840, 978, 344, 156, 826, 392, 702],
+        "one": 826,
         "missing": "NotFoundError",
-        "code": 8,
+        "code": 826,
         "unknown": "ValidationError(code)",
     },
 }
@@ -268,7 +268,7 @@ async def test_records_as_arguments() -> None:
     async with served(exchange) as connect, connect(exchange.forwarder) as fx, connect(exchange.shipper) as shipper:
         request, euro = await fx.requests.get_open(4), await fx.currencies.by_code("EUR")
         bid = await fx.bids.submit(request, amount=0.1, currency=euro)
-        assert (bid.index, bid.amount, bid.currency) == (4, Decimal("0.1"), 2)
+        assert (bid.index, bid.amount, bid.currency) == (4, Decimal("0.1"), 978)
         listing = await shipper.offers.get(4)
         approved = await shipper.offers.approve(listing.offers[0])
         assert approved.selected is not None
@@ -285,8 +285,8 @@ async def test_anything_else_through_request() -> None:
     async with served(exchange) as connect, connect(exchange.forwarder) as fx:
         one = await fx.request("GET", "carrier", body={"index": 7})
         assert one == {"carriers": {"0": {"index": 7, "name": "Northern Air Cargo"}}}
-        assert await fx.request("get", "/currency", params={"index": 2}) == {
-            "currencies": {"0": {"index": 2, "name": "Euro", "code": "EUR"}}
+        assert await fx.request("get", "/currency", params={"index": 978}) == {
+            "currencies": {"0": {"index": 978, "name": "Euro", "code": "EUR"}}
         }
         found = await fx.request("POST", "quote/getrequests", body={"index": 4}, repeatable=True)
         assert found["raterequests"]["0"]["width"] == Decimal("0.8")
@@ -296,5 +296,5 @@ async def test_anything_else_through_request() -> None:
             await fx.request("POST", "quote/submitoffer", body={"requestIndex": 4})
         exchange.faults.add(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
         with pytest.raises(OutcomeUnknownError):
-            await fx.request("POST", "quote/submitoffer", body={"requestIndex": 4, "offer": 5, "currencyIndex": 1})
+            await fx.request("POST", "quote/submitoffer", body={"requestIndex": 4, "offer": 5, "currencyIndex": 840})
         assert len(exchange.truth.offers_on(4)) == 1

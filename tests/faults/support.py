@@ -79,7 +79,7 @@ async def perform(exchange: FreightExchange, kind: Kind) -> object:
         return await exchange.login()
     if kind is Kind.READ:
         return await exchange.requests.get(REQUEST)
-    return await exchange.bids.submit(REQUEST, amount="1840.50", currency=1)
+    return await exchange.bids.submit(REQUEST, amount="1840.50", currency=840)
 
 
 async def outcome(exchange: FreightExchange, kind: Kind) -> str:

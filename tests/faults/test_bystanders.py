@@ -33,7 +33,7 @@ def client(sandbox: Sandbox, *, middleware: Middleware | None = None, hook: Call
 
 async def offer(exchange: FreightExchange, request: int) -> None:
     async with exchange:
-        await exchange.bids.submit(request, amount=1840, currency=1)
+        await exchange.bids.submit(request, amount=1840, currency=840)
 
 
 async def test_a_hook_that_raises_an_error_of_this_package_is_no_failure_of_the_call() -> None:

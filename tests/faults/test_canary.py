@@ -159,7 +159,7 @@ async def exercise(catch: Catch, exchange: FreightExchange) -> None:
         exchange.login,
         lambda: exchange.requests.get(2),
         lambda: exchange.requests.search().collect(),
-        lambda: exchange.bids.submit(2, amount=1, currency=1),
+        lambda: exchange.bids.submit(2, amount=1, currency=840),
         lambda: exchange.currencies.list().collect(),
         lambda: exchange.request("GET", "quote/bid"),
         lambda: exchange.request("POST", "quote/other", body={"a": 1}),

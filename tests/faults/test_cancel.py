@@ -156,7 +156,7 @@ async def test_cancelled_at_any_moment_over_sockets(kind: Kind) -> None:
 
             async def work(amount: int = number) -> None:
                 if kind is Kind.WRITE:
-                    await exchange.bids.submit(REQUEST, amount=amount, currency=1)
+                    await exchange.bids.submit(REQUEST, amount=amount, currency=840)
                 else:
                     await perform(exchange, kind)
 

@@ -90,7 +90,7 @@ async def flood(exchange: FreightExchange, calls: int, chance: random.Random) ->
     async def one(number: int) -> None:
         async def work() -> None:
             if number % 2:
-                await exchange.bids.submit(REQUEST, amount=number, currency=1)
+                await exchange.bids.submit(REQUEST, amount=number, currency=840)
             else:
                 await outcome(exchange, Kind.READ)
 

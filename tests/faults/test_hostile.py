@@ -57,7 +57,7 @@ async def test_a_failover_transport_that_stops_tracing_clears_no_write() -> None
         sandbox.url, email=account.email, password=account.password, http_client=http
     ) as exchange:
         with pytest.raises(OutcomeUnknownError):
-            await exchange.bids.submit(request, amount=5, currency=1)
+            await exchange.bids.submit(request, amount=5, currency=840)
     assert standing == ["sent"]
 
 
@@ -117,12 +117,12 @@ async def test_a_listing_without_end_leaves_doubt_in_bounded_time() -> None:
             return httpx.Response(200, json=LOGIN)
         await anyio.sleep(1)
         served += 100
-        rows = [{"index": served + place, "price": 5, "currencyIndex": 1} for place in range(100)]
+        rows = [{"index": served + place, "price": 5, "currencyIndex": 840} for place in range(100)]
         return httpx.Response(200, json={"bids": rows})
 
     async with client(httpx.AsyncClient(transport=httpx.MockTransport(reply))) as exchange:
         started = anyio.current_time()
-        write = SubmitOffer(request=10**9, amount=Decimal(5), currency=1)
+        write = SubmitOffer(request=10**9, amount=Decimal(5), currency=840)
         found = await exchange.reconcile(write, settle=timedelta(seconds=5))
         assert isinstance(found, StillUnknown)
         assert anyio.current_time() - started <= 4 * 5 + 61

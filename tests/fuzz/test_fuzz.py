@@ -41,9 +41,9 @@ REQUEST = {
     "weight": "640.5",
     "hazardous": 0,
 }
-OFFER = {"offerId": "7", "offerAmount": 12.5, "currencyId": 1, "status": "pending", "rates": {"Freight": 12}}
+OFFER = {"offerId": "7", "offerAmount": 12.5, "currencyId": 840, "status": "pending", "rates": {"Freight": 12}}
 POC = {"name": "Sylvia", "email": "s@demo.example"}
-LISTING = {"index": 4, "cargoname": "Tiles", "offer": {"0": OFFER}, "loadingPOC": POC, "price": 3, "currencyIndex": 1}
+LISTING = {"index": 4, "cargoname": "Tiles", "offer": {"0": OFFER}, "loadingPOC": POC, "price": 3, "currencyIndex": 840}
 ROUTE = {"index": 1, "origin": "A", "cycutoff": "2027-03-01 00:00:00", "carrier": 2, "timezone": "Asia/Hong_Kong"}
 SEEDS: list[tuple[object, Callable[[object], object]]] = [
     ({"raterequests": {"0": REQUEST, "1": REQUEST}}, lambda data: wire.rows(data, wire.REQUESTS)),

@@ -110,7 +110,7 @@ async def bids(
     assert_type(exchange.bids.list(type=BidsType.ACTIVE), Paginator[Bid])
     assert_type(await exchange.bids.submit(request, amount=price, currency="USD", rates={"Freight": 1.5}), Bid)
     assert_type(await exchange.bids.submit(listing, amount="1840.50", currency=currency, terms="14 days"), Bid)
-    assert_type(await exchange.bids.submit(4, amount=1840, currency=2, rates={"Freight": "1700"}), Bid)
+    assert_type(await exchange.bids.submit(4, amount=1840, currency=978, rates={"Freight": "1700"}), Bid)
 
 
 async def routes(exchange: FreightExchange, draft: RouteDraft, carrier: Carrier, day: datetime) -> None:
@@ -147,7 +147,7 @@ async def reference(exchange: FreightExchange) -> None:
     assert_type(exchange.carriers.list(), Paginator[Carrier])
     assert_type(await exchange.carriers.get(3), Carrier)
     assert_type(exchange.currencies.list(), Paginator[Currency])
-    assert_type(await exchange.currencies.get(2), Currency)
+    assert_type(await exchange.currencies.get(978), Currency)
     assert_type(await exchange.currencies.by_code("USD"), Currency)
 
 
@@ -298,7 +298,7 @@ async def handlers(
 async def contexts(ctx: Context, currency: Currency, price: Decimal) -> None:
     assert_type(await ctx.offer(amount=price, currency="USD"), Bid)
     assert_type(await ctx.offer(amount="1840.50", currency=currency, rates={"Freight": 1700, "Fuel": 140.5}), Bid)
-    assert_type(await ctx.offer(amount=1840, currency=2, terms="14 days", revision=1, allow_existing=True), Bid)
+    assert_type(await ctx.offer(amount=1840, currency=978, terms="14 days", revision=1, allow_existing=True), Bid)
     assert_type(ctx.event, RequestEvent | Gap | Unreadable | BidSelected)
     assert_type(ctx.attempt, int)
     assert_type(ctx.exchange, FreightExchange)

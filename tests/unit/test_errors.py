@@ -38,7 +38,7 @@ CIRCUMSTANCES: dict[str, Any] = {
     "elapsed": 1.5,
     "body": {"a": [1]},
 }
-WRITE = SubmitOffer(4, Decimal("1840.50"), 1, rates={"Ocean Freight": Decimal(1700)}, terms="14 days")
+WRITE = SubmitOffer(4, Decimal("1840.50"), 840, rates={"Ocean Freight": Decimal(1700)}, terms="14 days")
 
 
 class Client:

@@ -297,7 +297,7 @@ class Exchange:
         now: float,
         *,
         amount: Number = 1000,
-        currency: int = 1,
+        currency: int = 840,
         rates: Mapping[str, Number] | None = None,
         terms: str | None = None,
     ) -> int:

@@ -22,13 +22,13 @@ CARRIERS: Mapping[int, Carrier] = {
 CURRENCIES: Mapping[int, Currency] = {
     currency.index: currency
     for currency in (
-        Currency(1, "US Dollar", "USD"),
-        Currency(2, "Euro", "EUR"),
-        Currency(3, "Hong Kong Dollar", "HKD"),
-        Currency(4, "Chinese Yuan", "CNY"),
-        Currency(8, "Pound Sterling", "GBP"),
-        Currency(9, "Japanese Yen", "JPY"),
-        Currency(11, "Singapore Dollar", "SGD"),
+        Currency(840, "US Dollar", "USD"),
+        Currency(978, "Euro", "EUR"),
+        Currency(344, "Hong Kong Dollar", "HKD"),
+        Currency(156, "Chinese Yuan", "CNY"),
+        Currency(826, "Pound Sterling", "GBP"),
+        Currency(392, "Japanese Yen", "JPY"),
+        Currency(702, "Singapore Dollar", "SGD"),
     )
 }
 

@@ -160,7 +160,7 @@ async def _prepare(world: World, exchange: FreightExchange) -> tuple[Callable[[]
     match plan.kind:
         case "submit":
             bids = await _read(patient.bids.list().collect) if plan.baseline else None
-            return lambda: exchange.bids.submit(world.request, amount=plan.amount, currency=1), bids
+            return lambda: exchange.bids.submit(world.request, amount=plan.amount, currency=840), bids
         case "publish":
             listings = await _read(patient.offers.list().collect) if plan.baseline else None
             draft = _draft(world)

@@ -117,7 +117,7 @@ class World:
         """The whole body of the run's write, typed by hand."""
         match self.plan.kind:
             case "submit":
-                return {"requestIndex": self.request, "offer": float(self.plan.amount), "currencyIndex": 1}
+                return {"requestIndex": self.request, "offer": float(self.plan.amount), "currencyIndex": 840}
             case "publish":
                 cargo = self.cargo()
                 sizes = {name: float(getattr(cargo, name)) for name in ("length", "width", "height", "weight")}

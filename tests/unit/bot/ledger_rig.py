@@ -43,7 +43,7 @@ def offering_bot(store: Store | None, called: list[int] | None = None, **options
     async def quote(request: Any, ctx: Any) -> None:
         if called is not None:
             called.append(request.index)
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=840)
 
     return bot
 

@@ -120,7 +120,7 @@ async def quote(request, ctx):
     match told.get("handler"):
         case "heeds":
             await ctx.stopping.wait()
-            await ctx.offer(amount=7, currency=1)
+            await ctx.offer(amount=7, currency=840)
         case "hangs":
             await anyio.sleep(3600)
         case "in a thread":
@@ -159,7 +159,7 @@ async def quote(request, ctx):
         case "leaves with 5":
             sys.exit(5)
         case "ends":
-            await ctx.offer(amount=7, currency=1)
+            await ctx.offer(amount=7, currency=840)
             bot.stop()
         case "stops, and takes its time":
             bot.stop()
@@ -168,7 +168,7 @@ async def quote(request, ctx):
                 time.sleep(told["seconds"])
             else:
                 await anyio.sleep(told["seconds"])
-            await ctx.offer(amount=7, currency=1)
+            await ctx.offer(amount=7, currency=840)
         case "logs":
             ctx.log.info("quoting %s", "tiles\\n2027-01-01 CRITICAL \\x1b[2J")
             bot.stop()

@@ -139,7 +139,7 @@ async def test_a_selection_is_never_left_out_and_ends_what_comes_as_one(store: S
 
     @bot.on_new(id="quote")
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=840)
 
     @bot.on_updated(id="crm")
     @bot.on_selected(id="crm")

@@ -53,7 +53,7 @@ async def test_dying_there_changes_nothing_that_the_shipper_sees(point: str, sto
         sandbox.strike(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
     if point in UNSENT:
         sandbox.strike(*FAULTS["not_found_page"](path="quote/submitoffer"))
-    currency = NO_CURRENCY if point in REFUSED else 1
+    currency = NO_CURRENCY if point in REFUSED else 840
 
     async with sandbox.running(bot_on(store, selected, currency), crash_at=point) as trial:
         if point in SELECTED:

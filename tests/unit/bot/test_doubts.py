@@ -59,7 +59,7 @@ class TestWhatBecomesOfADoubt:
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
             try:
-                bid = await ctx.offer(amount=AMOUNT, currency=1)
+                bid = await ctx.offer(amount=AMOUNT, currency=840)
             except OfferInDoubtError as error:
                 calls.append(error)
                 raise
@@ -247,7 +247,7 @@ class TestWhatBecomesOfADoubt:
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
             try:
-                bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+                bids.append(await ctx.offer(amount=AMOUNT, currency=840))
             except FreightExchangeError as error:
                 ctx.log.info("caught: %s", error)
 
@@ -268,7 +268,7 @@ class TestWhatBecomesOfADoubt:
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
             with anyio.move_on_after(0.5):
-                bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+                bids.append(await ctx.offer(amount=AMOUNT, currency=840))
 
         strike(sandbox, fault, times=5 if fault == "connect_stall" else 1)
         index = sandbox.publish()
@@ -286,7 +286,7 @@ class TestWhatBecomesOfADoubt:
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
             try:
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
             except OfferInDoubtError:
                 calls.append(request.index)
                 raise Drop("it was not worth it") from None
@@ -419,7 +419,7 @@ class TestParked:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+            bids.append(await ctx.offer(amount=AMOUNT, currency=840))
 
         async with sandbox.running(bot) as trial:
             index = await self.park(bot, trial, sandbox)
@@ -599,7 +599,7 @@ class TestTheDeliveriesThatWait:
 
 
 def entry(*, at: float) -> Entry:
-    return Entry(request=1, handler="quote", amount=Decimal(AMOUNT), currency=1, state="unknown", at=at)
+    return Entry(request=1, handler="quote", amount=Decimal(AMOUNT), currency=840, state="unknown", at=at)
 
 
 class _Rig:

@@ -46,7 +46,7 @@ class TestDrain:
             assert ctx.stopping
             assert ctx.stopping.is_set()
             await anyio.sleep(1)
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
             ended[request.index] += 1
 
         indexes = [sandbox.publish() for _ in range(crowd)]
@@ -71,7 +71,7 @@ class TestDrain:
         async def quote(request: Any, ctx: Any) -> None:
             attempts.append(ctx.attempt)
             await anyio.sleep(patient[0])
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         indexes = [sandbox.publish() for _ in range(crowd)]
         for restart in range(3):
@@ -97,7 +97,7 @@ class TestDrain:
             @bot.on_new(timeout=7200)
             async def quote(request: Any, ctx: Any) -> None:
                 await anyio.sleep(request.index % 20)
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
 
             return bot
 
@@ -221,7 +221,7 @@ class TestAHandlersOwnCancellations:
             with anyio.CancelScope() as scope:
                 scope.cancel()
                 await anyio.sleep(1)
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         index = sandbox.publish()
         async with sandbox.running(bot) as trial:
@@ -303,7 +303,7 @@ class TestStop:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
             bot.stop()
 
         index = sandbox.publish()
@@ -404,7 +404,7 @@ class TestServe:
         async def quote(request: Any, ctx: Any) -> None:
             attempts.append(ctx.attempt)
             await anyio.sleep(40 if len(attempts) == 1 else 0)
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         index = sandbox.publish()
         with anyio.move_on_after(20):
@@ -429,7 +429,7 @@ class TestServe:
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
             await anyio.sleep(max(0.0, 30 - anyio.current_time()))
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         indexes = [sandbox.publish() for _ in range(20)]
         with pytest.raises(StoreError, match="full"):

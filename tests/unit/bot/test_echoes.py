@@ -42,7 +42,7 @@ def test_what_differs_from_what_was_shown_before_may_be_its_doing(
 ) -> None:
     assert turned(Bid(index=4, **answer), shown(WAITING)) == expected
     # ... as it was kept, through a restart too.
-    entry = Entry(request=4, handler="quote", amount=Decimal(AMOUNT), currency=1, shown=shown(WAITING))
+    entry = Entry(request=4, handler="quote", amount=Decimal(AMOUNT), currency=840, shown=shown(WAITING))
     assert turned(Bid(index=4, **answer), Entry.of(entry.effect()).shown) == expected
 
 
@@ -64,7 +64,7 @@ async def test_an_own_echo_is_not_handed_back_whether_the_offer_was_answered_or_
 
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=840)
 
     @bot.on_updated
     async def updated(request: Any, ctx: Any) -> None:
@@ -96,7 +96,7 @@ async def test_an_update_that_may_be_one_waits_neither_for_a_listing_for_ever_no
 
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=840)
 
     @bot.on_updated
     async def updated(request: Any, ctx: Any) -> None:
@@ -130,7 +130,7 @@ async def test_an_update_of_what_was_forgotten_is_no_echo_with_one_that_waits_be
         @bot.on_updated(id="updated")
         async def updated(request: Any, ctx: Any) -> None:
             called.append((ctx.event.previous is None, ctx.event.changed, ctx.attempt))
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
             if len(called) == 1:
                 raise RetryLater(600)
 

@@ -16,7 +16,7 @@ from freight_exchange.bot.entry import Entry, State, is_entry, key_of
 from freight_exchange.models import BidStatus, SubmitOffer, validation
 from freight_exchange.store.work import Effect
 
-ENTRY = Entry(request=4, handler="quote", amount=Decimal("1840.50"), currency=2)
+ENTRY = Entry(request=4, handler="quote", amount=Decimal("1840.50"), currency=978)
 
 indexes = st.integers(1, 2**62)
 money = st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=0, max_value=10**12)
@@ -130,7 +130,7 @@ class TestKeeping:
     def test_reads_what_was_written_before_it_said_more(self) -> None:
         """What lies in the stores of bots that run: this payload must be read for ever."""
         payload = (
-            b'{"request":4,"revision":1,"handler":"quote","amount":"1840.50","currency":2,"rates":{"Fuel":"-1.50"},'
+            b'{"request":4,"revision":1,"handler":"quote","amount":"1840.50","currency":978,"rates":{"Fuel":"-1.50"},'
             b'"terms":"14 days","baseline":["{\\"bid\\":{\\"index\\":4,\\"price\\":99.90}}"],'
             b'"bid":null,"refusal":"no","status":422,"looks":3,"parked":true}'
         )
@@ -141,7 +141,7 @@ class TestKeeping:
             state="unknown",
             handler="quote",
             amount=Decimal("1840.50"),
-            currency=2,
+            currency=978,
             rates={"Fuel": Decimal("-1.50")},
             terms="14 days",
             baseline=(Bid(index=4, amount=Decimal("99.90")),),
@@ -179,12 +179,12 @@ class TestTheKey:
 class TestWhatIsOffered:
     def test_is_what_is_written_to_the_service(self) -> None:
         entry = attrs.evolve(ENTRY, rates={"Freight": Decimal(1700)}, terms="14 days", revision=3)
-        assert entry.write == SubmitOffer(4, Decimal("1840.50"), 2, {"Freight": Decimal(1700)}, "14 days")
+        assert entry.write == SubmitOffer(4, Decimal("1840.50"), 978, {"Freight": Decimal(1700)}, "14 days")
 
     @pytest.mark.parametrize(
         "change",
         [
-            {"amount": Decimal("1840.51")}, {"currency": 3}, {"terms": "14 days"}, {"terms": ""},
+            {"amount": Decimal("1840.51")}, {"currency": 344}, {"terms": "14 days"}, {"terms": ""},
             {"rates": {"Freight": Decimal(1)}}, {"rates": {}}, {"request": 5},
         ],
         ids=str,

@@ -372,7 +372,7 @@ async def test_there_is_no_request_to_offer_on_in_a_gap(store: Store) -> None:
         @bot.on_gap(retries=0)
         async def missed(gap: Any, ctx: Any) -> None:
             try:
-                await ctx.offer(amount=1, currency=1)
+                await ctx.offer(amount=1, currency=840)
             except Exception as error:
                 errors.append(type(error).__name__)
                 raise

@@ -28,7 +28,7 @@ def quoting_bot(store: Store, attempts: list[int], *, retries: int = 0) -> Bot:
     @bot.on_new(id="quote", retries=retries)
     async def quote(request: Any, ctx: Any) -> None:
         attempts.append(ctx.attempt)
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=840)
 
     return bot
 
@@ -88,7 +88,7 @@ async def test_only_who_made_the_offer_waits_for_what_came_of_it(sandbox: Sandbo
 
         @bot.on_new(id="quote")
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         @bot.on_new(id="ring")
         async def ring(request: Any, ctx: Any) -> None:

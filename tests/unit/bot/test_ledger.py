@@ -50,7 +50,7 @@ class TestAskedAgain:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            bids.extend([await ctx.offer(amount=AMOUNT, currency=1) for _ in range(3)])
+            bids.extend([await ctx.offer(amount=AMOUNT, currency=840) for _ in range(3)])
 
         index = sandbox.publish()
         async with sandbox.running(bot) as trial:
@@ -65,11 +65,11 @@ class TestAskedAgain:
 
         @bot.on_new
         async def first(request: Any, ctx: Any) -> None:
-            bids["first"] = await ctx.offer(amount=AMOUNT, currency=1)
+            bids["first"] = await ctx.offer(amount=AMOUNT, currency=840)
 
         @bot.on_new
         async def second(request: Any, ctx: Any) -> None:
-            bids["second"] = await ctx.offer(amount=AMOUNT, currency=1)
+            bids["second"] = await ctx.offer(amount=AMOUNT, currency=840)
 
         index = sandbox.publish()
         async with sandbox.running(bot) as trial:
@@ -85,7 +85,7 @@ class TestAskedAgain:
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
             async def ask() -> None:
-                bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+                bids.append(await ctx.offer(amount=AMOUNT, currency=840))
 
             async with anyio.create_task_group() as tasks:
                 for _ in range(10):
@@ -107,7 +107,7 @@ class TestAskedAgain:
         @bot.on_new(retries=0)
         async def quote(request: Any, ctx: Any) -> None:
             async def ask() -> None:
-                bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+                bids.append(await ctx.offer(amount=AMOUNT, currency=840))
 
             async with anyio.create_task_group() as tasks:
                 for _ in range(3):
@@ -129,7 +129,7 @@ class TestAskedAgain:
 
         @bot.on_updated
         async def quote(request: Any, ctx: Any) -> None:
-            bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+            bids.append(await ctx.offer(amount=AMOUNT, currency=840))
 
         sandbox.exchange.update(index, sandbox.now(), Cargo(quantity=77))
         async with sandbox.running(bot) as trial:
@@ -153,8 +153,8 @@ class TestAnotherPrice:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            bids.append(await ctx.offer(amount=AMOUNT, currency=1))
-            bids.append(await ctx.offer(amount=1900, currency=1))
+            bids.append(await ctx.offer(amount=AMOUNT, currency=840))
+            bids.append(await ctx.offer(amount=1900, currency=840))
 
         index = sandbox.publish()
         async with sandbox.running(bot) as trial:
@@ -163,7 +163,7 @@ class TestAnotherPrice:
         assert [bid.amount for bid in bids] == [Decimal(AMOUNT)] * 2
         assert any("another price" in line and AMOUNT in line for line in said(caplog))
 
-    @pytest.mark.parametrize("terms", [{"currency": 2}, {"currency": 1, "terms": "14 days"}])
+    @pytest.mark.parametrize("terms", [{"currency": 978}, {"currency": 840, "terms": "14 days"}])
     async def test_other_terms_are_another_offer_and_are_not_sent_either(
         self, sandbox: Sandbox, store: MemoryStore, terms: dict[str, Any], caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -171,7 +171,7 @@ class TestAnotherPrice:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
             await ctx.offer(amount=AMOUNT, **terms)
 
         sandbox.publish()
@@ -187,8 +187,8 @@ class TestAnotherPrice:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount="1840.50", currency=1)
-            await ctx.offer(amount=1840.5, currency=1)
+            await ctx.offer(amount="1840.50", currency=840)
+            await ctx.offer(amount=1840.5, currency=840)
 
         sandbox.publish()
         async with sandbox.running(bot) as trial:
@@ -205,8 +205,8 @@ class TestAnotherPrice:
         async def quote(request: Any, ctx: Any) -> None:
             calls.append(request.index)
             with anyio.move_on_after(1):
-                await ctx.offer(amount=AMOUNT, currency=1)
-            bids.append(await ctx.offer(amount=1900, currency=1))
+                await ctx.offer(amount=AMOUNT, currency=840)
+            bids.append(await ctx.offer(amount=1900, currency=840))
 
         strike(sandbox, "slow", seconds=3.0)
         async with sandbox.running(bot) as trial:
@@ -227,11 +227,11 @@ class TestAnotherPrice:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=next(prices, "1900"), currency=1)
+            await ctx.offer(amount=next(prices, "1900"), currency=840)
 
         @bot.on_new
         async def second(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount="1900", currency=1)
+            await ctx.offer(amount="1900", currency=840)
 
         strike(sandbox, fault)
         async with sandbox.running(bot) as trial:
@@ -248,7 +248,7 @@ class TestAnotherPrice:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=next(prices), currency=1)
+            await ctx.offer(amount=next(prices), currency=840)
 
         strike(sandbox, NOT_SENT)
         async with sandbox.running(bot) as trial:
@@ -266,8 +266,8 @@ class TestAnotherPrice:
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
             for revision, price in enumerate((AMOUNT, "1700", "1600")):
-                bids.append(await ctx.offer(amount=price, currency=1, revision=revision))
-                bids.append(await ctx.offer(amount=price, currency=1, revision=revision))
+                bids.append(await ctx.offer(amount=price, currency=840, revision=revision))
+                bids.append(await ctx.offer(amount=price, currency=840, revision=revision))
 
         index = sandbox.publish()
         async with sandbox.running(bot) as trial:
@@ -283,8 +283,8 @@ class TestAnotherPrice:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=AMOUNT, currency=1)
-            await ctx.offer(amount=price, currency=1, revision=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
+            await ctx.offer(amount=price, currency=840, revision=1)
 
         strike(sandbox, fault, skip=1)
         index = sandbox.publish()
@@ -307,7 +307,7 @@ class TestTwoPricesAtATime:
 
             @bot.on_new(id=str(revision))
             async def quote(request: Any, ctx: Any, revision: int = revision, price: str = price) -> None:
-                bids[revision] = await ctx.offer(amount=price, currency=1, revision=revision)
+                bids[revision] = await ctx.offer(amount=price, currency=840, revision=revision)
 
         for fault in faults:
             if fault is not None:
@@ -325,8 +325,8 @@ class TestTwoPricesAtATime:
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
             with anyio.move_on_after(1):
-                bids.append(await ctx.offer(amount=AMOUNT, currency=1))
-            bids.append(await ctx.offer(amount="1700", currency=1, revision=1))
+                bids.append(await ctx.offer(amount=AMOUNT, currency=840))
+            bids.append(await ctx.offer(amount="1700", currency=840, revision=1))
 
         strike(sandbox, "slow", seconds=4.0)
         async with sandbox.running(bot) as trial:
@@ -341,7 +341,7 @@ class TestTwoPricesAtATime:
         self, sandbox: Sandbox, store: MemoryStore
     ) -> None:
         """A version before this one sent the second at once."""
-        entries: Any = _Kept([attrs.evolve(_entry(0), state="confirmed", bid=Bid(index=4, amount=D, currency=1))])
+        entries: Any = _Kept([attrs.evolve(_entry(0), state="confirmed", bid=Bid(index=4, amount=D, currency=840))])
         asked: list[list[Bid]] = []
 
         class Exchange:
@@ -354,7 +354,7 @@ class TestTwoPricesAtATime:
         doubtful = _entry(1)
         doubts.take_up(doubtful)
         await doubts.resolve(doubtful)
-        assert asked == [[Bid(index=4, amount=D, currency=1)]]
+        assert asked == [[Bid(index=4, amount=D, currency=840)]]
 
 
 class TestRefused:
@@ -381,7 +381,7 @@ class TestRefused:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+            bids.append(await ctx.offer(amount=AMOUNT, currency=840))
 
         async with sandbox.running(bot) as trial:
             await trial.idle()
@@ -452,8 +452,8 @@ class TestRefused:
             with pytest.raises(OfferRejectedError):
                 await ctx.offer(amount=AMOUNT, currency=NO_CURRENCY)
             with pytest.raises(OfferRejectedError):
-                await ctx.offer(amount=AMOUNT, currency=1)
-            await ctx.offer(amount=AMOUNT, currency=1, revision=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
+            await ctx.offer(amount=AMOUNT, currency=840, revision=1)
 
         index = sandbox.publish()
         async with sandbox.running(bot) as trial:
@@ -483,7 +483,7 @@ class TestNotSent:
         async def quote(request: Any, ctx: Any) -> None:
             await anyio.sleep(45)
             called.append(ctx.attempt)
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         index = sandbox.publish()
         async with sandbox.running(bot) as trial:
@@ -518,7 +518,7 @@ class TestCutOff:
 
         @bot.on_new(timeout=1)
         async def quote(request: Any, ctx: Any) -> None:
-            bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+            bids.append(await ctx.offer(amount=AMOUNT, currency=840))
 
         if fault is None:
             strike(sandbox, "slow", seconds=4.0)
@@ -556,7 +556,7 @@ class TestCutOff:
 
         @bot.on_new(timeout=1)
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         strike(sandbox, "slow", seconds=4.0)
         index = sandbox.publish()
@@ -574,7 +574,7 @@ class TestCutOff:
         async def quote(request: Any, ctx: Any) -> None:
             async def ask(patience: float) -> None:
                 with anyio.move_on_after(patience):
-                    bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+                    bids.append(await ctx.offer(amount=AMOUNT, currency=840))
 
             async with anyio.create_task_group() as tasks:
                 for patience in (9, 1, 2, 9, 1, 9):
@@ -611,12 +611,12 @@ class TestWhatIsAskedFor:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            asked: dict[str, Any] = {"amount": AMOUNT, "currency": 1, **wrong}
+            asked: dict[str, Any] = {"amount": AMOUNT, "currency": 840, **wrong}
             try:
                 await ctx.offer(**asked)
             except ValidationError as error:
                 refused.append(str(error))
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         async with sandbox.running(bot) as trial:
             await trial.idle()
@@ -653,7 +653,7 @@ class TestWhatIsAskedFor:
         @bot.on_gap
         async def gap(gap: Any, ctx: Any) -> None:
             try:
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
             except ConfigurationError as error:
                 errors.append(error)
 
@@ -674,7 +674,7 @@ async def test_an_offer_waits_for_the_own_bids_and_costs_its_handler_no_attempts
 
     @bot.on_new(retries=2, timeout=60)
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=840)
 
     index = sandbox.publish()
     async with sandbox.running(bot) as trial:
@@ -691,7 +691,7 @@ async def test_nor_does_it_where_the_handler_has_little_time(sandbox: Sandbox, s
 
     @bot.on_new(retries=2, timeout=3)
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=840)
 
     index = sandbox.publish()
     async with sandbox.running(bot) as trial:
@@ -728,7 +728,7 @@ async def test_what_an_offer_comes_to_is_counted_and_logged(
 
 
 def _entry(revision: int) -> Entry:
-    return Entry(request=4, revision=revision, handler="quote", amount=D, currency=1, state="unknown", at=0.0)
+    return Entry(request=4, revision=revision, handler="quote", amount=D, currency=840, state="unknown", at=0.0)
 
 
 class _Kept:

@@ -56,14 +56,14 @@ async def test_a_task_that_outlives_its_handler_leaves_an_intent_at_most(
 
     async def offer(ctx: Any) -> None:
         with pytest.raises(ConfigurationError) as error:
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
         errors.append(str(error.value))
 
     @bot.on_new(id="quote")
     async def quote(request: Any, ctx: Any) -> None:
         attempts.append(ctx.attempt)
         if len(attempts) > 1:
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
             bot.stop()
             return
         beside.start_soon(offer, ctx)

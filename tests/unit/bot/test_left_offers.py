@@ -65,7 +65,7 @@ class TestWhileItsOfferIsInDoubt:
         @bot.on_new(retries=retries, timeout=10)
         async def quote(request: Any, ctx: Any) -> None:
             attempts.append(ctx.attempt)
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         stall(sandbox)
         index = sandbox.publish()
@@ -92,7 +92,7 @@ class TestWhileItsOfferIsInDoubt:
         async def quote(request: Any, ctx: Any) -> None:
             calls.append(ctx.attempt)
             try:
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
             except Exception as error:
                 raise RuntimeError("quoting failed") from error
 
@@ -119,7 +119,7 @@ class TestWhileItsOfferIsInDoubt:
         async def quote(request: Any, ctx: Any) -> None:
             times.append(anyio.current_time())
             try:
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
             except OfferInDoubtError as error:
                 raise RetryLater(timedelta(minutes=10), "tomorrow, as it were") from error
 
@@ -143,7 +143,7 @@ class TestWhileItsOfferIsInDoubt:
             @bot.on_new(retries=0, timeout=1)
             async def quote(request: Any, ctx: Any) -> None:
                 attempts.append(ctx.attempt)
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
 
             return bot
 
@@ -170,7 +170,7 @@ class TestOnceItIsSettled:
         @bot.on_new(retries=2, timeout=10)
         async def quote(request: Any, ctx: Any) -> None:
             attempts.append(ctx.attempt)
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
             await anyio.sleep(HOUR)
 
         index = sandbox.publish()
@@ -188,7 +188,7 @@ class TestOnceItIsSettled:
         @bot.on_new(retries=0, timeout=10)
         async def quote(request: Any, ctx: Any) -> None:
             calls.append(ctx.attempt)
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         stall(sandbox, times=None)
         sandbox.publish()
@@ -211,7 +211,7 @@ class TestOnceItIsSettled:
             calls.append(request.index)
             with anyio.move_on_after(5 if leaves else HOUR):
                 # The own bids on the request are read, since others may stand beside it.
-                await ctx.offer(amount=AMOUNT, currency=1, allow_existing=True)
+                await ctx.offer(amount=AMOUNT, currency=840, allow_existing=True)
 
         async with sandbox.running(bot) as trial:
             await trial.idle()
@@ -268,7 +268,7 @@ class TestWhileItsCurrencyIsLookedUp:
         async def quote(request: Any, ctx: Any) -> None:
             calls.append(ctx.attempt)
             try:
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
             except OfferInDoubtError:
                 with contextlib.suppress(ValidationError):
                     await ctx.offer(amount=AMOUNT, currency="XYZ")
@@ -326,7 +326,7 @@ class TestATaskThatOutlivesItsHandler:
 
         async def offer(ctx: Any) -> None:
             with pytest.raises(ConfigurationError) as error:
-                await ctx.offer(amount=AMOUNT, currency=1, allow_existing=True)
+                await ctx.offer(amount=AMOUNT, currency=840, allow_existing=True)
             errors.append(str(error.value))
 
         @bot.on_new(id="quote")
@@ -349,7 +349,7 @@ class TestATaskThatOutlivesItsHandler:
         bot, bids = new_bot(store), list[Any]()
 
         async def slowly(ctx: Any) -> None:
-            bids.append(await ctx.offer(amount=AMOUNT, currency=1))
+            bids.append(await ctx.offer(amount=AMOUNT, currency=840))
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
@@ -437,7 +437,7 @@ class TestADeliveryThatEndedBefore:
         @bot.on_new(id="quote")
         async def quote(request: Any, ctx: Any) -> None:
             try:
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
             except OfferInDoubtError:
                 raise Drop("it was not worth it") from None
 
@@ -463,13 +463,13 @@ class TestADeliveryThatEndedBefore:
         @bot.on_new(id="fickle")
         async def fickle(request: Any, ctx: Any) -> None:
             try:
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
             except OfferInDoubtError:
                 raise Drop("let the other one do it") from None
 
         @bot.on_new(id="steady")
         async def steady(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         async with sandbox.running(bot) as trial:
             index = await self.in_doubt(sandbox, trial)
@@ -487,13 +487,13 @@ class TestADeliveryThatEndedBefore:
         @bot.on_new(id="fickle")
         async def fickle(request: Any, ctx: Any) -> None:
             try:
-                await ctx.offer(amount=AMOUNT, currency=1, revision=revision)
+                await ctx.offer(amount=AMOUNT, currency=840, revision=revision)
             except OfferInDoubtError:
                 raise Drop("it was not worth it") from None
 
         @bot.on_new(id="steady")
         async def steady(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=7, currency=1, revision=1 - revision)
+            await ctx.offer(amount=7, currency=840, revision=1 - revision)
 
         async with sandbox.running(bot) as trial:
             await trial.idle()
@@ -518,7 +518,7 @@ class TestADeliveryThatEndedBefore:
         self, sandbox: Sandbox, store: Store, state: str, by_hand: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         bot = new_bot(store, interval=SELDOM)
         bot.on_new(id="old")(quote)
@@ -553,13 +553,13 @@ class TestADeliveryThatEndedBefore:
             @bot.on_new(id="fickle")
             async def fickle(request: Any, ctx: Any) -> None:
                 try:
-                    await ctx.offer(amount=AMOUNT, currency=1)
+                    await ctx.offer(amount=AMOUNT, currency=840)
                 except OfferInDoubtError:
                     raise Drop("let the other one do it") from None
 
             @bot.on_new(id="steady")
             async def steady(request: Any, ctx: Any) -> None:
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
 
             return bot
 
@@ -589,7 +589,7 @@ class TestFromAShell:
         yield with_file
         with_file.close()
 
-    def run(self, sandbox: Sandbox, store: SQLiteStore, state: str | None, *, currency: int = 1) -> None:
+    def run(self, sandbox: Sandbox, store: SQLiteStore, state: str | None, *, currency: int = 840) -> None:
         """Have the bot offer, and end. With a state, the offer is left in doubt, and its delivery in that state."""
 
         async def main() -> None:

@@ -84,7 +84,7 @@ async def doubtful(sandbox: Sandbox, path: Path, calls: list[int]) -> AsyncItera
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:
         calls.append(request.index)
-        await ctx.offer(amount=7, currency=1)
+        await ctx.offer(amount=7, currency=840)
 
     strike(sandbox, UNPROCESSED)
     index = sandbox.publish()

@@ -56,7 +56,7 @@ class TestStrangers:
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
             try:
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
             except AlreadyOfferedError as error:
                 refused.append(error.request)
                 raise
@@ -76,8 +76,8 @@ class TestStrangers:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=AMOUNT, currency=1, allow_existing=True)
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840, allow_existing=True)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         index = offered_by_hand(sandbox)
         async with sandbox.running(bot) as trial:
@@ -92,7 +92,7 @@ class TestStrangers:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            bids.append(await ctx.offer(amount=price, currency=1, allow_existing=True))
+            bids.append(await ctx.offer(amount=price, currency=840, allow_existing=True))
 
         strike(sandbox, "reset_after_send")
         index = offered_by_hand(sandbox)
@@ -106,7 +106,7 @@ class TestStrangers:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=AMOUNT, currency=1, revision=1)
+            await ctx.offer(amount=AMOUNT, currency=840, revision=1)
 
         index = offered_by_hand(sandbox)
         async with sandbox.running(bot) as trial:
@@ -129,7 +129,7 @@ class TestStrangers:
 
         @bot.on_updated
         async def requote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount="1700", currency=1, revision=1)
+            await ctx.offer(amount="1700", currency=840, revision=1)
 
         for index in indexes:
             sandbox.exchange.update(index, sandbox.now(), Cargo(quantity=11))
@@ -216,7 +216,7 @@ class TestANewStore:
 
             @bot.on_new(retries=0, timeout=1)
             async def quote(request: Any, ctx: Any) -> None:
-                await ctx.offer(amount=AMOUNT, currency=1)
+                await ctx.offer(amount=AMOUNT, currency=840)
 
             return bot
 
@@ -349,7 +349,7 @@ class TestEchoes:
         async def quote(request: Any, ctx: Any) -> None:
             priced.append(request.quantity)
             await anyio.sleep(5)
-            await ctx.offer(amount=AMOUNT, currency=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
 
         @bot.on_updated
         async def updated(request: Any, ctx: Any) -> None:
@@ -423,7 +423,7 @@ async def updates_after_an_offer(
 
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1, revision=revision)
+        await ctx.offer(amount=AMOUNT, currency=840, revision=revision)
 
     @bot.on_updated
     async def updated(request: Any, ctx: Any) -> None:
@@ -452,7 +452,7 @@ async def updates_after_an_offer(
 )
 def test_bids_that_are_alike_are_counted(listed: list[int], known: list[int], missing: list[int]) -> None:
     def bids(amounts: list[int]) -> list[Bid]:
-        return [Bid(index=7, amount=Decimal(amount), currency=1) for amount in amounts]
+        return [Bid(index=7, amount=Decimal(amount), currency=840) for amount in amounts]
 
     assert united(bids(listed), bids(known)) == bids([*listed, *missing])
 

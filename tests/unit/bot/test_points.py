@@ -71,7 +71,7 @@ def spoken(tree: ast.AST) -> Iterator[str]:
 
 
 class TestARun:
-    async def visits(self, *, currency: int = 1, strike: str = "", select: bool = False) -> list[str]:
+    async def visits(self, *, currency: int = 840, strike: str = "", select: bool = False) -> list[str]:
         sandbox, visits, selected = Sandbox(), list[str](), list[int]()
         bot = Bot(
             store=MemoryStore(),

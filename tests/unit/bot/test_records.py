@@ -24,7 +24,7 @@ def offering(store: Store) -> Bot:
 
     @bot.on_new(id="quote")
     async def quote(request: RateRequest, ctx: Context) -> None:
-        await ctx.offer(amount=7, currency=1)
+        await ctx.offer(amount=7, currency=840)
 
     return bot
 

@@ -34,7 +34,7 @@ def winning_bot(store: MemoryStore | None, won: list[Bid], **options: Any) -> Bo
 
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=840)
 
     @bot.on_selected
     async def selected(bid: Any, ctx: Any) -> None:
@@ -229,7 +229,7 @@ async def test_any_offer_of_the_bots_own_is_told_though_the_first_look_came_afte
 
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1, revision=revision)
+        await ctx.offer(amount=AMOUNT, currency=840, revision=revision)
 
     @bot.on_selected
     async def selected(bid: Any, ctx: Any) -> None:
@@ -253,7 +253,7 @@ def quoting_bot(store: MemoryStore, **handlers: Any) -> Bot:
 
     @bot.on_new(id="quote")
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=840)
 
     for name, (won, told) in handlers.items():
 
@@ -463,7 +463,7 @@ async def test_a_handler_that_fails_hears_of_it_again(sandbox: Sandbox, store: M
 
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=840)
 
     @bot.on_selected
     async def selected(bid: Any, ctx: Any) -> None:
@@ -518,7 +518,7 @@ async def test_nobody_asks_for_them_where_no_handler_wants_them(sandbox: Sandbox
 
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=1)
+        await ctx.offer(amount=AMOUNT, currency=840)
 
     sandbox.publish()
     async with sandbox.running(bot) as trial:

@@ -53,7 +53,7 @@ async def test_an_offer_that_is_made_twice_is_seen() -> None:
         FreightExchange(service.url, email="me@co.example", password="p", http_client=http_client) as exchange,
     ):
         for request in (3, 4, 3):
-            await exchange.bids.submit(request, amount="1840.50", currency=1)
+            await exchange.bids.submit(request, amount="1840.50", currency=840)
     assert [*service.offers] == [0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]
 
 

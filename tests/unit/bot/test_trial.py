@@ -23,7 +23,7 @@ async def test_idle_it_has_seen_what_was_published_in_the_instant_of_its_last_sc
 
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=1840, currency=1)
+        await ctx.offer(amount=1840, currency=840)
 
     async with sandbox.running(bot) as trial:
         while trial.status.feed is None or trial.status.feed.cover_age is None:
@@ -42,7 +42,7 @@ async def test_once_it_has_crashed_nothing_lasts_any_more(sandbox: Sandbox, stor
 
         @bot.on_new(id="quote")
         async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=1840, currency=1)
+            await ctx.offer(amount=1840, currency=840)
 
         return bot
 

@@ -87,7 +87,7 @@ class Desk:
     async def send(self, exchange: FreightExchange) -> object:
         match self.kind:
             case "submit":
-                return await exchange.bids.submit(self.request, amount=PRICE, currency=1)
+                return await exchange.bids.submit(self.request, amount=PRICE, currency=840)
             case "publish":
                 return await exchange.requests.publish(DRAFT)
             case "approve":

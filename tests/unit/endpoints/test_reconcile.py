@@ -234,7 +234,7 @@ async def test_a_settle_time_of_nothing_takes_two_readings() -> None:
 
 async def test_of_a_raw_write_nothing_is_known() -> None:
     desk = Desk("submit")
-    body = {"requestIndex": desk.request, "offer": PRICE, "currencyIndex": 1}
+    body = {"requestIndex": desk.request, "offer": PRICE, "currencyIndex": 840}
     async with desk.client() as exchange:
         error = await desk.doubt(
             exchange, applied=True, send=lambda client: client.request("POST", PATHS["submit"], body=body)

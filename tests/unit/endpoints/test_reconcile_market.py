@@ -76,7 +76,7 @@ async def test_another_price_is_told_apart_by_a_baseline_only() -> None:
 
 async def test_the_currency_counts() -> None:
     desk = Desk("submit")
-    desk.sandbox.exchange.offer(desk.sandbox.forwarder, desk.request, desk.long_ago, amount=PRICE, currency=2)
+    desk.sandbox.exchange.offer(desk.sandbox.forwarder, desk.request, desk.long_ago, amount=PRICE, currency=978)
     async with desk.client() as exchange:
         before = await exchange.bids.list().collect()
         error = await desk.doubt(exchange, applied=False)

@@ -274,7 +274,7 @@ class TestErrorsBesideRecords:
         desk = Desk(says({"error": "the request is closed for offers", "bid": {"index": 4}}))
         async with desk.client() as exchange:
             with pytest.raises(OutcomeUnknownError):
-                await exchange.bids.submit(4, amount=5, currency=1)
+                await exchange.bids.submit(4, amount=5, currency=840)
 
 
 class TestWrittenRoutes:

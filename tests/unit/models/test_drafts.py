@@ -182,7 +182,7 @@ def test_a_route_draft_names_the_field_at_fault(field: str, value: object) -> No
 def test_writes_and_verdicts_are_values() -> None:
     draft = RateRequestDraft(**REQUEST)
     route = RouteDraft(**ROUTE)
-    offer = SubmitOffer(request=4, amount=Decimal(5), currency=1, rates={"Fee": Decimal(5)}, terms="now")
+    offer = SubmitOffer(request=4, amount=Decimal(5), currency=840, rates={"Fee": Decimal(5)}, terms="now")
     record = Carrier(index=1)
     values = [
         Publish(draft),
@@ -200,4 +200,4 @@ def test_writes_and_verdicts_are_values() -> None:
         twin = pickle.loads(pickle.dumps(value))
         assert twin == copy.deepcopy(value) == value
         assert hash(twin) == hash(value)
-    assert SubmitOffer(4, Decimal(5), 1) != offer
+    assert SubmitOffer(4, Decimal(5), 840) != offer

@@ -33,7 +33,7 @@ from freight_exchange.models._base import FrozenMapping, Record, frozen
 OFFER = Offer(
     id=7,
     amount=Decimal("1840.50"),
-    currency=1,
+    currency=840,
     status=OfferStatus.SELECTED,
     rates={"Ocean Freight": Decimal(1700), "Chassis Fee": Decimal("140.25")},
 )
@@ -42,11 +42,11 @@ RECORDS: list[Record] = [
     Company(name="Cargo Co", postal="01234"),
     Contact(name="Ada"),
     Carrier(index=1, name="Line"),
-    Currency(index=1, name="Dollar", code="USD"),
+    Currency(index=840, name="Dollar", code="USD"),
     OFFER,
     RateRequest(index=4, type=RequestType.SHIPPING, status=UnknownWord("Frozen"), extra={"a": [1, {"b": 2}]}),
     Listing(index=4, offers=(OFFER,), selected=OFFER, contact=Contact(name="Ada")),
-    Bid(index=4, amount=Decimal("1840.50"), currency=1, offer=OFFER),
+    Bid(index=4, amount=Decimal("1840.50"), currency=840, offer=OFFER),
     Route(
         index=9,
         departure=datetime(2025, 3, 1, 8, tzinfo=ZoneInfo("Asia/Hong_Kong")),

@@ -32,7 +32,7 @@ PUBLISH: Mapping[str, Any] = {
 OFFER: Mapping[str, Any] = {
     "requestIndex": 1,
     "offer": 1840.5,
-    "currencyIndex": 1,
+    "currencyIndex": 840,
     "rates": {"Ocean Freight": 1700, "Chassis Fee": 140.5},
     "terms": "valid 14 days",
 }

@@ -29,7 +29,7 @@ CARGO = {
 RATES = {"Ocean Freight": 1700, "Chassis Fee": 140.5}
 ENTRY = {
     "offerAmount": 1840.5,
-    "currencyId": 1,
+    "currencyId": 840,
     "status": "pending",
     "terms": "valid 14 days",
     "rates": RATES,
@@ -61,25 +61,25 @@ def desk() -> Desk:
 @pytest.mark.parametrize("path", ["quote/submitoffer", "quote/bid", "quote/request"])
 def test_submit_at_every_address(desk: Desk, path: str) -> None:
     seen = desk.call("POST", path, OFFER, by=desk.forwarder)
-    entry = {**ENTRY, "index": "5001", "currencyIndex": 1}
+    entry = {**ENTRY, "index": "5001", "currencyIndex": 840}
     del entry["currencyId"]
     assert (seen.status, seen.json) == (200, {"bid": {**CARGO, "refId": "FX000001", "offer": entry}})
 
 
 def test_submit_without_rates_and_terms_and_with_the_samples_currency(desk: Desk) -> None:
-    body = {"requestIndex": 1, "offer": "99.10", "currencyId": "2"}
+    body = {"requestIndex": 1, "offer": "99.10", "currencyId": "978"}
     seen = desk.call("POST", "quote/submitoffer", body, by=desk.forwarder)
     assert seen.json["bid"]["offer"] == {
         "index": "5001",
         "offerAmount": 99.1,
-        "currencyIndex": 2,
+        "currencyIndex": 978,
         "status": "pending",
     }
 
 
 def test_what_is_sent_comes_back_to_the_last_digit(desk: Desk) -> None:
     token = desk.exchange.token(desk.forwarder, desk.now)
-    body = b'{"requestIndex":1,"offer":1234567890123456.78901,"currencyIndex":1,"rates":{"All in":0.10}}'
+    body = b'{"requestIndex":1,"offer":1234567890123456.78901,"currencyIndex":840,"rates":{"All in":0.10}}'
     seen = desk.send("POST", "quote/submitoffer", body, token=token)
     assert b'"offerAmount":1234567890123456.78901' in seen.reply.body
     assert b'"rates":{"All in":0.10}' in seen.reply.body
@@ -91,7 +91,7 @@ def test_the_shipper_lists_offers_without_learning_whose(desk: Desk, method: str
     desk.offer()
     desk.offer(desk.rival, offer=2000, rates={}, terms=None)
     seen = desk.call(method, path, {"index": "1"}, by=desk.shipper)
-    second = {"offerId": "5002", "offerAmount": 2000, "currencyId": 1, "status": "pending"}
+    second = {"offerId": "5002", "offerAmount": 2000, "currencyId": 840, "status": "pending"}
     offers = {"0": {**ENTRY, "offerId": "5001"}, "1": second}
     assert seen.json == {"offers": {"0": {**CARGO, "offer": offers}}}
     for name in (b"forward", b"rival", b"Fergus", b"Rita"):
@@ -119,7 +119,7 @@ def test_approval_selects_and_exchanges_the_contacts(desk: Desk, path: str) -> N
     seen = desk.call("GET", "quote/offer", by=desk.shipper)
     assert seen.json == {"offers": {"0": {**record, "offer": {**selected, "offerId": "5001"}, **forwarder}}}
 
-    bid = {"refId": "FX000001", "price": 1840.5, "currencyIndex": 1}
+    bid = {"refId": "FX000001", "price": 1840.5, "currencyIndex": 840}
     shipper = {"loadingPOC": SHIPPER_CONTACT, "loadingCompany": company("Ship & Co. Ltd")}
     seen = desk.call("GET", "quote/bid", by=desk.forwarder)
     assert seen.json == {"bids": {"0": {**record, **bid, **shipper}}}

@@ -176,7 +176,7 @@ SCENES: Mapping[str, Scene] = {
     "bid_default": scene(ONE, OFFERED, DECLINED, bids),
     "get_body": scene(carrier(index=7)),
     "index_type": scene(carrier(index=7), carrier(index="7")),
-    "currency_field": scene(ONE, submit(), submit(currencyIndex=None, currencyId=1)),
+    "currency_field": scene(ONE, submit(), submit(currencyIndex=None, currencyId=840)),
     "carrier_field": scene(route(), route(carrier=None, carrierId=1)),
     "content_type_check": scene(without_content_type),
     "roles": scene(forwarder_publishes),

@@ -130,5 +130,5 @@ def test_currencies() -> None:
     desk = Desk()
     codes = [record["code"] for record in desk.call("GET", "currency", by=desk.shipper).json["currencies"].values()]
     assert codes == ["USD", "EUR", "HKD", "CNY", "GBP", "JPY", "SGD"]
-    seen = desk.call("GET", "currency", by=desk.shipper, query={"index": "2"})
-    assert seen.json == {"currencies": {"0": {"index": 2, "name": "Euro", "code": "EUR"}}}
+    seen = desk.call("GET", "currency", by=desk.shipper, query={"index": "978"})
+    assert seen.json == {"currencies": {"0": {"index": 978, "name": "Euro", "code": "EUR"}}}

@@ -99,13 +99,13 @@ def test_a_rate_request() -> None:
 @pytest.mark.parametrize(
     ("field", "keys"),
     [
-        ("currencyIndex", {"currencyIndex": 1}),
-        ("currencyId", {"currencyId": 1}),
-        ("both", {"currencyIndex": 1, "currencyId": 1}),
+        ("currencyIndex", {"currencyIndex": 840}),
+        ("currencyId", {"currencyId": 840}),
+        ("both", {"currencyIndex": 840, "currencyId": 840}),
     ],
 )
 def test_an_offer(field: wire.CurrencyField, keys: dict[str, int]) -> None:
-    write = SubmitOffer(4, Decimal("1840.50"), 1, {"Ocean Freight": Decimal(1700)}, "valid 14 days")
+    write = SubmitOffer(4, Decimal("1840.50"), 840, {"Ocean Freight": Decimal(1700)}, "valid 14 days")
     assert json.loads(wire.dump(wire.offer(write, field))) == {
         "requestIndex": 4,
         "offer": 1840.5,
@@ -114,7 +114,7 @@ def test_an_offer(field: wire.CurrencyField, keys: dict[str, int]) -> None:
         "terms": "valid 14 days",
     }
     assert b'"offer":1840.50' in wire.dump(wire.offer(write, field))
-    assert wire.offer(SubmitOffer(4, Decimal(5), 1)) == {"requestIndex": 4, "offer": Decimal(5), "currencyIndex": 1}
+    assert wire.offer(SubmitOffer(4, Decimal(5), 840)) == {"requestIndex": 4, "offer": Decimal(5), "currencyIndex": 840}
 
 
 def test_a_response() -> None:

@@ -88,7 +88,7 @@ LISTING: dict[str, Any] = {
     "cargoheight": 2,
     "cargolength": 3,
 }
-ENTRY: dict[str, Any] = {"offerId": "7", "offerAmount": Decimal("1840.50"), "currencyId": 1, "status": "pending"}
+ENTRY: dict[str, Any] = {"offerId": "7", "offerAmount": Decimal("1840.50"), "currencyId": 840, "status": "pending"}
 WITH_OFFERS: tuple[wire.Kind[Any], ...] = (wire.OFFERS, wire.BIDS)
 CONTACTS = {"loadingPOC": {"name": "Ada", "email": "ada@co.example"}, "loadingCompany": {"name": "Co", "fax": "1"}}
 
@@ -372,9 +372,9 @@ class Test04Spellings:
         assert wire.one({"bids": [{**LISTING, "price": 5, key: 2}]}, wire.BIDS).currency == 2
 
     def test_both_currencies(self) -> None:
-        entry = {"offerId": 1, "currencyId": None, "currencyIndex": 2}
+        entry = {"offerId": 1, "currencyId": None, "currencyIndex": 978}
         offer = wire.one({"offers": [{**LISTING, "offer": entry}]}, wire.OFFERS).offers[0]
-        assert offer == Offer(id=1, currency=2)
+        assert offer == Offer(id=1, currency=978)
 
     @pytest.mark.parametrize("carrier", ["carrier", "carrierId"])
     @pytest.mark.parametrize("keys", [("vessel", "departure", "arrival"), ("vesselName", "estDeparture", "estArrival")])
@@ -734,7 +734,7 @@ class TestBids:
         "offer": {
             "index": 7,
             "offerAmount": "1840.50",
-            "currencyIndex": 1,
+            "currencyIndex": 840,
             "status": "pending",
             "terms": "valid 14 days",
             "rates": {"Ocean Freight": 1700, "Chassis Fee": Decimal("140.50")},
@@ -743,7 +743,7 @@ class TestBids:
 
     def test_submitted(self) -> None:
         bid = wire.bid({"bid": self.SUBMITTED})
-        assert (bid.index, bid.amount, bid.currency) == (4, Decimal("1840.50"), 1)
+        assert (bid.index, bid.amount, bid.currency) == (4, Decimal("1840.50"), 840)
         assert bid.offer is not None
         assert (bid.offer.id, bid.offer.terms) == (7, "valid 14 days")
         assert bid.offer.difference == 0
@@ -751,9 +751,9 @@ class TestBids:
         assert wire.bid({"bid": {"0": self.SUBMITTED}}) == wire.bid({"bid": [self.SUBMITTED]}) == bid
 
     def test_listed(self) -> None:
-        raw = {**LISTING, "status": "Selected", "price": "1840.50", "currencyIndex": 1, **CONTACTS}
+        raw = {**LISTING, "status": "Selected", "price": "1840.50", "currencyIndex": 840, **CONTACTS}
         bid = wire.one({"bids": {"0": raw}}, wire.BIDS)
-        assert (bid.index, bid.amount, bid.currency, bid.offer) == (4, Decimal("1840.50"), 1, None)
+        assert (bid.index, bid.amount, bid.currency, bid.offer) == (4, Decimal("1840.50"), 840, None)
         assert bid.status is BidStatus.SELECTED
         assert bid.contact == Contact(name="Ada", email="ada@co.example")
 

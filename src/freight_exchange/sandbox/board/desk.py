@@ -167,7 +167,7 @@ class Desk:
         if record is None:
             raise Refusal(404, "There is no such request.")
         cargo = record.cargo
-        offers = [offer for offer in self.exchange.books.offers_on(request, self.clock()) if offer.currency == 1]
+        offers = [offer for offer in self.exchange.books.offers_on(request, self.clock()) if offer.currency == 840]
         if offers:
             amount = min(Decimal(offer.amount) for offer in offers) * Decimal("0.97")
             if amount < _LEAST:
@@ -177,7 +177,7 @@ class Desk:
         if not _LEAST <= amount <= _MOST:
             amount = _USUAL
         amount = amount.quantize(_CENT, ROUND_HALF_UP)
-        parameters = {"requestIndex": request, "offer": amount, "currencyIndex": 1, "terms": "valid 7 days"}
+        parameters = {"requestIndex": request, "offer": amount, "currencyIndex": 840, "terms": "valid 7 days"}
         self.exchange.act(self.exchange.rival, "POST", "quote/submitoffer", parameters, self.clock())
         self._settle()
 

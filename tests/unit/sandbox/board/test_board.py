@@ -60,7 +60,7 @@ class Person:
         return self.desk.handle(Call(method, path, {}, headers, json.dumps(body).encode() if body else b""), self.now)
 
     def offers(self, request: int = 1, amount: float = 100, **more: Any) -> Reply:
-        return self.call("quote/submitoffer", requestIndex=request, offer=amount, currencyIndex=1, **more)
+        return self.call("quote/submitoffer", requestIndex=request, offer=amount, currencyIndex=840, **more)
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ async def test_a_lost_answer_and_how_a_careless_caller_copes(person: Person) -> 
     ]
     # Not what the fault is for, and so not struck.
     assert person.call("quote/getrequests").wire is None
-    assert person.call("quote/bid", requestIndex=1, offer=100, currencyIndex=1).wire is not None
+    assert person.call("quote/bid", requestIndex=1, offer=100, currencyIndex=840).wire is not None
     person.call("quote/bid", "GET")
     seen = await person.sees()
     assert seen["armed"] == []
