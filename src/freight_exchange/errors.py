@@ -10,11 +10,14 @@ import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+from freight_exchange.reply_headers import NO_HEADERS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from freight_exchange.models import Bid, Listing, RateRequest, Route
     from freight_exchange.models.writes import Reconciliation, Write
+    from freight_exchange.reply_headers import ReplyHeaders
 
 __all__ = [
     "APIStatusError",
@@ -52,10 +55,15 @@ class FreightExchangeError(Exception):
             login or waiting for a free connection.
         elapsed: Seconds from the start of the call to the error, waits and logins included.
         body: The last reply's body: its JSON where it is JSON, else its text; secrets are masked, long ones cut.
+        headers: The last reply's headers, looked up whatever the case; without cookies and secrets.
+        call_id: The id that the client gave the call: the same in hook records and log lines about it. It is not sent.
         may_have_taken_effect: Whether the service may have carried the call out. Only writes have effects.
     """
 
     may_have_taken_effect: ClassVar[bool] = False
+
+    headers: ReplyHeaders = NO_HEADERS
+    call_id: str | None = None
 
     settled: bool = False
     """Whether the call that raised it has ended: its retries are over, and nothing above may start them again."""
@@ -83,6 +91,11 @@ class FreightExchangeError(Exception):
     def message(self) -> str:
         return str(self.args[0]) if self.args else ""
 
+    @property
+    def request_id(self) -> str | None:
+        """The service's or a gateway's name for the request, from the reply's headers, or `None`."""
+        return self.headers.request_id
+
     def __str__(self) -> str:
         call = f" [{self._circumstances()}]" if self.method else ""
         return f"{self.message}{call}"
@@ -95,6 +108,8 @@ class FreightExchangeError(Exception):
             facts.append(f"{self.attempts} attempts")
         if self.elapsed is not None:
             facts.append(f"{self.elapsed:.2f} s")
+        if self.request_id is not None:
+            facts.append(f"request id {self.request_id}")
         return ", ".join(facts)
 
     def _called(self) -> str | None:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from freight_exchange.errors import DecodeError, FreightExchangeError
 from freight_exchange.models._base import Frozen
+from freight_exchange.reply_headers import NO_HEADERS, ReplyHeaders
+
+if TYPE_CHECKING:
+    from freight_exchange.models.writes import Write
 
 __all__ = ["Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Recovered", "Retry", "Scan"]
 
@@ -31,6 +35,9 @@ class Attempt(Frozen):
         error: Why there is no reply, or `None`.
         abandoned: Whether the caller had left (cancelled, or past its deadline) before the end.
         may_have_taken_effect: Whether a write may have been carried out; always false for reads.
+        write: The write as a value, for `exchange.reconcile(attempt.write)`; `None` for reads and logins.
+        call_id: The id of its call: the same for all its attempts, its retries, its error and its log lines.
+        headers: The reply's headers, looked up whatever the case; without cookies and secrets.
     """
 
     method: str
@@ -41,6 +48,14 @@ class Attempt(Frozen):
     error: FreightExchangeError | None
     abandoned: bool
     may_have_taken_effect: bool
+    write: Write | None = None
+    call_id: str = ""
+    headers: ReplyHeaders = attrs.field(default=NO_HEADERS, repr=False)
+
+    @property
+    def request_id(self) -> str | None:
+        """The service's or a gateway's name for the request, from the reply's headers, or `None`."""
+        return self.headers.request_id
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -52,6 +67,7 @@ class Retry(Frozen):
     number: int
     delay: float
     error: FreightExchangeError
+    call_id: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -88,6 +88,9 @@ async def run_against_a_server(code: str, page: Path, monkeypatch: pytest.Monkey
         exchange.publish(exchange.shipper, time.time())
     if "except OutcomeUnknownError as error" in code:
         exchange.faults.add(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
+    if "except TimeoutError" in code:
+        exchange.faults.add(*FAULTS["slow"](path="quote/submitoffer", seconds=0.8))
+        code = code.replace("fail_after(3)", "fail_after(0.5)")
     if "Retry()" in code:
         exchange.faults.add(*FAULTS["reset_after_send"](path="quote/getrequests"))
 

@@ -16,10 +16,14 @@ from freight_exchange.hooks import BrokenRecord
 from freight_exchange.models import validation
 from freight_exchange.models._base import NOTHING
 from freight_exchange.paging import DEFAULT_PAGE_SIZE, PageSizes, Paginator
+from freight_exchange.transport.caller import new_call_id
 from freight_exchange.transport.message import Kind
+from freight_exchange.transport.reply_facts import shown_headers
 
 if TYPE_CHECKING:
-    from freight_exchange.errors import Reconciler
+    from collections.abc import Sequence
+
+    from freight_exchange.errors import FreightExchangeError, Reconciler
     from freight_exchange.hooks import Hooks
     from freight_exchange.models.writes import Write
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.caller import Limits
     from freight_exchange.transport.connection import Connection
     from freight_exchange.transport.message import Response
+    from freight_exchange.transport.redaction import Redactor
 
 __all__ = ["Conventions", "Listed", "Service", "expect", "index_of"]
 
@@ -67,17 +72,25 @@ class Listed(NamedTuple):
 
 
 class _Sent:
-    """What became of a call, for errors about its records: those are raised when the call itself has ended well."""
+    """Facts of a call, for errors about its records: those are raised when the call itself has ended well."""
 
-    __slots__ = ("attempts", "began", "status")
+    __slots__ = ("attempts", "began", "call_id", "headers", "status")
 
     def __init__(self) -> None:
         self.began = anyio.current_time()
         self.attempts = 0
+        self.call_id = new_call_id()
         self.status: int | None = None
+        self.headers: Sequence[tuple[bytes, bytes]] = ()
 
-    def elapsed(self) -> float:
-        return anyio.current_time() - self.began
+    def take(self, response: Response) -> None:
+        self.status, self.attempts, self.headers = response.status, response.attempt, response.headers
+
+    def describe(self, error: FreightExchangeError, method: str, redactor: Redactor) -> None:
+        error.method, error.call_id = method, self.call_id
+        error.status, error.attempts, error.elapsed = self.status, self.attempts, anyio.current_time() - self.began
+        error.headers = shown_headers(self.headers, redactor)
+        error.settled = True
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -225,7 +238,9 @@ class Service:
         found, sent = await self._rows(listed, wire.list_parameters(index=self.conventions.index_value(wanted)), kind)
         record = await self._picked(found, sent, listed, wanted, identity)
         if record is None:
-            raise _no_record(listed, wanted, sent)
+            error = NotFoundError(f"no record has the index {wanted}", path=listed.path)
+            sent.describe(error, listed.method, self.connection.engine.caller.redactor)
+            raise error
         return record
 
     async def find(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T | None:
@@ -273,11 +288,18 @@ class Service:
         sent = _Sent()
 
         def read(response: Response) -> wire.Rows[T]:
-            sent.status, sent.attempts = response.status, response.attempt
+            sent.take(response)
             return wire.rows(wire.parse(response.content, response.header("content-type")), kind)
 
         rows = await self.connection.engine.caller.call(
-            Kind.READ, listed.method, listed.path, read, self.limits, content=content, params=params
+            Kind.READ,
+            listed.method,
+            listed.path,
+            read,
+            self.limits,
+            content=content,
+            params=params,
+            call_id=sent.call_id,
         )
         return rows, sent
 
@@ -295,10 +317,10 @@ class Service:
                 await self.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
     def _describe(self, error: DecodeError, listed: Listed, sent: _Sent) -> None:
-        error.method, error.request_path = listed.method, listed.path
-        error.status, error.attempts, error.elapsed = sent.status, sent.attempts, sent.elapsed()
-        error.settled = True
-        self.connection.engine.caller.redactor.clean(error)
+        redactor = self.connection.engine.caller.redactor
+        error.request_path = listed.path
+        sent.describe(error, listed.method, redactor)
+        redactor.clean(error)
 
     def _placed(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
         if method != "GET":
@@ -308,19 +330,6 @@ class Service:
         if self.conventions.get_parameters == "query":
             return None, tuple((name, str(value)) for name, value in parameters.items())
         return wire.dump(parameters), ()
-
-
-def _no_record(listed: Listed, wanted: int, sent: _Sent) -> NotFoundError:
-    error = NotFoundError(
-        f"no record has the index {wanted}",
-        method=listed.method,
-        path=listed.path,
-        status=sent.status,
-        attempts=sent.attempts,
-        elapsed=sent.elapsed(),
-    )
-    error.settled = True
-    return error
 
 
 def _is_blank(content: bytes) -> bool:

@@ -83,7 +83,8 @@ def _frozen(value: object) -> object:
 
 
 class Frozen:
-    """A frozen attrs class that compares, hashes and prints by its fields; those that are `None` are not printed.
+    """A frozen attrs class that compares, hashes and prints by its fields; those that are `None` or have `repr=False`
+    are not printed.
 
     What attrs would write for each class, all of them inherit: half of what importing them would cost.
     """
@@ -104,7 +105,7 @@ class Frozen:
         return hash((type(self), *(getattr(self, field.name) for field in attrs.fields(type(self)))))
 
     def __repr__(self) -> str:
-        fields = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
+        fields = {field.name: getattr(self, field.name) for field in attrs.fields(type(self)) if field.repr}
         said = ", ".join(f"{name}={value!r}" for name, value in fields.items() if value not in (None, NOTHING))
         return f"{type(self).__name__}({said})"
 

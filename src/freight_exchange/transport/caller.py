@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -24,6 +25,7 @@ from freight_exchange.hooks import Retry
 from freight_exchange.transport import clock
 from freight_exchange.transport.judge import error_of, login_error
 from freight_exchange.transport.message import Kind, Request
+from freight_exchange.transport.reply_facts import shown_headers
 from freight_exchange.transport.retry_after import retry_after
 from freight_exchange.transport.verdict import Again, Unknown, verdict
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.message import Next, Response
     from freight_exchange.transport.redaction import Redactor
 
-__all__ = ["Caller", "Limits"]
+__all__ = ["Caller", "Limits", "new_call_id"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -46,6 +48,11 @@ _logger = logging.getLogger("freight_exchange.transport")
 
 _CLAIMS = (TransportError, DecodeError, APIStatusError, DeadlineExceededError, ConfigurationError)
 """The errors that say of a call that nothing took effect."""
+
+
+def new_call_id() -> str:
+    """An id for one call: 16 hexadecimal digits, unlike any other process's."""
+    return os.urandom(8).hex()
 
 
 class Read(Protocol[T_co]):
@@ -98,10 +105,12 @@ class Caller:
         write: Write | None = None,
         exchange: Reconciler | None = None,
         started: float | None = None,
+        call_id: str | None = None,
     ) -> T:
         """Send a request until it succeeds, its retries are over or its deadline has passed.
 
         `started` is when the deadline began to run, if that was earlier: for what the call had to find out first.
+        `call_id` is its id, where the caller has to know it.
         """
         began = anyio.current_time()
         started = began if started is None else started
@@ -112,6 +121,8 @@ class Caller:
             timeouts=limits.timeouts,
             content=content,
             params=params,
+            call_id=call_id or new_call_id(),
+            write=write,
             replayable=kind is not Kind.WRITE or limits.retries.trust_refusals,
             deadline=limits.deadline,
             ends_at=started + limits.deadline,
@@ -229,7 +240,7 @@ class _Course:
         self._request.progress.reset()
         if isinstance(decision, Again) and self._caller.budget.spend(decision.cost):
             self._spent = self._spent or decision.once
-            _logger.info("%s; trying again in %.2f s", error, decision.delay)
+            _logger.info("%s; trying again in %.2f s (call %s)", error, decision.delay, self._request.call_id)
             if self._caller.hooks:
                 await self._caller.hooks.emit(
                     Retry(
@@ -238,6 +249,7 @@ class _Course:
                         number=self._request.progress.sends,
                         delay=decision.delay,
                         error=error,
+                        call_id=self._request.call_id,
                     )
                 )
             return _AgainError(decision.delay)
@@ -265,11 +277,14 @@ class _Course:
             body=cause.body if cause is not None else None,
         )
         self._describe(error, None)
+        if cause is not None:
+            error.headers = cause.headers
         error.settled = True
         return error
 
     def _describe(self, error: FreightExchangeError, response: Response | None) -> None:
         error.method = self._request.method
+        error.call_id = self._request.call_id
         if isinstance(error, DecodeError):
             error.request_path = self._request.path
             self._caller.redactor.clean(error)
@@ -279,6 +294,8 @@ class _Course:
         error.elapsed = anyio.current_time() - self._started
         if response is not None:
             error.status = response.status
+            login = self._request.kind is Kind.LOGIN
+            error.headers = shown_headers(response.headers, self._caller.redactor, login=login)
             # A login's reply holds a token that is not known yet, and so could not be masked.
             if error.body is None and self._request.kind is not Kind.LOGIN:
                 error.body = self._caller.redactor.excerpt(response.content)

@@ -10,13 +10,16 @@ import anyio
 
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError, TransportError
 from freight_exchange.hooks import Attempt
+from freight_exchange.reply_headers import NO_HEADERS
 from freight_exchange.transport import wire_log
 from freight_exchange.transport.latency import WriteLatency
 from freight_exchange.transport.message import AbandonedError, Kind
+from freight_exchange.transport.reply_facts import shown_headers
 from freight_exchange.transport.tasks import EndedError
 
 if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
+    from freight_exchange.reply_headers import ReplyHeaders
     from freight_exchange.transport.message import Next, Request, Response
     from freight_exchange.transport.redaction import Redactor
     from freight_exchange.transport.tasks import Job, Jobs
@@ -144,7 +147,7 @@ class Limiter:
             raise
         else:
             place.free()
-            await self._tell(request, started, response.attempt, response.status, None)
+            await self._tell(request, started, response.attempt, response.status, None, response)
             return response
         raise error
 
@@ -155,6 +158,7 @@ class Limiter:
         number: int,
         status: int | None,
         error: FreightExchangeError | None,
+        response: Response | None = None,
     ) -> None:
         abandoned = request.progress.abandoned
         if not (self._hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
@@ -168,12 +172,24 @@ class Limiter:
             error=error,
             abandoned=abandoned,
             may_have_taken_effect=request.kind is Kind.WRITE and request.progress.may_have_begun,
+            write=request.write,
+            call_id=request.call_id,
+            headers=self._headers(request, response) if self._hooks else NO_HEADERS,
         )
         if abandoned and attempt.may_have_taken_effect:
-            _logger.warning("a write that nobody waits for any more ended: %s", attempt)
+            _logger.warning(
+                "a write whose caller was cancelled has ended, and may have taken effect: %s; await"
+                " exchange.reconcile(attempt.write) finds out",
+                attempt,
+            )
         else:
             _logger.debug("%s", attempt)
         await self._hooks.emit(attempt)
+
+    def _headers(self, request: Request, response: Response | None) -> ReplyHeaders:
+        if response is None:
+            return NO_HEADERS
+        return shown_headers(response.headers, self._redactor, login=request.kind is Kind.LOGIN)
 
 
 def _too_late(when: str, left: float, needed: float, advice: str) -> DeadlineExceededError:

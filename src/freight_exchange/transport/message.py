@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
+    from freight_exchange.models.writes import Write
     from freight_exchange.options import Timeouts
     from freight_exchange.transport.redaction import Secret
 
@@ -85,8 +86,9 @@ class Progress:
             # A transport that names its sending otherwise, or not at all, may send from here on.
             self._connecting = False
         elif event.endswith(_UNCONNECTED):
-            # Until the transport gives up, it may still turn to another way, and one that does not trace.
-            self._connecting, self._unconnected = False, True
+            # Until the transport gives up, it may still turn to another way, and one that does not trace. Abandoned, it
+            # is cancelled right here, and turns to nothing else.
+            self._connecting, self._unconnected = self._connecting and self._abandoned, True
 
     def abandon(self) -> None:
         """Nobody waits any more: a transport that has not begun to send must not begin."""
@@ -128,6 +130,8 @@ class Request:
         params: The query string's pairs.
         headers: Headers beside those that the SDK sets itself.
         attempt: Which attempt of its call this is, from 1.
+        call_id: The id of its call, the same for all attempts. To send it, add it as a header.
+        write: The write as a value; `None` for reads and logins.
     """
 
     method: str
@@ -138,6 +142,8 @@ class Request:
     params: tuple[tuple[str, str], ...] = ()
     headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
     attempt: int = 1
+    call_id: str = ""
+    write: Write | None = attrs.field(default=None, repr=False)
     replayable: bool = attrs.field(default=True, repr=False)
     token: Secret | None = attrs.field(default=None, repr=False)
     progress: Progress = attrs.field(factory=Progress, repr=False)
@@ -157,6 +163,8 @@ class Request:
             self,
             kind=original.kind,
             attempt=original.attempt,
+            call_id=original.call_id,
+            write=original.write,
             replayable=original.replayable,
             token=original.token,
             progress=original.progress,

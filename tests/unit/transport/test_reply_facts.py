@@ -1,0 +1,87 @@
+"""Reply headers in errors and records: bounded, without secrets, and with the request's id."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from freight_exchange.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
+from freight_exchange.transport.redaction import Redactor, Secret
+from freight_exchange.transport.reply_facts import shown_headers
+
+TOKEN = "c4nary-t0ken-of-some-length"
+
+
+def shown(headers: dict[str, str], *, login: bool = False) -> dict[str, str]:
+    redactor = Redactor()
+    redactor.learn_token(Secret(TOKEN))
+    pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    return dict(shown_headers(pairs, redactor, login=login))
+
+
+def test_names_are_looked_up_whatever_their_case() -> None:
+    headers = ReplyHeaders({"X-Cache": "MISS"})
+    assert headers["x-cache"] == headers["X-CACHE"] == "MISS"
+    assert headers.get("absent") is None
+    assert "X-cache" in headers
+
+
+def test_headers_copy_pickle_and_compare() -> None:
+    headers = ReplyHeaders({"a": "1"})
+    assert copy.copy(headers) is headers
+    assert copy.deepcopy(headers) is headers
+    assert pickle.loads(pickle.dumps(headers)) == headers
+    assert hash(headers) == hash(ReplyHeaders({"A": "1"}))
+    assert headers != NO_HEADERS
+
+
+@pytest.mark.parametrize("name", REQUEST_ID_HEADERS)
+def test_the_request_id_is_found(name: str) -> None:
+    assert ReplyHeaders({"via": "x", name.upper(): "r-1"}).request_id == "r-1"
+    assert name in shown({name: "r-1"}, login=True)
+
+
+def test_the_most_specific_id_wins() -> None:
+    assert ReplyHeaders({"cf-ray": "b", "x-request-id": "a"}).request_id == "a"
+    assert NO_HEADERS.request_id is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Set-Cookie",
+        "Authorization",
+        "Proxy-Authorization",
+        "X-Auth-Token",
+        "X-Access-Token",
+        "X-Api-Key",
+        "X-Session-Id",
+    ],
+)
+def test_what_may_let_somebody_in_is_left_out(name: str) -> None:
+    assert shown({name: "unknown-secret"}) == {}
+
+
+def test_secrets_are_masked() -> None:
+    assert shown({"x-echo": f"you sent {TOKEN}"}) == {"x-echo": "you sent ***"}
+    assert shown({TOKEN: "1"}) == {}
+
+
+def test_of_a_login_only_what_is_well_known_is_shown() -> None:
+    assert shown({"x-debug": "a-new-token", "retry-after": "a-new-token", "via": "1.1 gw"}, login=True) == {
+        "via": "1.1 gw"
+    }
+
+
+def test_number_and_length_are_bounded() -> None:
+    many = shown({f"x-{number}": "v" * 300 for number in range(1000)})
+    assert len(many) == 32
+    assert {len(value) for value in many.values()} == {203}
+    assert shown({"x": "v" * 100_000}) == {"x": "(100000 characters)"}
+
+
+def test_a_secret_at_the_cut_is_masked_whole() -> None:
+    value = shown({"x": "v" * 190 + TOKEN})["x"]
+    assert value == "v" * 190 + "***"
