@@ -66,6 +66,9 @@ DEFAULT_DEADLINE = 60.0
 DEFAULT_MAX_CONNECTIONS = 20
 DEFAULT_MAX_WRITES = 4
 
+DEFAULT_KEEPALIVE = 120.0
+"""Seconds that an idle connection is kept: a feed polls every 30 seconds by default."""
+
 
 class _Shared:
     """What a client shares with its views."""
@@ -112,6 +115,8 @@ class FreightExchange:
         max_writes: Writes under way at a time, 1 to 100, default 4; further writes queue. One that would leave with
             less time than recent writes took raises `DeadlineExceededError` unsent. With `http_client`, writes use the
             same connections as reads, and this many of `max_connections` at most.
+        keepalive: How long the SDK's own connections for reads are kept while idle, unless the server closes them:
+            seconds or a `timedelta`, default 120 seconds. A feed with a longer `interval` connects anew for each poll.
         get_parameters: Where a GET carries its parameters: in a JSON `body`, as documented, or in the `query`, for
             middleboxes that drop such bodies.
         addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use.
@@ -148,6 +153,7 @@ class FreightExchange:
         retries: RetryPolicy | None = None,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
         max_writes: int = DEFAULT_MAX_WRITES,
+        keepalive: Seconds = DEFAULT_KEEPALIVE,
         get_parameters: GetParameters = "body",
         addresses: Addresses | None = None,
         currency_field: CurrencyField = "currencyIndex",
@@ -198,7 +204,8 @@ class FreightExchange:
                 max_connections=settings.connections(max_connections, "max_connections"),
                 max_writes=settings.connections(max_writes, "max_writes"),
                 middleware=settings.callables(middleware, "middleware"),
-                proxy=settings.proxy(None if by_way_of is None else by_way_of.reveal()),
+                proxy=settings.proxy(by_way_of),
+                keepalive=seconds(keepalive, "keepalive"),
                 verify=settings.verification(verify),
                 http_client=http_client,
                 token_store=settings.token_file(token_store),

@@ -83,17 +83,21 @@ def _root(url: object) -> tuple[str, str]:
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", ""
 
 
-def proxy(given: str | None) -> str | None:
+def proxy(given: Secret | None) -> Secret | None:
     """The proxy's URL, which may hold a user name and password of its own."""
-    parts = _split(given) if isinstance(given, str) else None
-    if given is not None and (parts is None or parts.scheme not in ("http", "https")):
+    if given is not None and not _is_proxy(given):
         # SOCKS is left to a caller's own client: the library's has no time limit, and errors of a third package.
-        del given, parts
         raise ConfigurationError(
             "proxy must be an http or https URL with a host, such as http://host:3128; for SOCKS give an http_client"
             ' with its own proxy (pip install "httpx[socks]")'
         )
     return given
+
+
+def _is_proxy(url: Secret) -> bool:
+    given = url.reveal()
+    parts = _split(given) if isinstance(given, str) else None
+    return parts is not None and parts.scheme in ("http", "https")
 
 
 def _split(url: str) -> SplitResult | None:

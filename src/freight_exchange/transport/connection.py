@@ -10,11 +10,11 @@ import anyio
 import attrs
 
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError
-from freight_exchange.transport import http
+from freight_exchange.transport import http, own
 from freight_exchange.transport.budget import RetryBudget
 from freight_exchange.transport.caller import Caller
 from freight_exchange.transport.chain import chain, guarded
-from freight_exchange.transport.limiter import LENT, Limiter
+from freight_exchange.transport.limiter import Limiter
 from freight_exchange.transport.redaction import Secret
 from freight_exchange.transport.renewal import Credentials, Renewal
 from freight_exchange.transport.tasks import Jobs
@@ -51,7 +51,10 @@ class Settings:
     max_connections: int
     max_writes: int
     middleware: tuple[Middleware, ...]
-    proxy: str | None
+    proxy: Secret | None
+    """The proxy's URL, which may hold a password."""
+    keepalive: float
+    """Seconds that an idle connection for reads is kept."""
     verify: bool | ssl.SSLContext
     http_client: Any
     token_store: TokenFile | None
@@ -127,13 +130,17 @@ class Connection:
         settings = self._settings
         jobs = Jobs()
         if settings.http_client is None:
-            reads, writes = self._own = http.own_transports(
+            if settings.proxy is not None:
+                # A proxy may repeat its password in what it answers, and httpcore logs that.
+                for secret in own.proxy_secrets(settings.proxy):
+                    settings.redactor.learn(secret)
+            pools = self._own = own.own_pools(
                 base_url=settings.base_url,
                 proxy=settings.proxy,
                 verify=settings.verify,
-                write_connections=LENT * settings.max_writes,
+                keepalive=settings.keepalive,
             )
-            network = http.Network(settings.base_url, reads.handle_async_request, writes.handle_async_request)
+            network = own.own_network(settings.base_url, pools, settings.proxy)
         else:
             send = http.through(settings.http_client)
             network = http.Network(settings.base_url, send, send, http.library_of(settings.http_client))

@@ -7,7 +7,6 @@ same names and unrelated classes, so that exceptions, requests and URLs are alwa
 from __future__ import annotations
 
 import logging
-import ssl
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -18,20 +17,18 @@ import anyio
 import httpx
 
 from freight_exchange.errors import ConfigurationError, DecodeError, FreightExchangeError, TransportError
-from freight_exchange.transport.handshake import Backend, Handshake, Tunnel
+from freight_exchange.transport.failures import Route, explain
 from freight_exchange.transport.inflate import Body
 from freight_exchange.transport.message import AbandonedError, Kind, Response
-from freight_exchange.transport.pool import KEPT, Pool
+from freight_exchange.transport.pool import REPEATABLE
+from freight_exchange.transport.trace import Trace, address
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from freight_exchange.transport.message import Request
 
-__all__ = ["WRITE_CONNECTIONS", "HttpClient", "Network", "library_of", "own_transports", "through"]
-
-WRITE_CONNECTIONS = 4
-"""Connections for writes in the SDK's own client by default: beside those for reads, and none is kept alive."""
+__all__ = ["HttpClient", "Network", "Send", "host_and_port", "library_of", "through"]
 
 HttpClient = httpx.AsyncClient | Any
 """An `httpx.AsyncClient` or an `httpx2.AsyncClient`; the latter need not be installed, so a type checker sees `Any`."""
@@ -71,52 +68,6 @@ def through(client: HttpClient) -> Send:
     return send
 
 
-def own_transports(
-    *, base_url: str, proxy: str | None, verify: bool | ssl.SSLContext, write_connections: int = WRITE_CONNECTIONS
-) -> tuple[Pool, httpx.AsyncHTTPTransport]:
-    """The SDK's own connections, for reads and for writes.
-
-    A kept connection that the server closes just as a write is sent makes that write ambiguous: writes have a pool of
-    their own that keeps none. These are the library's transports without the client around them, which would read the
-    environment, keep cookies, follow redirects and log URLs, and takes a fifth of a call's time for it.
-    """
-    if verify is True and base_url.startswith("http://") and proxy is None:
-        # Loading the certificates takes longer than many a script runs, and a plain URL never needs them.
-        verify = False
-    context = httpx.create_ssl_context(verify=verify, trust_env=False)
-    via = _proxy(proxy)
-
-    def transport(connections: int, kept: int) -> httpx.AsyncHTTPTransport:
-        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=kept, keepalive_expiry=KEPT)
-        made = httpx.AsyncHTTPTransport(verify=context, proxy=via, trust_env=False, limits=limits)
-        # The transport passes neither through, though its pool is made for both.
-        inner: Any = made._pool
-        inner._network_backend = Backend(inner._network_backend)
-        if via is not None:
-            # With the transport it has been imported; before, it would cost every program's start.
-            from httpcore import ConnectionNotAvailable
-
-            create = inner.create_connection
-            inner.create_connection = lambda origin: Tunnel(create(origin), ConnectionNotAvailable)
-        return made
-
-    return Pool(lambda: transport(1, 1)), transport(write_connections, 0)
-
-
-def _proxy(url: str | None) -> httpx.Proxy | None:
-    if url is None:
-        return None
-    # Raised out of the handler, and without the URL: it may hold a password.
-    try:
-        if isinstance(url, str):
-            proxy = httpx.Proxy(url)
-            if proxy.url.host:
-                return proxy
-    except (ValueError, httpx.InvalidURL):
-        pass
-    raise ConfigurationError("proxy must be the URL of a proxy, such as http://proxy.example:3128")
-
-
 class Network:
     """Sends a request through the library and reads the reply whole.
 
@@ -124,8 +75,10 @@ class Network:
     else that comes out of it is a bug and stays one.
     """
 
-    def __init__(self, base_url: str, reads: Send, writes: Send, library: Any = None) -> None:
-        """`library` is that of a caller's client; without one, the connections are the SDK's own."""
+    def __init__(
+        self, base_url: str, reads: Send, writes: Send, library: Any = None, *, proxy: str | None = None
+    ) -> None:
+        """`library` is that of a caller's client; without one, the connections are the SDK's own, by way of `proxy`."""
         self._own = library is None
         library = library or httpx
         try:
@@ -133,18 +86,23 @@ class Network:
         except library.InvalidURL as error:
             raise ConfigurationError(f"base_url is no URL: {error}") from None
         self._base_url = base_url
-        # Whether no handshake can leave a connection open: the SDK's own are closed where they are made.
-        self._closes = self._own or self._base.scheme != "https"
+        self._server = host_and_port(self._base)
+        self._proxy = proxy
+        # Whether a handshake can leave a connection open: the SDK's own are closed where they are made.
+        self._closes = not self._own and self._base.scheme == "https"
         self._reads = reads
         self._writes = writes
         self._library = library
         self._failures: tuple[type[Exception], ...] = (library.HTTPError, library.InvalidURL, OSError)
+        if self._own:
+            self._failures += _httpcore_errors()
         self._content = _content_of(library)
         self._urls: dict[str, Any] = {}
 
     async def __call__(self, request: Request) -> Response:
         send = self._writes if request.kind is Kind.WRITE else self._reads
-        native = self._native(request)
+        trace = self._trace(request)
+        native = self._native(request, trace)
         failure: FreightExchangeError
         number = request.progress.hand_over()
         try:
@@ -174,7 +132,7 @@ class Network:
             if isinstance(error, OSError) and error.filename is not None:
                 # About a file: a bug in what the caller's client runs, and none of the network's.
                 raise
-            failure = self._translate(error, request)
+            failure = self._translate(error, request, trace)
             if failure.unsent:
                 request.progress.reset()
         else:
@@ -194,7 +152,14 @@ class Network:
                 with anyio.move_on_after(_LETTING_GO):
                     await reply.stream.aclose()
 
-    def _native(self, request: Request) -> Any:
+    def _trace(self, request: Request) -> Trace | None:
+        """The trace that the attempt needs: of a read, only where it closes a connection or knows a proxy."""
+        progress = request.progress if request.kind is not Kind.READ else None
+        if progress is None and not self._closes and self._proxy is None:
+            return None
+        return Trace(request.method, progress, closes=self._closes)
+
+    def _native(self, request: Request, trace: Trace | None) -> Any:
         timeouts = request.timeouts
         extensions: dict[str, Any] = {
             "timeout": {
@@ -206,19 +171,10 @@ class Network:
                 "pool": None,
             }
         }
-        handshake = None if self._closes else Handshake()
-        if request.kind is not Kind.READ:
-            # Proof of what was sent; where repeating is harmless anyhow, it would be pure cost.
-            progress = request.progress
-
-            async def trace(event: str, info: object) -> None:
-                if handshake is not None:
-                    await handshake.trace(event, info)
-                progress.trace(event)
-
+        if trace is not None:
             extensions["trace"] = trace
-        elif handshake is not None:
-            extensions["trace"] = handshake.trace
+        if self._own and request.kind is Kind.READ:
+            extensions[REPEATABLE] = True
         return self._library.Request(
             request.method,
             self._url(request),
@@ -258,31 +214,42 @@ class Network:
             headers = [pair for pair in headers if pair[0].lower() not in replaced] + added
         return headers
 
-    def _translate(self, error: Exception, request: Request) -> TransportError:
-        library = self._library
-        # By the trace alone: that a transport raises before it sends is its own affair, and silence proves nothing.
-        unsent, permanent = request.progress.surely_unsent, False
-        if _certificate_invalid(error, said=isinstance(error, library.ConnectError)):
-            return TransportError("the server's certificate is not valid for this host", unsent=unsent, permanent=True)
-        if not isinstance(error, library.ConnectError | library.ConnectTimeout):
-            unsent = False
-        if isinstance(error, library.ConnectTimeout):
-            what = f"no connection within {request.timeouts.connect:g} s"
-        elif isinstance(error, library.ConnectError):
-            what = "no connection to the server"
-        elif isinstance(error, library.ReadTimeout):
-            what = f"nothing came from the server for {request.timeouts.read:g} s"
-        elif isinstance(error, library.WriteTimeout):
-            what = f"the server took nothing of the request for {request.timeouts.write:g} s"
-        elif isinstance(error, library.PoolTimeout):
-            what = "the http_client had no free connection"
-        elif isinstance(error, library.UnsupportedProtocol | library.InvalidURL | library.LocalProtocolError):
-            what, permanent = "the HTTP library refused the request", True
-        elif isinstance(error, library.ProxyError):
-            what = "the proxy did not connect"
+    def _translate(self, error: Exception, request: Request, trace: Trace | None) -> TransportError:
+        if trace is None:
+            route = Route(self._server, self._proxy)
         else:
-            what = "the connection broke"
-        return TransportError(f"{what} ({type(error).__name__})", unsent=unsent, permanent=permanent)
+            # A caller's client that connects to anything but the server has a proxy of its own.
+            proxy = self._proxy or (trace.peer if trace.peer != self._server else None)
+            route = Route(self._server, proxy, at_proxy=proxy is not None and trace.at_proxy, refusal=trace.refusal)
+        failure = explain(error, route, request.timeouts)
+        return TransportError(
+            failure.message, unsent=self._surely_unsent(error, request, trace), permanent=failure.permanent
+        )
+
+    def _surely_unsent(self, error: Exception, request: Request, trace: Trace | None) -> bool:
+        """Whether the trace and the error together prove that nothing of the request was sent.
+
+        A caller's transport may have turned to another way after a connection failed, and one that does not trace:
+        there the error must be one of connecting, or the very one with which the tunnel failed.
+        """
+        if not request.progress.surely_unsent:
+            return False
+        library = self._library
+        if self._own or isinstance(error, library.ConnectError | library.ConnectTimeout | library.ProxyError):
+            return True
+        failure = None if trace is None else trace.failure
+        return failure is not None and failure in (error, error.__cause__)
+
+
+def host_and_port(url: Any) -> str:
+    """Host and port of a library's URL, for people: the default port spelled out."""
+    return address(url.host, url.port or {"http": 80, "https": 443}.get(url.scheme))
+
+
+def _httpcore_errors() -> tuple[type[Exception], ...]:
+    import httpcore
+
+    return (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError)
 
 
 def _encoded(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
@@ -357,15 +324,3 @@ async def _read(reply: Any, attempt: int) -> Response:
             await anext(chunks, None)
         raise
     return Response(status=reply.status_code, content=body.finish(), headers=headers, attempt=attempt)
-
-
-def _certificate_invalid(error: BaseException, *, said: bool) -> bool:
-    """Whether it comes of a certificate; words count only where `said`, since a reply's own text gets into others."""
-    seen: BaseException | None = error
-    met: set[int] = set()
-    while seen is not None and id(seen) not in met:
-        met.add(id(seen))
-        if isinstance(seen, ssl.SSLCertVerificationError) or (said and "CERTIFICATE_VERIFY_FAILED" in str(seen)):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False

@@ -27,7 +27,7 @@ class Kind(enum.Enum):
     """A second publication, offer, answer or route: the one thing that must not happen."""
 
 
-_STEPS = (".connect_tcp", ".connect_unix_socket", ".start_tls")
+_STEPS = (".connect_tcp", ".connect_unix_socket", ".start_tls", ".connect_tunnel", ".setup_socks5_connection")
 _CONNECTING = tuple(f"{step}.started" for step in _STEPS)
 _CONNECTED = tuple(f"{step}.complete" for step in _STEPS)
 _UNCONNECTED = tuple(f"{step}.failed" for step in _STEPS)

@@ -100,7 +100,7 @@ class TestSentences:
         with refused_port() as port:
             done = shell("--url", f"http://127.0.0.1:{port}/api", "requests", "list")
         assert done.status == Status.UNAVAILABLE
-        assert done.err.startswith("Error: no connection to the server")
+        assert done.err.startswith(f"Error: no connection to 127.0.0.1:{port}: connection refused [")
         assert "Nothing was changed. Is the URL right, and the service up?" in done.err
         assert "ConnectError" not in done.err
 
@@ -127,7 +127,7 @@ class TestSentences:
         with refused_port() as port:
             done = shell("--url", f"https://127.0.0.1:{port}/api", "requests", "list")
         assert done.status == Status.UNAVAILABLE
-        assert done.err.startswith("Error: no connection to the server")
+        assert done.err.startswith(f"Error: no connection to 127.0.0.1:{port}: connection refused [")
 
     def test_nobody_to_ask_for_the_password(self, shell: Shell) -> None:
         shell.set("FREIGHT_EXCHANGE_PASSWORD", None)

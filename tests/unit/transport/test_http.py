@@ -17,7 +17,7 @@ import pytest
 
 from freight_exchange.errors import ConfigurationError, DecodeError, TransportError
 from freight_exchange.options import Timeouts
-from freight_exchange.transport import http
+from freight_exchange.transport import http, own
 from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
 from freight_exchange.transport.redaction import Secret
 
@@ -285,7 +285,7 @@ class TestReplies:
 
     async def test_a_failure_in_the_body_closes_the_reply(self, library: ModuleType) -> None:
         body = Pieces(library, b"{", failure=library.ReadError("reset"))
-        with pytest.raises(TransportError, match="the connection broke") as caught:
+        with pytest.raises(TransportError, match=r"the connection to host\.example:443 broke") as caught:
             await received(library, 200, stream=body.stream)
         assert body.closed
         assert not caught.value.unsent
@@ -295,19 +295,19 @@ BEFORE = ["connection.connect_tcp.started", "connection.connect_tcp.failed"]
 AFTER = ["connection.connect_tcp.started", "connection.connect_tcp.complete", "http11.send_request_headers.started"]
 TRACES = {"silent": [], "proof": BEFORE, "sent": AFTER}
 ERRORS = [
-    ("ConnectTimeout", "no connection within 5 s", False),
-    ("ReadTimeout", "nothing came from the server for 30 s", False),
-    ("WriteTimeout", "took nothing of the request for 10 s", False),
+    ("ConnectTimeout", "no connection within 5 s to host.example:443", False),
+    ("ReadTimeout", "nothing came from host.example:443 for 30 s", False),
+    ("WriteTimeout", "host.example:443 took nothing of the request for 10 s", False),
     ("PoolTimeout", "no free connection", False),
-    ("ConnectError", "no connection to the server", False),
+    ("ConnectError", "no connection to host.example:443", False),
     ("ReadError", "broke", False),
     ("WriteError", "broke", False),
     ("CloseError", "broke", False),
     ("ProxyError", "proxy", False),
     ("RemoteProtocolError", "broke", False),
-    ("LocalProtocolError", "the HTTP library refused the request", True),
-    ("UnsupportedProtocol", "the HTTP library refused the request", True),
-    ("InvalidURL", "the HTTP library refused the request", True),
+    ("LocalProtocolError", "the HTTP library refused the request to host.example:443", True),
+    ("UnsupportedProtocol", "the HTTP library refused the request to host.example:443", True),
+    ("InvalidURL", "the HTTP library refused the request to host.example:443", True),
     ("DecodingError", "broke", False),
     ("TooManyRedirects", "broke", False),
     ("NetworkError", "broke", False),
@@ -344,7 +344,7 @@ class TestFailures:
         assert error.permanent is permanent
         # That nothing was sent is for the trace and the error to say together: a transport may have turned to another
         # way after a connection failed, and one that does not trace may have sent before it raised.
-        assert error.unsent is (name in ("ConnectError", "ConnectTimeout") and trace == "proof")
+        assert error.unsent is (name in ("ConnectError", "ConnectTimeout", "ProxyError") and trace == "proof")
 
     @pytest.mark.parametrize("name", ["ConnectError", "ConnectTimeout", "ReadError"])
     async def test_reads_are_not_traced_and_prove_nothing(self, library: ModuleType, name: str) -> None:
@@ -432,10 +432,10 @@ class TestClients:
     @pytest.mark.parametrize("proxy", ["", "nowhere", "ftp://u:c4nary@p", "http://", "http://u:c4nary@p\x00", 5])
     def test_an_impossible_proxy_is_named_without_its_password(self, proxy: Any) -> None:
         with pytest.raises(ConfigurationError, match="proxy must be") as caught:
-            http.own_transports(base_url=BASE, proxy=proxy, verify=True)
+            own.own_pools(base_url=BASE, proxy=Secret(proxy), verify=True, keepalive=5)
         assert "c4nary" not in "".join(traceback.format_exception(caught.value))
 
     async def test_the_environment_is_not_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/at/all")
-        for transport in http.own_transports(base_url=BASE, proxy=None, verify=True):
+        for transport in own.own_pools(base_url=BASE, proxy=None, verify=True, keepalive=5):
             await transport.aclose()

@@ -41,6 +41,7 @@ UNCONNECTED = {
     "socket file": ["connection.connect_unix_socket.started", "connection.connect_unix_socket.failed"],
     "failed again after a retry": [*TCP_FAILED, *RETRY, *TCP_FAILED],
     "waiting for its retry": [*TCP_FAILED, RETRY[0]],
+    "SOCKS handshake": [*TCP, "socks.setup_socks5_connection.started", "socks.setup_socks5_connection.failed"],
 }
 CONNECTING = {
     "TCP": [TCP[0]],
@@ -53,7 +54,6 @@ SILENT = {
     "connected": TCP,
     "connected, then words of its own": [*TCP, *TLS, "quic.open_stream.started"],
     "connected at the second try": [*TCP_FAILED, *RETRY, *TCP],
-    "SOCKS handshake": [*TCP, "socks.setup_socks5_connection.started", "socks.setup_socks5_connection.failed"],
 }
 
 

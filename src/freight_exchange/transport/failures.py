@@ -1,0 +1,176 @@
+"""Map an HTTP library's exception to what a `TransportError` says: host, port, reason and what to do. Pure.
+
+The libraries (httpx, httpx2, httpcore) have unrelated classes of the same names, so a class is known by its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import http
+import os
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from freight_exchange.options import Timeouts
+
+__all__ = ["Failure", "Route", "destination", "explain"]
+
+_NO_SUCH_HOST = {
+    code for name in ("EAI_NONAME", "EAI_NODATA", "EAI_FAIL") if (code := getattr(socket, name, None)) is not None
+}
+_CERTIFICATE = (
+    # What OpenSSL says, in the order in which it is looked for; then what it means, and what to do.
+    ("expired", "has expired", "the server needs a new one"),
+    ("not yet valid", "is not valid yet", "check this machine's clock"),
+    ("hostname mismatch", "is for another host", "check the host in base_url"),
+    ("ip address mismatch", "is for another host", "check the host in base_url"),
+    (
+        "self-signed certificate in certificate chain",
+        "comes from a private certificate authority",
+        "load that authority into an ssl.SSLContext and pass it as verify=",
+    ),
+    ("self-signed", "is self-signed", "load it into an ssl.SSLContext and pass that as verify="),
+    ("self signed", "is self-signed", "load it into an ssl.SSLContext and pass that as verify="),
+    (
+        "unable to get local issuer",
+        "comes from an unknown certificate authority",
+        "if it is a private one, load it into an ssl.SSLContext and pass that as verify=",
+    ),
+    ("revoked", "was revoked", "the server needs a new one"),
+)
+_OTHERWISE = ("is not valid for this host", "see verify= if its authority is a private one")
+_LONGEST_PATH = 100
+
+
+class Route(NamedTuple):
+    """Where an attempt went, as far as it is known; each is a host and port."""
+
+    server: str
+    proxy: str | None = None
+    at_proxy: bool = False
+    """Whether the attempt ended before the proxy had connected to the server."""
+    refusal: int | None = None
+    """The status with which the proxy refused to."""
+
+    @property
+    def peer(self) -> str:
+        """The machine that the failing step was about."""
+        if self.proxy is not None and self.at_proxy:
+            return f"the proxy {self.proxy}"
+        return self.server if self.proxy is None else f"{self.server} through the proxy {self.proxy}"
+
+
+class Failure(NamedTuple):
+    """One sentence, and whether trying again cannot help."""
+
+    message: str
+    permanent: bool = False
+
+
+def explain(error: BaseException, route: Route, timeouts: Timeouts) -> Failure:
+    """Say what an exception of an HTTP library means."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    name = type(error).__name__
+    if (reason := _bad_certificate(error, said="ConnectError" in names)) is not None:
+        whose = f"the proxy {route.proxy}" if route.proxy is not None and route.at_proxy else route.server
+        problem, advice = reason
+        return Failure(f"the certificate of {whose} {problem}: {advice}", permanent=True)
+    if "ProxyError" in names:
+        return _refused_by_proxy(error, route)
+    if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:
+        return Failure(f"the HTTP library refused the request to {route.server} ({name})", permanent=True)
+    if "ConnectTimeout" in names:
+        what = f"no connection within {timeouts.connect:g} s to {route.peer}"
+    elif "ConnectError" in names:
+        what = f"no connection to {route.peer}: {_reason(error) or 'the handshake failed'}"
+    elif "ReadTimeout" in names:
+        what = f"nothing came from {route.peer} for {timeouts.read:g} s"
+    elif "WriteTimeout" in names:
+        what = f"{route.peer} took nothing of the request for {timeouts.write:g} s"
+    elif "PoolTimeout" in names:
+        what = f"the http_client had no free connection for {route.server}"
+    else:
+        reason_ = _reason(error)
+        what = f"the connection to {route.peer} broke" + (f": {reason_}" if reason_ else "")
+    return Failure(f"{what} ({name})")
+
+
+def destination(location: str | None) -> str | None:
+    """The host and path to which a redirect leads, without whatever in it may be a secret."""
+    try:
+        parts = urlsplit(location or "")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if not parts.path.isprintable() or not (host or parts.path):
+        return None
+    # Parameters of a path, such as a session's id, go as well as user, query and fragment.
+    path = parts.path.partition(";")[0][:_LONGEST_PATH]
+    if not host:
+        return path or None
+    name = f"[{host}]" if ":" in host else host
+    origin = f"{parts.scheme}://{name}" if parts.scheme else f"//{name}"
+    return f"{origin}{'' if port is None else f':{port}'}{path}"
+
+
+def _refused_by_proxy(error: BaseException, route: Route) -> Failure:
+    who = "the http_client's proxy" if route.proxy is None else f"the proxy {route.proxy}"
+    status = route.refusal
+    if status is None and (said := re.match(r"(\d{3})\b", str(error))):
+        # Of a read, which is not traced: the library's words begin with the status.
+        status = int(said[1])
+    if status is None:
+        return Failure(f"{who} did not connect to {route.server} ({type(error).__name__})")
+    try:
+        # The standard's words and not the proxy's own, which may repeat what it was sent.
+        phrase = f" {http.HTTPStatus(status).phrase}"
+    except ValueError:
+        phrase = ""
+    what = f"{who} did not connect to {route.server}: it answered {status}{phrase}"
+    if status == 407:
+        return Failure(f"{what}; put the proxy's user and password into its URL", permanent=True)
+    return Failure(what, permanent=status < 500 and status not in (408, 425, 429))
+
+
+def _bad_certificate(error: BaseException, *, said: bool) -> tuple[str, str] | None:
+    """What is wrong with a certificate; words count only where `said`: a reply's own text gets into other errors."""
+    for link in _links(error):
+        if isinstance(link, ssl.SSLCertVerificationError) or (said and "CERTIFICATE_VERIFY_FAILED" in str(link)):
+            text = f"{getattr(link, 'verify_message', '')} {link}".lower()
+            return next((found for words, *found in _CERTIFICATE if words in text), None) or _OTHERWISE  # type: ignore[return-value]  # two of three
+    return None
+
+
+def _reason(error: BaseException) -> str | None:
+    """Why a connection failed, in the system's words."""
+    found = None
+    for link in _links(error):
+        if isinstance(link, socket.gaierror):
+            return "no such host" if link.errno in _NO_SUCH_HOST else "the host's name could not be resolved"
+        if isinstance(link, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(link, ssl.SSLError):
+            found = found or "the TLS handshake failed"
+        elif isinstance(link, OSError) and link.errno is not None and link.errno in errno.errorcode:
+            found = found or os.strerror(link.errno).lower()
+    return found
+
+
+def _links(error: BaseException) -> Iterator[BaseException]:
+    """The error and all that led to it, each once."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        link = waiting.pop(0)
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        waiting += [link.__cause__, link.__context__]
+        if isinstance(link, BaseExceptionGroup):
+            waiting += link.exceptions

@@ -1,0 +1,105 @@
+"""Trace of one attempt: how far a request got, told apart from the connection and the proxy's tunnel under it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+if TYPE_CHECKING:
+    from freight_exchange.transport.message import Progress
+
+__all__ = ["Trace", "address", "close"]
+
+_OPENED = (".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")
+_CLOSING = 1.0
+"""Seconds that closing may take: of a bare socket it takes none, of one within another's TLS a farewell."""
+
+
+class Trace:
+    """Takes in the events of httpcore's `trace` extension, and passes on what they say of the request itself.
+
+    A proxy's tunnel is made by a request of its own, CONNECT, whose events have the same names as the request's. Told
+    apart by their method, they are steps of connecting: while the tunnel is not there, nothing of the request was sent.
+
+    The HTTP libraries also forget a connection whose TLS handshake is cancelled. With `closes` it is closed here.
+    """
+
+    __slots__ = ("_closes", "_method", "_progress", "_stream", "_tunnelling", "at_proxy", "failure", "peer", "refusal")
+
+    def __init__(self, method: str, progress: Progress | None, *, closes: bool = False) -> None:
+        self._method = method
+        self._progress = progress
+        self._closes = closes
+        self._stream: Any = None
+        self._tunnelling = False
+        self.at_proxy = True
+        """Whether a proxy's tunnel, if there is one, was not complete yet."""
+        self.peer: str | None = None
+        """Host and port of the last TCP connection: the server's, or a proxy's."""
+        self.refusal: int | None = None
+        """The status with which the proxy refused the tunnel."""
+        self.failure: object = None
+        """The exception with which the tunnel failed."""
+
+    async def __call__(self, event: str, info: object) -> None:
+        facts = info if isinstance(info, dict) else {}
+        if event.endswith(".connect_tcp.started") and "host" in facts:
+            self.peer = address(facts["host"], facts.get("port"))
+            self.at_proxy = True
+        told: str | None = event
+        if event.endswith(".send_request_headers.started"):
+            told = self._begin(event, facts.get("request"))
+        elif self._tunnelling:
+            told = self._of_tunnel(event, facts)
+        if self._closes:
+            await self._watch(event, facts)
+        if told is not None and self._progress is not None:
+            self._progress.trace(told)
+
+    def _begin(self, event: str, request: Any) -> str:
+        self._tunnelling = getattr(request, "method", None) == b"CONNECT" and self._method != "CONNECT"
+        if not self._tunnelling:
+            self.at_proxy = False
+            return event
+        self.refusal = self.failure = None
+        self.at_proxy = True
+        return "proxy.connect_tunnel.started"
+
+    def _of_tunnel(self, event: str, facts: dict[str, Any]) -> str | None:
+        if event.endswith(".receive_response_headers.complete"):
+            _, status, *_ = facts["return_value"]
+            if 200 <= status < 300:
+                self._tunnelling = self.at_proxy = False
+                return "proxy.connect_tunnel.complete"
+            self.refusal = status
+            return "proxy.connect_tunnel.failed"
+        if event.endswith(".receive_response_headers.failed"):
+            self.failure = facts.get("exception")
+            return "proxy.connect_tunnel.failed"
+        if event.endswith((".connect_tcp.started", ".connect_unix_socket.started")):
+            # The transport tries another way.
+            self._tunnelling = False
+            return event
+        return None
+
+    async def _watch(self, event: str, facts: dict[str, Any]) -> None:
+        if event.endswith(_OPENED):
+            self._stream = facts.get("return_value")
+        elif event.endswith(".start_tls.failed") and self._stream is not None:
+            stream, self._stream = self._stream, None
+            await close(stream)
+
+
+def address(host: str, port: int | None) -> str:
+    """Host and port for people, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def close(stream: Any) -> None:
+    """Close a connection, or what holds one, whatever is cancelled; how that goes is nobody's loss."""
+    # Shielded: what ended the handshake would end this as well.
+    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        with anyio.move_on_after(_CLOSING, shield=True):
+            await stream.aclose()
