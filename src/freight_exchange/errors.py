@@ -219,13 +219,20 @@ class BadRequestError(APIStatusError):
 
 
 class AuthenticationError(APIStatusError):
-    """The service does not accept the token, and a new one would not help (service document, section 5)."""
+    """The service does not accept the token, and a new one would not help (service document, section 5).
+
+    Attributes:
+        retry_after: Seconds until the client tries the next login, where a refused one holds it back; else `None`.
+    """
+
+    retry_after: float | None = None
 
 
 class LoginRejectedError(AuthenticationError):
     """The service rejected the email or password. No further login is tried until the credentials change.
 
-    `FreightExchange.reset_login()` allows another try with the same ones.
+    `FreightExchange.reset_login()` allows another try with the same ones. An account that has logged in before counts
+    as rejected after three such replies in a row only; until then calls raise `AuthenticationError` with `retry_after`.
     """
 
 

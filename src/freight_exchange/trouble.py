@@ -26,7 +26,7 @@ def may_pass(error: FreightExchangeError) -> bool:
     """Whether the trouble may be gone when the page is asked for again."""
     match error:
         case AuthenticationError():
-            return False
+            return error.retry_after is not None
         case TransportError():
             return not error.permanent
         case APIStatusError():
@@ -36,5 +36,5 @@ def may_pass(error: FreightExchangeError) -> bool:
 
 
 def asked_for(error: FreightExchangeError) -> float | None:
-    """The seconds that the service asked to be left alone for."""
-    return error.retry_after if isinstance(error, RateLimitedError | ServerError) else None
+    """The seconds that the service asked to be left alone for, or until the next login."""
+    return error.retry_after if isinstance(error, RateLimitedError | ServerError | AuthenticationError) else None

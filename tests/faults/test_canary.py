@@ -76,6 +76,15 @@ LOGINS: dict[str, Answer] = {
     "deep": reply(200, b'{"user":' + b"[" * 100 + json.dumps(TOKEN).encode() + b"]" * 100 + b"}"),
     "not_utf8": reply(200, json.dumps({"user": _USER}).encode() + b"\xff"),
     "header": reply(500, {}, x_debug=TOKEN),
+    **{f"text_{status}": reply(status, f"Welcome. {TOKEN} is yours".encode()) for status in (200, 400, 401, 403, 500)},
+    **{f"bare_token_{status}": reply(status, TOKEN.encode()) for status in (200, 400, 401, 429)},
+    **{f"string_{status}": reply(status, TOKEN) for status in (200, 401, 403)},
+    **{f"list_{status}": reply(status, [TOKEN, {"jwt": TOKEN}]) for status in (200, 422)},
+    **{f"other_shape_{status}": reply(status, {"data": {"jwt": TOKEN}}) for status in (200, 400, 404, 500)},
+    **{f"sentence_{status}": reply(status, {"message": f"welcome, {TOKEN}!"}) for status in (200, 403, 404, 500)},
+    **{f"error_{status}": reply(status, {"errors": [{"detail": TOKEN, TOKEN: 7}]}) for status in (200, 400, 503)},
+    "rejected_beside_it": reply(200, {"message": "no", "jwt": TOKEN, "session": {"id": TOKEN}}),
+    "cookies": reply(200, {"message": "no"}, x_session=TOKEN, etag=TOKEN, retry_after=TOKEN),
     "basic": reply(400, {"got": f"Basic {base64.b64encode(f'{EMAIL}:{PASSWORD}'.encode()).decode()}"}),
 }
 

@@ -112,7 +112,7 @@ def judge(
             return Verdict(ending="dead", state="dead", error=_said(error))
         case LoginRejectedError():
             return Verdict(ending="released", state="ready", delay=_WITHOUT_SERVICE, error=_said(error), forgive=True)
-        case RateLimitedError():
+        case RateLimitedError() | AuthenticationError(retry_after=float()):
             # Whoever is told to come back later has not failed.
             delay = min(max(error.retry_after or _WITHOUT_SERVICE, _LEAST_DELAY), _LONGEST_THROTTLE)
             return Verdict(ending="trouble", state="ready", delay=delay, error=_said(error), forgive=True)

@@ -101,6 +101,10 @@ def _is_of_the_login(error: FreightExchangeError) -> bool:
     return error.path == "login"
 
 
+def _is_held(error: FreightExchangeError) -> bool:
+    return isinstance(error, AuthenticationError) and error.retry_after is not None
+
+
 @attrs.frozen
 class Row:
     """What an error of this kind, where it fits, ends the program with; the sentence is the error's own unless told."""
@@ -124,6 +128,7 @@ STATUSES: Final = (
         "the service rejected the email or password",
         advice="Check both: too many wrong passwords may lock the account.",
     ),
+    Row(AuthenticationError, Status.TRY_LATER, fits=_is_held),
     Row(AuthenticationError, Status.LOGIN_REJECTED),
     Row(RateLimitedError, Status.TRY_LATER),
     Row(ServerError, Status.UNAVAILABLE),

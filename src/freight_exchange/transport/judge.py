@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from freight_exchange import wire
@@ -15,16 +16,23 @@ from freight_exchange.errors import (
     RateLimitedError,
     ServerError,
 )
+from freight_exchange.transport.redaction import MASK
 from freight_exchange.transport.retry_after import spoken
 
 if TYPE_CHECKING:
     from freight_exchange.transport.message import Response
     from freight_exchange.transport.redaction import Redactor
 
-__all__ = ["error_of", "login_error", "unauthorized"]
+__all__ = ["UNTIL_CHANGED", "error_of", "login_error", "unauthorized"]
 
 # A reply that says `Unauthorized` is short; a listing in which a cargo bears that name is not looked through.
 _LONGEST_REFUSAL = 4096
+
+_WORD = re.compile(r"\S+")
+_TOKEN = re.compile(r".{20}|(?=.*\d)(?=.*[A-Za-z]).{6}|\d{8}")
+"""A long word, one of letters and digits, or a long number: it could be the token of a login's reply."""
+
+UNTIL_CHANGED = "; no other login is tried until the credentials change, or reset_login() allows it"
 
 _REJECTED = frozenset({200, 400, 401, 403, 422})
 """Statuses at which a login's reply can say that the credentials are wrong."""
@@ -49,23 +57,36 @@ def error_of(response: Response, redactor: Redactor, *, retry_after: float | Non
 
 
 def _error(
-    response: Response, redactor: Redactor, retry_after: float | None, *, refused: bool
+    response: Response,
+    redactor: Redactor,
+    retry_after: float | None,
+    *,
+    refused: bool,
+    told: tuple[str | None, object] | None = None,
 ) -> APIStatusError | None:
+    """`told` is the sentence and the body to tell of, where not those of the reply."""
     status = response.status
     if 200 <= status < 300 and not refused:
         return None
-    data = _json(response)
     # Masked before a sentence is taken from it: the sentence is cut, and half a token is recognised by nothing.
     said: str | None
-    if data is None:
-        body: object = (text := redactor.excerpt(response.content))
+    body: object
+    if told is not None:
+        said, body = told
+    elif (data := _json(response)) is None:
+        body = (text := redactor.excerpt(response.content))
         said = wire.sentence_of_text(text)
     else:
         body = redactor.value(data)
         said = wire.sentence(body)
     words = f": {said}" if said else ""
     if refused:
-        return AuthenticationError(f"the service does not accept the token{words}", status=status, body=body)
+        return AuthenticationError(
+            f"the service does not accept the token{words}; if each login ends the account's older tokens, share one"
+            " login among all processes of the account: see token_store",
+            status=status,
+            body=body,
+        )
     if status == 429:
         until = "" if retry_after is None else f", and to wait {spoken(retry_after)}"
         return RateLimitedError(
@@ -93,25 +114,33 @@ def login_error(response: Response, redactor: Redactor, *, retry_after: float | 
     """The same for a login: rejected only by an object without a token that says why, at a status that can mean it.
 
     Nothing else may count as rejected, since that ends all logins: not a wrong address, a proxy's page or an outage.
+    The reply may hold a token that is not known yet, whatever its shape. So an error quotes one sentence of its JSON at
+    most, and masks everything in it that could be a token.
     """
+    data = _json(response)
+    said = wire.sentence(redactor.value(data)) if isinstance(data, dict) else None
+    said = None if said is None else _without_tokens(said)
+    body: object = None if said is None else {"message": said}
     if response.status in _REJECTED:
-        data = _json(response)
         if wire.rejection(data) is not None:
-            body = redactor.value(data)
-            said = (wire.sentence(body) or "it gave no reason").rstrip(".")
+            reason = (said or "it gave no reason").rstrip(".")
             return LoginRejectedError(
-                f"the service rejected the email or password: {said}; no other login is tried until the credentials"
-                " change, or reset_login() allows it",
+                f"the service rejected the email or password: {reason}{UNTIL_CHANGED}",
                 status=response.status,
                 body=body,
             )
         if response.status == 401:
             return AuthenticationError("the login was refused", status=401)
     # No token was sent that could be refused: what is left is what its status says.
-    error = _error(response, redactor, retry_after, refused=False)
+    error = _error(response, redactor, retry_after, refused=False, told=(said, body))
     if isinstance(error, NotFoundError):
         error.args = (f"{error.message}; base_url may be wrong",)
     return error
+
+
+def _without_tokens(sentence: str) -> str:
+    """The sentence with every word masked that is long, or mixes letters and digits, as tokens are and do."""
+    return _WORD.sub(lambda found: MASK if _TOKEN.search(found.group()) else found.group(), sentence)
 
 
 def _json(response: Response) -> object:

@@ -172,17 +172,24 @@ class Renewal:
         try:
             grant = await self._login(*credentials)
         except FreightExchangeError as error:
-            self._holdback.failed(credentials, error)
-            _logger.warning("login failed (%s): %s", reason, error)
-            await self._tell(0, reason, started, error)
-            raise
+            failure = self._holdback.failed(credentials, error)
+            _logger.warning("login failed (%s): %s", reason, failure)
+            await self._tell(0, reason, started, failure)
+            if failure is error:
+                raise
+        else:
+            return await self._logged_in(reason, credentials[0], grant, started)
+        raise failure
+
+    async def _logged_in(self, reason: Reason, account: str, grant: Grant, started: clock.Instant) -> Session:
         self._generation += 1
         session = Session.begin(self._generation, grant, obtained=started, after_refusal=reason == "refused")
         self._session = session
         if session.adopted:
+            self._holdback.adopted(account)
             _logger.debug("took another process's login (%s), token number %d", reason, session.generation)
             return session
-        self._holdback.succeeded()
+        self._holdback.succeeded(account)
         _logger.debug("logged in (%s), token number %d", reason, session.generation)
         await self._tell(session.generation, reason, started, None)
         return session

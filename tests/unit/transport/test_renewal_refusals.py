@@ -7,6 +7,7 @@ import pytest
 from tests.unit.transport.tokens import HOUR, Exchange, crowd, request
 
 from freight_exchange.errors import (
+    AuthenticationError,
     DeadlineExceededError,
     FreightExchangeError,
     LoginRejectedError,
@@ -14,6 +15,7 @@ from freight_exchange.errors import (
     ServerError,
     TransportError,
 )
+from freight_exchange.transport.holdback import Holdback
 from freight_exchange.transport.message import Kind, Request, Response
 from freight_exchange.transport.redaction import Secret
 
@@ -74,8 +76,8 @@ class TestRefusals:
         exchange = Exchange()
         await exchange.call()
         exchange.refused.add("t1")
-        exchange.failure = LoginRejectedError("wrong", status=200)
-        with pytest.raises(LoginRejectedError):
+        exchange.failure = TransportError("reset")
+        with pytest.raises(TransportError):
             await exchange.call()
 
     async def test_while_a_refused_write_waits_for_the_login_it_has_not_happened(self) -> None:
@@ -149,19 +151,19 @@ class TestLatch:
                 await exchange.call()
         assert exchange.logins == 3
 
-    async def test_an_early_renewal_that_is_rejected_lets_the_old_token_serve_out(self) -> None:
+    async def test_an_early_renewal_that_is_refused_lets_the_old_token_serve_out(self) -> None:
         exchange = Exchange()
         await exchange.call()
-        exchange.failure = LoginRejectedError("wrong", status=200)
+        exchange.failure = rejection(OWN_WORDS)
         await anyio.sleep(HOUR - 30)
         for _ in range(20):
             assert await exchange.call() == 200
             await anyio.sleep(1)
         assert exchange.logins == 2
-        await anyio.sleep(30)
-        with pytest.raises(LoginRejectedError):
+        await anyio.sleep(10)
+        with pytest.raises(AuthenticationError):
             await exchange.call()
-        assert exchange.logins == 2
+        assert exchange.logins == 3
 
     async def test_a_secret_manager_is_not_asked_by_every_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
         exchange = Exchange()
@@ -217,6 +219,130 @@ class TestLatch:
             with pytest.raises(LoginRejectedError):
                 await exchange.call()
         assert anyio.current_time() == pytest.approx(began)
+
+
+OWN_WORDS = "The user name or password is invalid."
+GATEWAYS = "Forbidden"
+
+
+def rejection(said: str) -> LoginRejectedError:
+    return LoginRejectedError(f"rejected: {said}", status=403, body={"message": said})
+
+
+class TestHold:
+    """An account that has logged in before."""
+
+    async def expired(self) -> Exchange:
+        exchange = Exchange()
+        await exchange.call()
+        await anyio.sleep(HOUR)
+        return exchange
+
+    async def held(self, exchange: Exchange) -> AuthenticationError:
+        with pytest.raises(AuthenticationError) as caught:
+            await exchange.call()
+        assert type(caught.value) is AuthenticationError
+        assert caught.value.settled
+        return caught.value
+
+    @pytest.mark.parametrize("said", [GATEWAYS, OWN_WORDS])
+    async def test_one_refusal_holds_logins_for_thirty_seconds(self, said: str) -> None:
+        exchange = await self.expired()
+        exchange.failure = rejection(said)
+        first = await self.held(exchange)
+        assert first.retry_after == pytest.approx(30)
+        assert said.rstrip(".") in first.message
+        exchange.failure = None
+        await anyio.sleep(20)
+        errors = await crowd(exchange.call)
+        assert {type(error) for error in errors} == {AuthenticationError}
+        assert {round(error.retry_after) for error in errors} == {10}
+        assert exchange.logins == 2
+        await anyio.sleep(10)
+        assert await exchange.call() == 200
+        assert exchange.logins == 3
+
+    @pytest.mark.parametrize("failure", [rejection(GATEWAYS), AuthenticationError("the login was refused", status=401)])
+    async def test_a_gateways_refusals_are_never_for_good_and_their_pauses_grow(
+        self, failure: AuthenticationError
+    ) -> None:
+        exchange = await self.expired()
+        exchange.failure = failure
+        pauses = []
+        for _ in range(20):
+            error = await self.held(exchange)
+            assert error.retry_after is not None
+            pauses.append(round(error.retry_after))
+            await anyio.sleep(error.retry_after)
+        assert pauses == [30, 60, 120, 240, 480] + [600] * 15
+        assert exchange.logins == 21
+        exchange.failure = None
+        assert await exchange.call() == 200
+
+    async def test_three_in_a_row_in_the_services_own_words_are_for_good(self) -> None:
+        exchange = await self.expired()
+        exchange.failure = rejection(OWN_WORDS)
+        for pause in (30, 60):
+            assert (await self.held(exchange)).retry_after == pytest.approx(pause)
+            await anyio.sleep(pause)
+        for _ in range(10):
+            with pytest.raises(LoginRejectedError):
+                await exchange.call()
+            await anyio.sleep(HOUR)
+        assert exchange.logins == 4
+        exchange.failure = None
+        exchange.renewal.reset()
+        assert await exchange.call() == 200
+
+    async def test_other_words_in_between_begin_the_count_anew(self) -> None:
+        exchange = await self.expired()
+        for said in [OWN_WORDS, OWN_WORDS, GATEWAYS] * 4:
+            exchange.failure = rejection(said)
+            error = await self.held(exchange)
+            assert error.retry_after is not None
+            await anyio.sleep(error.retry_after)
+
+    async def test_changed_credentials_are_tried_at_once(self) -> None:
+        exchange = await self.expired()
+        exchange.failure = rejection(GATEWAYS)
+        await self.held(exchange)
+        exchange.account, exchange.failure = ("me@co.example", Secret("new")), None
+        assert await exchange.call() == 200
+
+    async def test_reset_ends_it(self) -> None:
+        exchange = await self.expired()
+        exchange.failure = rejection(GATEWAYS)
+        await self.held(exchange)
+        exchange.failure = None
+        exchange.renewal.reset()
+        assert await exchange.call() == 200
+
+    async def test_an_outage_in_between_changes_nothing(self) -> None:
+        exchange = await self.expired()
+        exchange.failure = rejection(OWN_WORDS)
+        await self.held(exchange)
+        await anyio.sleep(30)
+        exchange.failure = TransportError("down")
+        with pytest.raises(TransportError):
+            await exchange.call()
+        exchange.failure = rejection(OWN_WORDS)
+        assert (await self.held(exchange)).retry_after == pytest.approx(60)
+
+    async def test_a_login_that_succeeds_begins_anew(self) -> None:
+        exchange = await self.expired()
+        for _ in range(5):
+            exchange.failure = rejection(OWN_WORDS)
+            assert (await self.held(exchange)).retry_after == pytest.approx(30)
+            exchange.failure = None
+            await anyio.sleep(30)
+            assert await exchange.call() == 200
+            await anyio.sleep(HOUR)
+
+    async def test_another_processs_login_proves_the_account_as_well(self) -> None:
+        holdback = Holdback()
+        credentials = ("me@co.example", Secret("right"))
+        holdback.adopted("me@co.example")
+        assert type(holdback.failed(credentials, rejection(GATEWAYS))) is AuthenticationError
 
 
 class TestThrottledLogin:
