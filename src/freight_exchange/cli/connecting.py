@@ -44,7 +44,7 @@ T = TypeVar("T")
 _PROBE: Final = 2.0
 _LOOK: Final = "Look with `freight-exchange {}` in a minute, and do not send it again before."
 _SEE: Final = "See it with `freight-exchange {}`, and do not send it again."
-_PASSED_OVER: Final = ("login failed", "a write that nobody waits for")
+_PASSED_OVER: Final = ("login failed", "a write whose caller was cancelled")
 _AGAIN: Final = "the login that was kept has ended: log in again with `freight-exchange login`"
 
 
