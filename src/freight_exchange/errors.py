@@ -54,7 +54,8 @@ class FreightExchangeError(Exception):
         attempts: How many times the request was handed to the network: 0 where the call ended before that, in the
             login or waiting for a free connection.
         elapsed: Seconds from the start of the call to the error, waits and logins included.
-        body: The last reply's body: its JSON where it is JSON, else its text; secrets are masked, long ones cut.
+        body: The last reply's body: its JSON where it is JSON, else its text; secrets are masked. Of a body over
+            8 KB it is the first 8 KB, as text.
         headers: The last reply's headers, looked up whatever the case; without cookies and secrets.
         call_id: The id that the client gave the call: the same in hook records and log lines about it. It is not sent.
         may_have_taken_effect: Whether the service may have carried the call out. Only writes have effects.

@@ -131,7 +131,7 @@ class Service:
         def read(response: Response) -> T:
             if optional and _is_blank(response.content):
                 return decode(None)
-            return decode(wire.parse(response.content, response.header("content-type")))
+            return decode(wire.parse(response.content))
 
         return await self.connection.engine.caller.call(
             Kind.WRITE,
@@ -160,7 +160,7 @@ class Service:
         def read(response: Response) -> Any:
             if _is_blank(response.content):
                 return None
-            return wire.parse(response.content, response.header("content-type"))
+            return wire.parse(response.content)
 
         return await self.connection.engine.caller.call(
             kind,
@@ -289,7 +289,7 @@ class Service:
 
         def read(response: Response) -> wire.Rows[T]:
             sent.take(response)
-            return wire.rows(wire.parse(response.content, response.header("content-type")), kind)
+            return wire.rows(wire.parse(response.content), kind)
 
         rows = await self.connection.engine.caller.call(
             Kind.READ,

@@ -191,7 +191,6 @@ def _shared(store: TokenFile, settings: Settings, log_in: LoginCall) -> SharedLo
     def adopt(login: KeptLogin, password: Secret) -> None:
         # As if it had been sent from here: a reply may repeat it, of another process's login.
         settings.redactor.learn(password)
-        settings.redactor.learn(Secret(f"{login.account}:{password.reveal()}"))
         settings.redactor.learn_token(login.token)
         settings.welcome(login.user)
 

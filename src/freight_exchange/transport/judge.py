@@ -16,7 +16,7 @@ from freight_exchange.errors import (
     RateLimitedError,
     ServerError,
 )
-from freight_exchange.transport.redaction import MASK
+from freight_exchange.transport.redaction import LONGEST, MASK
 from freight_exchange.transport.retry_after import spoken
 
 if TYPE_CHECKING:
@@ -144,8 +144,10 @@ def _without_tokens(sentence: str) -> str:
 
 
 def _json(response: Response) -> object:
-    """The body as JSON, or `None`."""
+    """The body as JSON, or `None`; one that is longer than what an error keeps of it is text."""
+    if len(response.content) > LONGEST:
+        return None
     try:
-        return wire.parse(response.content, response.header("content-type"))
+        return wire.parse(response.content)
     except DecodeError:
         return None

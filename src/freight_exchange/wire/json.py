@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from decimal import Clamped, Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded, Subnormal
@@ -13,7 +12,7 @@ from typing import Final, NoReturn
 
 from freight_exchange.errors import DecodeError, ValidationError
 
-__all__ = ["dump", "parse"]
+__all__ = ["decoded", "dump", "parse"]
 
 LARGEST_BODY: Final = 10_000_000
 DEEPEST: Final = 64
@@ -35,34 +34,40 @@ _LARGE: Final = 4096
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 _MOST_INTEGER_DIGITS: Final = 1000
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# Python's own `idna` or `unicode_escape` are charsets to `bytes.decode`, and slow or wrong ones.
-_CHARSETS: Final = (
-    r"(us-)?ascii|iso-?8859-\d+|latin-?\d|windows-\d+|cp\d+|koi8-[a-z]|utf-(8|16|32)(le|be)?|gbk|gb2312|gb18030"
-    r"|big5(-?hkscs)?|shift_?jis|euc-(jp|kr|tw)|iso-2022-[a-z]+"
-)
 
 
-def parse(content: bytes, content_type: str | None = None, *, largest: int | None = LARGEST_BODY) -> object:
+def parse(content: bytes, *, largest: int | None = LARGEST_BODY) -> object:
     """The value that a body of JSON holds: fractions as `Decimal` exactly as written, integers as `int`.
 
     A number beyond any price or measure stays the text that it came as: an exponent above 30, a fraction of more than
     60 digits, an integer of thousands of them, NaN and infinity. Whoever needs a number there refuses it, and nobody
     else is troubled.
 
-    Text is UTF-8, with or without a byte-order mark, else in the charset that `content_type` names. One record's text
-    does not cost the others of its page: stray bytes are read as Windows-1252, which is what they are as a rule, half
-    characters (lone surrogates) become U+FFFD, and line breaks in a string are let pass.
+    Text is `decoded`. Escaped halves of characters (lone surrogates) become U+FFFD, and line breaks in a string are let
+    pass.
 
     Raises:
         DecodeError: It is no JSON, or JSON beyond bounds: `largest` bytes (10 MB), 64 levels.
     """
-    value, problem = _parsed(content, content_type, largest)
+    value, problem = _parsed(content, largest)
     if problem is not None:
         # A login's reply passes here: with it in a frame, a traceback that shows locals would show the token.
         # Raised outside `except`, the error does not carry the parser's own, which holds the whole text.
         del content, value
         raise DecodeError(problem)
     return value
+
+
+def decoded(content: bytes) -> str:
+    """Decode text: UTF-8, with or without a byte-order mark, and bytes that are none as Windows-1252.
+
+    Byte by byte, so that one record in another charset does not garble the others of its page.
+    """
+    content = content.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content.decode("utf-8", "surrogateescape").translate(_stray_bytes())
 
 
 def dump(value: object) -> bytes:
@@ -75,10 +80,10 @@ def dump(value: object) -> bytes:
     return _written(value).encode()
 
 
-def _parsed(content: bytes, content_type: str | None, largest: int | None) -> tuple[object, str | None]:
+def _parsed(content: bytes, largest: int | None) -> tuple[object, str | None]:
     if largest is not None and len(content) > largest:
         return None, f"the body is larger than {largest / 1e6:g} MB"
-    text, sound = _text(content, content_type)
+    text = decoded(content)
     if not text.strip():
         return None, "the body is empty"
     try:
@@ -88,38 +93,13 @@ def _parsed(content: bytes, content_type: str | None, largest: int | None) -> tu
     except MemoryError:
         return None, "the body does not fit in memory"
     except ValueError:
-        return None, "the body is no JSON" if sound else "the body is neither UTF-8 nor in the charset it declares"
+        return None, "the body is no JSON"
     # To look for a bracket costs a thirtieth of counting it, and most replies have one kind only.
     if _too_deep(value, sum(text.count(opening) for opening in "{[" if opening in text)):
         return None, f"the body is nested deeper than {DEEPEST}"
     if "\\" in text and ("\\ud" in text or "\\uD" in text):
         value = _whole_characters(value)
     return value, None
-
-
-def _text(content: bytes, content_type: str | None) -> tuple[str, bool]:
-    """The text, and whether all of it is in one charset."""
-    content = content.removeprefix(_BYTE_ORDER_MARK)
-    try:
-        return content.decode(), True
-    except UnicodeDecodeError:
-        charset = _declared(content_type or "")
-    with suppress(UnicodeDecodeError):
-        return _whole(content.decode("utf-8", "surrogatepass")), True
-    # A charset that a server names for all that it sends does not make UTF-8 of one stray byte anything else.
-    sound, ascii_only = len(content.decode("utf-8", "ignore")), len(content.decode("ascii", "ignore"))
-    text = content.decode("utf-8", "surrogateescape")
-    if charset is not None and len(text) - sound > sound - ascii_only:
-        with suppress(LookupError, ValueError):
-            return _whole(content.decode(charset)).removeprefix("\ufeff"), True
-    return text.translate(_stray_bytes()), False
-
-
-def _declared(content_type: str) -> str | None:
-    """The charset that it names, if that is one which is not tried anyway, and which can be trusted."""
-    named = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE | re.ASCII)
-    charset = named[1].lower() if named else ""
-    return charset if re.fullmatch(_CHARSETS, charset, re.ASCII) and charset not in {"utf-8", "utf8"} else None
 
 
 @cache

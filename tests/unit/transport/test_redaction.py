@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
 import pickle
-import re
-from urllib.parse import quote, quote_plus
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange.errors import DecodeError
-from freight_exchange.transport.redaction import MASK, Redactor, Secret
+from freight_exchange.transport.redaction import LONGEST, MASK, Redactor, Secret
 
 CANARY = "c4nary-pa55"
 
@@ -69,12 +67,6 @@ class TestText:
         ):
             assert redactor.text(f"<{spelled}> and <{spelled}>") == f"<{MASK}> and <{MASK}>"
 
-    @pytest.mark.parametrize("secret", ["a/b c", "pässwörd?", "x+y&z=(1)!", "p%q"])
-    def test_every_spelling_of_urls_is_masked(self, secret: str) -> None:
-        for spelled in (quote(secret), quote(secret, safe=""), quote_plus(secret), quote(secret, safe="!'()*")):
-            for form in (spelled, re.sub("%..", lambda found: found.group().lower(), spelled)):
-                assert knowing(secret).text(f"?x={form}.") == f"?x={MASK}."
-
     def test_a_secret_within_another_leaves_no_part_of_it(self) -> None:
         redactor = knowing("pass")
         redactor.learn_token(Secret("head.pass.tail"))
@@ -102,44 +94,45 @@ class TestText:
         assert CANARY not in knowing().text(text)
         assert MASK in knowing().text(text)
 
-    @pytest.mark.parametrize("secret", [CANARY, 'quo"te/slash', "pässwörd-ö", "longer than a few letters", "\xff" * 12])
-    @pytest.mark.parametrize("before", ["", "a", "ab", "me@co.example:", "m@co.example:", "we@co.example:"])
-    @pytest.mark.parametrize("behind", ["", "x", "xy", '"}'])
-    @pytest.mark.parametrize("charset", ["utf-8", "latin-1"])
-    def test_base64_is_masked_wherever_the_secret_stands_in_it(
-        self, secret: str, before: str, behind: str, charset: str
-    ) -> None:
-        encoded = base64.b64encode(f"{before}{secret}{behind}".encode(charset)).decode()
-        for spelled in (
-            encoded,
-            encoded.rstrip("="),
-            encoded.replace("/", "\\/"),
-            encoded.replace("+", "-").replace("/", "_"),
-        ):
-            assert knowing(secret).text(f"<{spelled}> and <{spelled}>") == f"<{MASK}> and <{MASK}>"
-
-    def test_base64_of_anything_else_is_not(self) -> None:
-        text = base64.b64encode(b"a commodity of no interest").decode()
-        assert knowing(CANARY, "\x01", "\x01\x02\x03", "").text(text) == text
-
     def test_a_basic_header_is_masked_unknown(self) -> None:
         text = 'Authorization: Basic bWU6c2VjcmV0, {"authorization": "Basic bWU6c2VjcmV0"} basic information'
         shown = knowing().text(text)
         assert "bWU6c2VjcmV0" not in shown
         assert "basic information" in shown
 
-    @pytest.mark.parametrize("secret", [CANARY, "pässwörd", "密码", "back\\slash", "tab\tand'quote"])
-    def test_the_repr_of_bytes_is_masked(self, secret: str) -> None:
-        for charset in ("utf-8", "latin-1"):
-            shown = knowing(secret).text(repr([(b"x", secret.encode(charset, "replace"))]))
-            assert shown.replace("'", '"') == f'[(b"x", b"{MASK}")]'
+    @pytest.mark.parametrize("shown", range(1, len(CANARY)))
+    def test_a_cut_text_does_not_end_in_the_beginning_of_a_secret(self, shown: int) -> None:
+        text = knowing(CANARY).text("x" * (LONGEST - shown) + CANARY + "y" * 5000)
+        assert text == f"{'x' * (LONGEST - shown)}... ({LONGEST - shown + len(CANARY) + 5000} characters)"
 
-    def test_long_texts_are_cut_after_masking(self) -> None:
-        # Cut first, the secret at the cut would lose its end and be recognised no more.
-        text = knowing(CANARY).text("x" * 1995 + CANARY + "y" * 5000)
-        assert "c4n" not in text
-        assert len(text) < 2100
-        assert "(6998 characters)" in text
+    def test_what_is_dropped_at_a_cut_does_not_split_another_secret(self) -> None:
+        text = knowing("first-half", "half-second").text(f"{'.' * (LONGEST - 10)}first-half{'y' * 5000}")
+        assert text.startswith(f"{'.' * (LONGEST - 10)}... (")
+
+    def test_no_more_is_masked_than_is_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        redactor = knowing(CANARY)
+        lengths: list[int] = []
+        masked = redactor.masked
+
+        def counting(text: str, **options: int) -> str:
+            lengths.append(len(text))
+            return masked(text, **options)
+
+        monkeypatch.setattr(redactor, "masked", counting)
+        many = {f"key {number}": ["text", number] for number in range(100_000)}
+        long = "x" * 10_000_000
+        acts: tuple[Callable[[], object], ...] = (
+            lambda: redactor.text(long),
+            lambda: redactor.excerpt(long.encode()),
+            lambda: redactor.excerpt(b"\xff" * 10_000_000),
+            lambda: redactor.value([many, many]),
+            lambda: redactor.value({long: long, "z": many}),
+            lambda: redactor.clean(DecodeError(long, path="a." * 5_000_000, raw=many)),
+        )
+        for act in acts:
+            lengths.clear()
+            act()
+            assert 0 < sum(lengths) <= 3 * LONGEST
 
     def test_tokens_rotate_and_the_last_four_are_known(self) -> None:
         redactor = knowing(CANARY)
@@ -224,11 +217,11 @@ class TestClean:
 class TestExcerpt:
     def test_short_bodies_are_whole(self) -> None:
         assert knowing(CANARY).excerpt(f"<p>{CANARY}</p>".encode()) == f"<p>{MASK}</p>"
-        assert knowing().excerpt(b"\xff\xfe") == "\ufffd\ufffd"
+        assert knowing("pä").excerpt("<pä>".encode("cp1252")) == f"<{MASK}>"
 
     def test_long_bodies_are_cut(self) -> None:
         text = knowing().excerpt(b"x" * 10_000_000)
-        assert len(text) < 2100
+        assert len(text) < LONGEST + 100
         assert "10000000 bytes" in text
 
     @pytest.mark.parametrize("length", [20, 500, 1300, 3000])
@@ -284,7 +277,10 @@ class TestValue:
             deep = {"d": [deep]}
         assert CANARY not in json.dumps(knowing(CANARY).value(deep))
         assert "..." in json.dumps(knowing().value(deep))
-        assert knowing().value(list(range(1000))) == list(range(100))
+        cut = knowing().value(list(range(LONGEST)))
+        assert isinstance(cut, list)
+        assert cut[-2:] == [len(cut) - 2, "..."]
+        assert len(repr(knowing().value({f"{n}": f"{n}" for n in range(LONGEST)}))) < 6 * LONGEST
 
     @given(
         st.recursive(

@@ -1,0 +1,103 @@
+"""Print how long the largest replies block the event loop: error replies, and a page of broken records.
+
+Run: `python -m tools.error_load`. The client's own work only, without a network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import httpx
+
+from freight_exchange import FreightExchange, FreightExchangeError
+from freight_exchange.options import RetryPolicy
+
+__all__: list[str] = []
+
+Call = Callable[[FreightExchange], Awaitable[None]]
+
+_SIZE: Final = 9_900_000
+_TIMES: Final = 3
+_LOGIN: Final = {"user": {"access_token": f"head.{'t' * 900}.tail", "expires_on": 3600}}
+_BODIES: Final[Mapping[str, bytes]] = {
+    "text": b"<p>no such token</p> " * (_SIZE // 21),
+    "one JSON string": b'{"message":"%s"}' % (b"x " * (_SIZE // 2)),
+    "a JSON list of strings": b'{"message":"no","all":[%s"x"]}' % (b'"abc",' * (_SIZE // 6)),
+    "a JSON object of many keys": b"{%s}" % b",".join(b'"k%06d":"v"' % number for number in range(_SIZE // 14)),
+    "nothing but brackets": b"[" * _SIZE,
+    "bytes of no charset": b"\xff" * _SIZE,
+}
+_ROWS: Final = {"raterequests": {f"{n}": {"index": n, "weight": {}, "notes": "n" * 20} for n in range(100_000)}}
+
+
+async def _pause(call: Call, status: int, content: bytes) -> tuple[float, int]:
+    """Measure a call that gets this reply: milliseconds that the loop stood still, characters that the error keeps."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/login"):
+            return httpx.Response(200, json=_LOGIN)
+        return httpx.Response(status, content=content)
+
+    longest, kept = 0.0, 0
+
+    async def watch() -> None:
+        nonlocal longest
+        before = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            longest, before = max(longest, now - before), now
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    async with (
+        client,
+        FreightExchange(
+            "http://127.0.0.1/api",
+            email="me@co.example",
+            password='p"é/1',
+            http_client=client,
+            retries=RetryPolicy(attempts=1),
+        ) as exchange,
+    ):
+        await exchange.login()
+        watcher = asyncio.create_task(watch())
+        await asyncio.sleep(0)
+        try:
+            await call(exchange)
+        except FreightExchangeError as error:
+            kept = len(repr(error.body))
+        await asyncio.sleep(0)
+        watcher.cancel()
+    return 1000 * longest, kept
+
+
+async def _ask(exchange: FreightExchange) -> None:
+    await exchange.request("GET", "carrier")
+
+
+async def _list(exchange: FreightExchange) -> None:
+    await exchange.requests.search()
+
+
+async def _show(name: str, call: Call, content: bytes, *statuses: int) -> None:
+    pauses, kept = [], 0
+    for status in statuses:
+        # What else the machine does can only add.
+        measured = [await _pause(call, status, content) for _ in range(_TIMES)]
+        pauses.append(f"{status}: {min(pause for pause, _ in measured):6.1f} ms")
+        kept = max(kept, *(characters for _, characters in measured))
+    print(f"{len(content) / 1e6:.1f} MB of {name:28}{'  '.join(pauses)}  kept: {kept:,} characters")
+
+
+async def _main() -> None:
+    for name, content in _BODIES.items():
+        await _show(name, _ask, content, 400, 401, 404, 500)
+    await _show("100,000 broken records", _list, json.dumps(_ROWS).encode(), 200)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())
