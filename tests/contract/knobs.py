@@ -78,6 +78,13 @@ class Difference:
     in_order: bool = True
 
 
+def _without_third(found: object) -> object:
+    """Leave out the third request, in a listing or as the record itself."""
+    if isinstance(found, list):
+        return [record for record in found if record.index != 3]
+    return Failed(NotFoundError) if isinstance(found, RateRequest) and found.index == 3 else found
+
+
 DIFFERENCES: Final[Mapping[str, Difference]] = {
     "empty_map=object": Difference("fees said to be none are not fees left unsaid", NO_FEES),
     "empty_map=list": Difference("fees said to be none are not fees left unsaid", NO_FEES),
@@ -160,6 +167,17 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
         "a second page that is the first ends the listing",
         lists(lambda name, found: found[:2] if name == "paged" else found),
     ),
+    "hidden=rows": Difference(
+        "the third request is not for this forwarder",
+        rows(
+            ("POST quote/getrequests",),
+            lambda o: {name: _without_third(found) for name, found in o.items()},
+        ),
+    ),
+    "reference_rows=5": Difference(
+        "a service that pages currencies shows five of them",
+        rows(("GET currency",), lambda o: {"all": listed(o, "all")[:5]}),
+    ),
     "nothing_found=404_bare": Difference(
         "a bare 404 is how a wrong address looks", lists(lambda name, found: found or Failed(NotFoundError))
     ),
@@ -195,7 +213,10 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
     ),
 }
 
-BESIDE: Final[Mapping[str, Profile]] = {"clamp_stride": Profile(rows_clamp=3)}
+BESIDE: Final[Mapping[str, Profile]] = {
+    "clamp_stride": Profile(rows_clamp=3),
+    "over_limit": Profile(rows_limit=20),
+}
 """What a knob needs beside itself to show."""
 
 SUITED: Final[Mapping[str, Mapping[str, str]]] = {

@@ -53,6 +53,7 @@ class Books:
         self.routes: Table[Route] = Table()
         self.carriers: Mapping[int, Carrier] = CARRIERS
         self.currencies: Mapping[int, Currency] = CURRENCIES
+        self.pages_served = 0
         self._offers_of_request: dict[int, list[int]] = {}
         self._offers_of_account: dict[int, list[int]] = {}
         self._owned: dict[int, list[int]] = {}
@@ -179,6 +180,10 @@ class Books:
         seen = (self.requests.seen(index, at) for index in indexes)
         return [request for request in seen if request is not None and request.state != "withdrawn"]
 
+    def all_requests(self, at: float) -> list[Request]:
+        """Every account's requests as they were at that time."""
+        return self._seen_requests(self.requests.indexes(), at)
+
     # Offers
 
     def offer(
@@ -226,6 +231,10 @@ class Books:
 
     def offers_by(self, account: Account, at: float) -> list[Offer]:
         return self._seen_offers(self._offers_of_account.get(account.index, ()), at)
+
+    def all_offers(self, at: float) -> list[Offer]:
+        """Every account's offers as they were at that time."""
+        return self._seen_offers(self.offers.indexes(), at)
 
     def _seen_offers(self, indexes: Iterable[int], at: float) -> list[Offer]:
         seen = (self.offers.seen(index, at) for index in indexes)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from .profile import Profile
 from .state import Offer, Request
-from .validation import Fields, Refusal
+from .validation import Refusal
+
+if TYPE_CHECKING:
+    from .visit import Visit
 
 __all__ = ["Sorter", "missing", "page"]
 
@@ -15,6 +18,9 @@ _T = TypeVar("_T")
 
 _WORD = 2**64 - 1
 _NOTHING = "No records found."
+_OUT_OF_RANGE = "The offset is out of range."
+_CLAMP, _WIDER, _PAGES_BEFORE = 2, 10, 3
+"""A clamp that changes where none is given, how many times wider it is at times, and pages before it changes."""
 
 
 class Sorter:
@@ -64,8 +70,18 @@ def _mixed(seed: int, index: int) -> int:
     return mixed ^ (mixed >> 31)
 
 
-def page(records: Sequence[_T], fields: Fields, profile: Profile, default_rows: int | None) -> Sequence[_T]:
-    """The page asked for. `offset` counts pages, not records (service document, 4)."""
+def page(visit: Visit, records: Sequence[_T], default_rows: int | None, visible: Callable[[_T], bool]) -> Sequence[_T]:
+    """Cut the page asked for. `offset` counts pages, not records (service document, 4).
+
+    Rows that are not `visible` are left out before the page is cut or after, by the profile.
+    """
+    if visit.profile.rights == "before_paging":
+        return _cut(visit, [record for record in records if visible(record)], default_rows)
+    return [record for record in _cut(visit, records, default_rows) if visible(record)]
+
+
+def _cut(visit: Visit, records: Sequence[_T], default_rows: int | None) -> Sequence[_T]:
+    fields, profile = visit.fields, visit.profile
     paired = ("offset" in fields) + ("rowsperpage" in fields)
     if paired == 1 and profile.lone_offset == "400":
         raise Refusal(400, "offset and rowsperpage must be sent together.", "offset")
@@ -74,7 +90,10 @@ def page(records: Sequence[_T], fields: Fields, profile: Profile, default_rows: 
         asked = fields.integer("rowsperpage", least=1)
     else:
         offset, asked = 0, default_rows or max(len(records), 1)
-    rows = min(asked, profile.rows_clamp) if profile.rows_clamp else asked
+    if paired == 2 and profile.rows_limit is not None and asked > profile.rows_limit:
+        raise Refusal(int(profile.over_limit), "The field rowsperpage is too large.", "rowsperpage")
+    clamp = _clamp(visit)
+    rows = min(asked, clamp) if clamp else asked
     if profile.offset_ignored:
         offset = 0
     if not records and offset == 0:
@@ -83,6 +102,26 @@ def page(records: Sequence[_T], fields: Fields, profile: Profile, default_rows: 
     if start >= len(records):
         return _past_end(records, rows, profile)
     return records[start : start + rows]
+
+
+def _clamp(visit: Visit) -> int | None:
+    """The most rows of this page."""
+    profile, books = visit.profile, visit.books
+    if profile.clamp_change == "steady":
+        return profile.rows_clamp
+    served = books.pages_served
+    books.pages_served += 1
+    narrow = profile.rows_clamp or _CLAMP
+    match profile.clamp_change:
+        case "lowered":
+            widened = served < _PAGES_BEFORE
+        case "raised":
+            widened = served >= _PAGES_BEFORE
+        case "hourly":
+            widened = visit.now // 3600 % 2 == 0
+        case _:
+            widened = served % 2 == 0
+    return narrow * _WIDER if widened else narrow
 
 
 def _nothing(profile: Profile) -> tuple[()]:
@@ -97,10 +136,10 @@ def _nothing(profile: Profile) -> tuple[()]:
 
 def _past_end(records: Sequence[_T], rows: int, profile: Profile) -> Sequence[_T]:
     match profile.past_end:
-        case "400":
-            raise Refusal(400, "The offset is out of range.", "offset")
         case "404":
             raise Refusal(404, _NOTHING)
+        case "400" | "416" | "422" | "500" as status:
+            raise Refusal(int(status), _OUT_OF_RANGE, "offset")
         case "last_page" if records:
             return records[(len(records) - 1) // rows * rows :]
         case _:

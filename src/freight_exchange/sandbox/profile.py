@@ -126,10 +126,28 @@ class Profile:
     clamp_stride: Literal["clamped", "asked"] = _knob(
         "clamped", "under a clamp, pages count by the rows given or asked"
     )
+    clamp_change: Literal["steady", "lowered", "raised", "hourly", "alternating"] = _knob(
+        "steady",
+        "a clamp of rows_clamp (or 2) and of ten times as many rows: lowered, or raised, after three pages; by the"
+        " hour; from page to page",
+    )
+    rows_limit: int | None = _knob(None, "the most rows that may be asked for: more is refused", 20)
+    over_limit: Literal["400", "422", "500"] = _knob("400", "the status where more than rows_limit is asked for")
+    rights: Literal["before_paging", "after_paging"] = _knob(
+        "before_paging",
+        "when the rows that the caller may not see are left out: after_paging leaves short and empty pages",
+    )
+    hidden: Literal["none", "rows", "runs"] = _knob(
+        "none",
+        "others' requests that the caller may not see; rows: each third index; runs: 10 to 19, 30 to 39, ...",
+    )
     default_rows: int | None = _knob(None, "rows of a page where the document has no default", 2)
     offset_ignored: bool = _knob(False, "every page is the first one")
     lone_offset: Literal["400", "ignored"] = _knob("400", "offset without rowsperpage, or the reverse")
-    past_end: Literal["empty", "400", "404", "last_page"] = _knob("empty", "a page beyond the last one")
+    reference_rows: int | None = _knob(None, "rows of a page of carriers and currencies; None: no pages", 5)
+    past_end: Literal["empty", "400", "404", "416", "422", "500", "last_page"] = _knob(
+        "empty", "a page beyond the last one"
+    )
     nothing_found: Literal["empty", "404", "404_bare"] = _knob("empty", "a listing without any record")
     lookup_missing: Literal["empty", "404", "400"] = _knob("empty", "a lookup by an index that is not there")
     late_visibility: float = _knob(0.0, "seconds until a write shows in replies to reads", 5.0)

@@ -72,7 +72,7 @@ def test_beyond_the_end() -> None:
     assert search(desk, offset=7, rowsperpage=2) == [1]
     desk.exchange.profile = Profile(offset_ignored=True)
     assert search(desk, offset=7, rowsperpage=2) == [5, 4]
-    for habit, status in (("400", 400), ("404", 404)):
+    for habit, status in (("400", 400), ("404", 404), ("416", 416), ("422", 422), ("500", 500)):
         desk.exchange.profile = Profile(past_end=habit)  # type: ignore[arg-type]  # parametrised words
         body = {"offset": 3, "rowsperpage": 2}
         assert desk.call("POST", "quote/getrequests", body, by=desk.forwarder).status == status
@@ -93,3 +93,60 @@ def test_orders() -> None:
     desk.exchange.reorder()
     assert first != search(desk)
     assert search(desk) == search(desk)
+
+
+@pytest.mark.parametrize(
+    ("change", "sizes"),
+    [
+        ("lowered", [20, 20, 20, 2, 2]),
+        ("raised", [2, 2, 2, 20, 20]),
+        ("alternating", [20, 2, 20, 2, 20]),
+        ("hourly", [2, 2, 2, 2, 2]),
+    ],
+)
+def test_a_clamp_can_change(change: str, sizes: list[int]) -> None:
+    desk = filled(25, Profile(clamp_change=change))  # type: ignore[arg-type]  # parametrised words
+    assert [len(search(desk, offset=0, rowsperpage=100)) for _ in sizes] == sizes
+    desk.now += 3600
+    if change == "hourly":
+        body = {"offset": 0, "rowsperpage": 100, "secondsSinceUpdate": 7200}
+        assert len(search(desk, **body)) == 20
+
+
+def test_a_page_that_is_too_large_is_refused() -> None:
+    for habit in ("400", "422", "500"):
+        desk = filled(3, Profile(rows_limit=20, over_limit=habit))
+        body = {"offset": 0, "rowsperpage": 21}
+        assert desk.call("POST", "quote/getrequests", body, by=desk.forwarder).status == int(habit)
+        assert search(desk, offset=0, rowsperpage=20) == [3, 2, 1]
+
+
+def test_rights_after_paging_leave_short_and_empty_pages() -> None:
+    desk = filled(40, Profile(order="index", hidden="runs"))
+    assert search(desk, offset=1, rowsperpage=10) == [*range(21, 30), 40]
+    desk.exchange.profile = Profile(order="index", hidden="runs", rights="after_paging")
+    pages = [search(desk, offset=number, rowsperpage=5) for number in range(9)]
+    assert pages == [[1, 2, 3, 4, 5], [6, 7, 8, 9], [], [20], [21, 22, 23, 24, 25], [26, 27, 28, 29], [], [40], []]
+    assert search(desk, index=15) == []
+    assert search(desk, index=25) == [25]
+
+
+def test_bids_of_others_count_in_the_pages_where_rights_come_last() -> None:
+    desk = filled(2, Profile(rights="after_paging", order="oldest"))
+    for account in (desk.rival, desk.forwarder, desk.rival):
+        desk.exchange.offer(account, 1, desk.now)
+    pages = [
+        desk.call("GET", "quote/bid", {"offset": number, "rowsperpage": 1}, by=desk.forwarder) for number in range(3)
+    ]
+    assert [len(desk.indexes(page, "bids")) for page in pages] == [0, 1, 0]
+
+
+def test_carriers_and_currencies_can_page() -> None:
+    desk = Desk(Profile(reference_rows=5))
+
+    def currencies(**body: object) -> list[int]:
+        return desk.indexes(desk.call("GET", "currency", body, by=desk.forwarder), "currencies")
+
+    assert len(currencies()) == 5
+    assert len(currencies(offset=1, rowsperpage=5)) == 2
+    assert len(currencies(offset=0, rowsperpage=100)) == 7

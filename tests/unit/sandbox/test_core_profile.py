@@ -70,6 +70,14 @@ def bids(desk: Desk) -> Seen:
     return desk.call("GET", "quote/bid", by=desk.forwarder)
 
 
+def one_bid(desk: Desk) -> Seen:
+    return desk.call("GET", "quote/bid", {"offset": 0, "rowsperpage": 1}, by=desk.forwarder)
+
+
+def currencies(desk: Desk) -> Seen:
+    return desk.call("GET", "currency", by=desk.forwarder)
+
+
 def routes(desk: Desk) -> Seen:
     return desk.call("GET", "route", by=desk.shipper)
 
@@ -162,6 +170,12 @@ SCENES: Mapping[str, Scene] = {
     "order": scene(requests(6), BACKDATED, does(lambda desk: desk.exchange.touch(3, NOW)), search()),
     "rows_clamp": scene(requests(12), search(offset=0, rowsperpage=12)),
     "clamp_stride": scene(requests(12), search(offset=1, rowsperpage=5)),
+    "clamp_change": scene(requests(25), *(search(offset=0, rowsperpage=25) for _ in range(4))),
+    "rows_limit": scene(requests(3), search(offset=0, rowsperpage=21)),
+    "over_limit": scene(requests(3), search(offset=0, rowsperpage=21)),
+    "rights": scene(ONE, OFFERED, RIVALLED, one_bid),
+    "hidden": scene(requests(12), search(), search(index=3), search(index=10)),
+    "reference_rows": scene(currencies),
     "default_rows": scene(requests(3), offers),
     "offset_ignored": scene(requests(3), search(offset=1, rowsperpage=2)),
     "lone_offset": scene(ONE, search(rowsperpage=2)),
@@ -199,7 +213,7 @@ SCENES: Mapping[str, Scene] = {
     "latency": scene(carrier()),
 }
 # What a knob needs beside itself to show.
-BESIDE: Mapping[str, Profile] = {"clamp_stride": Profile(rows_clamp=3)}
+BESIDE: Mapping[str, Profile] = {"clamp_stride": Profile(rows_clamp=3), "over_limit": Profile(rows_limit=20)}
 
 CASES = [(knob.name, value) for knob in Profile.knobs() for value in knob.values]
 

@@ -179,7 +179,8 @@ def catalogue() -> Mapping[str, Any]:
 
 
 def _is_number(name: str) -> bool:
-    return name in {"latency", "late_visibility", "rows_clamp", "default_rows", "token_lifetime"}
+    seconds = {"latency", "late_visibility", "token_lifetime"}
+    return name in seconds | {"rows_clamp", "rows_limit", "default_rows", "reference_rows"}
 
 
 def _rank(name: str) -> int:

@@ -52,9 +52,12 @@ def listing(visit: Visit) -> Answer:
     visit.side("forwarder")
     books, profile, renderer = visit.books, visit.profile, visit.renderer
     kind = visit.fields.optional_word("type", _TYPES, profile.bid_default)
+    account = visit.account.index
     pairs: dict[int, Request] = {}
     offers: list[Offer] = []
-    for offer in books.offers_by(visit.account, visit.seen_at):
+    own = profile.rights == "before_paging"
+    listed = books.offers_by(visit.account, visit.seen_at) if own else books.all_offers(visit.seen_at)
+    for offer in listed:
         # An offer can show up a moment before its request does, when both are late.
         request = books.requests.seen(offer.request, visit.seen_at)
         if request is not None and _covers(kind, request, offer):
@@ -62,7 +65,7 @@ def listing(visit: Visit) -> Answer:
             offers.append(offer)
     offers = books.sorter.offers(profile.order, offers)
     records = []
-    for offer in page(offers, visit.fields, profile, profile.default_rows):
+    for offer in page(visit, offers, profile.default_rows, lambda offer: offer.account == account):
         request = pairs[offer.index]
         selected = request.selected == offer.index
         records.append(renderer.bid(request, offer, books.accounts[request.owner] if selected else None))

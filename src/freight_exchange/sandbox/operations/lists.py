@@ -1,11 +1,11 @@
-"""The lists of reference without pages: carriers and currencies (service document, 4.11 and 4.12)."""
+"""Reference lists: carriers and currencies (service document, 4.11 and 4.12). They page where the profile says so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from freight_exchange.sandbox.paging import missing
+from freight_exchange.sandbox.paging import missing, page
 from freight_exchange.sandbox.shapes import Json
 from freight_exchange.sandbox.visit import Answer, Visit
 
@@ -29,4 +29,6 @@ def _listing(visit: Visit, key: str, table: Mapping[int, _T], render: Callable[[
         rows = [found] if found is not None else []
         if not rows:
             missing(visit.profile)
+    elif visit.profile.reference_rows is not None:
+        rows = list(page(visit, rows, visit.profile.reference_rows, lambda row: True))
     return Answer(visit.renderer.collection(key, [render(row) for row in rows]))

@@ -26,15 +26,18 @@ def search(visit: Visit) -> Answer:
 def _listing(visit: Visit, kind: str) -> Answer:
     visit.side("shipper")
     books, fields, profile = visit.books, visit.fields, visit.profile
-    owned = [request for request in books.owned(visit.account, visit.seen_at) if _covers(visit, request, kind)]
     if "index" in fields:
         index = fields.identifier("index")
-        found = [request for request in owned if request.index == index]
+        owned = books.owned(visit.account, visit.seen_at)
+        found = [request for request in owned if request.index == index and _covers(visit, request, kind)]
         if not found:
             missing(profile)
         return Answer(visit.renderer.collection("offers", [_record(visit, request) for request in found]))
-    owned = books.sorter.requests(profile.order, owned)
-    shown = page(owned, fields, profile, profile.default_rows)
+    before = profile.rights == "before_paging"
+    listed = books.owned(visit.account, visit.seen_at) if before else books.all_requests(visit.seen_at)
+    rows = [request for request in listed if _covers(visit, request, kind)]
+    rows = books.sorter.requests(profile.order, rows)
+    shown = page(visit, rows, profile.default_rows, lambda request: request.owner == visit.account.index)
     return Answer(visit.renderer.collection("offers", [_record(visit, request) for request in shown]))
 
 

@@ -72,6 +72,7 @@ def _listing(visit: Visit, kind: str, *, default_rows: int) -> Answer:
             profile.since_lookup == "applied_if_sent" and "secondsSinceUpdate" in fields
         )
         found = [request] if request is not None and _shown(visit, request, kind) else []
+        found = [request for request in found if _is_visible(visit, request)]
         if narrowed:
             found = [request for request in found if request.updated >= visit.now - window]
         if not found:
@@ -84,7 +85,7 @@ def _listing(visit: Visit, kind: str, *, default_rows: int) -> Answer:
         if request.updated >= since and _shown(visit, request, kind)
     ]
     rows = visit.books.sorter.requests(profile.order, rows)
-    shown = page(rows, fields, profile, default_rows)
+    shown = page(visit, rows, default_rows, lambda request: _is_visible(visit, request))
     return Answer(renderer.collection("raterequests", [renderer.request(request) for request in shown]))
 
 
@@ -96,9 +97,22 @@ def _window(visit: Visit) -> int:
     return visit.fields.integer("secondsSinceUpdate", least=1, most=_LONGEST_WINDOW)
 
 
+def _is_visible(visit: Visit, request: Request) -> bool:
+    """Whether the caller's rights cover the request (service document, 5)."""
+    if request.owner == visit.account.index:
+        return False
+    match visit.profile.hidden:
+        case "rows":
+            return request.index % 3 != 0
+        case "runs":
+            return request.index // 10 % 2 == 0
+        case _:
+            return True
+
+
 def _shown(visit: Visit, request: Request, kind: str) -> bool:
-    """Whether the caller may see the request, and the type asked for covers it."""
-    if request.state == "withdrawn" or request.owner == visit.account.index:
+    """Whether the request is there, and the type asked for covers it."""
+    if request.state == "withdrawn":
         return False
     match kind:
         case "accept":

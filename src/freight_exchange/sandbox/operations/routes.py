@@ -43,7 +43,7 @@ def search(visit: Visit) -> Answer:
             missing(profile)
         return Answer(renderer.collection("routes", [renderer.route(route) for route in rows]))
     rows = books.sorter.plain(profile.order, rows, lambda route: route.index)
-    shown = page(rows, fields, profile, profile.default_rows)
+    shown = page(visit, rows, profile.default_rows, lambda route: True)
     return Answer(renderer.collection("routes", [renderer.route(route) for route in shown]))
 
 
