@@ -51,25 +51,30 @@ MUTATIONS = (
         "return max(0.0, wall)",
         "tests/unit/feed/test_clock.py",
     ),
-    one("2 no sweep", "feed/scanner.py", "_index, sweep=True)", "_index, sweep=False)"),
+    one(
+        "2 no sweep",
+        "paging/walk.py",
+        "        if self.number == 0:\n            # Alone,",
+        "        if True:\n            # Alone,",
+    ),
     one(
         "2 the page size is not learned",
         "paging/walk.py",
-        "            self._sizes.clamped(self._operation, len(bare))\n",
+        "            self._sizes.clamped(self._operation, len(keys))\n",
         "",
         "tests/unit/feed/test_scanner.py",
     ),
     one(
         "2 a burst behind a short page is taken for the page size",
         "paging/walk.py",
-        "if self._sweep and self._suspected != len(bare):",
+        "if self._suspected != len(keys):",
         "if False:",
         "tests/unit/feed/test_scanner.py",
     ),
     one(
         "3 a short page ends the listing, whatever was learned",
         "paging/walk.py",
-        "elif not self._paged or rows < longest or not rows:",
+        "elif rows < longest or not rows:",
         "elif rows < self.size:",
     ),
     one(
@@ -135,7 +140,7 @@ MUTATIONS = (
     ),
     one(
         "2 who leaves a sweep is told another page size than its pages have",
-        "paging/walk.py",
+        "paging/climb.py",
         "self.size = self.fitting = rows",
         "self.size = rows",
         "tests/unit/paging/test_walk.py",

@@ -33,7 +33,7 @@ from freight_exchange.options import (
     Timeouts,
     seconds,
 )
-from freight_exchange.paging import PageSizes
+from freight_exchange.paging import DEFAULT_PAGE_SIZE, PageSizes
 from freight_exchange.transport.caller import Limits
 from freight_exchange.transport.connection import Connection, Settings
 from freight_exchange.transport.http import library_of
@@ -117,6 +117,8 @@ class FreightExchange:
             same connections as reads, and this many of `max_connections` at most.
         keepalive: How long the SDK's own connections for reads are kept while idle, unless the server closes them:
             seconds or a `timedelta`, default 120 seconds. A feed with a longer `interval` connects anew for each poll.
+        page_size: Rows to ask for in a page of a listing, default 100; less where the service refuses that. It bounds
+            what reconciliation and a bot ask for as well. A feed asks for pages of its own size.
         get_parameters: Where a GET carries its parameters: in a JSON `body`, as documented, or in the `query`, for
             middleboxes that drop such bodies.
         addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use.
@@ -154,6 +156,7 @@ class FreightExchange:
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
         max_writes: int = DEFAULT_MAX_WRITES,
         keepalive: Seconds = DEFAULT_KEEPALIVE,
+        page_size: int = DEFAULT_PAGE_SIZE,
         get_parameters: GetParameters = "body",
         addresses: Addresses | None = None,
         currency_field: CurrencyField = "currencyIndex",
@@ -183,6 +186,7 @@ class FreightExchange:
             timeouts=_option(timeouts, Timeouts, "timeouts"),
             retries=_option(retries, RetryPolicy, "retries"),
         )
+        self._page_size = settings.page_size(page_size)
         self._strict = settings.flag(strict, "strict")
         self._hooks = Hooks(settings.callables(hooks, "hooks"))
         if http_client is not None:
@@ -238,6 +242,7 @@ class FreightExchange:
         deadline: Seconds | None = None,
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
+        page_size: int | None = None,
         strict: bool | None = None,
     ) -> FreightExchange:
         """A view of this client with other options, on the same connections and token. What is left out stays.
@@ -246,6 +251,7 @@ class FreightExchange:
             deadline: How long a call may take, attempts, waits and login included: seconds or a `timedelta`.
             timeouts: How long each attempt may wait for the network.
             retries: How calls that are safe to repeat are repeated; the budget stays the client's.
+            page_size: Rows to ask for in a page of a listing.
             strict: Whether one record that cannot be read fails its whole listing.
 
         Raises:
@@ -257,6 +263,7 @@ class FreightExchange:
         view._hooks = self._hooks
         view._shared = self._shared
         view._is_view = True
+        view._page_size = self._page_size if page_size is None else settings.page_size(page_size)
         view._strict = self._strict if strict is None else settings.flag(strict, "strict")
         view._limits = Limits(
             deadline=self._limits.deadline if deadline is None else seconds(deadline, "deadline"),
@@ -484,6 +491,7 @@ class FreightExchange:
             conventions=self._conventions,
             hooks=self._hooks,
             sizes=self._shared.sizes,
+            page_size=self._page_size,
             strict=strict,
             reconciler=self,
         )

@@ -212,6 +212,13 @@ def connections(value: int, name: str) -> int:
     return value
 
 
+def page_size(value: int) -> int:
+    """The rows to ask for in a page."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigurationError(f"page_size must be a positive integer, not {value!r}")
+    return value
+
+
 def verification(value: bool | ssl.SSLContext) -> bool | ssl.SSLContext:
     if value is not True and not isinstance(value, ssl.SSLContext):
         raise ConfigurationError(

@@ -41,6 +41,9 @@ _EVERYTHING: Final = "everything"
 _FREIGHT: Final = tuple(field.name for field in attrs.fields(Shipment) if field.name not in ("index", "extra"))
 _LOOKS_WITHOUT_CONTACT: Final = 3
 _FIRST_PAUSE: Final = 1.0
+_SWEEP_EACH: Final = 10
+"""Looks to one sweep. What a plain reading of a moving list misses, the next look finds. What lies behind a page that
+is wholly hidden, only a sweep does."""
 
 
 class Selections:
@@ -76,6 +79,7 @@ class Selections:
         self._told: set[int] = set()
         self._without_contact: dict[int, int] = {}
         self._unreadable: set[object] = set()
+        self._looks = 0
 
     async def introduce(self, *, backfill: bool) -> None:
         """Note since when there is somebody to tell. Before the bot offers anything in this run, or learns of its bids.
@@ -118,7 +122,9 @@ class Selections:
             self._unreadable.add(which)
 
         found: dict[int, Bid] = {}
-        async for bid in leniently(self._exchange, note).list(type=BidsType.SELECTED, sweep=True):
+        sweep = self._looks % _SWEEP_EACH == 0
+        self._looks += 1
+        async for bid in leniently(self._exchange, note).list(type=BidsType.SELECTED, sweep=sweep):
             if _is_selected(bid):
                 found.setdefault(bid.index, bid)
         self._unreadable = unreadable

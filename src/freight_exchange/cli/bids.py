@@ -90,7 +90,7 @@ def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool,
         if on is not None:
             show_details([("offer", price), *fees(itemised), ("terms", terms)], err=True)
         _say_difference(amount, itemised)
-        earlier = [bid async for bid in exchange.bids.list() if bid.index == request]
+        earlier = [bid async for bid in exchange.bids.list(sweep=True) if bid.index == request]
         # Before the offer: what fails after it would be taken for the offer's failure.
         known = await codes(exchange) if earlier or not as_json else {}
         _say_earlier(earlier, known)

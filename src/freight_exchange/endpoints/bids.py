@@ -43,7 +43,7 @@ class Bids:
         Args:
             type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; unless told, what the service
                 lists by itself.
-            page_size: Rows in a page; 100 unless told.
+            page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
 

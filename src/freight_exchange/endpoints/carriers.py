@@ -26,7 +26,9 @@ class Carriers:
         self._service = service
 
     def list(self) -> Paginator[Carrier]:
-        """Every carrier; the service gives them in one page (service document, 4.11).
+        """Every carrier (service document, 4.11).
+
+        The document shows no pages. A reply of a round number of rows is looked past once, as it may be a page.
 
         Its pages raise `NotFoundError` where there is nothing at that address, and `DecodeError` where the reply is no
         such list.

@@ -46,7 +46,9 @@ class Currencies:
         self._known = known
 
     def list(self) -> Paginator[Currency]:
-        """Every currency; the service gives them in one page (service document, 4.12).
+        """Every currency (service document, 4.12).
+
+        The document shows no pages. A reply of a round number of rows is looked past once, as it may be a page.
 
         Its pages raise `NotFoundError` where there is nothing at that address, and `DecodeError` where the reply is no
         such list.

@@ -53,7 +53,7 @@ class Offers:
         """The shipper's requests, each with its offers (service document, 4.6).
 
         Args:
-            page_size: Rows in a page; 100 unless told.
+            page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
 
@@ -94,7 +94,7 @@ class Offers:
 
         Args:
             type: `all`; `offers`, those with an offer; `sel`, with a selected one; `nsel`, without.
-            page_size: Rows in a page; 100 unless told.
+            page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
 

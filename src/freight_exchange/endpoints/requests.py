@@ -42,7 +42,7 @@ class Requests:
         Args:
             since: Only those updated within this time, rounded up to seconds; five days unless told, which is the
                 most that the service allows.
-            page_size: Rows in a page; 100 unless told.
+            page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
 
@@ -84,7 +84,7 @@ class Requests:
             type: `all`; `accept`, those with an accepted offer; `pending`, those waiting for offers.
             since: Only those updated within this time, rounded up to seconds; five days unless told, which is the
                 most that the service allows.
-            page_size: Rows in a page; 100 unless told.
+            page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
 

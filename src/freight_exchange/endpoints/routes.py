@@ -83,7 +83,7 @@ class Routes:
                 compares them.
             departs_from, departs_until, arrives_from, arrives_until: Bounds of departure and arrival.
             cy_from, cy_until, cfs_from, cfs_until: Bounds of the container yard and freight station cut-offs.
-            page_size: Rows in a page; 100 unless told.
+            page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
 

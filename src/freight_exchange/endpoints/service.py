@@ -15,7 +15,7 @@ from freight_exchange.errors import DecodeError, NotFoundError, ValidationError
 from freight_exchange.hooks import BrokenRecord
 from freight_exchange.models import validation
 from freight_exchange.models._base import NOTHING
-from freight_exchange.paging import DEFAULT_PAGE_SIZE, PageSizes, Paginator
+from freight_exchange.paging import PageSizes, Paginator
 from freight_exchange.transport.caller import new_call_id
 from freight_exchange.transport.message import Kind
 from freight_exchange.transport.reply_facts import shown_headers
@@ -100,6 +100,7 @@ class Service:
     Attributes:
         connection: What is shared with the client's other views.
         limits: Deadline, timeouts and retries of this view's calls.
+        page_size: Rows to ask for in a page, where a listing names none.
         strict: Whether one broken record fails its listing.
         reconciler: The client, for errors that have to find out what happened.
     """
@@ -109,6 +110,7 @@ class Service:
     conventions: Conventions
     hooks: Hooks
     sizes: PageSizes
+    page_size: int
     strict: bool
     reconciler: Reconciler
 
@@ -185,7 +187,7 @@ class Service:
         sweep: bool,
     ) -> Paginator[T]:
         """A listing of records, page by page."""
-        rows_wanted = validation.page_size(DEFAULT_PAGE_SIZE if page_size is None else page_size)
+        rows_wanted = validation.page_size(self.page_size if page_size is None else page_size)
         pages_wanted = validation.identifier(window, "window")
 
         def reading() -> FetchPage[T]:
@@ -221,7 +223,8 @@ class Service:
         return page
 
     async def _page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]) -> tuple[wire.Rows[T], _Sent]:
-        paging = wire.list_parameters(offset=number, rows=rows) if listed.paged else {}
+        # The first request for a listing without pages asks for all of it; the service may page it all the same.
+        paging = wire.list_parameters(offset=number, rows=rows) if listed.paged or rows else {}
         try:
             return await self._rows(listed, paging, kind)
         except NotFoundError as error:

@@ -130,7 +130,7 @@ class Scanner:
     def _start_walk(self) -> None:
         self._walks += 1
         self._end = None
-        self._walk: Walk[RateRequest] = Walk(OPERATION, self.sizes, self._page_size, _index, sweep=True)
+        self._walk: Walk[RateRequest] = Walk(OPERATION, self.sizes, self._page_size, _index)
 
     def _conclude(self) -> None:
         if not self._walk.ended:

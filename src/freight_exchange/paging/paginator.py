@@ -10,15 +10,18 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from freight_exchange.errors import (
-    APIStatusError,
     ConfigurationError,
     FeedProtocolError,
+    FreightExchangeError,
     TransportError,
     ValidationError,
 )
+from freight_exchange.paging.climb import Climb
+from freight_exchange.paging.one_reply import OneReply
 from freight_exchange.paging.page import Page, Rows
+from freight_exchange.paging.seen import Seen
 from freight_exchange.paging.sizes import PageSizes
-from freight_exchange.paging.walk import MOST_ROUNDS, Walk
+from freight_exchange.paging.sweep import MOST_ROUNDS, Sweep
 from freight_exchange.transport.tasks import EndedError
 
 if TYPE_CHECKING:
@@ -42,18 +45,25 @@ Reading = Callable[[], FetchPage[T]]
 """Begins a reading of the listing: what fetches its pages."""
 
 
+Walk = Climb[T] | Sweep[T] | OneReply[T]
+"""The way through a listing: which page to ask for next, and what it adds."""
+
+
 class Paginator(Generic[T]):
     """A listing: `async for record in listing`, `async for page in listing.pages()`, `await listing` (its first page).
 
-    One pass yields nothing twice. When rows leave a moving list between two pages, a pass can skip some: with
-    `sweep=True` it passes again, down and up, until it is sure that nothing was missed that was there all the time.
-    `window` pages are in flight at a time. Records without an identity of their own (listed bids) can come twice when
-    the list moves.
+    One pass yields nothing twice. It ends at an empty page, a refused one, or the previous page over again; a short
+    page does not end it. It can miss rows that leave a moving list between two pages, and rows behind a page whose rows
+    are all hidden from the user. With `sweep=True` the listing is read until two readings agree, and further past its
+    end, so that nothing is missed that was there all the time. `window` pages are in flight at a time. Records without
+    an identity of their own (listed bids) can come twice when the list moves; with `sweep=True` they come together at
+    the end, as often as they are listed.
 
     Raises:
-        FeedProtocolError: With `sweep=True`, the listing changed during every one of many passes. Of a strict client,
-            with `sweep=True` or without, the service ignores which page it is asked for; a reading that begins at a
-            later page, or whose pages hold one row, cannot tell that from a service that repeats its last page.
+        FeedProtocolError: With `sweep=True`, the listing changed during every one of many passes. Of a strict client:
+            with `sweep=True`, the listing cannot be shown to be complete; in any mode, the service ignores which page
+            it is asked for. A reading that begins at a later page, or whose pages hold one row, cannot tell that from
+            a service that repeats its last page.
     """
 
     def __init__(
@@ -122,21 +132,25 @@ class Paginator(Generic[T]):
         return None
 
     async def _first_page(self) -> Page[T]:
-        walk = self._walk(start=0, sweep=False)
-        records = walk.take(await self._reading()(0, walk.size))
-        # The size by now: `pages` resumes in that of a server which cut the page.
-        return Page(records, 0, walk.fitting)
+        walk, fetch = self._walk(start=0, sweep=False), self._reading()
+        while True:
+            try:
+                rows = await fetch(0, walk.size)
+            except FreightExchangeError as error:
+                if error.path != self._path or not walk.fail(error):
+                    raise
+            else:
+                records = walk.take(rows)
+                # The size by now: `pages` resumes in that of a server which cut the page.
+                return Page(records, 0, walk.fitting)
 
     def _walk(self, *, start: int, sweep: bool) -> Walk[T]:
-        return Walk(
-            self._operation,
-            self._sizes,
-            self._page_size,
-            self._identity,
-            start=start,
-            sweep=sweep,
-            strict=self._strict,
-        )
+        if self._page_size is None:
+            return OneReply(self._operation, self._sizes, self._identity)
+        if sweep:
+            return Sweep(self._operation, self._sizes, self._page_size, self._identity, start=start)
+        seen = Seen(self._identity)
+        return Climb(self._operation, self._sizes, self._page_size, seen, start=start, curious=self._strict)
 
 
 class Pages(AsyncIterator[Page[T]]):
@@ -190,31 +204,39 @@ class Pages(AsyncIterator[Page[T]]):
 
     async def _next(self) -> Page[T] | None:
         walk = self._walk
-        if walk.restless:
+        if isinstance(walk, Sweep) and walk.restless:
             raise FeedProtocolError(
                 f"the listing changed during each of {MOST_ROUNDS} sweeps: what it holds cannot be told"
             )
         number, size = walk.number, walk.size
         try:
             rows = await self._flights.land(walk.numbers(), size)
-        except APIStatusError as error:
+        except FreightExchangeError as error:
             # The login's, which a page may need first, says nothing about the listing.
-            if error.path != self._path or not walk.beyond(error):
+            if error.path != self._path or not walk.fail(error):
                 raise
             fresh: tuple[T, ...] = ()
         else:
             fresh = walk.take(rows)
         if walk.ended:
             self._flights.end()
-            self._tell(walk)
+            self._report_end(walk)
+            if isinstance(walk, Sweep):
+                fresh = (*fresh, *walk.rest())
         return Page(fresh, number, walk.fitting) if fresh else None
 
-    def _tell(self, walk: Walk[T]) -> None:
-        """Say what the way in which the listing ended may hide."""
+    def _report_end(self, walk: Walk[T]) -> None:
+        """Report what the way in which the listing ended may hide."""
+        if isinstance(walk, OneReply):
+            return
         if walk.offset_ignored and self._strict:
             raise FeedProtocolError(f"every page of the listing is its first one: {_OFFSET_LOST}")
         if walk.repeated and self._sizes.first_repeat(self._operation):
             _logger.warning("%s: the page after the first is the first over again; %s", self._operation, _OFFSET_LOST)
+        if isinstance(walk, Sweep) and not walk.complete:
+            if self._strict:
+                raise FeedProtocolError(f"{self._operation}: no two readings agree: the listing may hold more")
+            _logger.debug("%s: no two readings agree: the listing may hold more", self._operation)
 
 
 class _Flights(Generic[T]):

@@ -1,15 +1,29 @@
-"""What a server makes of the page sizes that it is asked for."""
+"""Page sizes that a service was seen to accept, refuse or cut."""
 
 from __future__ import annotations
 
-__all__ = ["DEFAULT_PAGE_SIZE", "PageSizes"]
+from typing import Final
 
-DEFAULT_PAGE_SIZE = 100
-"""Rows asked for in a page unless told."""
+__all__ = ["DEFAULT_PAGE_SIZE", "PageSizes", "smaller"]
+
+DEFAULT_PAGE_SIZE: Final = 100
+"""Default number of rows to ask for in a page."""
+
+_LADDER: Final = (1000, 100, 20, 10)
+"""Page sizes to step down to; 20 and 10 are the service's own defaults (service document, 4.2 and 4.4)."""
+
+
+def smaller(size: int) -> int | None:
+    """The page size to try after this one was refused."""
+    return next((rows for rows in _LADDER if rows < size), None)
 
 
 class PageSizes:
-    """What the server makes of page sizes, per operation; shared by all listings of a client."""
+    """Page sizes learned per operation, shared by all listings of a client.
+
+    They decide which size to ask for. Listings never conclude from them that a page is the last: the service may cut
+    pages shorter than it did before.
+    """
 
     def __init__(self) -> None:
         self._longest: dict[str, int] = {}
@@ -18,45 +32,45 @@ class PageSizes:
         self._refused: dict[str, int] = {}
 
     def longest(self, operation: str) -> int:
-        """The most rows that one page ever held: the server is known to give that many."""
+        """The most rows that one page ever held."""
         return self._longest.get(operation, 0)
 
     def to_ask(self, operation: str, wanted: int, *, start: int = 0) -> int:
         """The page size to ask for when page `start` is the first.
 
-        A listing's first page begins with the first row in any size: it is asked for as large as is wanted, so that
-        what was learned is learned anew, and a mistake mends. Later pages begin where those of the size that the
-        server gives would.
+        The first page begins with the first row in any size: it is asked for as large as is wanted, so that a mistaken
+        clamp mends. Later pages begin where those of the size that the service gives would.
         """
         known = self._clamp if start else self._refused
         return min(wanted, known.get(operation, wanted))
 
     def saw(self, operation: str, rows: int) -> None:
+        """Learn from a page of so many rows."""
         self._longest[operation] = max(rows, self.longest(operation))
         if rows > self._clamp.get(operation, rows):
             del self._clamp[operation]
 
     def clamp(self, operation: str) -> int | None:
-        """The most rows in a page that the server gives, where that is known."""
+        """The most rows in a page that the service gives, where that is known."""
         return self._clamp.get(operation)
 
     def clamped(self, operation: str, rows: int) -> None:
-        """A page was cut to `rows`, and another as long followed."""
+        """Learn that a page was cut to `rows`, and that more rows followed."""
         self._clamp[operation] = rows
 
     def refused(self, operation: str, wanted: int) -> None:
-        """A page of more rows than `wanted` was refused, and one of as many was not."""
+        """Learn that a page of more rows than `wanted` was refused, and one of `wanted` was not."""
         self._clamp[operation] = self._refused[operation] = wanted
 
     def afresh(self) -> PageSizes:
-        """Nothing but what was refused: the server may give less than it did, and hardly takes more."""
+        """Page sizes that keep the refusals alone: the service may give less than it did, and hardly takes more."""
         fresh = PageSizes()
         for operation, wanted in self._refused.items():
             fresh.refused(operation, wanted)
         return fresh
 
     def first_repeat(self, operation: str) -> bool:
-        """Whether this is the first time that the operation gave its first page twice: it is told once."""
-        told = operation in self._repeating
+        """Note that the operation's second page equalled its first; `True` the first time."""
+        known = operation in self._repeating
         self._repeating.add(operation)
-        return not told
+        return not known

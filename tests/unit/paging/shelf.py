@@ -8,14 +8,16 @@ from typing import Generic, Literal, TypeVar
 
 import attrs
 
-from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError
+from freight_exchange.errors import APIStatusError, BadRequestError, DecodeError, NotFoundError, ServerError
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.walk import Walk
+from freight_exchange.paging.climb import Climb
+from freight_exchange.paging.seen import Seen
+from freight_exchange.paging.sweep import Sweep
 
 T = TypeVar("T")
 
-End = Literal["empty", "400", "404", "last page"]
-ENDS: tuple[End, ...] = ("empty", "400", "404", "last page")
+End = Literal["empty", "400", "404", "416", "422", "500", "last page"]
+ENDS: tuple[End, ...] = ("empty", "400", "404", "416", "422", "500", "last page")
 
 
 def unreadable(row: object) -> DecodeError:
@@ -39,6 +41,12 @@ class Shelf(Generic[T]):
     offset_ignored: bool = False
     own_page_size: int | None = None
     broken: Callable[[T], bool] = lambda _: False
+    hidden: Callable[[T], bool] = lambda _: False
+    """Rows that the user may not see. They are left out after the page was cut."""
+    most_rows: int | None = None
+    """Pages of more rows are refused."""
+    clamps: Callable[[int], int | None] | None = None
+    """The clamp for each request, by how many came before it."""
     asked: list[tuple[int, int]] = attrs.Factory(list)
     given: list[T] = attrs.Factory(list)
     most_again: int = 0
@@ -47,6 +55,10 @@ class Shelf(Generic[T]):
 
     def page(self, number: int, size: int) -> Rows[T]:
         self.asked.append((number, size))
+        if self.clamps is not None:
+            self.clamp = self.clamps(len(self.asked) - 1)
+        if self.most_rows is not None and size > self.most_rows:
+            raise BadRequestError("rowsperpage is too large", status=400)
         size = self.own_page_size or size
         given = size if self.clamp is None else min(size, self.clamp)
         start = 0 if self.offset_ignored else number * (given if self.stride == "clamped" else size)
@@ -61,6 +73,7 @@ class Shelf(Generic[T]):
         return self._read(page)
 
     def _read(self, page: list[T]) -> Rows[T]:
+        page = [row for row in page if not self.hidden(row)]
         return Rows(
             tuple(row for row in page if not self.broken(row)),
             tuple(unreadable(row) for row in page if self.broken(row)),
@@ -72,6 +85,10 @@ class Shelf(Generic[T]):
                 raise BadRequestError("there is no such page", status=400)
             case "404":
                 raise NotFoundError("No records found.", status=404)
+            case "416" | "422":
+                raise APIStatusError("there is no such page", status=int(self.end))
+            case "500":
+                raise ServerError("the service failed", status=500)
             case "last page" if self.rows:
                 last = (len(self.rows) - 1) // given * given
                 return self._read(self.rows[last:])
@@ -86,7 +103,7 @@ def same(record: Hashable) -> Hashable:
 def read(
     shelf: Shelf[T],
     *,
-    page_size: int | None = 10,
+    page_size: int = 10,
     sizes: PageSizes | None = None,
     identity: Callable[[T], Hashable] | None = same,
     start: int = 0,
@@ -95,20 +112,44 @@ def read(
     most_pages: int = 2000,
 ) -> list[T]:
     """Read the whole listing; between two pages the next of `meanwhile` happens to it."""
-    walk = Walk("operation", sizes or PageSizes(), page_size, identity, start=start, sweep=sweep)
+    walk = reader(page_size, sizes, identity, start=start, sweep=sweep)
     happenings = deque(meanwhile)
     found: list[T] = []
     for _ in range(most_pages):
         try:
             page = shelf.page(walk.number, walk.size)
-        except (BadRequestError, NotFoundError) as error:
-            if not walk.beyond(error):
+        except APIStatusError as error:
+            if not walk.fail(error):
                 raise
         else:
             found += walk.take(page)
         if walk.ended:
+            if isinstance(walk, Sweep):
+                found += walk.rest()
+                if not walk.complete:
+                    raise IncompleteError(found)
             return found
-        assert not walk.restless, "the walk gave up"
+        assert not (isinstance(walk, Sweep) and walk.restless), "the walk gave up"
         if happenings:
             happenings.popleft()(shelf.rows)
     raise AssertionError(f"the walk did not end within {most_pages} pages")
+
+
+class IncompleteError(Exception):
+    """A sweep ended without proof; the argument is what it found."""
+
+
+def reader(
+    page_size: int,
+    sizes: PageSizes | None = None,
+    identity: Callable[[T], Hashable] | None = same,
+    *,
+    start: int = 0,
+    sweep: bool = False,
+    curious: bool = False,
+) -> Climb[T] | Sweep[T]:
+    """What reads a listing."""
+    sizes = sizes or PageSizes()
+    if sweep:
+        return Sweep("operation", sizes, page_size, identity, start=start)
+    return Climb("operation", sizes, page_size, Seen(identity), start=start, curious=curious)

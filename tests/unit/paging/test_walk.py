@@ -1,15 +1,17 @@
-"""One rule of the walk per test: which page is asked for next, what is handed out, where the listing ends."""
+"""One rule of a reading per test: which page is asked for next, what is handed out, where the listing ends."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import pytest
-from tests.unit.paging.shelf import ENDS, End, Rows, Shelf, read, same
+from tests.unit.paging.shelf import ENDS, End, IncompleteError, Rows, Shelf, read, reader, same
 
-from freight_exchange.errors import BadRequestError, NotFoundError, ServerError
+from freight_exchange.errors import APIStatusError, BadRequestError, NotFoundError, ServerError, TransportError
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.walk import MOST_ROUNDS, Walk
+from freight_exchange.paging.climb import Climb
+from freight_exchange.paging.one_reply import OneReply
+from freight_exchange.paging.sweep import LOOK_FURTHER, MOST_ROUNDS, Sweep
 
 
 def learned(rows: int) -> PageSizes:
@@ -22,7 +24,7 @@ def learned(rows: int) -> PageSizes:
 def test_an_unknown_clamp_is_probed_in_the_size_received() -> None:
     shelf = Shelf([*range(25)], clamp=10)
     assert read(shelf, page_size=100) == [*range(25)]
-    assert shelf.asked == [(0, 100), (1, 10), (2, 10)]
+    assert shelf.asked == [(0, 100), (1, 10), (2, 10), (3, 10)]
 
 
 def test_a_server_that_counts_pages_of_the_size_asked_for_loses_nothing() -> None:
@@ -35,7 +37,7 @@ def test_a_learned_clamp_is_asked_for_from_the_second_page_on() -> None:
     read(Shelf([*range(25)], clamp=10), page_size=100, sizes=sizes)
     shelf = Shelf([*range(25)], clamp=10)
     assert read(shelf, page_size=100, sizes=sizes) == [*range(25)]
-    assert shelf.asked == [(0, 100), (1, 10), (2, 10)]
+    assert shelf.asked == [(0, 100), (1, 10), (2, 10), (3, 10)]
 
 
 def test_a_clamp_that_was_learned_wrongly_is_forgotten() -> None:
@@ -51,13 +53,13 @@ def test_a_clamp_that_was_learned_wrongly_is_forgotten() -> None:
 
 @pytest.mark.parametrize("stride", ["clamped", "asked"])
 def test_whoever_leaves_a_sweep_can_go_on_behind_any_page_of_it(stride: Literal["clamped", "asked"]) -> None:
-    walk = Walk("operation", PageSizes(), 100, same, sweep=True)
+    walk: Climb[int] | Sweep[int] = reader(100, sweep=True)
     shelf = Shelf([*range(35)], clamp=10, stride=stride)
     while not walk.ended:
         number = walk.number
         walk.take(shelf.page(number, walk.size))
         behind = read(Shelf([*range(35)], clamp=10, stride=stride), page_size=walk.fitting, start=number + 1)
-        assert behind == [*range(35)][10 * (number + 1) :], (number, walk.fitting)
+        assert behind == [*range(35)][walk.fitting * (number + 1) :], (number, walk.fitting)
 
 
 def test_a_sweep_makes_sure_that_a_clamp_is_one() -> None:
@@ -65,7 +67,7 @@ def test_a_sweep_makes_sure_that_a_clamp_is_one() -> None:
     found = read(shelf, page_size=100, sizes=sizes, sweep=True, meanwhile=[lambda rows: rows.extend(range(1, 40))])
     assert sorted(found) == [*range(40)]
     assert sizes.clamp("operation") is None
-    assert len(shelf.asked) == 5
+    assert shelf.asked[:4] == [(0, 100), (1, 1), (0, 100), (1, 40)]
 
 
 def test_a_reading_that_resumes_asks_for_the_pages_that_the_server_gives() -> None:
@@ -99,16 +101,140 @@ def test_sizes_are_learned_per_operation() -> None:
     assert (sizes.longest("operation"), sizes.longest("another")) == (50, 0)
 
 
-def test_a_listing_shorter_than_the_longest_page_costs_one_request() -> None:
+def test_a_listing_shorter_than_the_longest_page_is_looked_past_once() -> None:
     shelf = Shelf([*range(29)])
     assert read(shelf, page_size=100, sizes=learned(30)) == [*range(29)]
-    assert shelf.asked == [(0, 100)]
+    assert shelf.asked == [(0, 100), (1, 29)]
 
 
-def test_a_listing_as_long_as_the_longest_page_is_probed() -> None:
-    shelf = Shelf([*range(31)], clamp=30)
-    assert read(shelf, page_size=100, sizes=learned(30)) == [*range(31)]
-    assert shelf.asked == [(0, 100), (1, 30)]
+@pytest.mark.parametrize("sweep", [False, True])
+@pytest.mark.parametrize("stride", ["clamped", "asked"])
+def test_a_clamp_lowered_after_longer_pages_were_seen_cuts_nothing(
+    sweep: bool, stride: Literal["clamped", "asked"]
+) -> None:
+    shelf = Shelf([*range(450)], clamp=50, stride=stride)
+    assert read(shelf, page_size=100, sizes=learned(100), sweep=sweep) == [*range(450)]
+
+
+@pytest.mark.parametrize("stride", ["clamped", "asked"])
+@pytest.mark.parametrize("change", range(1, 12))
+@pytest.mark.parametrize("clamps", [(100, 50), (50, 100), (100, 30), (20, 70)])
+def test_a_clamp_that_changes_in_the_middle_of_a_sweep_skips_nothing(
+    stride: Literal["clamped", "asked"], change: int, clamps: tuple[int, int]
+) -> None:
+    shelf = Shelf([*range(450)], stride=stride, clamps=lambda before: clamps[before >= change])
+    assert sorted(read(shelf, page_size=100, sweep=True)) == [*range(450)]
+
+
+@pytest.mark.parametrize("identity", [same, None])
+@pytest.mark.parametrize("change", range(1, 6))
+def test_a_clamp_lowered_for_the_end_of_a_listing_is_noticed_by_a_sweep(change: int, identity: None) -> None:
+    """It is back when the pages are read again: only the size of that reading shows the rows that were cut."""
+    shelf = Shelf([*range(115)], stride="asked", clamps=lambda before: 10 if change <= before < change + 5 else 100)
+    assert sorted(read(shelf, page_size=100, sweep=True, identity=identity)) == [*range(115)]
+
+
+@pytest.mark.parametrize("sweep", [False, True])
+@pytest.mark.parametrize("identity", [same, None])
+@pytest.mark.parametrize("share", [2, 3, 20])
+def test_rows_hidden_from_every_page_end_nothing(sweep: bool, identity: None, share: int) -> None:
+    shelf = Shelf([*range(310)], hidden=lambda row: row % share == 1)
+    assert read(shelf, page_size=100, sweep=sweep, identity=identity) == [n for n in range(310) if n % share != 1]
+
+
+@pytest.mark.parametrize("sweep", [False, True])
+def test_a_first_page_of_one_row_does_not_make_every_page_one_of_one_row(sweep: bool) -> None:
+    shelf = Shelf([*range(2000)], hidden=lambda row: 1 < row < 100)
+    found = read(shelf, page_size=100, sweep=sweep)
+    assert found == [0, 1, *range(100, 2000)] or not sweep
+    assert len(shelf.asked) < 60
+
+
+@pytest.mark.parametrize("identity", [same, None])
+@pytest.mark.parametrize("pages", range(1, LOOK_FURTHER + 1))
+def test_a_sweep_looks_past_wholly_hidden_pages(pages: int, identity: None) -> None:
+    shelf = Shelf([*range(650)], hidden=lambda row: 100 <= row < 100 + 100 * pages)
+    assert read(shelf, page_size=100, sweep=True, identity=identity) == [
+        *range(100),
+        *range(100 + 100 * pages, 650),
+    ]
+
+
+def test_an_empty_page_ends_a_plain_reading() -> None:
+    shelf = Shelf([*range(350)], hidden=lambda row: 100 <= row < 200)
+    assert read(shelf, page_size=100) == [*range(100)]
+    assert shelf.asked == [(0, 100), (1, 100)]
+
+
+def test_a_bid_that_stands_once_is_swept_once_though_the_list_moves() -> None:
+    """Two rows that are alike cannot be told from one that moved to the next page."""
+    shelf = Shelf([*range(25)])
+    found = read(shelf, sweep=True, identity=None, meanwhile=[lambda rows: rows.insert(0, 100)])
+    assert sorted(found) == [*range(25), 100]
+
+
+@pytest.mark.parametrize("most_rows", [10, 20, 99, 100])
+@pytest.mark.parametrize("sweep", [False, True])
+@pytest.mark.parametrize("wanted", [1000, 500, 100])
+def test_a_size_that_is_refused_is_stepped_down_and_remembered(most_rows: int, sweep: bool, wanted: int) -> None:
+    sizes, rows = PageSizes(), [*range(115)]
+    assert read(Shelf(rows, most_rows=most_rows), page_size=wanted, sizes=sizes, sweep=sweep) == rows
+    taken = max(size for size in (wanted, 100, 20, 10) if size <= most_rows)
+    shelf = Shelf(rows, most_rows=most_rows)
+    assert read(shelf, page_size=wanted, sizes=sizes, sweep=sweep) == rows
+    assert shelf.asked[0] == (0, taken)
+
+
+def test_a_first_page_that_fails_is_asked_for_in_a_modest_size() -> None:
+    for error in (TransportError("reset"), ServerError(status=503), ServerError(status=500)):
+        walk: Climb[int] | Sweep[int] = reader(1000)
+        assert walk.fail(error)
+        assert (walk.number, walk.size) == (0, 100)
+        assert not walk.fail(error)
+
+
+def test_what_is_refused_in_every_size_is_an_error() -> None:
+    walk: Climb[int] | Sweep[int] = reader(1000)
+    for size in (100, 20, 10):
+        assert walk.fail(BadRequestError(status=400))
+        assert walk.size == size
+    assert not walk.fail(BadRequestError(status=400))
+
+
+@pytest.mark.parametrize("status", [400, 404, 416, 422])
+def test_every_refusal_past_the_first_page_ends_the_listing(status: int) -> None:
+    walk: Climb[int] | Sweep[int] = reader(2)
+    walk.take(Rows((1, 2)))
+    assert walk.fail(APIStatusError(status=status))
+    assert walk.ended
+
+
+def test_a_failure_past_the_first_page_is_the_end_only_if_the_first_page_still_comes() -> None:
+    walk: Climb[int] | Sweep[int] = reader(2)
+    walk.take(Rows((1, 2)))
+    assert walk.fail(ServerError(status=500))
+    assert walk.number == 0
+    assert not walk.fail(ServerError(status=500))
+    assert walk.take(Rows((1, 2))) == ()
+    assert walk.number == 1
+    assert walk.fail(ServerError(status=500))
+    assert walk.ended
+
+
+def test_a_failure_that_passes_does_not_end_the_listing() -> None:
+    walk: Climb[int] | Sweep[int] = reader(2)
+    walk.take(Rows((1, 2)))
+    assert walk.fail(ServerError(status=500))
+    walk.take(Rows((1, 2)))
+    assert walk.take(Rows((3, 4))) == (3, 4)
+    assert not walk.ended
+
+
+def test_a_sweep_of_pages_that_are_all_one_row_proves_nothing() -> None:
+    """A service that repeats its last page looks the same as one that lists more rows that are alike."""
+    with pytest.raises(IncompleteError):
+        read(Shelf(["bid"] * 5, clamp=2, end="last page"), identity=None, sweep=True)
+    assert read(Shelf(["bid"] * 5, clamp=7), identity=None, sweep=True) == ["bid"] * 5
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -117,20 +243,23 @@ def test_a_listing_as_long_as_the_longest_page_is_probed() -> None:
 def test_every_habit_at_the_end_ends_the_listing(end: End, sweep: bool, length: int) -> None:
     shelf = Shelf([*range(length)], end=end)
     assert read(shelf, sweep=sweep) == [*range(length)]
-    trial = sweep and end == "last page" and length in (9, 10)
-    assert len(shelf.asked) <= (length // 10 + 2) * (2 if sweep else 1) + trial
+    trial = end == "last page" and length in (9, 10)
+    pages, repeated = length // 10 + 2, 2 if end == "500" and length else 0
+    most = 2 * pages + LOOK_FURTHER + trial + (length // 10 > 0) if sweep else pages + (length % 10 > 0)
+    assert len(shelf.asked) <= most + repeated
 
 
 def test_one_page_beyond_the_end_is_all_that_is_asked_for() -> None:
     for end in ENDS:
         shelf = Shelf([*range(20)], end=end)
         read(shelf)
-        assert shelf.asked == [(0, 10), (1, 10), (2, 10)]
+        failing = [(0, 10), (2, 10)] if end == "500" else []
+        assert shelf.asked == [(0, 10), (1, 10), (2, 10), *failing]
 
 
 def test_a_row_inserted_before_the_first_makes_no_ignored_offset() -> None:
     """Asked for one row, the second page then begins with the row that was the first."""
-    walk = Walk("operation", learned(10), 10, same, sweep=True)
+    walk: Climb[int] | Sweep[int] = reader(10, learned(10), sweep=True)
     shelf = Shelf([*range(10)], end="last page")
     while not walk.ended:
         if walk.size == 1 and shelf.rows[0] != -1:
@@ -143,14 +272,18 @@ def test_a_row_inserted_before_the_first_makes_no_ignored_offset() -> None:
 @pytest.mark.parametrize("sweep", [False, True])
 def test_an_ignored_offset_ends_the_listing(sweep: bool) -> None:
     shelf = Shelf([*range(25)], offset_ignored=True)
-    assert read(shelf, sweep=sweep) == [*range(10)]
-    assert len(shelf.asked) == (5 if sweep else 2)
+    if sweep:
+        with pytest.raises(IncompleteError):
+            read(shelf, sweep=True)
+    else:
+        assert read(shelf) == [*range(10)]
+    assert len(shelf.asked) == (4 if sweep else 2)
 
 
 def test_a_sweep_tells_an_ignored_offset_from_a_repeated_end() -> None:
     for ignored in (True, False):
         shelf = Shelf([*range(10)], offset_ignored=ignored, end="last page")
-        walk = Walk("operation", PageSizes(), 10, lambda row: row, sweep=True)
+        walk: Climb[int] | Sweep[int] = reader(10, sweep=True)
         while not walk.ended:
             walk.take(shelf.page(walk.number, walk.size))
         assert walk.repeated
@@ -163,19 +296,19 @@ def test_a_sweep_tells_an_ignored_offset_from_a_repeated_end() -> None:
 def test_a_server_with_a_page_size_of_its_own(own: int, sweep: bool, end: End) -> None:
     shelf = Shelf([*range(25)], own_page_size=own, end=end)
     assert read(shelf, page_size=5, sweep=sweep) == [*range(25)]
-    assert len(shelf.asked) <= 25 // own * 2 + 5
+    assert len(shelf.asked) <= 25 // own * 3 + 8 + LOOK_FURTHER
 
 
-def test_a_page_longer_than_asked_for_makes_a_short_one_the_end() -> None:
+def test_a_page_longer_than_asked_for_shows_the_size_of_the_others() -> None:
     shelf = Shelf([*range(17)], own_page_size=10)
     assert read(shelf, page_size=5) == [*range(17)]
-    assert [number for number, _ in shelf.asked] == [0, 1]
+    assert [number for number, _ in shelf.asked] == [0, 1, 2]
 
 
 def test_broken_rows_are_rows() -> None:
     shelf = Shelf([*range(25)], broken=lambda row: row in (3, 9, 10, 11))
     assert read(shelf) == [row for row in range(25) if row not in (3, 9, 10, 11)]
-    assert shelf.asked == [(0, 10), (1, 10), (2, 10)]
+    assert shelf.asked == [(0, 10), (1, 10), (2, 10), (3, 10)]
 
 
 def test_a_page_of_broken_rows_is_no_end() -> None:
@@ -186,7 +319,7 @@ def test_a_page_of_broken_rows_is_no_end() -> None:
 def test_broken_rows_that_are_alike_do_not_keep_a_sweep_going() -> None:
     shelf = Shelf([0, None, 1, None, 2, None, 3], broken=lambda row: row is None)
     assert read(shelf, page_size=2, sweep=True) == [0, 1, 2, 3]
-    assert len(shelf.asked) == 7
+    assert len(shelf.asked) <= 3 * (5 + LOOK_FURTHER + 8)
 
 
 def test_a_broken_row_whose_text_changes_from_page_to_page_is_known_by_its_index() -> None:
@@ -196,7 +329,7 @@ def test_a_broken_row_whose_text_changes_from_page_to_page_is_known_by_its_index
     shelf = Shelf([{"index": row, "views": 0} for row in range(12)], broken=lambda row: row["index"] == 4)
     found = read(shelf, page_size=5, sweep=True, identity=lambda row: row["index"], meanwhile=[somebody_looks] * 100)
     assert [row["index"] for row in found] == [row for row in range(12) if row != 4]
-    assert [number for number, _ in shelf.asked] == [0, 1, 2, 1, 0]
+    assert [number for number, _ in shelf.asked] == [0, 1, 2, 3, 4, 5, 6, 3, 2, 1, 0]
 
 
 def test_rows_that_come_twice_are_handed_out_once() -> None:
@@ -233,19 +366,44 @@ def test_a_page_of_twins_over_again_is_recognised_whole(sweep: bool) -> None:
 
 
 def test_a_listing_without_pages_is_one_request() -> None:
-    sizes = PageSizes()
-    walk = Walk("operation", sizes, None, lambda row: row, sweep=True)
+    walk = OneReply[int]("operation", PageSizes(), lambda row: row)
     assert walk.take(Rows((1, 2, 2))) == (1, 2)
+    assert walk.ended
+
+
+@pytest.mark.parametrize("rows", [10, 20, 50, 100])
+def test_a_round_number_of_rows_without_pages_is_looked_past_once(rows: int) -> None:
+    for behind in ((), tuple(range(rows))):
+        walk = OneReply[int]("operation", PageSizes(), lambda row: row)
+        assert walk.take(Rows(tuple(range(rows)))) == tuple(range(rows))
+        assert (walk.number, walk.size, walk.ended) == (1, rows, False)
+        assert walk.take(Rows(behind)) == ()
+        assert walk.ended
+
+
+def test_a_listing_that_is_paged_though_the_document_shows_no_pages_is_read_whole() -> None:
+    shelf, walk = Shelf([*range(45)], clamp=20), OneReply[int]("operation", PageSizes(), lambda row: row)
+    found = [*walk.take(shelf.page(0, 20))]
+    while not walk.ended:
+        found += walk.take(shelf.page(walk.number, walk.size))
+    assert found == [*range(45)]
+
+
+def test_a_refused_second_page_ends_a_listing_without_pages() -> None:
+    walk = OneReply[int]("operation", PageSizes(), lambda row: row)
+    assert not walk.fail(BadRequestError(status=400))
+    walk.take(Rows(tuple(range(10))))
+    assert walk.fail(BadRequestError(status=400))
     assert walk.ended
 
 
 def test_it_begins_where_it_is_told() -> None:
     shelf = Shelf([*range(35)])
     assert read(shelf, start=2, sizes=learned(10)) == [*range(20, 35)]
-    assert shelf.asked == [(2, 10), (3, 10)]
+    assert shelf.asked == [(2, 10), (3, 10), (4, 10)]
 
 
-@pytest.mark.parametrize("end", ENDS[:3])
+@pytest.mark.parametrize("end", ENDS[:5])
 def test_it_begins_beyond_the_end(end: End) -> None:
     assert read(Shelf([*range(5)], end=end), start=4) == []
 
@@ -256,24 +414,26 @@ def test_a_first_page_cut_by_an_unknown_clamp_is_not_the_end_wherever_it_is() ->
 
 
 def test_what_is_no_end_is_an_error() -> None:
-    walk = Walk[int]("operation", PageSizes(), 1, None)
-    assert not walk.beyond(NotFoundError(status=404))
+    walk: Climb[int] | Sweep[int] = reader(1)
+    assert not walk.fail(NotFoundError(status=404))
     walk.take(Rows((1,)))
-    assert not walk.beyond(ServerError(status=500))
-    assert not walk.beyond(BadRequestError(status=422))
-    assert walk.beyond(BadRequestError(status=400))
+    for status in (401, 403, 405, 409, 429, 502, 503, 504):
+        assert not walk.fail(APIStatusError(status=status))
+    assert not walk.fail(TransportError("reset"))
+    assert not walk.ended
 
 
 def test_a_still_listing_is_swept_up_and_down_once() -> None:
     shelf = Shelf([*range(25)])
     assert read(shelf, sweep=True) == [*range(25)]
-    assert [number for number, _ in shelf.asked] == [0, 1, 2, 1, 0]
+    up, down = [(number, 10) for number in range(4 + LOOK_FURTHER)], [(number, 9) for number in (3, 2, 1, 0)]
+    assert shelf.asked == up + down
 
 
-def test_a_single_page_needs_no_sweep() -> None:
+def test_a_single_page_is_swept_in_the_size_that_is_wanted() -> None:
     shelf = Shelf([*range(5)])
     assert read(shelf, sweep=True, sizes=learned(10)) == [*range(5)]
-    assert len(shelf.asked) == 1
+    assert shelf.asked == [(0, 10), (1, 5), *((number, 10) for number in range(1, LOOK_FURTHER + 1)), (0, 10)]
 
 
 def test_a_full_page_and_nothing_after_it_is_swept() -> None:
@@ -314,14 +474,15 @@ def test_a_page_of_rows_inserted_does_not_pass_for_the_end_of_a_sweep() -> None:
 def test_a_listing_that_holds_a_row_twice_is_swept_in_bounded_time() -> None:
     shelf = Shelf([0, 1, 2, 0, 3, 4])
     assert read(shelf, page_size=2, sweep=True) == [0, 1, 2, 3, 4]
-    assert len(shelf.asked) <= 4 * 7
+    assert len(shelf.asked) <= 4 * (8 + LOOK_FURTHER + 6)
 
 
 def test_a_listing_that_never_stands_still_is_given_up() -> None:
     shelf = Shelf([*range(20)])
-    walk = Walk[int]("operation", PageSizes(), 10, lambda row: row, sweep=True)
+    walk: Climb[int] | Sweep[int] = reader(10, sweep=True)
+    assert isinstance(walk, Sweep)
     while not walk.restless:
         walk.take(shelf.page(walk.number, walk.size))
         shelf.rows.insert(0, 1000 + len(shelf.rows))
         assert not walk.ended
-    assert len(shelf.asked) <= MOST_ROUNDS * 2 * (len(shelf.rows) // 10 + 2)
+    assert len(shelf.asked) <= MOST_ROUNDS * 3 * (len(shelf.rows) // 10 + 2)

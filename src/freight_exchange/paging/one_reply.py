@@ -1,0 +1,74 @@
+"""A listing that the document shows without pages. Pure.
+
+A service may page it all the same, and give its first rows only. A reply of a round number of rows may be such a page:
+the next page is asked for once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from freight_exchange.paging.climb import Climb
+from freight_exchange.paging.seen import Seen
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.paging.page import Rows
+    from freight_exchange.paging.sizes import PageSizes
+
+__all__ = ["OneReply"]
+
+T = TypeVar("T")
+
+_ROUND: Final = 10
+"""A service that pages gives a multiple of so many rows."""
+
+
+class OneReply(Generic[T]):
+    """A reading of a listing without pages: `number` and `size` name the next page, size 0 the whole listing."""
+
+    def __init__(self, operation: str, sizes: PageSizes, identity: Callable[[T], Hashable] | None) -> None:
+        self._operation = operation
+        self._sizes = sizes
+        self._seen = Seen(identity)
+        self._further: Climb[T] | None = None
+        self.ended = False
+
+    @property
+    def number(self) -> int:
+        return 0 if self._further is None else self._further.number
+
+    @property
+    def size(self) -> int:
+        return 0 if self._further is None else self._further.size
+
+    @property
+    def fitting(self) -> int:
+        """0: the listing has no pages."""
+        return 0
+
+    def numbers(self) -> Iterable[int]:
+        """The numbers of the next pages, as far as they are certain before the next one is there."""
+        return (self.number,)
+
+    def take(self, rows: Rows[T]) -> tuple[T, ...]:
+        """Take in the page that was asked for; the records that it adds."""
+        if self._further is not None:
+            fresh = self._further.take(rows)
+            self.ended = self._further.ended or not fresh
+            return fresh
+        keys = self._seen.keys(rows)
+        fresh = self._seen.add(rows, keys)
+        if keys and len(keys) % _ROUND == 0:
+            self._further = Climb(self._operation, self._sizes, len(keys), self._seen, start=1)
+        else:
+            self.ended = True
+        return fresh
+
+    def fail(self, error: FreightExchangeError) -> bool:
+        """Take a refused page for the end; `False` if the error is the caller's."""
+        if self._further is None or not self._further.fail(error):
+            return False
+        self.ended = self._further.ended
+        return True

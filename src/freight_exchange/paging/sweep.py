@@ -1,0 +1,242 @@
+"""A reading of a listing that misses nothing that was there throughout, or says that it may have. Pure.
+
+One pass can miss rows: the list moves, the service cuts pages shorter in the middle of it, whole pages are hidden. A
+sweep is a pass that looks further past the end, and then reads the same pages again, from the last to the first and in
+another page size. If both show the same rows, nothing was missed. A page that was cut in both readings was cut at
+different rows. A row that slipped past the pass made another one leave its place, and that one is missing from the
+second reading or comes twice in it.
+
+What still beats it: more hidden pages in a row than it looks further past; rows that leave the listing and come back in
+the middle of it; page lengths that change for a single page in each of the two readings, at the same row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from freight_exchange.paging.climb import REFUSALS, Climb
+from freight_exchange.paging.seen import Alike, Seen
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.paging.page import Rows
+    from freight_exchange.paging.sizes import PageSizes
+
+__all__ = ["LOOK_FURTHER", "MOST_ROUNDS", "ROUNDS_WITHOUT_NEWS", "Sweep"]
+
+T = TypeVar("T")
+
+LOOK_FURTHER: Final = 3
+"""Pages that a sweep asks for past the first sign of the end: all rows of a page may be hidden from the user."""
+
+MOST_ROUNDS: Final = 16
+"""Rounds after which a sweep gives up on a listing that never stands still."""
+
+ROUNDS_WITHOUT_NEWS: Final = 3
+"""Rounds in a row without a new row after which a sweep ends. It is complete if its last readings all agreed."""
+
+_MISSING: Final = REFUSALS | {500}
+
+
+class Recheck(Generic[T]):
+    """Second reading of the pages of a climb, from the last to the first: `number` and `size` name the next page.
+
+    Attributes:
+        found: The rows, by key.
+    """
+
+    def __init__(self, numbers: range, size: int, seen: Seen[T]) -> None:
+        self._numbers = numbers
+        self._seen = seen
+        self._page_before: Counter[Hashable] = Counter()
+        self._beyond_end = True
+        self._at = 0
+        self.size = size
+        self.found: Counter[Hashable] = Counter()
+        seen.begin_pass()
+
+    @property
+    def ended(self) -> bool:
+        return self._at == len(self._numbers)
+
+    @property
+    def number(self) -> int:
+        return self._numbers[min(self._at, len(self._numbers) - 1)]
+
+    def numbers(self) -> Iterable[int]:
+        """The numbers of the next pages."""
+        return self._numbers[self._at :]
+
+    def take(self, rows: Rows[T]) -> tuple[T, ...]:
+        """Take in the page that was asked for; the records that it adds."""
+        keys = self._seen.keys(rows)
+        self._at += 1
+        page = Counter(keys)
+        if self._beyond_end and page == self._page_before:
+            # A page beyond the end, which was the last one over again.
+            return ()
+        self._beyond_end = not self._page_before
+        self._page_before = page
+        self.found.update(keys)
+        return self._seen.add(rows, keys)
+
+    def fail(self, error: FreightExchangeError) -> bool:
+        """Take a refused page for one without rows; `False` if the error is the caller's."""
+        if error.status not in _MISSING:
+            return False
+        self._at += 1
+        return True
+
+
+class Sweep(Generic[T]):
+    """A climb and its recheck, again until both show the same rows: `number` and `size` name the next page.
+
+    Rows without an identity are handed out at the end, as often as the last climb shows them: before that, two rows
+    that are alike cannot be told from one that moved.
+
+    Attributes:
+        ended: It asks for nothing more.
+        complete: It has ended, and nothing that was there throughout can have been missed.
+        repeated: The listing ended with its first page over again.
+        offset_ignored: The service ignores page numbers.
+        fitting: The page size with which a later reading goes on behind the page just taken.
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        sizes: PageSizes,
+        page_size: int,
+        identity: Callable[[T], Hashable] | None,
+        *,
+        start: int = 0,
+    ) -> None:
+        self._operation = operation
+        self._sizes = sizes
+        self._page_size = page_size
+        self._start = start
+        self._seen = Seen(identity)
+        self._held: dict[Hashable, T] | None = {} if identity is None else None
+        self._rounds = 0
+        self._rounds_without_news = 0
+        self._agreements = 0
+        self._known = 0
+        self.ended = False
+        self.complete = False
+        self._recheck: Recheck[T] | None = None
+        self._climb = self._next_climb()
+
+    def _next_climb(self) -> Climb[T]:
+        self._rounds += 1
+        self._recheck = None
+        return Climb(
+            self._operation,
+            self._sizes,
+            self._page_size,
+            self._seen,
+            start=self._start,
+            further=LOOK_FURTHER,
+            curious=True,
+        )
+
+    @property
+    def _pass(self) -> Climb[T] | Recheck[T]:
+        return self._recheck or self._climb
+
+    @property
+    def number(self) -> int:
+        return self._pass.number
+
+    @property
+    def size(self) -> int:
+        return self._pass.size
+
+    @property
+    def fitting(self) -> int:
+        return self._climb.fitting if self._recheck is None else self._recheck.size
+
+    @property
+    def repeated(self) -> bool:
+        return self._climb.repeated
+
+    @property
+    def offset_ignored(self) -> bool:
+        return self._climb.offset_ignored
+
+    @property
+    def restless(self) -> bool:
+        """The listing has changed so often that the sweep cannot end."""
+        return self._rounds > MOST_ROUNDS
+
+    def numbers(self) -> Iterable[int]:
+        """The numbers of the next pages, as far as they are certain before the next one is there."""
+        return self._pass.numbers()
+
+    def take(self, rows: Rows[T]) -> tuple[T, ...]:
+        """Take in the page that was asked for; the records that it adds."""
+        fresh = self._pass.take(rows)
+        self._conclude()
+        return fresh if self._held is None else self._held_back(fresh)
+
+    def fail(self, error: FreightExchangeError) -> bool:
+        """Go on after an error in place of the page; `False` if the error is the caller's."""
+        if not self._pass.fail(error):
+            return False
+        self._conclude()
+        return True
+
+    def rest(self) -> tuple[T, ...]:
+        """The records that were held back until the end."""
+        if self._held is None:
+            return ()
+        listed: set[Hashable] = {*self._climb.found}
+        missing = [record for record in self._held.values() if Alike(record) not in listed]
+        self._held = None
+        return (*self._climb.records, *missing)
+
+    def _held_back(self, fresh: tuple[T, ...]) -> tuple[T, ...]:
+        assert self._held is not None
+        self._held.update((Alike(record), record) for record in fresh)
+        return ()
+
+    def _conclude(self) -> None:
+        if not self._pass.ended:
+            return
+        if self._recheck is None:
+            if self._climb.offset_ignored:
+                self.ended = True
+                return
+            self._recheck = self._begin_recheck()
+            if not self._recheck.ended:
+                return
+        self._end_round(self._recheck)
+
+    def _begin_recheck(self) -> Recheck[T]:
+        climb, start = self._climb, self._start
+        size = climb.size
+        if climb.end == start + 1:
+            # One page, or none: it is read again as it came.
+            return Recheck(range(start, climb.end), climb.asked, self._seen)
+        # Services take odd sizes in different ways: each round tries another one.
+        if start == 0 and self._rounds <= 2:
+            size = max(1, size - 1 if self._rounds == 1 else size // 2)
+        pages = -(-climb.end * climb.size // size)
+        return Recheck(range(pages - 1, start - 1, -1), size, self._seen)
+
+    def _end_round(self, recheck: Recheck[T]) -> None:
+        climb = self._climb
+        # Pages that are short in the same size may have been cut at the same rows.
+        telling = climb.full or climb.size != recheck.size or climb.end <= self._start + 1
+        agreed = telling and climb.consistent and climb.found == recheck.found
+        self._agreements = self._agreements + 1 if agreed else 0
+        news, self._known = len(self._seen) > self._known, len(self._seen)
+        self._rounds_without_news = 0 if news else self._rounds_without_news + 1
+        twice = any(times > 1 for times in climb.found.values())
+        # A row that came twice may have moved: then another one may be missing, round after round.
+        enough = ROUNDS_WITHOUT_NEWS if twice else 1
+        self.complete = self._agreements >= enough
+        self.ended = self.complete or climb.uncertain or self._rounds_without_news >= ROUNDS_WITHOUT_NEWS
+        if not self.ended:
+            self._climb = self._next_climb()
