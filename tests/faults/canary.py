@@ -1,4 +1,4 @@
-"""A password and a token that are easily told from all else, and everything in which one might turn up."""
+"""Passwords and a token that are easily told from all else, and everything in which one might turn up."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ import attrs
 from hpack.huffman import HuffmanEncoder
 from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 
-__all__ = ["PASSWORD", "TOKEN", "Catch"]
+__all__ = ["PASSWORD", "PROXY_PASSWORD", "TOKEN", "Catch"]
 
-_MARKS = ("qZ7canaryPwd", "wK3canaryTok")
+_MARKS = ("qZ7canaryPwd", "wK3canaryTok", "xJ5canaryPrx")
 # With what JSON and URLs escape, as far as a header can carry it. The marks are in every spelling: letters stay.
 PASSWORD = f'p"{_MARKS[0]}\\/é% &'
 TOKEN = f"eyJ0.{_MARKS[1]}/+=~%7e"
+PROXY_PASSWORD = f"p:{_MARKS[2]}/% &"
 
 _OURS = ("freight_exchange.", "httpx", "httpcore")
 

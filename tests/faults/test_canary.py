@@ -16,9 +16,13 @@ import attrs
 import httpx
 import httpx2
 import pytest
-from tests.faults.canary import NEEDLES, PASSWORD, TOKEN, Catch
+from anyio.abc import ByteStream
+from tests.faults.canary import NEEDLES, PASSWORD, PROXY_PASSWORD, TOKEN, Catch
 from tests.faults.h2_server import serve_h2
+from tests.faults.raw import Server, proxying, serving
+from tests.faults.raw import reply as raw_reply
 from tests.faults.support import BRISK, QUICK, Kind, patient, stocked
+from tests.faults.test_sockets import trust
 
 from freight_exchange import FreightExchange, FreightExchangeError, Request, Response
 from freight_exchange.sandbox import Account
@@ -31,6 +35,7 @@ from freight_exchange.transport.redaction import LONGEST
 
 EMAIL = "canary@demo.example"
 BEARER = f"Bearer {TOKEN}"
+_QUOTED = quote(PROXY_PASSWORD, safe="")
 
 Answer = Callable[[], tuple[int, dict[str, str], bytes]]
 
@@ -126,7 +131,9 @@ class Echo(httpx.AsyncBaseTransport):
 
 
 @asynccontextmanager
-async def watched(catch: Catch, http_client: Any, url: str = "http://127.0.0.1/api") -> AsyncIterator[FreightExchange]:
+async def watched(
+    catch: Catch, http_client: Any, url: str = "http://127.0.0.1/api", **options: Any
+) -> AsyncIterator[FreightExchange]:
     """A client of which everything is gathered: what its middleware and hooks see, and all that can be reached."""
 
     async def middleware(request: Request, call_next: Next) -> Response:
@@ -153,6 +160,7 @@ async def watched(catch: Catch, http_client: Any, url: str = "http://127.0.0.1/a
         deadline=2,
         middleware=[middleware],
         hooks=[hook],
+        **options,
     )
     async with exchange:
         yield exchange
@@ -358,6 +366,19 @@ async def test_the_logs_of_others_are_left_alone(caplog: pytest.LogCaptureFixtur
         {"verify": False},
         {"http_client": 7},
         {"proxy": "nonsense"},
+        {"proxy": f"nonsense {PROXY_PASSWORD}"},
+        {"proxy": f"ftp://me:{_QUOTED}@proxy.example"},
+        {"proxy": f"http://me:{_QUOTED}@"},
+        {"proxy": f"http://me:{PROXY_PASSWORD}@proxy.example:no"},
+        {"proxy": f"http://me:{_QUOTED}@proxy.example:70000"},
+        {"proxy": f"http://me:{_QUOTED}@[::1"},
+        {"proxy": f"http://me:{_QUOTED}@proxy.example\x00"},
+        {"proxy": f"http://me:{_QUOTED}@xn--a\u2603.example"},
+        {"proxy": f"http://me:{_QUOTED}\x01@proxy.example"},
+        {"proxy": f"http://me:{_QUOTED}@proxy.example", "http_client": httpx.AsyncClient()},
+        {"proxy": f"http://me:{_QUOTED}@proxy.example", "verify": 7},
+        {"proxy": f"http://me:{_QUOTED}@proxy.example", "keepalive": -1},
+        {"proxy": f"http://me:{_QUOTED}@proxy.example", "base_url": "https://host\x00/api"},
         {"credentials": lambda: None},
         {"email": ""},
         {"token_store": 1},
@@ -383,6 +404,46 @@ async def _refused(given: dict[str, Any]) -> FreightExchangeError:
             pytest.fail("it was taken")
     error = caught.value
     return error.with_traceback(error.__traceback__.tb_next if error.__traceback__ is not None else None)
+
+
+_ECHO = base64.b64encode(f"me:{PROXY_PASSWORD}".encode()).decode()
+_SAID = f"Proxy-Authenticate: Basic realm={PROXY_PASSWORD}\r\nX-Got: Basic {_ECHO}\r\nContent-Length: 0\r\n\r\n"
+PROXY_ANSWERS = {
+    "connects": [],
+    "407": [f"HTTP/1.1 407 not me:{PROXY_PASSWORD}\r\n{_SAID}"],
+    "502": [f"HTTP/1.1 502 {_ECHO}\r\n{_SAID}"] * 30,
+    "200_without_tls": [f"HTTP/1.1 200 {_ECHO}\r\n{_SAID}{_ECHO}{PROXY_PASSWORD}"] * 30,
+    "garbage": [f"{_ECHO} {PROXY_PASSWORD}\r\n\r\n"] * 30,
+}
+
+
+@pytest.mark.parametrize("answer", [*PROXY_ANSWERS, "refused"])
+async def test_the_password_of_a_proxy(answer: str) -> None:
+    """With every logger at DEBUG; the proxy repeats what it was sent."""
+    server_side, client_side = trust()
+
+    async def fine(_: Server, stream: ByteStream, __: bytes) -> bool:
+        await stream.send(raw_reply({"raterequests": []}))
+        return True
+
+    answers = [text.encode() for text in PROXY_ANSWERS.get(answer, [])]
+    with Catch() as catch:
+        async with (
+            serving(fine, server_side) as server,
+            proxying(*answers, user=f"me:{_QUOTED}") as proxy,
+        ):
+            if answer == "refused":
+                proxy.stops.set()
+                await proxy.stopped.wait()
+            async with watched(catch, None, server.url, proxy=proxy.url, verify=client_side) as exchange:
+                await exercise(catch, exchange)
+            # What the proxy itself received is the test's own.
+            assert answer == "refused" or _ECHO.encode() in proxy.asked[0]
+            proxy.asked.clear()
+            proxy.url = ""
+    hits = [hit for hit in catch.hits() if "answers" not in hit]
+    assert hits == []
+    assert len(catch.texts) > 50
 
 
 @pytest.mark.parametrize(
