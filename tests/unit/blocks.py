@@ -92,7 +92,7 @@ async def run_against_a_server(code: str, page: Path, monkeypatch: pytest.Monkey
         exchange.faults.add(*FAULTS["slow"](path="quote/submitoffer", seconds=0.8))
         code = code.replace("fail_after(3)", "fail_after(0.5)")
     if "Retry()" in code:
-        exchange.faults.add(*FAULTS["reset_after_send"](path="quote/getrequests"))
+        exchange.faults.add(*FAULTS["reset_after_send"](path="quote/getrequests", times=2))
 
     async with serve_tcp(exchange) as face:
         for name, value in environment_of(face.url, account).items():

@@ -16,6 +16,7 @@ from freight_exchange.errors import (
     RateLimitedError,
     ServerError,
 )
+from freight_exchange.transport.failures import destination
 from freight_exchange.transport.redaction import LONGEST, MASK
 from freight_exchange.transport.retry_after import spoken
 
@@ -101,7 +102,15 @@ def _error(
         failed.retry_after = retry_after
         return failed
     if 300 <= status < 400:
-        return APIStatusError("the service redirects, which is never followed", status=status, body=body)
+        where = destination(response.header("location"))
+        target = f" to {redactor.text(where)}" if where else ""
+        return APIStatusError(
+            f"the service redirects{target}, and redirects are never followed: check base_url", status=status, body=body
+        )
+    if status == 407:
+        return APIStatusError(
+            f"a proxy asks for a user and password: put them into the URL of proxy={words}", status=status, body=body
+        )
     if status == 408:
         # No refusal: of a write it is not known what became of it.
         return APIStatusError(f"the service gave up waiting for the request{words}", status=status, body=body)

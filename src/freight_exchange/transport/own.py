@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -73,11 +74,12 @@ def _proxy(url: Secret, context: ssl.SSLContext) -> httpcore.Proxy:
 
 
 def proxy_secrets(url: Secret) -> list[Secret]:
-    """What must not be shown of a proxy's URL: its password, and what basic authentication makes of it."""
+    """List what must not be shown of a proxy's URL: its password, as it is and as sent in basic authentication."""
     with suppress(ValueError, TypeError, httpx.InvalidURL):
-        auth = httpx.Proxy(url.reveal()).auth
+        auth = httpx.Proxy(url.reveal()).raw_auth
         if auth is not None and auth[1]:
-            return [Secret(auth[1]), Secret(f"{auth[0]}:{auth[1]}")]
+            basic = base64.b64encode(b":".join(auth)).decode("ascii").rstrip("=")
+            return [Secret(auth[1].decode("utf-8", "replace")), Secret(basic)]
     return []
 
 

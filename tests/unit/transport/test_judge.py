@@ -79,6 +79,30 @@ def test_the_key_unauthorized_is_a_refused_token_at_200_and_any_4xx(status: int)
     assert "access denied" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("https://elsewhere.example/login?token=c4nary", "redirects to https://elsewhere.example/login, and redirects"),
+        ("/v2/c4nary/login", "redirects to /v2/***/login, and redirects"),
+        (None, "redirects, and redirects are never followed: check base_url"),
+    ],
+)
+def test_a_redirect_says_where_to(location: str | None, said: str) -> None:
+    redactor = Redactor()
+    redactor.learn(Secret("c4nary"))
+    headers = [] if location is None else [(b"Location", location.encode())]
+    error = error_of(Response(status=307, content=b"", headers=headers), redactor, retry_after=None)
+    assert error is not None
+    assert said in error.message
+    assert "c4nary" not in str(error)
+
+
+def test_a_proxy_that_asks_for_credentials_is_named() -> None:
+    error = error_of(Response(status=407, content=b""), Redactor(), retry_after=None)
+    assert error is not None
+    assert "a proxy asks for a user and password" in error.message
+
+
 @pytest.mark.parametrize("status", [201, 204, 302, 500, 503])
 def test_the_key_says_nothing_at_other_statuses(status: int) -> None:
     assert not unauthorized(reply(status, {"Unauthorized": "access denied"}))
