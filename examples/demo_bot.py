@@ -56,7 +56,7 @@ def main(store: str) -> None:
         store=store,
         lifespan=shared,
         start="backfill",
-        interval=timedelta(seconds=0.3),
+        interval=timedelta(seconds=1),
         selection_interval=timedelta(seconds=0.3),
         settle=timedelta(seconds=1),
     )

@@ -332,7 +332,7 @@ class FreightExchange:
                 time opens a path: those that share a file share one `SQLiteStore` object, and differ in `name`.
             start: What the first scan hands out, in a store that is new: `now` nothing, `backfill` all that the service
                 lists (five days), a `timedelta` what was updated within it. Later runs go on where the last one ended.
-            interval: From one scan to the next, give or take a tenth.
+            interval: From one scan to the next, give or take a tenth; from one second to a day.
             allowance: How long the service may take to show an update; more, where updates are found late.
             where: What is handed out. Everything is tracked all the same.
             name: Tells apart feeds that share a store.

@@ -22,7 +22,7 @@ import anyio
 from freight_exchange import FreightExchange, RequestEvent, Timeouts
 from freight_exchange.feed.clock import Reading, SystemClock
 
-_INTERVAL: Final = timedelta(seconds=0.05)
+_INTERVAL: Final = timedelta(seconds=1)
 
 
 class _Place:

@@ -83,7 +83,7 @@ async def run_against_a_server(code: str, page: Path, monkeypatch: pytest.Monkey
                 change=lambda exchange, now: exchange.touch(exchange.publish(exchange.shipper, now), now),
             )
         )
-        code = code.replace("timedelta(seconds=30)", "timedelta(seconds=0.05)")
+        code = code.replace("timedelta(seconds=30)", "timedelta(seconds=1)")
     else:
         exchange.publish(exchange.shipper, time.time())
     if "except OutcomeUnknownError as error" in code:

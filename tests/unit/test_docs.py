@@ -219,7 +219,7 @@ async def test_a_bot_runs_in_an_application(code: str, monkeypatch: pytest.Monke
         monkeypatch.setenv("FREIGHT_EXCHANGE_EMAIL", exchange.forwarder.email)
         monkeypatch.setenv("FREIGHT_EXCHANGE_PASSWORD", exchange.forwarder.password)
         names = {**NAMES, "the_rest_of_your_program": the_rest_of_your_program}
-        code = code.replace("timedelta(seconds=30)", "timedelta(seconds=0.05)")
+        code = code.replace("timedelta(seconds=30)", "timedelta(seconds=1)")
         await compiled(code, BOT, names)(lambda *values: printed.append(values))
     assert printed == [("running",)]
     assert len(exchange.truth.offers) == 1

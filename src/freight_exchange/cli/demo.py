@@ -69,7 +69,7 @@ async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: Freigh
     bot = freight_exchange.Bot(
         forwarder,
         store=None,
-        interval=timedelta(seconds=0.2),
+        interval=timedelta(seconds=1),
         selection_interval=timedelta(seconds=0.2),
         allowance=timedelta(seconds=1),
     )

@@ -77,7 +77,8 @@ def classify(
         elif before.digest == digests[index]:
             told = ()
         elif index not in changes:
-            told = _in_turn("updated", None, several, sight)
+            previous = None if before.record is None else recall(before.record)
+            told = _in_turn("updated", previous, several, sight, returned=not before.digest)
         else:
             # Where nothing differs another version of this package wrote the digest.
             differing = [change for change in changes[index] if change.fields]
@@ -141,15 +142,25 @@ def _fresh(states: Mapping[bytes, RateRequest], before: Seen | None) -> Sequence
 
 
 def _in_turn(
-    kind: RequestKind, previous: RateRequest | None, states: Iterable[RateRequest], sight: Sight
+    kind: RequestKind,
+    previous: RateRequest | None,
+    states: Iterable[RateRequest],
+    sight: Sight,
+    *,
+    returned: bool = False,
 ) -> Iterator[RequestEvent]:
     """The events of these states: the first is of this kind, and each further one an update of the one before it."""
     for record in states:
         changed = () if previous is None else differences(previous, record)
         yield RequestEvent(
-            kind=kind, request=record, previous=previous, changed=changed, observed_between=sight.between
+            kind=kind,
+            request=record,
+            previous=previous,
+            changed=changed,
+            returned=returned,
+            observed_between=sight.between,
         )
-        kind, previous = "updated", record
+        kind, previous, returned = "updated", record, False
 
 
 def _sighted(record: RateRequest, digest: bytes, version: int, before: Seen | None, sight: Sight) -> Seen:

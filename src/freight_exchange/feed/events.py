@@ -65,6 +65,8 @@ class RequestEvent(_HandedOut):
         previous: As it was seen before; `None` for a new one, and for one last seen so long ago that only its digest
             is kept.
         changed: The names of the fields that differ, fields that this package does not know by the service's names.
+        returned: Whether it was reported as withdrawn and is listed again; such an event is an `updated` one, whose
+            `changed` is empty if the request is the same as before.
         observed_between: Since when it would have been seen before, the service's allowance taken off, or `None` where
             nobody watched before; and when it was seen. It happened in between, unless the service has shown it later
             than it is allowed to. UTC, by the clock of this machine.
@@ -74,6 +76,7 @@ class RequestEvent(_HandedOut):
     request: RateRequest
     previous: RateRequest | None = None
     changed: tuple[str, ...] = ()
+    returned: bool = False
     observed_between: tuple[datetime | None, datetime]
 
 

@@ -160,7 +160,7 @@ class Journal:
         def decide(found: Found) -> Commit:
             nonlocal after
             meaning = classify(records, broken, found.seen, sight)
-            if meaning.excused and sight.lately is None:
+            if sight.lately is None and (meaning.excused or meaning.schema.at != sight.schema.at):
                 raise UnclearError
             look.news |= meaning.news
             look.missing = [

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Arguments", "check", "check_text", "feed"]
 
 _LONGEST_ALLOWANCE = timedelta(days=1)
+_LEAST_INTERVAL = timedelta(seconds=1)
 _LONGEST_INTERVAL = timedelta(days=1)
 
 
@@ -93,7 +94,9 @@ def check(arguments: Arguments) -> None:
     check_text(name, "name")
     if not isinstance(arguments.standby, bool):
         raise ConfigurationError(f"standby must be True or False, not {arguments.standby!r}")
-    if (interval := _positive(arguments.interval, "interval")) > _LONGEST_INTERVAL:
+    if (interval := _positive(arguments.interval, "interval")) < _LEAST_INTERVAL:
+        raise ConfigurationError(f"interval must be at least one second, to spare the service, not {interval}")
+    if interval > _LONGEST_INTERVAL:
         raise ConfigurationError(f"interval must be at most {_LONGEST_INTERVAL}, not {interval}")
     if (allowance := _positive(arguments.allowance, "allowance")) > _LONGEST_ALLOWANCE:
         raise ConfigurationError(

@@ -30,6 +30,8 @@ _logger = logging.getLogger("freight_exchange.feed")
 
 _PAGES_OF_RECENT: Final = 20
 _TRIES_OF_RECENT: Final = 4
+_ONE_MOMENT: Final = 10.0
+"""Seconds within which two looks count as one moment: shippers update requests between looks that are further apart."""
 
 
 class Pages:
@@ -139,8 +141,9 @@ class Pages:
         state, now = self._journal.state, self._clock.read()
         window = window_for(state.cover.most(now), state.allowance, self._expected())
         scanner, listed = Scanner(self._journal.sizes), set[int]()
+        until = anyio.current_time() + _ONE_MOMENT
         while not scanner.ended:
-            if window >= look.window or scanner.pages == _PAGES_OF_RECENT:
+            if anyio.current_time() > until or window >= look.window or scanner.pages == _PAGES_OF_RECENT:
                 return UNTOLD
             page = await self._page(scanner, window)
             if page is not None and page.failure is not None:

@@ -33,6 +33,7 @@ def pack(event: Event) -> bytes:
                 "request": wire.keep(event.request).decode(),
                 "previous": None if event.previous is None else wire.keep(event.previous).decode(),
                 "changed": event.changed,
+                "returned": event.returned,
                 "between": [_stamp(moment) for moment in event.observed_between],
             }
         case Gap():
@@ -77,6 +78,8 @@ def _unpacked(kind: str, payload: bytes) -> Event:
                 request=wire.recall(said["request"].encode()),
                 previous=None if said["previous"] is None else wire.recall(said["previous"].encode()),
                 changed=tuple(said["changed"]),
+                # Events of earlier versions do not say.
+                returned=said.get("returned", False),
                 observed_between=(None if earliest is None else _moment(earliest), _moment(latest)),
             )
         case "gap":

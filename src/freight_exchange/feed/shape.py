@@ -96,12 +96,11 @@ def change_of_shape(
 def is_only_the_shape(change: Change, before: Seen, schema: Schema, sight: Sight) -> bool:
     """Whether a request differs in nothing but the service's last change of shape."""
     unseen_since = before.last < schema.at or schema.at == sight.sent
-    return unseen_since and change.is_only_of(_excusable(before, sight, schema.fields))
+    doubtful = schema.fields.difference(FIELDS)
+    return unseen_since and change.is_only_of(_excusable(before, sight, schema.fields, doubtful=doubtful))
 
 
-def _excusable(
-    before: Seen, sight: Sight, fields: frozenset[str], *, doubtful: frozenset[str] | None = None
-) -> frozenset[str]:
+def _excusable(before: Seen, sight: Sight, fields: frozenset[str], *, doubtful: frozenset[str]) -> frozenset[str]:
     """Those of these fields whose presence in a request may be the service's doing, and none of its shipper's.
 
     All where the request is known not to have been updated since it was last seen, and none where it is known that it
@@ -116,4 +115,4 @@ def _excusable(
             return fields
         if before.last < sight.sent - sight.lately.window:
             return _NONE
-    return fields if doubtful is None else fields & doubtful
+    return fields & doubtful

@@ -60,7 +60,7 @@ def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
         exchange,
         store=orders["store"],
         start="backfill",
-        interval=timedelta(seconds=0.3),
+        interval=timedelta(seconds=1),
         settle=timedelta(seconds=orders["settle"]),
         allowance=timedelta(seconds=1),
         selection_interval=timedelta(seconds=0.5),

@@ -630,7 +630,7 @@ how, backend, path = sys.argv[1:]
 sandbox = Sandbox()
 client = sandbox.client()
 bot = Bot(
-    client, store=path, start="backfill", interval=timedelta(seconds=0.2),
+    client, store=path, start="backfill", interval=timedelta(seconds=1),
     drain=timedelta(seconds=0 if how == "cut" else 20),
 )
 

@@ -608,7 +608,7 @@ def standing_by(store: Shared, number: int) -> Bot:
     bot = Bot(
         store=store,
         start="backfill",
-        interval=timedelta(seconds=0.5),
+        interval=timedelta(seconds=1),
         drain=timedelta(0),
         port=number,
         standby=True,

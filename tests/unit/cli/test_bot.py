@@ -27,7 +27,7 @@ from datetime import timedelta
 from freight_exchange import Bot
 
 bot = Bot(
-    store="bot.db", start="backfill", interval=timedelta(seconds=0.2), settle=timedelta(0),
+    store="bot.db", start="backfill", interval=timedelta(seconds=1), settle=timedelta(0),
     selection_interval=timedelta(seconds=60),
 )
 

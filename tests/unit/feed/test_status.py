@@ -9,7 +9,7 @@ import anyio
 import attrs
 import pytest
 
-from freight_exchange import ConfigurationError, LoginRejectedError, RateRequest, RequestEvent, RequestFilter
+from freight_exchange import Bot, ConfigurationError, LoginRejectedError, RateRequest, RequestEvent, RequestFilter
 from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.cover import Cover
 from freight_exchange.feed.payload import pack
@@ -303,3 +303,12 @@ async def test_a_look_up_that_finds_it_gone_is_when_it_was_last_seen() -> None:
         assert isinstance(gone, RequestEvent)
         assert listed is not None
         assert (await feed.explain(index)).last_seen == gone.observed_between[1] > listed
+
+
+@pytest.mark.parametrize("interval", [timedelta(microseconds=1), timedelta(milliseconds=999)])
+def test_interval_under_one_second_is_refused(interval: timedelta) -> None:
+    exchange = Sandbox().client()
+    with pytest.raises(ConfigurationError, match="interval must be at least one second"):
+        exchange.watch(interval=interval)
+    with pytest.raises(ConfigurationError, match="interval must be at least one second"):
+        Bot(exchange, store=None, interval=interval)

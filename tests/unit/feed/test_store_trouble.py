@@ -23,7 +23,7 @@ from freight_exchange import FreightExchange, HeldError, RequestEvent, StoreErro
 from freight_exchange.sandbox.tcp import serve_tcp
 from freight_exchange.testing import Cargo, Sandbox
 
-SOON = timedelta(seconds=0.02)
+SOON = timedelta(seconds=1)
 WATCHER = Path(__file__).parents[3] / "examples" / "watcher.py"
 
 
@@ -269,7 +269,7 @@ async def test_a_second_process_is_told_who_holds_it_and_one_that_stands_by_take
             "FREIGHT_EXCHANGE_EMAIL": account.email,
             "FREIGHT_EXCHANGE_PASSWORD": account.password,
         }
-        command = [sys.executable, "-W", "error", str(WATCHER), str(path), "0.05"]
+        command = [sys.executable, "-W", "error", str(WATCHER), str(path), "1"]
         exchange = FreightExchange(face.url, email=account.email, password=account.password)
         async with (
             exchange,

@@ -1,0 +1,74 @@
+"""Updates of shippers that look like a change of the service's shape, and requests that come back."""
+
+from __future__ import annotations
+
+import anyio
+import attrs
+import pytest
+from tests.unit.feed.rig import DAY, Rig, Service
+
+from freight_exchange.feed.events import RequestEvent, SchemaChanged
+from freight_exchange.models import RateRequest
+from freight_exchange.store import Store
+from freight_exchange.wire import Rows
+
+pytestmark = pytest.mark.virtual_time
+
+
+@attrs.define
+class Annotating(Service):
+    """A service whose shippers add notes to one request after another, every five seconds."""
+
+    annotated: dict[int, str] = attrs.field(factory=dict)
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        while len(self.annotated) < anyio.current_time() // 5:
+            self.annotate()
+        return await Service.page(self, number, rows, window)
+
+    def annotate(self) -> None:
+        count = len(self.annotated)
+        index = 1 + count * 37 % (len(self.books) or 1)
+        if index in self.books and index not in self.annotated:
+            self.annotated[index] = f"notes {count}"
+            self.books[index].record = attrs.evolve(self.books[index].record, notes=f"notes {count}")
+            self.touch(index)
+        else:
+            self.annotated[-count] = ""
+
+
+@pytest.mark.parametrize("start", ["now", "backfill"])
+async def test_update_during_a_long_first_scan_is_never_taken_for_a_change_of_shape(store: Store, start: str) -> None:
+    service = Annotating(clamp=5, latency=0.3)
+    service.publish(*range(1, 152), age=DAY)
+    rig = Rig(service, store=store, start=start)  # type: ignore[arg-type]  # one of the two words
+    await rig.watcher.prime()
+    known = {index: rig.seen(index).last for index in service.books}
+    await rig.goes_on_for(400)
+    assert not any(isinstance(event, SchemaChanged) for event in rig.events)
+    reported = {event.request.index: event.request.notes for event in rig.events if isinstance(event, RequestEvent)}
+    later = {
+        index: notes
+        for index, notes in service.annotated.items()
+        if index > 0 and known[index] < service.books[index].updated < service.now() - 60
+    }
+    assert len(later) > 10
+    assert {index: reported.get(index) for index in later} == later
+
+
+async def test_withdrawn_request_that_is_listed_again_is_reported_as_returned_and_not_as_new(store: Store) -> None:
+    service = Service()
+    rig = Rig(service, store=store)
+    await rig.watcher.prime()
+    service.publish(1)
+    await rig.looks(2)
+    service.withdraw(1)
+    await rig.goes_on_for(600)
+    assert rig.tale == [("new", 1), ("withdrawn", 1)]
+    service.publish(1)
+    await rig.looks(2)
+    service.publish(1, notes="heavy")
+    await rig.looks(2)
+    *_, back, changed = (event for event in rig.events if isinstance(event, RequestEvent))
+    assert (back.kind, back.returned, back.changed, back.previous) == ("updated", True, (), back.request)
+    assert (changed.kind, changed.returned, changed.changed) == ("updated", False, ("notes",))
