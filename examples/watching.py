@@ -43,7 +43,7 @@ async def main() -> int:
         url = await stack.enter_async_context(serve(sandbox))
         shipper = await stack.enter_async_context(client(url, sandbox.shipper))
         store = Path(stack.enter_context(TemporaryDirectory())) / "watcher.db"
-        watcher = Program("watcher", ["examples/watcher.py", str(store), "0.3"], url, sandbox.forwarder)
+        watcher = Program("watcher", ["examples/watcher.py", str(store), "1"], url, sandbox.forwarder)
         return await night(sandbox, shipper, await stack.enter_async_context(watcher))
 
 
