@@ -140,6 +140,8 @@ class Holdback:
         own_words = before.own_words + 1 if _in_own_words(error) else 0
         self._questions = 0
         if own_words >= REJECTIONS:
+            # Until a login succeeds again: where one more try is allowed, it is one, and does not lock the account.
+            self._proven.discard(credentials[0])
             self._refusal = _Refusal(credentials, error)
             return error
         now = anyio.current_time()

@@ -294,6 +294,19 @@ class TestHold:
         exchange.renewal.reset()
         assert await exchange.call() == 200
 
+    async def test_after_that_a_reset_allows_one_login(self) -> None:
+        exchange = await self.expired()
+        exchange.failure = rejection(OWN_WORDS)
+        for pause in (30, 60):
+            await self.held(exchange)
+            await anyio.sleep(pause)
+        for logins in (4, 5, 6):
+            for _ in range(3):
+                with pytest.raises(LoginRejectedError):
+                    await exchange.call()
+            assert exchange.logins == logins
+            exchange.renewal.reset()
+
     async def test_other_words_in_between_begin_the_count_anew(self) -> None:
         exchange = await self.expired()
         for said in [OWN_WORDS, OWN_WORDS, GATEWAYS] * 4:
