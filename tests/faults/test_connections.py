@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 import httpx
 import pytest
+import trustme
 from anyio.abc import ByteStream
 from tests.faults.raw import LOGGED_IN, Answer, Server, body_of, reply, serving
 from tests.faults.test_sockets import trust
 
-from freight_exchange import FreightExchange, FreightExchangeError, OutcomeUnknownError, RetryPolicy
+from freight_exchange import FreightExchange, FreightExchangeError, OutcomeUnknownError, RetryPolicy, TransportError
 
 ONCE = RetryPolicy(attempts=1)
 
@@ -241,3 +244,48 @@ async def test_the_documented_limit_of_a_callers_client() -> None:
                 assert await ask(exchange, number) == {"n": number}
                 # What comes later than the reply, its own pool finds in the socket.
                 await anyio.sleep(0.03)
+
+
+@pytest.mark.parametrize(
+    ("flaw", "said"),
+    [
+        ("expired", "has expired: the server needs a new one"),
+        ("other_host", "is for another host: check the host in base_url"),
+        ("unknown", "comes from an unknown certificate authority: if it is a private one, load it"),
+        ("self_signed", "comes from a private certificate authority: load that authority"),
+    ],
+)
+async def test_what_is_wrong_with_a_certificate(flaw: str, said: str) -> None:
+    authority = trustme.CA()
+    server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    client_side = ssl.create_default_context()
+    if flaw in ("expired", "other_host"):
+        authority.configure_trust(client_side)
+    expiry = datetime(2020, 1, 1, tzinfo=UTC) if flaw == "expired" else None
+    issued = authority.issue_cert("10.9.8.7" if flaw == "other_host" else "127.0.0.1", not_after=expiry)
+    issued.configure_cert(server_side)
+    if flaw == "self_signed":
+        # The authority's own certificate is part of what the server sends.
+        chain = issued.cert_chain_pems[0].bytes() + authority.cert_pem.bytes()
+        with issued.private_key_pem.tempfile() as key, trustme.Blob(chain).tempfile() as chained:
+            server_side.load_cert_chain(chained, key)
+
+    async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
+        return True
+
+    async with (
+        serving(answer, server_side) as server,
+        FreightExchange(server.url, email="a@b.example", password="pw", verify=client_side) as exchange,
+    ):
+        with pytest.raises(TransportError) as caught:
+            await exchange.login()
+        where = server.url.removeprefix("https://").removesuffix("/api")
+    assert caught.value.message.startswith(f"the certificate of {where} {said}")
+    assert (caught.value.attempts, caught.value.permanent, caught.value.unsent) == (1, True, True)
+
+
+async def test_a_host_that_does_not_exist() -> None:
+    async with FreightExchange("https://no-such-host.invalid/api", email="a@b.example", password="pw") as exchange:
+        with pytest.raises(TransportError, match=r"no connection to no-such-host\.invalid:443: ") as caught:
+            await exchange.with_options(retries=ONCE).login()
+    assert caught.value.unsent
