@@ -126,6 +126,8 @@ class FreightExchange:
         carrier_field: What a route calls its carrier (service document, 4.5).
         index_type: The JSON type of `index` in look-ups (service document, 4): `integer`, as its table has it, or
             `string`, as its samples have it.
+        missing_list_is_empty: Whether every 404 to a listing means that it is empty. By default the body has to say so,
+            since a bare 404 may mean a wrong `base_url`.
         strict: Whether one record that cannot be read fails its whole listing.
         proxy: The URL of a proxy; none is taken from the environment.
         verify: `True`, or an `ssl.SSLContext` with other certificates.
@@ -162,6 +164,7 @@ class FreightExchange:
         currency_field: CurrencyField = "currencyIndex",
         carrier_field: CarrierField = "carrier",
         index_type: IndexType = "integer",
+        missing_list_is_empty: bool = False,
         strict: bool = False,
         proxy: str | None = None,
         verify: bool | ssl.SSLContext = True,
@@ -180,6 +183,7 @@ class FreightExchange:
             currency_field=settings.choice(currency_field, CurrencyField, "currency_field"),
             carrier_field=settings.choice(carrier_field, CarrierField, "carrier_field"),
             index_type=settings.choice(index_type, IndexType, "index_type"),
+            missing_list_is_empty=settings.flag(missing_list_is_empty, "missing_list_is_empty"),
         )
         self._limits = Limits(
             deadline=seconds(deadline, "deadline"),

@@ -48,6 +48,7 @@ class Conventions(NamedTuple):
     currency_field: CurrencyField
     carrier_field: CarrierField
     index_type: IndexType
+    missing_list_is_empty: bool
 
     def index_value(self, index: int) -> int | str:
         """Return the `index` of a look-up in the JSON type that the service takes (service document, 4)."""
@@ -197,7 +198,9 @@ class Service:
                 page, sent = await self._page(listed, number, rows, kind)
                 failures = () if page.failure is None else (page.failure,)
                 if failures or page.broken or page.flaws:
-                    await self._report((*failures, *page.broken, *page.flaws), listed, sent, told)
+                    described = (*failures, *page.broken[: wire.MOST_DESCRIBED], *page.flaws[: wire.MOST_DESCRIBED])
+                    more = len(failures) + len(page.broken) + len(page.flaws) - len(described)
+                    await self._report(described, listed, sent, told, more)
                 return page
 
             return fetch
@@ -218,7 +221,8 @@ class Service:
     async def page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]) -> wire.Rows[T]:
         """One page of a listing. What could not be read of it is the caller's to tell."""
         page, sent = await self._page(listed, number, rows, kind)
-        for error in (*page.broken, *(() if page.failure is None else (page.failure,))):
+        described = page.broken[: wire.MOST_DESCRIBED]
+        for error in (*described, *(() if page.failure is None else (page.failure,))):
             self._describe(error, listed, sent)
         return page
 
@@ -230,7 +234,7 @@ class Service:
         except NotFoundError as error:
             # Not for a login's, which says nothing about the listing.
             if number == 0 and error.path == listed.path:
-                if _says_no_records(error, kind.collection):
+                if self.conventions.missing_list_is_empty or _says_no_records(error, kind.collection):
                     return wire.Rows(()), _Sent()
                 error.args = (f"{error.message}; base_url may be wrong",)
             raise
@@ -307,14 +311,27 @@ class Service:
         return rows, sent
 
     async def _report(
-        self, errors: tuple[DecodeError, ...], listed: Listed, sent: _Sent, told: Told | None = None
+        self,
+        errors: tuple[DecodeError, ...],
+        listed: Listed,
+        sent: _Sent,
+        told: Told | None = None,
+        more: int = 0,
     ) -> None:
-        """Tell of what could not be read of a reply, and was not told before; a strict view raises the first of it."""
+        """Report what could not be read of a reply, and was not reported before; a strict view raises the first of it.
+
+        `more` is how many others there are, which are counted and not reported one by one.
+        """
         for error in errors:
             self._describe(error, listed, sent)
             if self.strict:
                 raise error
-        for error in errors if told is None else told.news(errors):
+        news, untold = ([*errors], 0) if told is None else told.news(errors)
+        if untold + more:
+            summary = DecodeError(f"{untold + more} more parts of a reply that cannot be read")
+            self._describe(summary, listed, sent)
+            news.append(summary)
+        for error in news:
             _logger.warning("a part of a reply was left out: %s", error)
             if self.hooks:
                 await self.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))

@@ -17,6 +17,7 @@ __all__ = [
     "BIDS",
     "CARRIERS",
     "CURRENCIES",
+    "MOST_DESCRIBED",
     "OFFERS",
     "REQUESTS",
     "ROUTES",
@@ -44,7 +45,8 @@ class Kind(NamedTuple, Generic[T]):
 class Rows(NamedTuple, Generic[T]):
     """The records of a reply, and an error for each that could not be read.
 
-    An error's `path` is where in the reply (`raterequests.3.weight`), its `raw` the record as it came.
+    An error's `path` is where in the reply (`raterequests.3.weight`), its `raw` the record as it came. That holds for
+    the first `MOST_DESCRIBED`; a later one quotes the record's index alone, if that can be read.
 
     Attributes:
         records: The records that could be read.
@@ -67,6 +69,9 @@ _SUBMITTED: Final = Kind(names.BID, Bid, records.BID)
 CARRIERS: Final = Kind(names.CARRIERS, Carrier, records.CARRIER)
 CURRENCIES: Final = Kind(names.CURRENCIES, Currency, records.CURRENCY)
 
+
+MOST_DESCRIBED: Final = 100
+"""Broken records of a reply whose errors quote them; later ones only count."""
 
 # What such a key says where it went wrong. These are no keys, and whoever masks secrets must not take them for any: a
 # password may be one of them.
@@ -165,9 +170,10 @@ def _one_by_one(keys: list[str], raws: list[object], kind: Kind[T]) -> Rows[T]:
         try:
             good.append(cast("T", kind.shape.read(raw, flaws=found)))
         except Unreadable as fault:
-            broken.append(_error(fault.under(path), raw))
+            broken.append(_error(fault.under(path), raw) if len(broken) < MOST_DESCRIBED else _undescribed(kind, raw))
         else:
-            flaws += [_error(flaw.under(path), raw) for flaw in found]
+            for flaw in found:
+                flaws.append(_error(flaw.under(path), raw) if len(flaws) < MOST_DESCRIBED else _undescribed(kind, raw))
     return Rows(tuple(good), tuple(broken), tuple(flaws))
 
 
@@ -234,6 +240,13 @@ def _is_record(held: Raw) -> bool:
 
 def _error(fault: Unreadable, raw: object) -> DecodeError:
     return DecodeError(fault.reason, path=fault.path, raw=without_secrets(raw))
+
+
+def _undescribed(kind: Kind[T], raw: object) -> DecodeError:
+    index = index_of_raw(raw)
+    return DecodeError(
+        "one more record that cannot be read", path=kind.collection, raw=None if index is None else {"index": index}
+    )
 
 
 def without_secrets(raw: object) -> object:

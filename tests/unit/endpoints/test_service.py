@@ -239,6 +239,17 @@ class TestOncePerReading:
             await exchange.offers.list(page_size=3).collect()
         assert desk.broken == ["offers.1.weight", "offers.2", "offers.2"]
 
+    async def test_of_many_broken_rows_some_are_reported_and_the_others_counted(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        desk = Desk(self.page(*({"index": n, "weight": {}} for n in range(1, 301)), {"index": 500}), self.page())
+        async with desk.client() as exchange:
+            rows = await exchange.offers.list(page_size=301).collect()
+        assert [row.index for row in rows] == [500]
+        assert desk.broken == [*(f"offers.{n}.weight" for n in range(100)), "$"]
+        assert len(self.warnings(caplog)) == 101
+        assert "200 more parts of a reply that cannot be read" in self.warnings(caplog)[-1]
+
     async def test_a_strict_reading_fails_at_the_same_row_again(self) -> None:
         desk = Desk(self.page(*self.ROWS))
         async with desk.client(strict=True) as exchange:
@@ -405,7 +416,8 @@ class TestMessages:
         ("said", "told"),
         [
             ("No records found.", True),
-            ("There are no open requests", True),
+            ("No rate requests found", True),
+            ("There are no open requests", False),
             ("The request could not be routed", False),
             ("No healthy upstream for request", False),
             ("No routes found", False),
@@ -424,6 +436,17 @@ class TestMessages:
                 await exchange.requests.search()
             with pytest.raises(NotFoundError, match=said):
                 await updated.find(4)
+
+    @pytest.mark.parametrize("answer", [says(b"<html>", 404), says({"message": "no route"}, 404)], ids=["HTML", "JSON"])
+    async def test_a_404_is_an_empty_listing_where_the_client_says_so(self, answer: httpx.Response) -> None:
+        desk = Desk(answer)
+        async with desk.client(missing_list_is_empty=True) as exchange:
+            assert await exchange.requests.search().collect() == []
+            # A look-up is no listing.
+            with pytest.raises(NotFoundError):
+                await exchange.requests.get(4)
+            with pytest.raises(NotFoundError):
+                await UpdatedRequests(exchange.requests._service).find(4)
 
     @pytest.mark.parametrize("said", ["no route", "no records found"])
     async def test_a_login_where_there_is_nothing(self, said: str) -> None:

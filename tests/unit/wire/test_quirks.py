@@ -154,7 +154,7 @@ class Test01Collections:
         with pytest.raises(DecodeError, match="an error beside an empty 'raterequests'"):
             wire.rows({"raterequests": empty, key: said}, wire.REQUESTS)
 
-    @pytest.mark.parametrize("said", [None, False, "", [], "No records found.", "There are no open requests"])
+    @pytest.mark.parametrize("said", [None, False, "", [], "No records found.", "No rate requests found"])
     def test_what_says_that_there_are_none_is_no_error(self, said: object) -> None:
         assert wire.rows({"raterequests": [], "error": said, "message": "db"}, wire.REQUESTS) == wire.Rows(())
 
