@@ -272,7 +272,7 @@ class Service:
         """The record that was asked for, or `None` if it is not there."""
         for record in found.records:
             if identity(record) == wanted:
-                flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted)
+                flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) in (wanted, None))
                 await self._report(flaws, listed, sent)
                 return record
         # A service that ignores `index` lists others as well, and a broken one of those says nothing about this one.

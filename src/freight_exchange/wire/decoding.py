@@ -12,6 +12,7 @@ from freight_exchange.wire.absence import says_no_records
 from freight_exchange.wire.converter import NOT_PLAIN, Flaws, Raw, Shape
 from freight_exchange.wire.readers import Unreadable, integer, place
 from freight_exchange.wire.readers import kind as kind_of
+from freight_exchange.wire.repeats import RepeatedKeys
 
 __all__ = [
     "BIDS",
@@ -86,6 +87,22 @@ def rows(data: object, kind: Kind[T]) -> Rows[T]:
         DecodeError: The reply is no such listing. One with other keys and without the collection is not an
             empty listing: taken for one, it would make a watcher deaf.
     """
+    found = _rows(data, kind)
+    if not isinstance(data, RepeatedKeys):
+        return found
+    flaws = []
+    for key, whole in data.repeated.items():
+        read = "all of its records are" if whole else "only its last value is"
+        flaw = DecodeError(f"the key {key!r} repeats: {read} read", path=kind.collection)
+        if key == kind.collection:
+            # Its other records are lost.
+            found = found._replace(failure=found.failure or flaw)
+        else:
+            flaws.append(flaw)
+    return found._replace(flaws=(*flaws, *found.flaws))
+
+
+def _rows(data: object, kind: Kind[T]) -> Rows[T]:
     keys, raws = _collection(data, kind.collection)
     if _fails(data, kind.collection):
         what = "records of" if raws else "an empty"

@@ -8,9 +8,10 @@ from contextlib import suppress
 from decimal import Clamped, Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded, Subnormal
 from functools import cache
 from json.encoder import encode_basestring
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from freight_exchange.errors import DecodeError, ValidationError
+from freight_exchange.wire.repeats import RepeatedKeys, Repeats, count_keys
 
 __all__ = ["decoded", "dump", "parse"]
 
@@ -44,7 +45,8 @@ def parse(content: bytes, *, largest: int | None = LARGEST_BODY) -> object:
     else is troubled.
 
     Text is `decoded`. Escaped halves of characters (lone surrogates) become U+FFFD, and line breaks in a string are let
-    pass.
+    pass. Where a key repeats the last value counts, but a collection whose numbers repeat is a list of all its records;
+    an object with such keys in it is a `RepeatedKeys`.
 
     Raises:
         DecodeError: It is no JSON, or JSON beyond bounds: `largest` bytes (10 MB), 64 levels.
@@ -95,10 +97,17 @@ def _parsed(content: bytes, largest: int | None) -> tuple[object, str | None]:
     except ValueError:
         return None, "the body is no JSON"
     # To look for a bracket costs a thirtieth of counting it, and most replies have one kind only.
-    if _too_deep(value, sum(text.count(opening) for opening in "{[" if opening in text)):
+    containers = sum(text.count(opening) for opening in "{[" if opening in text)
+    if _too_deep(value, containers):
         return None, f"the body is nested deeper than {DEEPEST}"
+    repeats = Repeats()
+    # Counting costs a tenth of parsing. Where keys are missing, or a string looks like one, the text is read once more.
+    if text.count('":') != count_keys(value, containers):
+        value = _cautious(repeats).decode(text)
     if "\\" in text and ("\\ud" in text or "\\uD" in text):
         value = _whole_characters(value)
+    if repeats.found and isinstance(value, dict):
+        value = RepeatedKeys(value, repeats.found)
     return value, None
 
 
@@ -124,9 +133,17 @@ def _fraction_or_text(digits: str) -> Decimal | str:
 
 
 _DECODER: Final = json.JSONDecoder(parse_float=EXACT.create_decimal, parse_constant=_refuse, strict=False)
-_CAUTIOUS: Final = json.JSONDecoder(
-    parse_float=_fraction_or_text, parse_constant=str, parse_int=_integer_or_text, strict=False
-)
+
+
+def _cautious(hook: Callable[[list[tuple[str, Any]]], object] | None = None) -> json.JSONDecoder:
+    """A decoder that leaves numbers beyond bounds as text."""
+    return json.JSONDecoder(
+        parse_float=_fraction_or_text,
+        parse_constant=str,
+        parse_int=_integer_or_text,
+        strict=False,
+        object_pairs_hook=hook,
+    )
 
 
 @cache
@@ -158,7 +175,7 @@ def _decoded(text: str) -> object:
         except ArithmeticError:
             # One number in millions: only then is each of them asked.
             pass
-    return _CAUTIOUS.decode(text)
+    return _cautious().decode(text)
 
 
 def _long_digits(text: str) -> bool:

@@ -250,6 +250,16 @@ class TestOncePerReading:
         assert len(self.warnings(caplog)) == 101
         assert "200 more parts of a reply that cannot be read" in self.warnings(caplog)[-1]
 
+    async def test_keys_that_repeat_are_reported_once_a_listing(self, caplog: pytest.LogCaptureFixture) -> None:
+        pages = [b'{"offers": {"0": {"index": %d, "notes": "a", "notes": "b"}}}' % number for number in (1, 2)]
+        desk = Desk(*(says(page) for page in pages), self.page())
+        async with desk.client() as exchange:
+            rows = await exchange.offers.list(page_size=1).collect()
+        assert [(row.index, row.notes) for row in rows] == [(1, "b"), (2, "b")]
+        assert desk.broken == ["offers"]
+        [warning] = self.warnings(caplog)
+        assert "the key 'notes' repeats: only its last value is read" in warning
+
     async def test_a_strict_reading_fails_at_the_same_row_again(self) -> None:
         desk = Desk(self.page(*self.ROWS))
         async with desk.client(strict=True) as exchange:

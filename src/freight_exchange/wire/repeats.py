@@ -1,0 +1,66 @@
+"""JSON objects in which a key repeats: parsers keep the last value, and say nothing of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["RepeatedKeys", "Repeats", "count_keys"]
+
+_MOST_NAMED: Final = 20
+
+
+class RepeatedKeys(dict[str, object]):
+    """A reply in which keys repeat, at any depth.
+
+    Attributes:
+        repeated: Each such key, and whether all of its values are there: of the numbers of a collection they are.
+    """
+
+    def __init__(self, value: Mapping[str, object], repeated: Mapping[str, bool]) -> None:
+        super().__init__(value)
+        self.repeated = repeated
+
+
+class Repeats:
+    """Hook for `json` that reads a collection whose numbers repeat as a list of all its records.
+
+    Of any other key that repeats, the last value counts.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, bool] = {}
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> object:
+        value = dict(pairs)
+        if len(value) == len(pairs):
+            return value
+        rows = all(key.isascii() and key.isdecimal() and len(key) <= 18 for key in value)
+        rows = rows and all(isinstance(item, dict) for _, item in pairs)
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen and len(self.found) < _MOST_NAMED:
+                self.found[key] = rows and self.found.get(key, True)
+            seen.add(key)
+        return [item for _, item in sorted(pairs, key=lambda pair: int(pair[0]))] if rows else value
+
+
+def count_keys(value: object, containers: int) -> int:
+    """Count the keys of all objects in a value, which has `containers` objects and lists at most.
+
+    Level by level, and no further than the last container: of a page of flat records no field is looked at.
+    """
+    level = [value] if isinstance(value, (dict, list)) else []
+    keys = 0
+    while level:
+        keys += sum([len(container) for container in level if isinstance(container, dict)])
+        containers -= len(level)
+        if containers <= 0:
+            break
+        level = [
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
+            if isinstance(item, (dict, list))
+        ]
+    return keys
