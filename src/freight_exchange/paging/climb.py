@@ -147,6 +147,9 @@ class Climb(Generic[T]):
         self._met.update(keys)
         if not keys:
             self._meet_end()
+        elif page == self._page_before and self._step == "second" and self.size < self._wanted:
+            # Hidden rows in the first page can make this one equal. Only a page of the same size tells.
+            self.size, self._step, self._short_at = self._wanted, "page", self._start
         elif page == self._page_before:
             self._see_again(keys)
         elif self._misses and self._adds_nothing(keys):

@@ -1,0 +1,139 @@
+"""Checker of the paging model: compares what the client said with what the server held."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+from tests.model.paging.plan import Plan
+from tests.model.paging.server import Row, Served, Server
+
+__all__ = ["LOOKED_PAST", "Judgement", "Wrong", "judge"]
+
+LOOKED_PAST = {"plain": 1, "sweep": 3, "write": 3}
+"""Pages in a row without a visible row after which a reading may end, though there are rows behind them."""
+
+
+class Wrong(enum.StrEnum):
+    """What must never happen."""
+
+    LOST = "a row that stood is missing from a listing that claims to be complete"
+    REPEATED = "a row comes twice from a listing that stood"
+    FALSE_APPLIED = "Applied, though it was not"
+    FALSE_NOT_APPLIED = "NotApplied, though it was"
+    SENT_TWICE = "the write was sent twice"
+    ENDLESS = "pages are asked for without an end"
+    FALSE_SUCCESS = "a result, though the answer was lost"
+
+
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """Judgement on a run.
+
+    Attributes:
+        wrong: What is wrong, if anything.
+        excused: Why rows may be missing or the write may stay in doubt; `None` where nothing excuses it.
+        lost: Rows that stood and are missing, excused or not.
+    """
+
+    wrong: Wrong | None
+    excused: str | None
+    lost: int = 0
+
+
+def judge(plan: Plan, server: Server, outcome: str, found: Sequence[Any]) -> Judgement:
+    if outcome == "endless":
+        return Judgement(wrong=Wrong.ENDLESS, excused=None)
+    if plan.reading == "write":
+        return _judge_write(plan, server, outcome)
+    return _judge_reading(plan, server, outcome, found)
+
+
+def _judge_reading(plan: Plan, server: Server, outcome: str, found: Sequence[Any]) -> Judgement:
+    begun = server.reading_from
+    held = [*server.rows, *server.gone]
+    stood = Counter(
+        _key(plan, row) for row in held if row.visible and row.since <= begun and row.until >= len(server.served)
+    )
+    yielded = Counter(_key_of(plan, record) for record in found)
+    excused = _excuse(plan, server, begun)
+    if excused is None and plan.reading == "plain" and _moved(plan, server, begun):
+        excused = "the listing moved"
+    lost = (stood - yielded).total() if outcome == "complete" else 0
+    wrong = Wrong.LOST if lost and excused is None else None
+    ever = Counter(_key(plan, row) for row in held if row.visible and row.until > begun)
+    still = not _moved(plan, server, begun) or plan.noun != "bids"
+    if wrong is None and still and yielded - ever:
+        wrong = Wrong.REPEATED
+    return Judgement(wrong=wrong, excused=excused, lost=lost)
+
+
+def _judge_write(plan: Plan, server: Server, outcome: str) -> Judgement:
+    begun = server.reading_from
+    done = len(server.submitted)
+    excused = _excuse(plan, server, begun)
+    wrong: Wrong | None = None
+    if server.sent > 1:
+        wrong = Wrong.SENT_TWICE
+    elif outcome == "success":
+        wrong = Wrong.FALSE_SUCCESS
+    elif outcome == "Applied" and not done and not (plan.twin and not plan.baseline):
+        wrong = Wrong.FALSE_APPLIED
+    elif outcome == "NotApplied" and done and excused is None:
+        wrong = Wrong.FALSE_NOT_APPLIED
+    if excused is None and not done and plan.twin:
+        # A bid alike that stood before may be the one in doubt, put in its place.
+        excused = "a bid alike stands in its place"
+    return Judgement(wrong=wrong, excused=excused)
+
+
+def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
+    """The reason why no client could have seen all of it."""
+    replies = server.served[begun:]
+    if plan.offset_ignored and any(reply.cut and len(reply.shown) <= 1 for reply in replies):
+        return "a page of one row, always the same"
+    if plan.offset_ignored and not plan.strict and plan.reading != "write":
+        return "the offset is ignored"
+    if plan.noun == "bids" and _alike(replies):
+        return "two pages of equal bids, like one page repeated"
+    if plan.stride == "asked" and plan.hiding != "none":
+        return "rows behind a clamp are out of reach, and hidden rows make the clamp unknowable"
+    if _run_of_hollow(replies) >= LOOKED_PAST[plan.reading]:
+        return "wholly hidden pages"
+    return None
+
+
+def _alike(replies: Sequence[Served]) -> bool:
+    """Whether two pages without a row in common look the same."""
+    pages = {(reply.start, reply.cut or 0, reply.shown) for reply in replies if reply.shown and not reply.past}
+    return any(first[2] == second[2] and first[0] + first[1] <= second[0] for first in pages for second in pages)
+
+
+def _run_of_hollow(replies: Sequence[Served]) -> int:
+    """The longest run of pages in which every row was hidden."""
+    longest = current = 0
+    for reply in replies:
+        current = current + 1 if reply.hollow else 0
+        longest = max(longest, current)
+    return longest
+
+
+def _moved(plan: Plan, server: Server, begun: int) -> bool:
+    """Whether rows moved between the pages of the reading, by themselves or because the pages changed their size."""
+    replies = [reply for reply in server.served[begun:] if reply.cut is not None]
+    resized = any(
+        min(reply.asked, reply.clamp or reply.asked) != min(reply.asked, replies[0].clamp or reply.asked)
+        for reply in replies
+    )
+    return bool(server.moves) or resized
+
+
+def _key(plan: Plan, row: Row) -> object:
+    return row.terms if plan.noun == "bids" else row.index
+
+
+def _key_of(plan: Plan, record: Any) -> object:
+    return (record.index, int(record.amount)) if plan.noun == "bids" else record.index

@@ -1,0 +1,97 @@
+"""Tally of many runs, and its report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import attrs
+from tests.model.paging.checker import Wrong
+from tests.model.paging.run import Run
+
+__all__ = ["Tally"]
+
+_MOST_NAMED = 20
+_VERDICTS = ("Applied", "NotApplied", "Conflict")
+
+
+@attrs.define
+class Tally:
+    """Counts of runs; tallies add up.
+
+    Attributes:
+        runs, pages: How many runs, and page requests in them.
+        wrong: Seeds of the runs that went wrong, by what was wrong.
+        lost: Rows lost without an excuse.
+        outcomes: By reading and outcome, how many runs.
+        excused: By reading and excuse, how many runs.
+        shown, decided: Writes whose outcome the server shows, and those of them that got a verdict.
+        undecided: Seeds of the others.
+    """
+
+    runs: int = 0
+    pages: int = 0
+    lost: int = 0
+    shown: int = 0
+    decided: int = 0
+    wrong: dict[Wrong, list[int]] = attrs.field(factory=dict)
+    undecided: list[int] = attrs.field(factory=list)
+    outcomes: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    excused: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> Tally:
+        tally = cls()
+        for run in runs:
+            tally.count(run)
+        return tally
+
+    def count(self, run: Run) -> None:
+        plan, judgement = run.plan, run.judgement
+        self.runs += 1
+        self.pages += run.pages
+        self.outcomes[plan.reading, run.outcome] += 1
+        if judgement.wrong is not None:
+            self.wrong.setdefault(judgement.wrong, []).append(plan.seed)
+            self.lost += judgement.lost
+        if judgement.excused is not None:
+            self.excused[plan.reading, judgement.excused] += 1
+        elif plan.reading == "write":
+            self.shown += 1
+            self.decided += run.outcome in _VERDICTS
+            if run.outcome not in _VERDICTS:
+                self.undecided.append(plan.seed)
+
+    def add(self, other: Tally) -> None:
+        for name in ("runs", "pages", "lost", "shown", "decided"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for wrong, seeds in other.wrong.items():
+            self.wrong.setdefault(wrong, []).extend(seeds)
+        self.undecided.extend(other.undecided)
+        self.outcomes.update(other.outcomes)
+        self.excused.update(other.excused)
+
+    @property
+    def decided_share(self) -> float:
+        return self.decided / self.shown if self.shown else 1.0
+
+    @property
+    def completed_share(self) -> float:
+        """Share of listings that came to an end, and did not raise."""
+        readings = {key: count for key, count in self.outcomes.items() if key[0] != "write"}
+        complete = sum(count for (_, outcome), count in readings.items() if outcome == "complete")
+        return complete / sum(readings.values()) if readings else 1.0
+
+    def report(self) -> str:
+        lines = [
+            f"{self.runs} servers, {self.pages} pages; rows lost {self.lost};"
+            f" listings read to the end {self.completed_share:.2%};"
+            f" verdicts decided {self.decided} of {self.shown} ({self.decided_share:.2%})"
+        ]
+        lines += [
+            f"WRONG {len(seeds)}: {wrong}: seeds {sorted(seeds)[:_MOST_NAMED]}" for wrong, seeds in self.wrong.items()
+        ]
+        lines += [f"undecided: seeds {sorted(self.undecided)[:_MOST_NAMED]}"] if self.undecided else []
+        lines += [f"{reading}: {outcome}: {count}" for (reading, outcome), count in sorted(self.outcomes.items())]
+        lines += [f"excused, {reading}: {why}: {count}" for (reading, why), count in sorted(self.excused.items())]
+        return "\n".join(lines)
