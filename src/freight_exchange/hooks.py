@@ -1,15 +1,18 @@
 """Frozen records of what happened, for logging and metrics.
 
 A hook is a callable, sync or async, that is given each record as it happens; `match` or `isinstance` picks the ones
-it wants. An error in a hook is a bug in the hook and reaches the caller. No record holds a secret.
+it wants. A hook never changes the outcome of a call: what it raises is logged, and an async hook that takes longer than
+`HOOK_TIMEOUT` is cancelled. No record holds a secret.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+import anyio
 import attrs
 
 from freight_exchange.errors import DecodeError, FreightExchangeError
@@ -145,13 +148,20 @@ Event = Attempt | Retry | Login | BrokenRecord | Scan | Degraded | Recovered
 Hook = Callable[[Event], Awaitable[None] | None]
 
 
+HOOK_TIMEOUT: Final = 5.0
+"""Seconds that an async hook may take for one record."""
+
+_logger = logging.getLogger("freight_exchange.hooks")
+
+
 class Hooks:
     """The hooks of a client, called one after another."""
 
-    __slots__ = ("_hooks",)
+    __slots__ = ("_failed", "_hooks")
 
     def __init__(self, hooks: tuple[Hook, ...] = ()) -> None:
         self._hooks = hooks
+        self._failed: set[tuple[int, str]] = set()
 
     def __bool__(self) -> bool:
         return bool(self._hooks)
@@ -161,16 +171,29 @@ class Hooks:
         return Hooks((*self._hooks, hook))
 
     async def emit(self, event: Event) -> None:
-        """Give the record to every hook.
-
-        Raises:
-            RuntimeError: A hook raised one of this package's errors, of some other call that it made: taken for this
-                call's, it could have a write sent again.
-        """
-        try:
-            for hook in self._hooks:
+        """Give the record to every hook; log what fails."""
+        for hook in self._hooks:
+            try:
                 result = hook(event)
                 if inspect.isawaitable(result):
-                    await result
-        except FreightExchangeError as error:
-            raise RuntimeError(f"a hook failed: {error}") from error
+                    with anyio.move_on_after(HOOK_TIMEOUT) as scope:
+                        await result
+                    if scope.cancelled_caught:
+                        self._log(hook, event, f"it took longer than {HOOK_TIMEOUT:g} s and was cancelled", None)
+            except Exception as error:  # noqa: BLE001  # a hook's bug must not change what became of the call
+                self._log(hook, event, type(error).__name__, error)
+
+    def _log(self, hook: Hook, event: Event, why: str, error: Exception | None) -> None:
+        # The first failure of a kind in full; the next thousand would say the same.
+        key = (id(hook), why)
+        level = logging.DEBUG if key in self._failed else logging.ERROR
+        self._failed.add(key)
+        name = getattr(hook, "__qualname__", type(hook).__qualname__)
+        _logger.log(
+            level,
+            "hook %s failed on a record %s: %s; the call is not affected",
+            name,
+            type(event).__name__,
+            why,
+            exc_info=error,
+        )

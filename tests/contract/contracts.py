@@ -289,7 +289,7 @@ def _submitting(row: Row) -> list[Contract]:
         Contract(name="submit_currency_both", call=submit, options={"currency_field": "both", **addresses}, **usual),
         Contract(
             name="submit_bare",
-            call=lambda fx: fx.bids.submit(4, amount=1840, currency=978),
+            call=lambda fx: fx.bids.submit(4, amount="1840.5", currency=978),
             options=addresses,
             shown=False,
             **usual,

@@ -56,7 +56,7 @@ SEEDS: list[tuple[object, Callable[[object], object]]] = [
     ({"carriers": {"0": {"index": 1, "name": "C"}}}, lambda data: wire.rows(data, wire.CARRIERS)),
     ({"currencies": {"0": {"index": 1, "name": "D", "code": "USD"}}}, lambda data: wire.rows(data, wire.CURRENCIES)),
     ({"user": {"access_token": "t", "expires_on": 60, "company": {"name": "C"}}}, wire.login),
-    ({"Unauthorized": "access denied"}, wire.unauthorized),
+    ({"Unauthorized": "access denied"}, lambda data: wire.unauthorized(data, success=True)),
     ({"message": "invalid", "errors": [{"detail": "x"}]}, wire.sentence),
     ({"message": "invalid"}, wire.rejection),
 ]

@@ -101,7 +101,7 @@ async def offers(exchange: FreightExchange, offer: Offer) -> None:
     assert_type(exchange.offers.search(type=OffersType.NOT_SELECTED), Paginator[Listing])
     assert_type(await exchange.offers.get(4), Listing)
     assert_type(await exchange.offers.approve(offer), Listing)
-    assert_type(await exchange.offers.decline(31), Listing)
+    assert_type(await exchange.offers.decline(31), Listing | None)
 
 
 async def bids(

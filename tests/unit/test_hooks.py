@@ -44,16 +44,34 @@ async def test_each_hook_gets_each_record_in_order() -> None:
     assert seen == [(name, record) for record in RECORDS for name in ("sync", "async", "object")]
 
 
-async def test_a_bug_in_a_hook_is_not_hidden() -> None:
+async def test_failing_hook_is_logged_once_in_full_and_others_still_run(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[Event] = []
+
     def sync(_: Event) -> None:
         raise KeyError("sync")
 
     async def awaited(_: Event) -> None:
-        raise KeyError("async")
+        raise TransportError("of another call", unsent=True)
 
-    for hook in (sync, awaited):
-        with pytest.raises(KeyError):
-            await Hooks((hook,)).emit(RECORDS[0])
+    hooks = Hooks((sync, awaited, seen.append))
+    with caplog.at_level(logging.INFO, logger="freight_exchange.hooks"):
+        await hooks.emit(RECORDS[0])
+        await hooks.emit(RECORDS[0])
+    assert seen == [RECORDS[0], RECORDS[0]]
+    assert len(caplog.records) == 2
+    assert ["KeyError", "TransportError"] == [record.getMessage().split(": ")[1].split(";")[0] for record in caplog.records]
+    assert all(record.exc_info for record in caplog.records)
+
+
+@pytest.mark.virtual_time
+async def test_hanging_hook_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
+    async def hangs(_: Event) -> None:
+        await anyio.sleep_forever()
+
+    began = anyio.current_time()
+    await Hooks((hangs,)).emit(RECORDS[0])
+    assert anyio.current_time() - began == pytest.approx(HOOK_TIMEOUT)
+    assert "hangs failed on a record" in caplog.text
 
 
 def test_hooks_are_true_where_there_are_any() -> None:

@@ -125,7 +125,7 @@ def _respond(
     settings: Settings,
     number: int,
     verb: str,
-    operation: Callable[[FreightExchange], Callable[[int], Awaitable[Listing]]],
+    operation: Callable[[FreightExchange], Callable[[int], Awaitable[Listing | None]]],
     *,
     yes: bool,
     as_json: bool,
@@ -140,13 +140,17 @@ def _respond(
         listing = await _answered(exchange, number, operation(exchange))
         if as_json:
             show_json(listing)
+        elif listing is None:
+            click.echo(f"{verb} of offer {number}: done; the service returned no record of it.")
         else:
             _show(listing, known)
 
     connected(settings, work, look="offers list")
 
 
-async def _answered(exchange: FreightExchange, number: int, operation: Callable[[int], Awaitable[Listing]]) -> Listing:
+async def _answered(
+    exchange: FreightExchange, number: int, operation: Callable[[int], Awaitable[Listing | None]]
+) -> Listing | None:
     """What became of the request; `NotFoundError` where the service refuses an offer that there is not."""
     try:
         return await operation(number)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.offers import Offers
     from freight_exchange.endpoints.routes import Routes
 
-__all__ = ["Look", "Readers", "look_for"]
+__all__ = ["Gone", "Look", "Readers", "look_for"]
 
 T = TypeVar("T")
 
@@ -188,6 +188,11 @@ def _named(*words: str | None) -> tuple[str, ...]:
     return tuple(" ".join((word or "").split()).casefold() for word in words)
 
 
+@attrs.frozen(eq=False, repr=False)
+class Gone(Applied):
+    """A declined offer that is listed no more. Unlike other evidence it has to last: a listing may be behind."""
+
+
 @attrs.frozen
 class _Responded:
     """The offer's state says so; another one selected stands in the way."""
@@ -205,8 +210,11 @@ class _Responded:
                 without = listing
         if without is None:
             return StillUnknown()
-        # A selected offer is listed alone. One that is merely gone was declined, or withdrawn by who made it.
-        lost = self.write.approved and without.selected is not None and without.selected.id is not None
+        if not self.write.approved:
+            # Declined, or withdrawn by its forwarder: either way it stands no more.
+            return Gone(without)
+        # A selected offer is listed alone.
+        lost = without.selected is not None and without.selected.id is not None
         return Conflict(without) if lost else StillUnknown((without,))
 
     def _judge(self, listing: Listing, offer: Offer) -> Reconciliation:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, index_of
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from freight_exchange.paging import Paginator
 
 __all__ = ["Offers", "SeenOffers"]
+
+T = TypeVar("T")
 
 _LIST = Listed("offers.list", "GET", "quote/offer")
 _LOOKUPS = {
@@ -122,29 +125,33 @@ class Offers:
             OutcomeUnknownError: It may or may not have been accepted; `reconcile()` finds out.
             BadRequestError: The service found it wrong.
         """
-        return await self._respond(offer, approved=True)
+        return await self._respond(offer, True, lambda data: wire.one(data, wire.OFFERS))
 
-    async def decline(self, offer: Offer | int) -> Listing:
+    async def decline(self, offer: Offer | int) -> Listing | None:
         """Decline an offer, given as the record or its id (service document, 4.8).
 
-        What the offer then looks like, the document does not say.
+        Returns the listing as the service returned it, or `None` where it returned none: the document does not show
+        the outcome of a decline (section 3).
 
         Raises:
             ValidationError: `offer` has no identifier, or it is no positive integer; nothing was sent.
             OutcomeUnknownError: It may or may not have been declined; `reconcile()` finds out.
             BadRequestError: The service found it wrong.
         """
-        return await self._respond(offer, approved=False)
+        return await self._respond(offer, False, wire.declined_offer, optional=True)
 
-    async def _respond(self, offer: Offer | int, *, approved: bool) -> Listing:
+    async def _respond(
+        self, offer: Offer | int, approved: bool, decode: Callable[[object], T], *, optional: bool = False
+    ) -> T:
         identifier = index_of(offer, "offer", Offer)
         write = Respond(identifier, approved, self._seen.request_of(identifier))
         return await self._service.write(
             "POST",
             self._service.conventions.addresses["approve"],
             wire.response(write.offer, write.approved),
-            lambda data: wire.one(data, wire.OFFERS),
+            decode,
             write,
+            optional=optional,
         )
 
     def _identify(self, listing: Listing) -> int:

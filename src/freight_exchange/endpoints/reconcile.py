@@ -13,7 +13,7 @@ from datetime import timedelta
 import anyio
 
 from freight_exchange.endpoints import evidence
-from freight_exchange.endpoints.evidence import Look, Readers
+from freight_exchange.endpoints.evidence import Gone, Look, Readers
 from freight_exchange.errors import DecodeError, FeedProtocolError, LoginRejectedError, ValidationError
 from freight_exchange.models import (
     Applied,
@@ -22,6 +22,7 @@ from freight_exchange.models import (
     Publish,
     RawWrite,
     Reconciliation,
+    Respond,
     StillUnknown,
     SubmitOffer,
     Write,
@@ -58,8 +59,8 @@ async def reconcile(
     if isinstance(write, RawWrite):
         return StillUnknown()
     look = evidence.look_for(write, lenient, baseline)
-    # The others read the state of one record, and conclude nothing from a record that is not there.
-    if isinstance(write, SubmitOffer | Publish | CreateRoute):
+    # The others read the state of one record, and conclude nothing from what is not there.
+    if isinstance(write, SubmitOffer | Publish | CreateRoute) or (isinstance(write, Respond) and not write.approved):
         look = _despite_gaps(evidence.look_for(write, strict, baseline), look)
     return await _settle(look, settle.total_seconds())
 
@@ -73,7 +74,7 @@ def _despite_gaps(strict: Look, lenient: Look) -> Look:
         except (DecodeError, FeedProtocolError) as error:
             _logger.info("not all that is listed can be read: %s", error)
         found = await lenient()
-        return StillUnknown() if isinstance(found, NotApplied) else found
+        return StillUnknown() if isinstance(found, NotApplied | Gone) else found
 
     return look
 
@@ -104,14 +105,14 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
             agreed = None
             wait = max(wait, asked_for(error) or 0.0)
         else:
-            if isinstance(found, Applied):
+            if isinstance(found, Applied) and not isinstance(found, Gone):
                 return found
             if isinstance(found, StillUnknown):
                 doubt = found
             if agreed is not type(found):
                 agreed, until = type(found), looked + settle
             elif looked >= until:
-                return found
+                return Applied(found.record) if isinstance(found, Gone) else found
             wait = min(wait, until - anyio.current_time())
         wait = max(wait, _LEAST_PAUSE)
         if anyio.current_time() + wait > patience:

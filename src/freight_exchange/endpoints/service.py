@@ -10,6 +10,7 @@ import anyio
 import attrs
 
 from freight_exchange import wire
+from freight_exchange.endpoints.contradiction import check_reply
 from freight_exchange.endpoints.told import Told
 from freight_exchange.errors import DecodeError, NotFoundError, ValidationError
 from freight_exchange.hooks import BrokenRecord
@@ -134,7 +135,9 @@ class Service:
         def read(response: Response) -> T:
             if optional and _is_blank(response.content):
                 return decode(None)
-            return decode(wire.parse(response.content))
+            record = decode(wire.parse(response.content))
+            check_reply(write, record)
+            return record
 
         return await self.connection.engine.caller.call(
             Kind.WRITE,

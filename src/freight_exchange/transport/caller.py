@@ -6,7 +6,7 @@ import logging
 import os
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import anyio
 import attrs
@@ -136,6 +136,9 @@ class Caller:
             result: T = await course.run()
             return result
         if scope.cancelled_caught:
+            if request.progress.reply is not None:
+                # The reply was there in time: hooks held it up.
+                return cast("T", await course.conclude(request.progress.reply))
             raise course.past_deadline()
         raise AssertionError("a scope that nothing else cancels ends by its deadline only")
 
@@ -181,11 +184,22 @@ class _Course:
         self._attempts += 1
         request = self._request if self._attempts == 1 else attrs.evolve(self._request, attempt=self._attempts)
         request.progress.reset()
+        return await self._outcome(self._caller.send, request)
+
+    async def conclude(self, reply: Response) -> Any:
+        """Return or raise what a reply means that is there already."""
+
+        async def replied(_: Request) -> Response:
+            return reply
+
+        return await self._outcome(replied, self._request)
+
+    async def _outcome(self, send: Next, request: Request) -> Any:
         response: Response | None = None
         wait: float | None = None
         doubt: OutcomeUnknownError | None = None
         try:
-            response = await self._caller.send(request)
+            response = await send(request)
             if response.attempt != request.progress.sends:
                 # A middleware's own, which need not have sent anything, or one that it kept from another call.
                 response = attrs.evolve(response, attempt=request.progress.sends)
@@ -211,9 +225,10 @@ class _Course:
             # The decoder's frames hold the reply, and its locals a token that it echoes.
             error = failure.with_traceback(None)
         except Exception as bug:
-            if self._in_doubt:
-                bug.add_note(_doubtful(f"{request.method} {request.path} had been sent"))
-            raise
+            if not self._in_doubt:
+                raise
+            # A middleware's: the request had begun to leave, and its outcome matters more than the bug.
+            raise self._unknown(_doubtful(f"{type(bug).__name__} was raised after the request began to leave")) from bug
         raise doubt or await self._consequence(error, response, wait)
 
     @property

@@ -40,7 +40,10 @@ _REJECTED = frozenset({200, 400, 401, 403, 422})
 
 
 def unauthorized(response: Response) -> bool:
-    """Whether the service refuses the token: status 401, or a body with the key `Unauthorized` at 200 or any 4xx."""
+    """Return whether the service refuses the token, and does nothing else.
+
+    That is status 401, or a body with the key `Unauthorized` and no result, at 200 or any 4xx.
+    """
     status = response.status
     if status == 401:
         return True
@@ -49,7 +52,7 @@ def unauthorized(response: Response) -> bool:
     content = response.content
     if (status == 200 and len(content) > _LONGEST_REFUSAL) or b"nauthorized" not in content:
         return False
-    return wire.unauthorized(_json(response))
+    return wire.unauthorized(_json(response), success=status == 200)
 
 
 def error_of(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:

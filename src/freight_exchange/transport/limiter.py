@@ -146,6 +146,7 @@ class Limiter:
                     await self._tell(request, started, request.progress.sends, None, None)
             raise
         else:
+            request.progress.reply = response
             place.free()
             await self._tell(request, started, response.attempt, response.status, None, response)
             return response

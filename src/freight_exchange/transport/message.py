@@ -48,6 +48,7 @@ class Progress:
         "_unconnected",
         "before_first_byte",
         "queue",
+        "reply",
         "sends",
     )
 
@@ -62,6 +63,8 @@ class Progress:
     def reset(self) -> None:
         """Nothing of the attempt counts any more: none was made yet, or its reply proves that it did nothing."""
         self._handed = self._connecting = self._sending = self._unconnected = False
+        self.reply: Response | None = None
+        """The reply to the attempt, from the moment that it is whole."""
         self.queue = ""
         """What the attempt was waiting for when its deadline passed, in words; empty once it was handed over."""
 

@@ -25,6 +25,7 @@ __all__ = [
     "Kind",
     "Rows",
     "bid",
+    "declined_offer",
     "index_of_raw",
     "is_secret",
     "one",
@@ -154,15 +155,31 @@ def written_route(data: object) -> Route | None:
     Raises:
         DecodeError: The reply is no object, or one that speaks of an error.
     """
-    if not data:
+    return _optional(data, ROUTES, (names.ROUTES, names.ROUTE))
+
+
+def declined_offer(data: object) -> Listing | None:
+    """The listing that the reply to a decline shows, or `None` where it shows none.
+
+    The outcome of a decline is not documented (service document, 3): nothing, the listing, and an object that speaks of
+    something else are all success.
+
+    Raises:
+        DecodeError: The reply is no object, or one that speaks of an error.
+    """
+    return _optional(data, OFFERS, (names.OFFERS,))
+
+
+def _optional(data: object, kind: Kind[T], keys: tuple[str, ...]) -> T | None:
+    if data in (None, {}, [], ""):
         return None
     if not isinstance(data, dict):
-        raise DecodeError(f"{kind_of(data)} where a route or nothing is due", raw=without_secrets(data))
+        raise DecodeError(f"{kind_of(data)} where a record or nothing is due", raw=without_secrets(data))
     if _fails(data):
-        raise DecodeError("an error where a route or nothing is due", raw=without_secrets(data))
-    held = data.get(names.ROUTES) or data.get(names.ROUTE) or data
+        raise DecodeError("an error where a record or nothing is due", raw=without_secrets(data))
+    held = next((data[key] for key in keys if data.get(key)), data)
     try:
-        return one({names.ROUTES: held}, ROUTES)
+        return one({kind.collection: held}, kind)
     except DecodeError:
         return None
 

@@ -66,9 +66,19 @@ def rejection(data: object) -> str | None:
     return None
 
 
-def unauthorized(data: object) -> bool:
-    """Whether a reply says that the token is missing, wrong or expired."""
-    return isinstance(data, dict) and names.UNAUTHORIZED in data
+def unauthorized(data: object, *, success: bool) -> bool:
+    """Return whether a reply refuses the token and holds nothing else (service document, 7).
+
+    A result in the reply wins over the key: a write whose reply holds one may have been carried out, and repeating it
+    would do it twice. So does an empty value of the key where the status says `success`: it refuses nothing.
+    """
+    if not isinstance(data, dict) or names.UNAUTHORIZED not in data or (success and not data[names.UNAUTHORIZED]):
+        return False
+    return not any(_is_result(key, value) for key, value in data.items() if key != names.UNAUTHORIZED)
+
+
+def _is_result(key: str, value: object) -> bool:
+    return (isinstance(value, dict | list) and bool(value)) or key in names.OFFER_ID
 
 
 def sentence(data: object) -> str | None:

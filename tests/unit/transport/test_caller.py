@@ -115,22 +115,30 @@ class TestAttempts:
         assert len(bench.requests) == 1
         assert (caught.value.path, caught.value.attempts) == ("login", 0)
 
-    @pytest.mark.parametrize("kind", Kind)
-    async def test_a_bug_is_never_retried(self, kind: Kind) -> None:
+    @pytest.mark.parametrize("kind", [Kind.READ, Kind.LOGIN])
+    async def test_bug_of_a_middleware_is_never_retried(self, kind: Kind) -> None:
         for bug in (KeyError("middleware"), OSError("file"), TimeoutError(), RuntimeError()):
             bench = Bench(fails(bug))
             with pytest.raises(type(bug)):
                 await bench.call(kind)
             assert len(bench.requests) == 1
 
-    async def test_a_bug_in_a_hook_reaches_the_caller(self) -> None:
+    async def test_bug_of_a_middleware_after_a_write_began_is_a_doubt(self) -> None:
+        for bug in (KeyError("middleware"), OSError("file"), TimeoutError(), ExceptionGroup("several", [KeyError()])):
+            bench = Bench(fails(bug))
+            with pytest.raises(OutcomeUnknownError, match=type(bug).__name__) as caught:
+                await bench.call(Kind.WRITE)
+            assert caught.value.__cause__ is bug
+            assert len(bench.requests) == 1
+
+    async def test_bug_of_a_hook_changes_no_outcome(self, caplog: pytest.LogCaptureFixture) -> None:
         def hook(_: Event) -> None:
             raise KeyError("hook")
 
-        bench = Bench(fails(TransportError("reset")), hooks=(hook,))
-        with pytest.raises(KeyError):
-            await bench.call()
-        assert len(bench.requests) == 1
+        bench = Bench(fails(TransportError("reset")), replies(200), hooks=(hook,))
+        await bench.call()
+        assert len(bench.requests) == 2
+        assert "hook failed" in caplog.text or "failed on a record Retry: KeyError" in caplog.text
 
     async def test_a_bug_in_the_reader_reaches_the_caller(self) -> None:
         bench = Bench(replies(200))

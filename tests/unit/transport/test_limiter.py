@@ -219,13 +219,12 @@ class TestRecords:
         assert effects == [False, True]
         assert [event.error for event in bench.events if isinstance(event, Attempt)] == [error, error]
 
-    async def test_an_error_in_a_hook_reaches_the_caller_and_frees_the_place(self) -> None:
+    async def test_bug_of_a_hook_changes_no_outcome_and_frees_the_place(self) -> None:
         def hook(_: Event) -> None:
             raise KeyError("hook")
 
         sender = Sender()
         limiter = Limiter(Jobs(), Hooks((hook,)), Redactor(), reads=1, writes=1)
         for _ in range(3):
-            with pytest.raises(KeyError):
-                await limiter(request(), sender)
+            await limiter(request(), sender)
         assert sender.answered == 3

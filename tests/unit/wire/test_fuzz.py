@@ -53,7 +53,8 @@ def test_any_json(value: object) -> None:
         with contextlib.suppress(DecodeError):
             read(data)
     wire.rejection(data)
-    wire.unauthorized(data)
+    wire.unauthorized(data, success=True)
+    wire.unauthorized(data, success=False)
     said = wire.sentence(data)
     assert said is None or 0 < len(said) <= 300
 

@@ -198,11 +198,24 @@ def test_rejections(data: object, message: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
-    [({"Unauthorized": "Access denied"}, True), ({"Unauthorized": None}, True), ({"message": "x"}, False), ([], False)],
+    ("data", "at_success", "at_refusal"),
+    [
+        ({"Unauthorized": "Access denied"}, True, True),
+        ({"Unauthorized": "Access denied", "message": "log in", "code": 401, "data": []}, True, True),
+        ({"Unauthorized": None}, False, True),
+        ({"Unauthorized": False}, False, True),
+        ({"Unauthorized": "", "message": "fine"}, False, True),
+        ({"Unauthorized": 0}, False, True),
+        ({"Unauthorized": "Access denied", "bid": {"index": 4}}, False, False),
+        ({"Unauthorized": "Access denied", "routes": [{}]}, False, False),
+        ({"Unauthorized": True, "index": 301, "origin": "Hong Kong"}, False, False),
+        ({"message": "x"}, False, False),
+        ([], False, False),
+    ],
 )
-def test_unauthorized(data: object, says: bool) -> None:
-    assert wire.unauthorized(data) is says
+def test_unauthorized(data: object, at_success: bool, at_refusal: bool) -> None:
+    assert wire.unauthorized(data, success=True) is at_success
+    assert wire.unauthorized(data, success=False) is at_refusal
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,111 @@
+"""Check that the reply to a write is about that write. Pure.
+
+A reply that shows another request, amount or currency proves nothing about what was sent: it may be another caller's,
+or a cache's. Such a reply is a doubt, not a success. Servers round amounts, permute dimensions, alter dates and leave
+fields out; none of that is a contradiction.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from freight_exchange.errors import DecodeError
+from freight_exchange.models import (
+    Bid,
+    CreateRoute,
+    Listing,
+    OfferStatus,
+    Publish,
+    RateRequest,
+    Respond,
+    Route,
+    SubmitOffer,
+    UpdateRoute,
+    Write,
+)
+
+__all__ = ["check_reply", "is_rounded"]
+
+_COARSEST_VOLUME = Decimal("0.15")
+"""The part by which a server that rounds dimensions may change a volume."""
+
+
+def check_reply(write: Write, record: object) -> None:
+    """Raise unless the record that a write's reply shows may be that write's.
+
+    Raises:
+        DecodeError: It contradicts what was sent; its message says in which field.
+    """
+    match write, record:
+        case SubmitOffer(), Bid():
+            found = _of_bid(write, record)
+        case Respond(), Listing():
+            found = _of_response(write, record)
+        case Publish(), RateRequest():
+            found = _of_publication(write, record)
+        case CreateRoute(), Route():
+            sent, shown = write.draft, record
+            found = _of_words(
+                (sent.origin, sent.destination, sent.voyage_id), (shown.origin, shown.destination, shown.voyage_id)
+            )
+        case UpdateRoute(), Route():
+            found = _differs("index", write.route.index, record.index)
+        case _:
+            return
+    if found:
+        raise DecodeError(f"the reply is about something else than what was sent: {found}")
+
+
+def is_rounded(shown: Decimal, sent: Decimal) -> bool:
+    """Return whether `shown` is `sent`, rounded in any direction to the decimal places that `shown` has."""
+    exponent = shown.normalize().as_tuple().exponent
+    assert isinstance(exponent, int), "amounts are finite"
+    return shown == sent or abs(shown - sent) < Decimal(1).scaleb(min(exponent, 0))
+
+
+def _of_bid(write: SubmitOffer, bid: Bid) -> str:
+    if found := _differs("index", write.request, bid.index) or _differs("currency", write.currency, bid.currency):
+        return found
+    if bid.amount is not None and not is_rounded(bid.amount, write.amount):
+        return f"amount {bid.amount} for {write.amount}"
+    return ""
+
+
+def _of_response(write: Respond, listing: Listing) -> str:
+    if write.request is not None and (found := _differs("index", write.request, listing.index)):
+        return found
+    if not write.approved:
+        # The outcome of a decline is not documented: whatever the listing shows is returned.
+        return ""
+    named = [offer for offer in listing.offers if offer.id is not None]
+    offer = next((offer for offer in named if offer.id == write.offer), None)
+    if offer is None:
+        return f"offer {named[0].id} for {write.offer}" if named else ""
+    return "" if offer.status in (None, OfferStatus.SELECTED) else f"the offer is {offer.status}"
+
+
+def _of_publication(write: Publish, request: RateRequest) -> str:
+    sent, shown = write.draft.volume, request.volume
+    if shown is not None and abs(shown - sent) > sent * _COARSEST_VOLUME:
+        return f"volume {shown} for {sent}"
+    draft = write.draft
+    return _of_words(
+        (draft.commodity, draft.origin, draft.destination), (request.commodity, request.origin, request.destination)
+    )
+
+
+def _of_words(sent: tuple[str | None, ...], shown: tuple[str | None, ...]) -> str:
+    """Return a sentence if every word differs; a server may respell one of them."""
+    folded = [(_folded(ours), _folded(theirs)) for ours, theirs in zip(sent, shown, strict=True)]
+    known = [pair for pair in folded if all(pair)]
+    if known and len(known) == len(folded) and all(ours != theirs for ours, theirs in known):
+        return ", ".join(f"{theirs!r} for {ours!r}" for ours, theirs in zip(sent, shown, strict=True))
+    return ""
+
+
+def _folded(word: str | None) -> str:
+    return " ".join((word or "").split()).casefold()
+
+
+def _differs(field: str, sent: object, shown: object) -> str:
+    return f"{field} {shown} for {sent}" if shown is not None and shown != sent else ""
