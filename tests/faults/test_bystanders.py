@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -11,14 +10,14 @@ import httpx2
 import pytest
 
 from freight_exchange import FreightExchange, OutcomeUnknownError, Request, Response, TransportError
-from freight_exchange.hooks import Attempt, Event
+from freight_exchange.hooks import Attempt, Event, Hook
 from freight_exchange.testing import FAULTS, Sandbox
 from freight_exchange.transport.message import Kind, Middleware, Next
 
 SUBMIT = "quote/submitoffer"
 
 
-def client(sandbox: Sandbox, *, middleware: Middleware | None = None, hook: Callable[[Event], None] | None = None,
+def client(sandbox: Sandbox, *, middleware: Middleware | None = None, hook: Hook | None = None,
            http_client: Any = None, deadline: float = 60) -> FreightExchange:  # fmt: skip
     return FreightExchange(
         sandbox.url,

@@ -127,7 +127,7 @@ def one(data: object, kind: Kind[T]) -> T:
     Raises:
         DecodeError: There is none, more than one, it cannot be read, or the reply speaks of an error as well.
     """
-    if _fails(data):
+    if _fails(_less_refusal(data, kind.collection)):
         raise DecodeError(f"an error where {kind.collection!r} is due", raw=without_secrets(data))
     found = rows(data, kind)
     if found.broken:
@@ -135,6 +135,13 @@ def one(data: object, kind: Kind[T]) -> T:
     if len(found.records) != 1:
         raise DecodeError(f"{len(found.records)} records where one is due", path=kind.collection)
     return found.records[0]
+
+
+def _less_refusal(data: object, collection: str) -> object:
+    """The reply without the key of a refused token, where the result is there: the result wins."""
+    if isinstance(data, dict) and data.get(collection):
+        return {key: value for key, value in data.items() if key != names.UNAUTHORIZED}
+    return data
 
 
 def bid(data: object) -> Bid:

@@ -128,7 +128,7 @@ class TestAttempts:
             bench = Bench(fails(bug))
             with pytest.raises(OutcomeUnknownError, match=type(bug).__name__) as caught:
                 await bench.call(Kind.WRITE)
-            assert caught.value.__cause__ is bug
+            assert type(caught.value.__cause__) is type(bug)
             assert len(bench.requests) == 1
 
     async def test_bug_of_a_hook_changes_no_outcome(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -138,7 +138,7 @@ class TestAttempts:
         bench = Bench(fails(TransportError("reset")), replies(200), hooks=(hook,))
         await bench.call()
         assert len(bench.requests) == 2
-        assert "hook failed" in caplog.text or "failed on a record Retry: KeyError" in caplog.text
+        assert "failed on a record Retry: KeyError" in caplog.text
 
     async def test_a_bug_in_the_reader_reaches_the_caller(self) -> None:
         bench = Bench(replies(200))
