@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -135,6 +137,10 @@ class Network:
             failure = self._translate(error, request, trace)
             if failure.unsent:
                 request.progress.reset()
+        except FreightExchangeError:
+            raise
+        except Exception as error:  # noqa: BLE001  # a foreign transport raises what it likes, the token in its repr
+            failure = _foreign(error)
         else:
             return response
         # Raised here, out of the handlers: the library's exception carries the request's body and headers, and must
@@ -143,8 +149,8 @@ class Network:
         raise failure
 
     async def _let_go(self, reply: Any) -> None:
-        """Give back the connection of a reply that is whole: what goes wrong there is nobody's loss."""
-        with suppress(*self._failures):
+        """Give back the connection of a reply that is whole: what goes wrong there changes nothing of the reply."""
+        with suppress(Exception):
             if self._own:
                 # Its pool shields this from every cancellation and waits for nobody: a bound would bind nothing.
                 await reply.stream.aclose()
@@ -250,6 +256,21 @@ def _httpcore_errors() -> tuple[type[Exception], ...]:
     import httpcore
 
     return (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError)
+
+
+def _foreign(error: Exception) -> TransportError:
+    """Return the error for an exception that the HTTP library does not document.
+
+    It names the type and the place, and quotes nothing: such exceptions show the request with its token. A builtin type
+    is taken for a bug, which no retry mends.
+    """
+    kind = type(error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return TransportError(
+        f"the HTTP client failed with {kind.__module__}.{kind.__qualname__} in {Path(frame.filename).name}, line"
+        f" {frame.lineno}",
+        permanent=kind.__module__ == "builtins",
+    )
 
 
 def _encoded(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
