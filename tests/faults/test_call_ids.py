@@ -61,7 +61,7 @@ async def failure(service: Service, seen: list[Event], method: str = "GET", **op
             if method == "GET":
                 await exchange.requests.get(7)
             else:
-                await exchange.bids.submit(2, amount=1, currency=1)
+                await exchange.bids.submit(2, amount=1, currency=840)
         except FreightExchangeError as error:
             return error
     raise AssertionError("the call succeeded")

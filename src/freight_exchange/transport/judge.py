@@ -28,6 +28,8 @@ __all__ = ["UNTIL_CHANGED", "error_of", "login_error", "unauthorized"]
 
 # A reply that says `Unauthorized` is short; a listing in which a cargo bears that name is not looked through.
 _LONGEST_REFUSAL = 4096
+# At an error status it may carry a trace; parsing this much takes a few milliseconds.
+_LONGEST_VERBOSE_REFUSAL = 262_144
 
 _WORD = re.compile(r"\S+")
 _TOKEN = re.compile(r".{20}|(?=.*\d)(?=.*[A-Za-z]).{6}|\d{8}")
@@ -50,9 +52,10 @@ def unauthorized(response: Response) -> bool:
     if status != 200 and not 400 <= status < 500:
         return False
     content = response.content
-    if (status == 200 and len(content) > _LONGEST_REFUSAL) or b"nauthorized" not in content:
+    longest = _LONGEST_REFUSAL if status == 200 else _LONGEST_VERBOSE_REFUSAL
+    if len(content) > longest or b"nauthorized" not in content:
         return False
-    return wire.unauthorized(_json(response), success=status == 200)
+    return wire.unauthorized(_json(response, longest), success=status == 200)
 
 
 def error_of(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
@@ -155,9 +158,9 @@ def _without_tokens(sentence: str) -> str:
     return _WORD.sub(lambda found: MASK if _TOKEN.search(found.group()) else found.group(), sentence)
 
 
-def _json(response: Response) -> object:
-    """The body as JSON, or `None`; one that is longer than what an error keeps of it is text."""
-    if len(response.content) > LONGEST:
+def _json(response: Response, longest: int = LONGEST) -> object:
+    """Return the body as JSON, or `None`; one that is longer than what an error keeps of it is text."""
+    if len(response.content) > longest:
         return None
     try:
         return wire.parse(response.content)
