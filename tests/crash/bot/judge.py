@@ -13,9 +13,9 @@ import attrs
 from tests.crash.bot.tariff import price
 from tests.crash.bot.witness import Book, Step
 
-from freight_exchange.sandbox.truth import Truth
+from freight_exchange.sandbox.truth import OfferRecord, Truth
 
-__all__ = ["Told", "Verdict", "judge", "told"]
+__all__ = ["RIVAL", "Told", "Verdict", "judge", "told"]
 
 _WAYS: Final = {
     None: {"intent"},
@@ -26,6 +26,9 @@ _WAYS: Final = {
     "rejected": set[str](),
 }
 """How an offer may go."""
+
+RIVAL: Final = "rival@demo.example"
+"""Account whose bids only fill pages."""
 
 _ENDS: Final = {"confirmed", "rejected"}
 
@@ -104,7 +107,7 @@ def told(path: Path) -> list[Told]:
 def judge(truth: Truth, book: Book, heard: Sequence[Told] = (), *, ledger: bool = True) -> Verdict:
     """The verdict; without a `ledger` nothing is asked of one."""
     published = [publication.request for publication in truth.publications]
-    offers = Counter(record.offer.request for record in truth.offers)
+    offers = Counter(record.offer.request for record in _offers(truth))
     selected = {change.request for change in truth.changes if change.what == "selected"}
     moves = Counter((step.was, step.became) for step in book.steps)
     return Verdict(
@@ -127,12 +130,17 @@ def judge(truth: Truth, book: Book, heard: Sequence[Told] = (), *, ledger: bool 
     )
 
 
+def _offers(truth: Truth) -> list[OfferRecord]:
+    """All offers but those of the rival, whose bids only fill pages."""
+    return [record for record in truth.offers if record.account != RIVAL]
+
+
 def _wrong(truth: Truth) -> Iterable[str]:
     prices: dict[int, list[tuple[float, Decimal]]] = {}
     for change in truth.changes:
         cargo = change.state.cargo
         prices.setdefault(change.request, []).append((change.time, price(cargo.quantity, cargo.destination)))
-    for record in truth.offers:
+    for record in _offers(truth):
         offer = record.offer
         right = {amount for time, amount in prices.get(offer.request, ()) if time <= record.time}
         if offer.amount not in right:
@@ -160,7 +168,7 @@ def _astray(steps: Iterable[Step]) -> Iterable[str]:
 
 def _denied(truth: Truth, book: Book) -> Iterable[str]:
     """What the ledger and the exchange do not agree on."""
-    seen = Counter((record.offer.request, Decimal(record.offer.amount)) for record in truth.offers)
+    seen = Counter((record.offer.request, Decimal(record.offer.amount)) for record in _offers(truth))
     said = Counter((entry.request, entry.amount) for entry in book.offers if entry.state == "confirmed")
     for request, amount in said - seen:
         yield f"the ledger has an offer on request {request} for {amount} that the exchange never saw"

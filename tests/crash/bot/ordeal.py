@@ -20,7 +20,7 @@ import attrs
 from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.crash.bot import witness
 from tests.crash.bot.figures import AT_RANDOM, TOO_LATE, Outcome
-from tests.crash.bot.judge import Verdict, judge, told
+from tests.crash.bot.judge import RIVAL, Verdict, judge, told
 from tests.crash.bot.plan import Kill
 from tests.crash.bot.tariff import PORTS
 
@@ -83,8 +83,11 @@ class Ordeal:
         self._log = directory / "log"
         profile = Profile(
             order=self._random.choice(("newest", "oldest", "index", "updated", "random")),
-            rows_clamp=self._random.choice((None, 40)),
+            rows_clamp=self._random.choice((None, 10, 40)),
             late_visibility=self._random.choice((0.0, 0.1)),
+            # Drawn from the seed apart, so that the same seed makes the same market with and without them.
+            clamp_change=Random(seed).choice(("steady", "lowered", "lowered", "alternating")),
+            rights=Random(seed + 1).choice(("before_paging", "after_paging")),
         )
         self._exchange = Sandbox(profile, seed=seed).exchange
         self._life = 0
@@ -141,7 +144,11 @@ class Ordeal:
 
     def _publish(self, *, hazardous: bool = False) -> None:
         exchange = self._exchange
-        exchange.publish(exchange.shipper, time.time(), attrs.evolve(self._cargo(), hazardous=int(hazardous)))
+        cargo = attrs.evolve(self._cargo(), hazardous=int(hazardous))
+        request = exchange.publish(exchange.shipper, time.time(), cargo)
+        # Bids of others, which the bot may not see, count in the pages where rights come last.
+        for _ in range(self._random.randint(0, 3)):
+            exchange.offer(exchange.rival, request, time.time())
 
     def _update(self, request: int | None = None) -> None:
         states = self._exchange.truth.final_states()
@@ -153,7 +160,7 @@ class Ordeal:
 
     def _select(self) -> None:
         states = self._exchange.truth.final_states()
-        offers = [record.offer for record in self._exchange.truth.offers]
+        offers = [record.offer for record in self._exchange.truth.offers if record.account != RIVAL]
         pending = [offer.index for offer in offers if states[offer.request].state == "open"]
         if pending:
             self._exchange.select(self._random.choice(pending), time.time())

@@ -27,7 +27,7 @@ from freight_exchange import Bot, FreightExchange, OfferRejectedError, Timeouts
 _LOADED_ONCE: Final = ("httpcore", "httpx", "freight_exchange.feed.feed", "freight_exchange.store.sqlite")
 """What is otherwise loaded when a bot starts."""
 
-_DOLLARS: Final = 1
+_DOLLARS: Final = 840
 _NO_CURRENCY: Final = 99
 
 
