@@ -155,8 +155,8 @@ MUTATIONS = (
     one(
         "7 what some requests gain that others have is the service's doing",
         "feed/shape.py",
-        "fields if doubtful is None else fields & doubtful",
-        "fields",
+        "    return fields & doubtful",
+        "    return fields",
     ),
     one("7 what cannot be read is dropped", "feed/classify.py", "for error in broken:", "for error in ():"),
     Mutation(
@@ -221,7 +221,7 @@ MUTATIONS = (
     one(
         "7 a deep look does not ask what was updated lately before it finds a change of shape",
         "feed/journal.py",
-        "if meaning.excused and sight.lately is None:",
+        "if sight.lately is None and (meaning.excused or meaning.schema.at != sight.schema.at):",
         "if False:",
         "tests/unit/feed/test_watcher_honesty.py::test_updates_that_only_a_deep_scan_sees_are_no_change_of_shape",
     ),
@@ -289,9 +289,30 @@ MUTATIONS = (
     one(
         "11 Retry-After is ignored",
         "feed/pacer.py",
-        "return pause if retry_after is None else max(pause, min(retry_after, LONGEST_PAUSE))",
-        "return pause",
+        "pause = max(pause, min(retry_after, LONGEST_HONOURED))",
+        "pass",
         "tests/unit/feed/test_pacer.py",
+    ),
+    one(
+        "11 Retry-After holds back only the call that received it",
+        "transport/quiet_time.py",
+        "if request.kind is not Kind.WRITE:",
+        "if False:",
+        "tests/unit/transport/test_quiet_time.py",
+    ),
+    one(
+        "11 a page that fails is repeated at once in trouble too",
+        "feed/pacer.py",
+        "if self.failures or self._owed > sent or",
+        "if",
+        "tests/unit/feed/test_pacer.py",
+    ),
+    one(
+        "7 a request that comes back is not said to have returned",
+        "feed/classify.py",
+        "returned=not before.digest",
+        "returned=False",
+        "tests/unit/feed/test_watcher_updates.py",
     ),
     one(
         "11 a poll may take as long as it likes",
@@ -315,17 +336,17 @@ MUTATIONS = (
         "tests/unit/feed/test_pacer.py",
     ),
     one(
-        "11 pauses without a bound",
+        "11 a failed request costs nothing but the interval that every scan takes",
         "feed/pacer.py",
-        "longest = min(LONGEST_PAUSE, _FIRST",
-        "longest = max(0.0, _FIRST",
+        "max(1, self._owed) * self._interval",
+        "self._interval",
         "tests/unit/feed/test_pacer.py",
     ),
     one(
-        "11 pauses that are all alike",
+        "11 pauses in trouble are shorter than the interval",
         "feed/pacer.py",
-        "self._random.random() * longest",
-        "longest",
+        "widened = 1 + self._random.random() * min",
+        "widened = 0.5 * min",
         "tests/unit/feed/test_pacer.py",
     ),
     one(

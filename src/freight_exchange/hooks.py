@@ -129,10 +129,17 @@ class Scan(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Degraded(Frozen):
-    """A feed's scans began to fail; it goes on trying. Told once, until it has recovered."""
+    """A feed's scans began to fail; it goes on trying. Told once, until it has recovered.
+
+    Attributes:
+        feed: The feed's name.
+        error: Why the scan failed.
+        retry_in: Seconds until the feed sends its next request: an interval or more, and what `Retry-After` asked for.
+    """
 
     feed: str
     error: FreightExchangeError
+    retry_in: float = 0.0
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -16,7 +16,7 @@ from freight_exchange.errors import (
     TransportError,
 )
 
-__all__ = ["TROUBLE", "asked_for", "may_pass"]
+__all__ = ["TROUBLE", "asked_for", "may_pass", "requests_of"]
 
 TROUBLE: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
 """What a reading may fail with and a later one need not, but for a rejected login, which is one of them."""
@@ -38,3 +38,8 @@ def may_pass(error: FreightExchangeError) -> bool:
 def asked_for(error: FreightExchangeError) -> float | None:
     """The seconds that the service asked to be left alone for, or until the next login."""
     return error.retry_after if isinstance(error, RateLimitedError | ServerError | AuthenticationError) else None
+
+
+def requests_of(error: FreightExchangeError) -> int:
+    """Estimate the requests that a failed call has sent: its attempts, and those of the login or read beside it."""
+    return max(1, error.attempts) + (isinstance(error, AuthenticationError) or error.path == "login")

@@ -20,7 +20,8 @@ from freight_exchange.models import Bid, BidStatus, BidsType, UnknownWord
 from freight_exchange.models.shipment import Shipment
 from freight_exchange.store.protocol import NewEvent
 from freight_exchange.store.work import Effect
-from freight_exchange.trouble import TROUBLE
+from freight_exchange.transport.retry_after import LONGEST_HONOURED
+from freight_exchange.trouble import TROUBLE, asked_for, requests_of
 
 if TYPE_CHECKING:
     from freight_exchange.bot.desk import Desk
@@ -97,18 +98,21 @@ class Selections:
     async def run(self) -> None:
         """Look, tell, and look again, for ever."""
         await self._intake.hand_on(BidSelected.kind, self._intake.selected())
-        first_pause = pause = min(_FIRST_PAUSE, self._pace)
+        sent, again = 0, True
         while True:
             try:
                 selected = await self._listed()
             except TROUBLE as error:
                 _logger.warning("the selected bids cannot be read: %s", error)
-                await anyio.sleep(pause)
-                pause = min(2 * pause, self._pace)
+                # One look is repeated at once. The next pause makes up for it: no more requests than in health.
+                sent += requests_of(error)
+                floor = min(asked_for(error) or 0.0, LONGEST_HONOURED)
+                await anyio.sleep(max(floor, min(_FIRST_PAUSE, self._pace) if again else sent * self._pace))
+                sent, again = (sent, False) if again else (0, False)
             else:
                 await self._take(selected)
                 await anyio.sleep(self._pace)
-                pause = first_pause
+                sent, again = 0, True
 
     async def _listed(self) -> Mapping[int, Bid]:
         """Those that are listed, by their requests. Of one that cannot be read it is told once, until it can be."""

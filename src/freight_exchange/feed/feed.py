@@ -145,7 +145,7 @@ class Feed:
                 if not failures:
                     _logger.warning("the feed %r has no credentials, and goes on asking: %s", self._name, error)
                     await self._hooks.emit(Degraded(feed=self._name, error=error))
-                await anyio.sleep(pacer.pause(failures))
+                await anyio.sleep(pacer.backoff(failures))
                 failures += 1
             else:
                 if failures:
@@ -330,6 +330,7 @@ class Feed:
             unacknowledged=self.hold.unacknowledged,
             gaps=tuple(self._gaps.values()),
             offset_ignored=watcher.offset_ignored,
+            retry_in=timedelta(seconds=watcher.quiet_for),
         )
 
     async def explain(self, index: int) -> Explanation:

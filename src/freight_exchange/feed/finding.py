@@ -9,7 +9,7 @@ import anyio
 
 from freight_exchange.errors import LoginRejectedError, NotFoundError
 from freight_exchange.feed.lookups import SCANS_THAT_MISS, Lookups
-from freight_exchange.trouble import TROUBLE, asked_for, may_pass
+from freight_exchange.trouble import TROUBLE, asked_for, may_pass, requests_of
 
 if TYPE_CHECKING:
     from freight_exchange.feed.clock import Clock
@@ -42,7 +42,8 @@ class Finder:
     @property
     def has_time(self) -> bool:
         """Whether there is something to look up, and time for it."""
-        return bool(self._lookups) and anyio.current_time() < self._pacer.due
+        now = anyio.current_time()
+        return bool(self._lookups) and self._pacer.quiet_until <= now < self._pacer.due
 
     def saw(self, look: Look) -> bool:
         """Take note of what a complete scan lacked; whether another one has to lack it as well."""
@@ -55,7 +56,7 @@ class Finder:
         """Look up what complete scans lacked, until a scan is due: withdrawn is what the service knows no longer."""
         while self._lookups:
             await self._look_up_one()
-            if anyio.current_time() >= self._pacer.due:
+            if not self.has_time:
                 break
 
     async def _look_up_one(self) -> None:
@@ -72,6 +73,7 @@ class Finder:
             raise
         except NotFoundError:
             # It does not say of what: a gateway's own page, perhaps, while the service behind it is away.
+            self._pacer.heard()
             if not self._lookups.denied(row.index):
                 return
             await self._journal.withdrawn(row, self._clock.read())
@@ -79,8 +81,11 @@ class Finder:
             if may_pass(error):
                 _logger.debug("what became of request %d cannot be told: %s", row.index, error)
                 self._lookups.failed(row.index)
-                if asked_for(error) is not None:
-                    self._lookups.rest()
+                self._lookups.rest()
+                self._pacer.again(sent=requests_of(error))
+                self._pacer.failed(anyio.current_time(), asked_for(error))
                 return
             await self._journal.untold(row)
+        else:
+            self._pacer.heard()
         self._lookups.done(row.index)

@@ -1,40 +1,49 @@
-"""When the next scan is due. Pure.
+"""When the next request of a feed may be sent. Pure.
 
-A steady pace with a tenth of jitter, so that many bots do not come at once; after a failure sooner or later, at random,
-as the service bears it. Ticks that were missed are skipped, never made up for.
+A steady pace with a tenth of jitter, so that many bots do not come at once. In trouble a feed sends at most what it
+sends in health: every request that failed costs at least an interval. Ticks that were missed are skipped, never made
+up for.
 """
 
 from __future__ import annotations
 
+import math
 from random import Random
 from typing import Final
 
-__all__ = ["LONGEST_PAUSE", "Pacer"]
+from freight_exchange.transport.retry_after import LONGEST_HONOURED
 
-LONGEST_PAUSE: Final = 20.0
-"""Seconds: the longest pause after a failure, also where the service asks for more."""
+__all__ = ["Pacer"]
 
 _FIRST_PAUSE: Final = 1.0
+_LONGEST_BACKOFF: Final = 20.0
+_LONGEST_PAUSE: Final = 3600.0
+"""Seconds: no pause is longer, unless the interval is or the service asks for it."""
+_LONGEST_QUICK: Final = 1200.0
+"""Seconds: with a longer interval no page is asked for again at once, as the pause could not make up for it."""
 _JITTER: Final = 0.1
 _MOST_DOUBLINGS: Final = 6
 
 
 class Pacer:
-    """The pace of one feed.
+    """Pace of one feed.
 
     Args:
         interval: Seconds from the beginning of one scan to the next.
-        random: What jitter is drawn from.
+        random: Source of jitter.
 
     Attributes:
         due: When the next scan is due, by the loop's clock.
-        failures: How many scans in a row have failed.
+        quiet_until: Until when nothing at all is sent, by the loop's clock.
+        failures: How many requests in a row have failed, less those that were repeated at once.
     """
 
     def __init__(self, interval: float, random: Random) -> None:
         self._interval = interval
         self._random = random
+        self._owed = 0
         self.due = 0.0
+        self.quiet_until = -math.inf
         self.failures = 0
 
     def begin(self, now: float) -> None:
@@ -47,22 +56,49 @@ class Pacer:
 
     def succeeded(self, began: float) -> None:
         """The scan that began then was complete."""
-        self.failures = 0
+        self.heard()
         if self.due <= began:
             self.took_turn(began)
 
     def fell_short(self, now: float) -> None:
         """The scan went well, and its window had slid past what it was to cover: the next, wider one follows soon."""
-        self.failures = 0
+        self.heard()
         self.due = now + min(_FIRST_PAUSE, self._interval)
 
-    def failed(self, now: float, retry_after: float | None = None) -> None:
-        """The scan failed."""
-        self.due = now + self.pause(self.failures, retry_after)
-        self.failures += 1
+    def heard(self) -> None:
+        """A request succeeded."""
+        self.failures = self._owed = 0
 
-    def pause(self, failures: int, retry_after: float | None = None) -> float:
-        """Seconds to wait after that many failures before this one: full jitter, or what the service asked for."""
-        longest = min(LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures, _MOST_DOUBLINGS))
-        pause: float = self._random.random() * longest
-        return pause if retry_after is None else max(pause, min(retry_after, LONGEST_PAUSE))
+    def again(self, *, sent: int = 1, retry_after: float | None = None) -> float | None:
+        """Count a failed request, and give the seconds after which it may be repeated at once.
+
+        Args:
+            sent: How many requests it was, logins included.
+            retry_after: Seconds that the service asked for.
+
+        Returns:
+            `None` if it may not: only the first of several failures in a row is repeated at once.
+        """
+        self._owed += sent
+        if self.failures or self._owed > sent or self._interval > _LONGEST_QUICK:
+            return None
+        pause = self._random.random() * min(_FIRST_PAUSE, self._interval)
+        if retry_after is None:
+            return pause
+        return max(pause, retry_after) if retry_after <= min(self._interval, _LONGEST_BACKOFF) else None
+
+    def failed(self, now: float, retry_after: float | None = None) -> float:
+        """Nothing is sent before an interval has passed for every request that failed; give the time until which."""
+        widened = 1 + self._random.random() * min(1.0, 0.5 + self.failures / 8)
+        pause = min(max(1, self._owed) * self._interval * widened, max(self._interval, _LONGEST_PAUSE))
+        if retry_after is not None:
+            pause = max(pause, min(retry_after, LONGEST_HONOURED))
+        self.quiet_until = max(self.quiet_until, now + pause)
+        self.due = max(self.due, self.quiet_until)
+        self.failures += 1
+        self._owed = 0
+        return self.quiet_until
+
+    def backoff(self, failures: int) -> float:
+        """Seconds to wait for what is not the service, after that many failures before this one: full jitter."""
+        return self._random.random() * min(_LONGEST_BACKOFF, _FIRST_PAUSE * 2.0 ** min(failures, _MOST_DOUBLINGS))

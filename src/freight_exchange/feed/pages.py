@@ -14,7 +14,7 @@ from freight_exchange.feed.cover import window_for
 from freight_exchange.feed.journal import UnclearError
 from freight_exchange.feed.scanner import Scanner
 from freight_exchange.feed.sight import UNTOLD, Lately
-from freight_exchange.trouble import TROUBLE, asked_for, may_pass
+from freight_exchange.trouble import TROUBLE, asked_for, may_pass, requests_of
 
 if TYPE_CHECKING:
     from freight_exchange.feed.clock import Clock, Reading
@@ -29,7 +29,6 @@ __all__ = ["Pages"]
 _logger = logging.getLogger("freight_exchange.feed")
 
 _PAGES_OF_RECENT: Final = 20
-_TRIES_OF_RECENT: Final = 4
 _ONE_MOMENT: Final = 10.0
 """Seconds within which two looks count as one moment: shippers update requests between looks that are further apart."""
 
@@ -114,7 +113,6 @@ class Pages:
         It is asked for right after another page, which a limit of rate may refuse: one refusal must not cost a round
         through the whole listing.
         """
-        failures = 0
         while (window := self._window_since(look.began)) < look.window:
             try:
                 page = await self._source.page(number, look.scanner.size, window)
@@ -123,12 +121,14 @@ class Pages:
             except LoginRejectedError:
                 raise
             except TROUBLE as error:
-                if not may_pass(error) or failures == _TRIES_OF_RECENT - 1:
+                pause = self._pacer.again(sent=requests_of(error), retry_after=asked_for(error))
+                if not may_pass(error) or pause is None:
                     _logger.debug("what is recent cannot be told: %s", error)
+                    self._pacer.failed(anyio.current_time(), asked_for(error))
                     break
-                await anyio.sleep(self._pacer.pause(failures, asked_for(error)))
-                failures += 1
+                await anyio.sleep(pause)
             else:
+                self._pacer.heard()
                 return frozenset(record.index for record in page.records)
         return frozenset()
 
@@ -157,20 +157,24 @@ class Pages:
     async def _page(self, scanner: Scanner, window: int) -> Rows[RateRequest] | None:
         """The page that the scanner waits for, or `None` where it goes on after an error in its place."""
         try:
-            return await self._source.page(scanner.number, scanner.size, window)
+            page = await self._source.page(scanner.number, scanner.size, window)
         except LoginRejectedError:
             raise
         except TROUBLE as error:
             if not await self._goes_on(scanner, error):
                 raise
             return None
+        if page.failure is None:
+            self._pacer.heard()
+        return page
 
     async def _goes_on(self, scanner: Scanner, error: FreightExchangeError) -> bool:
+        pause = self._pacer.again(sent=requests_of(error), retry_after=asked_for(error))
         match scanner.fail(error):
             case "on":
                 return True
-            case "again":
-                await anyio.sleep(self._pacer.pause(scanner.attempts - 1, asked_for(error)))
+            case "again" if pause is not None:
+                await anyio.sleep(pause)
                 return True
-            case "lost":
+            case _:
                 return False

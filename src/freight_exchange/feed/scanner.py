@@ -19,17 +19,17 @@ from freight_exchange.paging.walk import Walk
 from freight_exchange.trouble import may_pass
 from freight_exchange.wire import Rows
 
-__all__ = ["OPERATION", "PAGE_SIZE", "Scanner"]
+__all__ = ["MODEST_PAGE", "OPERATION", "PAGE_SIZE", "Scanner", "may_be_too_large"]
 
 OPERATION: Final = "feed"
 PAGE_SIZE: Final = 1000
 """Rows asked for in a page: the more a page holds, the more often it is the whole window."""
 
-_MODEST_PAGE: Final = 100
-_SMALLER: Final = (_MODEST_PAGE, 20)
+MODEST_PAGE: Final = 100
+_SMALLER: Final = (MODEST_PAGE, 20)
 """Rows asked for where more are refused; 20 is what the service gives where nothing is said (section 4.4)."""
 _ATTEMPTS: Final = 3
-_ATTEMPTS_IN_THE_MIDDLE: Final = 20
+_ATTEMPTS_IN_THE_MIDDLE: Final = 6
 """After which a later page is taken to be too large where it stands, though the first ones came: what was read is read
 again then, which an outage of a minute or two is not worth."""
 _WALKS: Final = 4
@@ -121,7 +121,7 @@ class Scanner:
             return "again"
         if self._may_be_too_much(error):
             # A size that is learned of nothing but trouble: the next scan asks for large pages again.
-            self._page_size = _MODEST_PAGE
+            self._page_size = MODEST_PAGE
             self._agreed = None
             self._start_walk()
             return "again"
@@ -155,5 +155,10 @@ class Scanner:
     def _may_be_too_much(self, error: FreightExchangeError) -> bool:
         """Whether the service may have failed over the size: too slow for a gateway, perhaps only from some offset on,
         or a reply without an end."""
-        large = self._walk.size > _MODEST_PAGE and (self._begins or self.attempts >= _ATTEMPTS_IN_THE_MIDDLE)
-        return large and may_pass(error) and not isinstance(error, RateLimitedError)
+        large = self._walk.size > MODEST_PAGE and self.attempts >= _ATTEMPTS_IN_THE_MIDDLE
+        return large and may_be_too_large(error)
+
+
+def may_be_too_large(error: FreightExchangeError) -> bool:
+    """Tell whether fewer rows may help: the error may pass, and is no refusal for asking too often."""
+    return may_pass(error) and not isinstance(error, RateLimitedError)

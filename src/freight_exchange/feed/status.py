@@ -38,6 +38,7 @@ class FeedStatus:
         late: Requests that showed up later than allowed for, and were found by deep scans.
         unacknowledged: Events that wait to be handed out or acknowledged.
         gaps: The gaps that were not acknowledged.
+        retry_in: How long nothing is sent, after a failure: an interval or more, and what `Retry-After` asked for.
         offset_ignored: Whether the service was found to give its first page, whichever is asked for: what that does not
             hold is missed.
     """
@@ -53,6 +54,7 @@ class FeedStatus:
     unacknowledged: int
     gaps: tuple[Gap, ...]
     offset_ignored: bool = False
+    retry_in: timedelta = timedelta(0)
 
 
 @attrs.frozen(kw_only=True)

@@ -21,7 +21,7 @@ from freight_exchange.feed.finding import Finder
 from freight_exchange.feed.journal import Journal, Look, Start, wall
 from freight_exchange.feed.pages import Pages
 from freight_exchange.feed.plan import Planner, is_young
-from freight_exchange.feed.scanner import Scanner
+from freight_exchange.feed.scanner import MODEST_PAGE, PAGE_SIZE, Scanner, may_be_too_large
 from freight_exchange.hooks import Degraded, Recovered, Scan
 from freight_exchange.paging import PageSizes
 from freight_exchange.trouble import TROUBLE, asked_for, may_pass
@@ -41,7 +41,7 @@ _logger = logging.getLogger("freight_exchange.feed")
 _BETWEEN_PRUNINGS: Final = 3600.0
 _NARROW_DEADLINE: Final = 600.0
 _PAGES_AT_A_TIME: Final = 3
-_TRIES_OF_A_PAGE: Final = 40
+_TRIES_OF_A_PAGE: Final = 12
 _MOST_LEFT: Final = 3
 """The readers who may leave one after another before a page comes, until it counts as trouble."""
 _A_MOMENT: Final = 0.001
@@ -76,6 +76,7 @@ class Watcher:
         self._turn_of_deep = False
         self._failing_since: float | None = None
         self._untold: deque[Degraded | Recovered] = deque()
+        self._too_large = set[str]()
         self._pruned = -math.inf
         self.phase: Phase = "priming"
         self.window = 0
@@ -121,6 +122,10 @@ class Watcher:
             else:
                 self._deep = look
                 self._pacer.took_turn(look.started)
+        elif look.scanner.attempts and self._keeps_up():
+            # A page that failed is asked for in the place of a narrow scan: in trouble there are no more requests.
+            await self._until_due()
+            self._pacer.took_turn(anyio.current_time())
         await self._proceed(look)
 
     def _under_way(self) -> Look | None:
@@ -157,7 +162,7 @@ class Watcher:
 
     async def _until_due(self) -> None:
         # Some timers fire a little early, and a scan that began before it is due would be followed by another.
-        while (left := self._pacer.due - anyio.current_time()) > 0:  # noqa: ASYNC110 - time passes without an event
+        while (left := max(self._pacer.due, self._pacer.quiet_until) - anyio.current_time()) > 0:  # noqa: ASYNC110 - time passes without an event
             await anyio.sleep(max(left, _A_MOMENT))
 
     async def _proceed(self, look: Look) -> None:
@@ -175,7 +180,7 @@ class Watcher:
             raise
         except TROUBLE as trouble:
             if self._is_kept(look, trouble):
-                look.due = anyio.current_time() + self._pacer.pause(look.scanner.attempts - 1, asked_for(trouble))
+                look.due = self._pacer.failed(anyio.current_time(), asked_for(trouble))
                 if self._journal.state.primed and not self._keeps_up():
                     self.phase = "backing-off"
                 self._planner.stalled(look.rung)
@@ -234,7 +239,7 @@ class Watcher:
         if look.left < _MOST_LEFT:
             return
         waited = now - max(began, look.due)
-        look.due = now + self._pacer.pause(look.left - _MOST_LEFT)
+        look.due = self._pacer.failed(now)
         self.phase = "backing-off" if self._journal.state.primed else self.phase
         self._note_trouble(
             DeadlineExceededError(
@@ -258,7 +263,10 @@ class Watcher:
             began=now,
             started=anyio.current_time(),
             # The deepest scans trust nothing: a service that lowers the size of its pages would hide what is beyond.
-            scanner=Scanner(PageSizes() if depth.rung in ladder.DISTRUSTFUL else self._journal.sizes),
+            scanner=Scanner(
+                PageSizes() if depth.rung in ladder.DISTRUSTFUL else self._journal.sizes,
+                MODEST_PAGE if depth.rung.name in self._too_large else PAGE_SIZE,
+            ),
         )
 
     async def _scan(self, look: Look) -> bool | None:
@@ -267,7 +275,7 @@ class Watcher:
         What its pages bring counts all the same. Whoever is cancelled here can go on with it.
         """
         handed_over = look.events
-        await anyio.sleep(max(0.0, look.due - anyio.current_time()))
+        await anyio.sleep(max(0.0, max(look.due, self._pacer.quiet_until) - anyio.current_time()))
         while True:
             await self._pages.take(look)
             if look.scanner.ended:
@@ -288,6 +296,7 @@ class Watcher:
 
     def _note_success(self, look: Look, ended: float, *, covered: bool) -> None:
         self._deep_failed = False
+        self._too_large.discard(look.rung.name)
         doubtful = self._finder.saw(look)
         self._planner.succeeded(look.rung, look.window, look.own, look.began, doubtful=doubtful)
         if look.scanner.offset_ignored and not self.offset_ignored:
@@ -329,6 +338,11 @@ class Watcher:
             self.phase = "stopped"
             raise error
         self._deep_failed = look.rung is not ladder.NARROW
+        if not look.scanner.pages and look.rung.name not in self._too_large and may_be_too_large(error):
+            # Perhaps it cannot give that many rows: the next scan of this depth asks for fewer, the one after for all.
+            self._too_large.add(look.rung.name)
+        else:
+            self._too_large.discard(look.rung.name)
         self._planner.failed(look.rung, state.cover.time_at(self._clock.read()))
         self._pacer.failed(ended, asked_for(error))
         self.phase = "backing-off" if state.primed else self.phase
@@ -337,8 +351,14 @@ class Watcher:
     def _note_trouble(self, error: FreightExchangeError) -> None:
         if self._failing_since is None:
             self._failing_since = anyio.current_time()
-            _logger.warning("the feed %r fails, and goes on trying: %s", self._name, error)
-            self._untold.append(Degraded(feed=self._name, error=error))
+            wait = self.quiet_for
+            _logger.warning("the feed %r fails, and goes on trying in %.0f s: %s", self._name, wait, error)
+            self._untold.append(Degraded(feed=self._name, error=error, retry_in=wait))
+
+    @property
+    def quiet_for(self) -> float:
+        """Seconds until the next request may be sent, while there is trouble; else 0."""
+        return max(0.0, self._pacer.quiet_until - anyio.current_time())
 
     async def _tell(self, look: Look, elapsed: float, error: FreightExchangeError | None, *, complete: bool) -> None:
         if self._hooks:

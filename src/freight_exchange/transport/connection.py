@@ -15,6 +15,7 @@ from freight_exchange.transport.budget import RetryBudget
 from freight_exchange.transport.caller import Caller
 from freight_exchange.transport.chain import chain, guarded
 from freight_exchange.transport.limiter import Limiter
+from freight_exchange.transport.quiet_time import QuietTime
 from freight_exchange.transport.redaction import Secret
 from freight_exchange.transport.renewal import Credentials, Renewal
 from freight_exchange.transport.tasks import Jobs
@@ -152,7 +153,7 @@ class Connection:
             writes=settings.max_writes,
             shared=settings.http_client is not None,
         )
-        limited = chain([limiter], network)
+        limited = chain([QuietTime(), limiter], network)
         added = [guarded(layer) for layer in settings.middleware]
         budget = RetryBudget(settings.retry_tokens)
         anonymous = Caller(chain(added, limited), budget, settings.redactor, settings.hooks)

@@ -17,7 +17,7 @@ from freight_exchange.errors import (
     twin,
 )
 from freight_exchange.transport.judge import UNTIL_CHANGED
-from freight_exchange.transport.retry_after import spoken
+from freight_exchange.transport.retry_after import LONGEST_HONOURED, spoken
 
 if TYPE_CHECKING:
     from freight_exchange.transport.redaction import Secret
@@ -32,9 +32,6 @@ _QUESTIONS = 10
 
 _BETWEEN_QUESTIONS = 5.0
 """Seconds between two of the later ones: a secret manager is not to be asked by every call of a client that is out."""
-
-_LONGEST_THROTTLE = 3600.0
-"""Seconds: a `Retry-After` of years, which may be a mistake, does not end all logins."""
 
 FIRST_HOLD: Final = 30.0
 """Seconds until the next login after one was refused to an account that has logged in before; doubled each time."""
@@ -125,7 +122,7 @@ class Holdback:
             return self._refuse(credentials, error)
         if isinstance(error, RateLimitedError) and error.retry_after is not None:
             self._throttled = error
-            self._throttled_until = anyio.current_time() + min(error.retry_after, _LONGEST_THROTTLE)
+            self._throttled_until = anyio.current_time() + min(error.retry_after, LONGEST_HONOURED)
         return error
 
     def _refuse(self, credentials: tuple[str, Secret], error: AuthenticationError) -> FreightExchangeError:

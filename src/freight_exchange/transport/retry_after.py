@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-__all__ = ["retry_after", "spoken"]
+__all__ = ["LONGEST_HONOURED", "retry_after", "spoken"]
+
+LONGEST_HONOURED = 3600.0
+"""Seconds: a `Retry-After` of years, which may be a mistake, does not end all calls."""
 
 # No service means to be left alone for longer than anyone could wait; a longer number is a mistake to be cut short.
 _LONGEST = 10.0**9

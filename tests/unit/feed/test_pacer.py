@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freight_exchange.feed.pacer import LONGEST_PAUSE, Pacer
+from freight_exchange.feed.pacer import Pacer
 
 seeds = st.integers(0, 2**32)
 
@@ -54,29 +54,51 @@ def test_missed_ticks_are_skipped() -> None:
 
 
 @given(seeds, st.integers(0, 10_000))
-def test_pauses_have_full_jitter_under_a_bound_that_doubles(seed: int, failures: int) -> None:
-    pause = Pacer(30.0, Random(seed)).pause(failures)
-    assert 0 <= pause <= min(LONGEST_PAUSE, 2.0 ** min(failures, 10))
+def test_backoff_has_full_jitter_under_a_bound_that_doubles(seed: int, failures: int) -> None:
+    pause = Pacer(30.0, Random(seed)).backoff(failures)
+    assert 0 <= pause <= min(20.0, 2.0 ** min(failures, 10))
 
 
-def test_failures_in_a_row_wait_longer_until_one_succeeds() -> None:
-    def average(failures: int) -> float:
-        return sum(Pacer(30.0, Random(seed)).pause(failures) for seed in range(300)) / 300
+@given(seeds, st.sampled_from([1.0, 10.0, 600.0]), st.integers(1, 3))
+def test_every_failed_request_costs_at_least_an_interval(seed: int, interval: float, sent: int) -> None:
+    pacer, now, requests = Pacer(interval, Random(seed)), 1000.0, 0
+    for _ in range(20):
+        pause: float | None = 0.0
+        while pause is not None:
+            now += pause
+            requests += sent
+            pause = pacer.again(sent=sent)
+        now = pacer.failed(now)
+        assert pacer.due == pacer.quiet_until == now
+        assert now - 1000 >= requests * interval
 
-    assert average(0) < average(1) < average(2) < average(4)
-    assert 8 < average(9) < 12
+
+def test_only_the_first_failure_in_a_row_is_repeated_at_once() -> None:
     pacer = Pacer(30.0, Random(1))
+    assert pacer.again() is not None
+    assert pacer.again() is None
     pacer.failed(0.0)
-    pacer.failed(0.0)
-    assert pacer.failures == 2
-    pacer.succeeded(0.0)
-    assert pacer.failures == 0
+    assert pacer.again() is None
+    pacer.heard()
+    assert pacer.again() is not None
 
 
-@pytest.mark.parametrize(("asked", "least"), [(7.0, 7.0), (1e12, 20.0), (0.0, 0.0)])
-def test_retry_after_is_honoured_up_to_twenty_seconds(asked: float, least: float) -> None:
+def test_with_a_long_interval_nothing_is_repeated_at_once() -> None:
+    assert Pacer(3600.0, Random(1)).again() is None
+
+
+@pytest.mark.parametrize(("asked", "least"), [(7.0, 30.0), (200.0, 200.0), (1e12, 3600.0), (0.0, 30.0)])
+def test_retry_after_is_a_floor_up_to_an_hour(asked: float, least: float) -> None:
     for seed in range(50):
-        assert least <= Pacer(30.0, Random(seed)).pause(0, asked) <= 20.0
+        pacer = Pacer(30.0, Random(seed))
+        pacer.again(retry_after=asked)
+        assert least <= pacer.failed(0.0, asked) <= max(least, 60.0)
+
+
+@pytest.mark.parametrize("asked", [3.0, 300.0])
+def test_page_is_repeated_no_sooner_than_the_service_asks(asked: float) -> None:
+    pause = Pacer(30.0, Random(1)).again(retry_after=asked)
+    assert pause == (asked if asked < 20 else None)
 
 
 def test_after_falling_short_the_wider_scan_follows_soon_and_is_no_failure() -> None:

@@ -16,7 +16,7 @@ from freight_exchange.errors import (
     ServerError,
     TransportError,
 )
-from freight_exchange.feed.scanner import OPERATION, PAGE_SIZE, Scanner
+from freight_exchange.feed.scanner import MODEST_PAGE, OPERATION, PAGE_SIZE, Scanner
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.trouble import may_pass
@@ -198,7 +198,10 @@ def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this
 ) -> None:
     sizes = PageSizes()
     scanner = Scanner(sizes)
-    assert [scanner.fail(error) for _ in range(3)] == ["again"] * 3
+    scanner.take(shelf(scanner, [*range(2000)]))
+    assert [scanner.fail(error) for _ in range(3)] == ["again", "again", "lost"]
+    assert {scanner.fail(error) for _ in range(2)} == {"lost"}
+    assert scanner.fail(error) == "again"
     assert (scanner.number, scanner.size) == (0, 100)
     while not scanner.ended:
         scanner.take(shelf(scanner, [*range(250)]))
@@ -210,9 +213,9 @@ def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this
 def test_a_service_that_fails_over_large_pages_far_down_is_asked_for_smaller_ones_in_the_end() -> None:
     listing, scanner = [*range(2500)], Scanner(PageSizes())
     scanner.take(shelf(scanner, listing))
-    said = [scanner.fail(DOWN) for _ in range(20)]
+    said = [scanner.fail(DOWN) for _ in range(6)]
     # A deep scan goes on after an outage with the page that failed: "lost" is no more than its pause.
-    assert said == ["again"] * 2 + ["lost"] * 17 + ["again"]
+    assert said == ["again"] * 2 + ["lost"] * 3 + ["again"]
     assert (scanner.number, scanner.size) == (0, 100)
     while not scanner.ended:
         scanner.take(shelf(scanner, listing))
@@ -221,7 +224,8 @@ def test_a_service_that_fails_over_large_pages_far_down_is_asked_for_smaller_one
 
 def test_a_smaller_page_that_fails_too_is_no_matter_of_size() -> None:
     scanner = Scanner(PageSizes())
-    assert [scanner.fail(DOWN) for _ in range(4)] == ["again", "again", "again", "lost"]
+    assert [scanner.fail(DOWN) for _ in range(3)] == ["again", "again", "lost"]
+    assert Scanner(PageSizes(), MODEST_PAGE).size == MODEST_PAGE
 
 
 def test_a_limit_of_rate_is_no_matter_of_size() -> None:

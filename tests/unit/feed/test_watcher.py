@@ -167,9 +167,9 @@ async def test_rule_4_the_page_is_asked_for_again_and_not_the_scan(store: Store)
     service = Service(clamp=2)
     rig = await live(service, store)
     service.publish(1, 2, 3)
-    service.faults[:] = [None, DOWN, DOWN]
+    service.faults[:] = [None, DOWN]
     await rig.looks()
-    assert [number for number, _, _ in service.pages][:4] == [0, 1, 1, 1]
+    assert [number for number, _, _ in service.pages][:3] == [0, 1, 1]
     assert rig.watcher.phase == "live"
     assert len(rig.tale) == 3
 
@@ -236,16 +236,17 @@ async def test_rule_11_missed_ticks_are_skipped(store: Store) -> None:
     assert anyio.current_time() - began > 50
 
 
-async def test_rule_11_an_outage_is_waited_out_with_pauses_of_at_most_twenty_seconds(store: Store) -> None:
+async def test_rule_11_outage_is_waited_out_with_no_more_requests_than_in_health(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     service.faults[:] = [DOWN] * 300
     began = anyio.current_time()
     await rig.fails_until_well()
-    assert 300 < anyio.current_time() - began < 300 * 20
+    assert 300 * 30 < anyio.current_time() - began < 300 * 60
     degraded = [told for told in rig.told if isinstance(told, Degraded)]
     recovered = [told for told in rig.told if isinstance(told, Recovered)]
     assert (len(degraded), len(recovered)) == (1, 1)
+    assert degraded[0].retry_in >= 30
     assert recovered[0].after > 100
 
 
@@ -256,7 +257,7 @@ async def test_rule_11_retry_after_is_honoured_and_capped(store: Store) -> None:
     await rig.looks()
     began = anyio.current_time()
     await rig.looks()
-    assert 19 < anyio.current_time() - began <= 21
+    assert 3600 <= anyio.current_time() - began <= 3601
 
 
 async def test_a_rejected_login_ends_it_and_other_trouble_does_not(store: Store) -> None:

@@ -1,0 +1,163 @@
+"""Requests an hour of a watcher, in health and in trouble, measured in virtual time.
+
+`python tools/watcher_trouble.py` prints a table: one row for each trouble, one column for each interval, of a feed and
+of a bot with a handler of selections. Exits with 1 if more is sent in any trouble than in health.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import math
+import sys
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import anyio
+import attrs
+import httpx
+
+from freight_exchange import Bot, FreightExchange, LoginRejectedError
+from freight_exchange.feed.clock import Reading
+from freight_exchange.store import MemoryStore
+from freight_exchange.testing import virtual_time_options
+
+__all__ = ["INTERVALS", "TROUBLES", "hourly", "main"]
+
+INTERVALS: Final = (10, 30, 300, 600)
+_WARM_UP: Final = 1800.0
+_HOUR: Final = 3600.0
+
+
+class _Clocks:
+    def read(self) -> Reading:
+        now = anyio.current_time()
+        return Reading(run="run", loop=now, boot_id="boot", boot=now, wall=1.9e9 + now)
+
+
+def _refuse(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("refused", request=request)
+
+
+async def _hang(request: httpx.Request) -> httpx.Response:
+    await anyio.sleep(30)
+    raise httpx.ReadTimeout("timed out", request=request)
+
+
+Answer = Callable[[httpx.Request], Any]
+
+TROUBLES: Final[dict[str, Answer | None]] = {
+    "health": None,
+    "429": lambda _: httpx.Response(429, json={"message": "slowly"}),
+    "429, Retry-After: 3600": lambda _: httpx.Response(429, headers={"retry-after": "3600"}, json={}),
+    "503": lambda _: httpx.Response(503, json={"message": "down"}),
+    "503, Retry-After: 120": lambda _: httpx.Response(503, headers={"retry-after": "120"}, json={}),
+    "refused": _refuse,
+    "timeouts": _hang,
+    "token refused, login 503": lambda request: httpx.Response(503 if "login" in request.url.path else 401, json={}),
+    "token refused, login accepted": lambda request: (
+        _login(request) if "login" in request.url.path else httpx.Response(401, json={"Unauthorized": "denied"})
+    ),
+    "token refused, login rejected": lambda _: httpx.Response(401, json={"message": "invalid password"}),
+}
+"""What the service answers, by what it is called; `None` is its usual answer."""
+
+
+def _login(_: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, json={"user": {"access_token": "a-token", "expires_on": 86_400}})
+
+
+@attrs.define
+class _Service:
+    """Ten standing requests, until trouble begins; every request that arrives is counted."""
+
+    trouble: Answer | None = None
+    began: float = math.inf
+    times: list[float] = attrs.field(factory=list)
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        now = anyio.current_time()
+        self.times.append(now)
+        if self.trouble is not None and now >= self.began:
+            answer = self.trouble(request)
+            return answer if isinstance(answer, httpx.Response) else await answer
+        path = request.url.path
+        if path.endswith("login"):
+            return _login(request)
+        if path.endswith("bid"):
+            return httpx.Response(200, json={"bids": {}})
+        said = json.loads(request.content or b"{}")
+        listed = range(1, 11) if said.get("secondsSinceUpdate", 0) > _DAY and not said.get("offset") else ()
+        return httpx.Response(200, json={"raterequests": {str(at): {"index": row} for at, row in enumerate(listed)}})
+
+
+_DAY: Final = 86_400
+
+
+def hourly(trouble: str, interval: float, *, bot: bool) -> int:
+    """Requests in the hour after the trouble began, or in an hour of health."""
+    service = _Service(TROUBLES[trouble])
+
+    async def run() -> None:
+        client = httpx.AsyncClient(transport=httpx.MockTransport(service.answer), trust_env=False)
+        exchange = FreightExchange("https://host/api", email="me@co.example", password="p", http_client=client)
+        exchange._shared.clock = _Clocks()
+        service.began = anyio.current_time() + _WARM_UP
+        try:
+            with anyio.move_on_after(_WARM_UP + _HOUR):
+                await (_bot if bot else _feed)(exchange, timedelta(seconds=interval))
+        except* LoginRejectedError:
+            pass
+
+    logging.disable(logging.CRITICAL)
+    try:
+        anyio.run(run, backend_options=virtual_time_options("asyncio"))
+    finally:
+        logging.disable(logging.NOTSET)
+    return sum(service.began <= time < service.began + _HOUR for time in service.times)
+
+
+async def _feed(exchange: FreightExchange, interval: timedelta) -> None:
+    async with exchange, exchange.watch(interval=interval) as feed:
+        async for _ in feed:
+            pass
+
+
+async def _bot(exchange: FreightExchange, interval: timedelta) -> None:
+    bot = Bot(store=MemoryStore(), interval=interval)
+
+    @bot.on_new
+    async def new(event: Any, context: Any) -> None:
+        """A handler that does nothing."""
+
+    @bot.on_selected
+    async def selected(event: Any, context: Any) -> None:
+        """A handler that does nothing."""
+
+    await bot.serve(exchange=exchange)
+
+
+def main(intervals: Sequence[float] = INTERVALS) -> int:
+    """Print the table; 1 if anything is more than in health."""
+    louder = 0
+    for who in (False, True):
+        print(f"\n| {'A bot' if who else 'A feed'}: requests an hour |", *(f" {each:g} s |" for each in intervals))
+        print("|---|" + "---|" * len(intervals))
+        health: list[int] = []
+        for trouble in TROUBLES:
+            found = [hourly(trouble, each, bot=who) for each in intervals]
+            health = health or found
+            louder += sum(one > usual for one, usual in zip(found, health, strict=True))
+            print(f"| {trouble} |", *(f"{one} |" for one in found), flush=True)
+    return int(louder > 0)
+
+
+if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    sys.exit(main())
