@@ -140,7 +140,7 @@ class Watching(RuleBasedStateMachine):
         if self.plan is None:
             return
         quiet = self.now + 1.0
-        end = quiet + settling(_INTERVAL, self.plan.late)
+        end = quiet + settling(_INTERVAL, self.plan.late) + 3600.0
         plan = attrs.evolve(self.plan, ops=tuple(self.ops), quiet=quiet, end=end)
         logging.disable(logging.CRITICAL)
         try:

@@ -111,7 +111,13 @@ def draw(seed: int) -> Plan:
 
 def settling(interval: float, late: float) -> float:
     """Seconds within which a watcher of a healthy service has caught up with whatever was before."""
-    return 3.3 * interval + late + 60.0
+    # A failed scan costs an interval for each of its requests, widened by up to two.
+    return 7.0 * interval + late + 60.0
+
+
+def _silence(ops: tuple[Op, ...]) -> float:
+    """Seconds for which nothing may be sent because the service has asked for it: an hour is the longest."""
+    return 3600.0 if any(op.name == "throttled_huge" for op in ops) else 0.0
 
 
 def _withdrawals(seed: int, random: Random) -> Plan:
@@ -187,7 +193,7 @@ def _troubled(seed: int, random: Random, *, scarce: bool) -> Plan:
         ages=tuple(ages),
         ops=ops,
         quiet=quiet,
-        end=quiet + settling(interval, late) + 200.0 * latency,
+        end=quiet + settling(interval, late) + 200.0 * latency + _silence(ops),
     )
 
 
