@@ -32,6 +32,7 @@ from tests.contract.changes import (
     late,
     listed,
     lists,
+    lists_without_a_size,
     only,
     priced,
     records,
@@ -58,6 +59,7 @@ from freight_exchange import (
     RateRequest,
     RequestStatus,
     Route,
+    ServerError,
     User,
 )
 from freight_exchange.models import UnknownWord
@@ -174,6 +176,14 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
             lambda o: {name: _without_third(found) for name, found in o.items()},
         ),
     ),
+    "over_limit=500": Difference(
+        "a page of 100 rows that fails is taken for an outage: only larger ones are asked for smaller",
+        lists_without_a_size(ServerError),
+    ),
+    "rights=after_paging": Difference(
+        "a page whose rows are all hidden ends a listing that does not sweep",
+        rows(("GET quote/bid",), lambda o: {"paged": listed(o, "paged")[:2]}),
+    ),
     "reference_rows=5": Difference(
         "a service that pages currencies shows five of them",
         rows(("GET currency",), lambda o: {"all": listed(o, "all")[:5]}),
@@ -202,6 +212,12 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
     "decline_outcome=rejected": Difference("the word is the service's", declined(UnknownWord("rejected"))),
     "decline_outcome=removed": Difference("the offer is gone", declined(None)),
     "decline_outcome=unchanged": Difference("the service changes nothing", declined(OfferStatus.PENDING)),
+    **{
+        f"decline_reply={value}": Difference(
+            "there is no listing in the reply", rows(RESPOND, lambda o: {"declined": None})
+        )
+        for value in ("empty_object", "empty_list", "null", "no_body", "empty_offers", "message")
+    },
     "second_approval=switched": Difference("the service takes the other offer", rows(RESPOND, switched)),
     "second_approval=repeated": Difference(
         "the service says again what it said", rows(RESPOND, lambda o: {"again": o["approved"]})
@@ -219,7 +235,8 @@ BESIDE: Final[Mapping[str, Profile]] = {
 }
 """What a knob needs beside itself to show."""
 
-SUITED: Final[Mapping[str, Mapping[str, str]]] = {
+SUITED: Final[Mapping[str, Mapping[str, object]]] = {
+    "over_limit=500": {"page_size": 20},
     "get_body=dropped": {"get_parameters": "query"},
     "currency_field=currencyId": {"currency_field": "currencyId"},
     "carrier_field=carrierId": {"carrier_field": "carrierId"},

@@ -27,23 +27,7 @@ TURNS: dict[str, tuple[str, Any]] = {
 SAMPLE = KNOB_VALUES[::6]
 """What trio is asked as well: the habits are the service's, and the backend does not see them."""
 
-NOT_YET = {
-    "clamp_change=lowered",
-    "clamp_change=alternating",
-    "rows_limit=20",
-    "over_limit=422",
-    "over_limit=500",
-    "rights=after_paging",
-    "past_end=416",
-    "past_end=422",
-    "past_end=500",
-}
-"""Habits under which listings are not yet complete."""
-
-EVERY_TURN = [
-    pytest.param(backend, name, marks=[pytest.mark.xfail(strict=False)] if name in NOT_YET else [])
-    for backend, name in [*(("asyncio", name) for name in KNOB_VALUES), *(("trio", name) for name in SAMPLE)]
-]
+EVERY_TURN = [*(("asyncio", name) for name in KNOB_VALUES), *(("trio", name) for name in SAMPLE)]
 _documented: dict[tuple[Profile, str], Outcomes] = {}
 
 

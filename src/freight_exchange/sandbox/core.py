@@ -26,6 +26,7 @@ _PATHS = frozenset(path for _, path in OPERATIONS) | {"login"}
 _BOM = b"\xef\xbb\xbf"
 _DENIED = "Access denied. The token is missing, invalid or expired."
 _NEVER = float("inf")
+_UNAUTHORIZED: Mapping[str, object] = {"null": None, "false": False, "empty": "", "zero": 0}
 _PLAIN = Profile()
 _CARGO = Cargo()
 
@@ -206,7 +207,10 @@ class Exchange:
     # Replies
 
     def _reply(self, answer: Answer) -> Reply:
-        return self._sent(answer.status, b"" if answer.empty else encode(answer.payload))
+        payload = answer.payload
+        if self._profile.unauthorized_key != "absent" and isinstance(payload, dict):
+            payload = {**payload, "Unauthorized": _UNAUTHORIZED[self._profile.unauthorized_key]}
+        return self._sent(answer.status, b"" if answer.empty else encode(payload))
 
     def _refused(self, refusal: Refusal) -> Reply:
         habit = self._profile.bad_request_body

@@ -174,6 +174,9 @@ class Profile:
     decline_outcome: Literal["declined", "rejected", "removed", "unchanged"] = _knob(
         "declined", "what becomes of a declined offer"
     )
+    decline_reply: Literal["listing", "empty_object", "empty_list", "null", "no_body", "empty_offers", "message"] = (
+        _knob("listing", "the reply to a decline; empty_offers: an empty collection")
+    )
     second_approval: Literal["400", "switched", "repeated"] = _knob(
         "400",
         "approving where an offer is selected; switched: the other is taken; repeated: the same reply again",
@@ -185,6 +188,9 @@ class Profile:
     failed_login_status: Literal[401, 400, 403, 422, 200] = _knob(401, "the status of a failed login")
     failed_login_key: Literal["message", "Unauthorized"] = _knob("message", "the key of a failed login's reply")
     unauthorized_status: Literal[401, 403, 400, 200] = _knob(401, "the status of a refused token")
+    unauthorized_key: Literal["absent", "null", "false", "empty", "zero"] = _knob(
+        "absent", "a key Unauthorized of that value in every reply of a call that succeeded; empty: an empty text"
+    )
     bad_request_body: Literal["message", "error", "errors", "text", "empty"] = _knob(
         "message", "the body of a 400: an object with that key, plain text, nothing"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from freight_exchange.sandbox.paging import missing, page
 from freight_exchange.sandbox.shapes import Json
 from freight_exchange.sandbox.state import Account, Offer, Request
@@ -9,6 +11,15 @@ from freight_exchange.sandbox.validation import Refusal
 from freight_exchange.sandbox.visit import Answer, Visit
 
 __all__ = ["listing", "respond", "search"]
+
+_BRIEF: Mapping[str, object] = {
+    "empty_object": {},
+    "empty_list": [],
+    "null": None,
+    "empty_offers": {"offers": {}},
+    "message": {"message": "The offer has been declined."},
+}
+"""Replies to a decline that show no listing."""
 
 _TYPES = frozenset({"all", "offers", "sel", "nsel"})
 
@@ -78,9 +89,18 @@ def respond(visit: Visit) -> Answer:
     if request.state == "withdrawn":
         raise Refusal(400, "The rate request is withdrawn.", "offerIndex")
     request, offer = _approve(visit, request, offer) if approved else _decline(visit, request, offer)
+    if not approved and visit.profile.decline_reply != "listing":
+        return _briefly(visit)
     shown = [offer] if offer.status != "removed" else []
     record = visit.renderer.listing(request, shown, _forwarder(visit, request) if approved else None, "approval")
     return visit.written(visit.renderer.collection("offers", [record]))
+
+
+def _briefly(visit: Visit) -> Answer:
+    """Answer a decline without a listing."""
+    if visit.profile.decline_reply == "no_body":
+        return Answer(status=visit.profile.write_status, empty=True)
+    return visit.written(_BRIEF[visit.profile.decline_reply])
 
 
 def _approve(visit: Visit, request: Request, offer: Offer) -> tuple[Request, Offer]:
