@@ -51,6 +51,19 @@ MUTATIONS = (
         "        job = self._start(reason)\n",
     ),
     one(
+        "a result beside a key Unauthorized is a refusal: the write is sent again",
+        "wire/login.py",
+        "    if not isinstance(data, dict) or names.UNAUTHORIZED not in data "
+        "or (success and not data[names.UNAUTHORIZED]):\n        return False\n    return not any(",
+        "    if not isinstance(data, dict):\n        return False\n    return names.UNAUTHORIZED in data or not any(",
+    ),
+    one(
+        "a reply about something else than the write is its success",
+        "endpoints/contradiction.py",
+        '    if found:\n        raise DecodeError(f"the reply is about',
+        '    if False:\n        raise DecodeError(f"the reply is about',
+    ),
+    one(
         "a login ends with whoever asked for it first",
         "transport/renewal.py",
         "            return await job.wait()\n        except EndedError:",

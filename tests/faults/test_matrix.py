@@ -32,6 +32,7 @@ truncated_length           ok 2/2                ok 2/2                   Unknow
 truncated_chunks           ok 2/2                ok 2/2                   Unknown 1/1
 garbage_status             ok 2/2                ok 2/2                   Unknown 1/1
 header_flood               ok 2/2                ok 2/2                   Unknown 1/1
+bytes_after_reply          ok 1/1                ok 1/1                   ok 1/1
 idle_fin                   ok 1/1                ok 1/1                   ok 1/1
 
 gzip_bomb                  ok 2/2                Decode 1/1               Unknown 1/1
@@ -81,6 +82,12 @@ unauthorized_once          ok 2/1                LoginRejected 1/0        ok 2/1
 unauthorized_forever       Authentication 2/0    LoginRejected 1/0        Authentication 2/0
 unauthorized_200           ok 2/1                LoginRejected 1/0        ok 2/1
 unauthorized_wave          ok 2/1                ok 1/1                   ok 2/1
+success_with_unauthorized  ok 1/1                ok 1/1                   ok 1/1
+
+reply_of_another_request   -                     -                        Unknown 1/1
+reply_with_another_amount  -                     -                        Unknown 1/1
+reply_with_another_currency -                    -                        Unknown 1/1
+approval_of_another_offer  -                     -                        -
 
 login_message_200          -                     LoginRejected 1/0        -
 login_message_400          -                     LoginRejected 1/0        -

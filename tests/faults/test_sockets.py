@@ -11,7 +11,7 @@ import anyio
 import httpx
 import pytest
 import trustme
-from tests.faults.support import BRISK, QUICK, Ending, Kind, arm, ending, patient, perform, stocked
+from tests.faults.support import BRISK, QUICK, REQUEST, Ending, Kind, arm, ending, patient, perform, stocked
 from tests.faults.test_matrix import CELLS
 
 from freight_exchange import (
@@ -167,6 +167,20 @@ async def test_a_read_meets_a_kept_connection_that_is_dead_and_is_retried() -> N
         # The server read the request and lost it: only the second one, on another connection, is a call.
         assert await ending(sandbox, exchange, Kind.READ) == Ending("ok", 1, 1)
         assert (face.connections, face.requests) == (connections + 1, requests + 2)
+
+
+async def test_bytes_after_a_reply_do_not_answer_the_next_call() -> None:
+    sandbox = stocked(Sandbox())
+    async with faced(sandbox) as (_, exchange):
+        await exchange.login()
+        for _ in range(3):
+            arm(sandbox, "bytes_after_reply", Kind.READ)
+            assert (await exchange.requests.get(REQUEST)).index == REQUEST
+            assert [(await exchange.requests.get(index)).index for index in (1, 3)] == [1, 3]
+        arm(sandbox, "bytes_after_reply", Kind.WRITE)
+        assert await ending(sandbox, exchange, Kind.WRITE) == Ending("ok", 1, 1)
+        assert (await exchange.requests.get(1)).index == 1
+    assert len(sandbox.exchange.faults.fired) == 4
 
 
 async def test_a_write_never_meets_a_kept_connection() -> None:

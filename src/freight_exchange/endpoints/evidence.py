@@ -210,6 +210,9 @@ class _Responded:
                 without = listing
         if without is None:
             return StillUnknown()
+        if not self.write.approved and without.selected is not None:
+            # A selected offer may be listed alone, so that this one is missing whether it was declined or not.
+            return StillUnknown((without,))
         if not self.write.approved:
             # Declined, or withdrawn by its forwarder: either way it stands no more.
             return Gone(without)

@@ -45,6 +45,7 @@ _WITH_REPLY = frozenset(
         Cut.RESET_MID_REPLY,
         Cut.STALL_MID_REPLY,
         Cut.DRIP,
+        Cut.BYTES_AFTER_REPLY,
         Cut.TRUNCATED_LENGTH,
         Cut.TRUNCATED_CHUNKS,
         Cut.IDLE_FIN,
@@ -74,6 +75,7 @@ def _cuts() -> Iterable[Recipe]:
     yield _cut(Cut.TRUNCATED_CHUNKS, _AFTER_OR_BEFORE, "no last chunk")
     yield _cut(Cut.GARBAGE_STATUS, _AFTER_OR_BEFORE, "a status line that is not HTTP")
     yield _cut(Cut.HEADER_FLOOD, _AFTER_OR_BEFORE, "headers without end", size=1_000_000)
+    yield _cut(Cut.BYTES_AFTER_REPLY, _AFTER, "a good reply, and its bytes again on the kept connection")
     yield _cut(Cut.IDLE_FIN, _AFTER, "a good reply, then the kept connection is closed")
 
 
@@ -179,11 +181,29 @@ def _statuses() -> Iterable[Recipe]:
     yield _reply("unauthorized_once", "401 once", mutations.answer(401, _DENIED), _BEFORE)
     yield _reply("unauthorized_forever", "401 from now on", mutations.answer(401, _DENIED), _BEFORE, times=None)
     yield _reply("unauthorized_200", "Unauthorized with status 200", mutations.answer(200, _DENIED), _BEFORE)
+    yield _reply("success_with_unauthorized", "a good reply with `Unauthorized: null`", mutations.empty_refusal, _AFTER)
     yield Recipe(
         name="unauthorized_wave",
         meaning="every token in use goes out of force at once",
         phases=_AFTER,
         change=lambda exchange, now: exchange.expire_tokens(),
+    )
+
+
+def _contradictions() -> Iterable[Recipe]:
+    """Replies that are about another write than the one that was carried out."""
+
+    def reply(name: str, meaning: str, mutation: Mutation, path: str = "quote/submitoffer") -> Recipe:
+        return _reply(name, meaning, mutation, _AFTER, method="POST", path=path)
+
+    yield reply("reply_of_another_request", "carried out, but the reply shows another request", mutations.other_request)
+    yield reply("reply_with_another_amount", "taken, but the reply shows another amount", mutations.other_amount)
+    yield reply("reply_with_another_currency", "taken, but the reply shows another currency", mutations.other_currency)
+    yield reply(
+        "approval_of_another_offer",
+        "carried out, but the reply shows another offer",
+        mutations.other_offer,
+        "quote/approveoffer",
     )
 
 
@@ -263,5 +283,7 @@ def _moves() -> Iterable[Recipe]:
 
 
 FAULTS: Mapping[str, Recipe] = {
-    recipe.name: recipe for family in (_cuts, _bodies, _statuses, _logins, _moves) for recipe in family()
+    recipe.name: recipe
+    for family in (_cuts, _bodies, _statuses, _contradictions, _logins, _moves)
+    for recipe in family()
 }

@@ -39,6 +39,7 @@ class Cut(enum.Enum):
     TRUNCATED_CHUNKS = "truncated_chunks"  # chunked, FIN before the last chunk
     GARBAGE_STATUS = "garbage_status"  # a status line that is not HTTP
     HEADER_FLOOD = "header_flood"  # headers without end
+    BYTES_AFTER_REPLY = "bytes_after_reply"  # a good reply, then its bytes again, which no request asked for
     IDLE_FIN = "idle_fin"  # a good reply that promises to keep the connection, then FIN `seconds` later
 
     @property
@@ -64,7 +65,7 @@ _EARLY = frozenset(
         Cut.RESET_MID_BODY,
     }
 )
-_ANSWERING = frozenset({Cut.DRIP, Cut.IDLE_FIN})
+_ANSWERING = frozenset({Cut.DRIP, Cut.BYTES_AFTER_REPLY, Cut.IDLE_FIN})
 
 
 @attrs.frozen

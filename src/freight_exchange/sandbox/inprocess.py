@@ -371,7 +371,8 @@ class _Body:
             return
         self._closed = True
         wire = self._reply.wire
-        if self._whole:
+        # What is left on a connection would answer its next request: a pool that keeps it is none to imitate.
+        if self._whole and (wire is None or wire.cut is not Cut.BYTES_AFTER_REPLY):
             if wire is not None and wire.cut is Cut.IDLE_FIN:
                 self._connection.dead_on_use = not wire.seconds
                 if wire.seconds:

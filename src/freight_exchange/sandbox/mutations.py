@@ -7,6 +7,7 @@ import functools
 import gzip
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -182,6 +183,82 @@ def expiry(change: Callable[[dict[str, Any], float], None]) -> Mutation:
         return attrs.evolve(good, body=encode(payload))
 
     return mutate
+
+
+# Success that is doubtful
+
+
+def empty_refusal(good: Reply, now: float, random: Random) -> Reply:
+    """The good reply with the key of a refusal, and nothing in it."""
+    payload = _payload(good) if good.status < 300 else {}
+    return attrs.evolve(good, body=encode({**payload, "Unauthorized": None})) if payload else good
+
+
+def _about_another(sign: frozenset[str], change: Callable[[dict[str, Any]], None]) -> Mutation:
+    """A reply whose first record that has one of these keys is changed."""
+
+    def mutate(good: Reply, now: float, random: Random) -> Reply:
+        payload = _payload(good) if good.status < 300 else {}
+        record = _first(payload, sign)
+        if record is None:
+            return good
+        change(record)
+        return attrs.evolve(good, body=encode(payload))
+
+    return mutate
+
+
+def _first(value: object, sign: frozenset[str]) -> dict[str, Any] | None:
+    if isinstance(value, dict) and not sign.isdisjoint(value):
+        return value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next((found for item in inner if (found := _first(item, sign)) is not None), None)
+
+
+def _change_request(record: dict[str, Any]) -> None:
+    record["index"] = _raised(record["index"], 1)
+    for key, word in _OTHER_WORDS.items():
+        if key in record:
+            record[key] = word
+
+
+def _change_amount(entry: dict[str, Any]) -> None:
+    entry["offerAmount"] = _raised(entry["offerAmount"], 1000)
+
+
+def _change_currency(entry: dict[str, Any]) -> None:
+    for key in _CURRENCIES.intersection(entry):
+        # From the dollar to one that is there as well.
+        entry[key] = _raised(entry[key], 138)
+
+
+def _change_offer(entry: dict[str, Any]) -> None:
+    for key in _OFFERS.intersection(entry):
+        entry[key] = _raised(entry[key], 1)
+
+
+def _raised(value: object, by: int) -> object:
+    """The number, however it is written, and more."""
+    if isinstance(value, str):
+        return str(Decimal(value) + by)
+    return value + by if isinstance(value, int | Decimal) else value
+
+
+_OTHER_WORDS = {
+    "commodityname": "Cement",
+    "cargoname": "Cement",
+    "origin": "Piraeus",
+    "destination": "Boston",
+    "voyageId": "999X",
+}
+_CURRENCIES = frozenset({"currencyIndex", "currencyId"})
+_OFFERS = frozenset({"offerIndex", "offerId", "index"})
+_ENTRY = frozenset({"offerAmount"})
+
+other_request = _about_another(frozenset({"index"}), _change_request)
+other_amount = _about_another(_ENTRY, _change_amount)
+other_currency = _about_another(_ENTRY, _change_currency)
+other_offer = _about_another(_ENTRY, _change_offer)
 
 
 def _payload(good: Reply) -> dict[str, Any]:

@@ -232,6 +232,10 @@ class Conversation:
                     await self._stream.send(bytes((byte,)))
                     await anyio.sleep(wire.seconds)
                 return True
+            case Cut.BYTES_AFTER_REPLY:
+                # In one piece: a client that reads the reply has the rest in hand as well.
+                await self._stream.send(2 * (_head(reply) + reply.body))
+                return True
             case Cut.GARBAGE_STATUS:
                 await self._stream.send(_GARBAGE)
             case Cut.HEADER_FLOOD:

@@ -6,7 +6,7 @@ import enum
 from decimal import ROUND_HALF_UP, Decimal
 
 import attrs
-from tests.model.fault_runs.plan import Plan
+from tests.model.fault_runs.plan import CONTRADICTIONS, Plan
 from tests.model.fault_runs.world import World
 
 __all__ = ["Judgement", "Wrong", "judge"]
@@ -15,8 +15,8 @@ __all__ = ["Judgement", "Wrong", "judge"]
 _LASTING = frozenset({"throttled_huge", "unavailable_storm", "unauthorized_forever"})
 # Each strike of this one costs a call its whole minute, and three of them all the patience there is.
 _SLOW, _TOO_OFTEN = "pool_exhausted", 3
-# What the service answers when it wrote a route is not shown (service document, 4.5), so that nothing at all, or any
-# object under a 200, is success. These are sent in its place by a service that did nothing.
+# What the service answers when it wrote a route or declined an offer is not shown (service document, 3 and 4.5), so
+# that nothing at all, or any object under a 200, is success. These are sent in its place by a service that did nothing.
 _LIES = frozenset({"empty_200", "maintenance_200"})
 
 
@@ -29,6 +29,7 @@ class Wrong(enum.StrEnum):
     FALSE_NOT_APPLIED = "NotApplied, though it was"
     FALSE_CONFLICT = "Conflict, though nothing stands in its place"
     FALSE_SUCCESS = "a result, though it was not carried out once"
+    BELIEVED = "a result, though the reply shows that it is about something else"
     FALSE_ERROR = "an error that says that nothing happened, though it did"
 
 
@@ -59,7 +60,9 @@ def _wrong(plan: Plan, world: World, outcome: str, sent: int, beyond: bool) -> W
         return Wrong.RESENT
     if outcome == "success":
         strike = plan.strike("write")
-        lied = strike is not None and strike.name in _LIES and "route" in plan.kind
+        lied = strike is not None and strike.name in _LIES and (plan.kind == "decline" or "route" in plan.kind)
+        if done and _contradicted(plan, world):
+            return Wrong.BELIEVED
         return None if done or lied else Wrong.FALSE_SUCCESS
     if outcome.startswith("error"):
         return Wrong.FALSE_ERROR if done else None
@@ -76,6 +79,19 @@ def _wrong(plan: Plan, world: World, outcome: str, sent: int, beyond: bool) -> W
     return None
 
 
+def _contradicted(plan: Plan, world: World) -> bool:
+    """Whether the write was answered by a reply that can be seen to be about something else."""
+    struck = any(fired.name in CONTRADICTIONS and fired.processed for fired in world.sandbox.exchange.faults.fired)
+    if not struck or plan.kind == "decline":
+        # What a decline returns is not documented.
+        return False
+    strike = plan.strike("write")
+    if plan.kind == "approve" and strike is not None and strike.name == "reply_of_another_request":
+        return plan.known
+    shown = plan.profile.route_write in ("collection", "record") and plan.profile.optional_fields == "present"
+    return shown or "route" not in plan.kind
+
+
 def _hidden(plan: Plan, world: World) -> str | None:
     """Why no reader of the listings could tell within the settle time what became of the write; `None` if one can."""
     profile, done = plan.profile, bool(world.done())
@@ -86,6 +102,8 @@ def _hidden(plan: Plan, world: World) -> str | None:
         return "the service cannot be read"
     if profile.nothing_found == "404_bare":
         return "an empty listing reads as a wrong address"
+    if profile.rows_limit is not None and profile.over_limit == "500":
+        return "a page of the usual size fails"
     if profile.offset_ignored:
         return "every page is the first one"
     if profile.late_visibility > plan.settle.total_seconds():

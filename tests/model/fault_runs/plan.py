@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from random import Random
@@ -11,12 +12,19 @@ import attrs
 
 from freight_exchange.testing import FAULTS, Profile
 
-__all__ = ["KINDS", "Kind", "Plan", "Strike"]
+__all__ = ["CONTRADICTIONS", "KINDS", "Kind", "Plan", "Strike"]
 
 Kind = Literal["submit", "publish", "approve", "decline", "create_route", "update_route"]
 KINDS: tuple[Kind, ...] = ("submit", "publish", "approve", "decline", "create_route", "update_route")
 
 GENERAL = tuple(name for name, recipe in FAULTS.items() if recipe.path is None)
+CONTRADICTIONS: Mapping[str, tuple[Kind, ...]] = {
+    "reply_of_another_request": KINDS,
+    "reply_with_another_amount": ("submit",),
+    "reply_with_another_currency": ("submit",),
+    "approval_of_another_offer": ("approve",),
+}
+"""Faults that strike writes alone: a listing that names other records is one that nobody can judge by."""
 LOGIN = (*GENERAL, *(name for name, recipe in FAULTS.items() if recipe.path == "login"))
 
 # Where GETs lose their bodies, the listings' types are lost with the pages' numbers, and no reader of listings is proof
@@ -83,7 +91,7 @@ class Plan:
             backend="trio" if seed % 2 else "asyncio",
             kind=kind,
             profile=_profile(chance),
-            strikes=tuple(_strikes(chance)),
+            strikes=tuple(_strikes(chance, kind)),
             amount=Decimal(chance.randrange(10_000, 900_000)) / chance.choice((1, 10, 100, 1000)),
             baseline=chance.random() < 0.6,
             known=chance.random() < 0.7,
@@ -113,11 +121,11 @@ def _profile(chance: Random) -> Profile:
     return Profile(**habits)
 
 
-def _strikes(chance: Random) -> list[Strike]:
+def _strikes(chance: Random, kind: Kind) -> list[Strike]:
     place = chance.choices(("write", "login", "none"), (85, 10, 5))[0]
     strikes: list[Strike] = []
     if place == "write":
-        name = chance.choice(GENERAL)
+        name = chance.choice((*GENERAL, *(name for name, kinds in CONTRADICTIONS.items() if kind in kinds)))
         processed = chance.choice(FAULTS[name].phases)
         # A fault before processing may strike the retries too; one after it struck a write that is done by then.
         times = 1 if processed else chance.choice((1, 1, 2, 5))

@@ -222,6 +222,16 @@ async def test_a_decline_of_an_offer_that_was_selected() -> None:
         assert isinstance(await error.reconcile(), Conflict)
 
 
+async def test_a_decline_beside_a_selected_offer_that_is_listed_alone() -> None:
+    """The offer is missing because another one is selected: that says nothing of the decline."""
+    desk = Desk("decline", selected_offer_shape="entry")
+    async with desk.client() as exchange:
+        await exchange.offers.list().collect()
+        error = await desk.doubt(exchange, applied=False)
+        desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
+        assert isinstance(await error.reconcile(), StillUnknown)
+
+
 @pytest.mark.parametrize(
     ("outcome", "verdict"),
     [("declined", Applied), ("rejected", Applied), ("removed", Applied), ("unchanged", NotApplied)],

@@ -30,6 +30,10 @@ def search(desk: Desk) -> Seen:
     return desk.call("POST", "quote/getrequests", {}, by=desk.forwarder)
 
 
+def approve(desk: Desk) -> Seen:
+    return desk.respond(desk.exchange.offer(desk.forwarder, 1, NOW - 5))
+
+
 def struck(name: str, act: Callable[[Desk], Seen] = search) -> Reply:
     desk = busy_desk()
     desk.exchange.faults.add(*FAULTS[name]())
@@ -112,6 +116,7 @@ def test_every_fault_fires_in_each_of_its_phases(name: str, phase: bool) -> None
     assert recipe.meaning
     is_login = recipe.path == "login"
     act: Callable[[Desk], Seen] = Desk.login if is_login else search if recipe.change is not None else submit
+    act = approve if recipe.path == "quote/approveoffer" else act
     plain = act(busy_desk()).reply
     desk.exchange.faults.add(*recipe(processed=phase))
     seen = act(desk)

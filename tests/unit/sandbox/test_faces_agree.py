@@ -33,6 +33,7 @@ LATE = {
     Cut.TRUNCATED_CHUNKS: "RemoteProtocolError",
     Cut.GARBAGE_STATUS: "RemoteProtocolError",
     Cut.HEADER_FLOOD: "RemoteProtocolError",
+    Cut.BYTES_AFTER_REPLY: "200",
     Cut.IDLE_FIN: "200",
 }
 BEFORE_A_CONNECTION = {

@@ -69,7 +69,8 @@ NORMAL = [
     [
         ("GET", None),
         ("POST", None),
-        *(("POST", cut) for cut in LATE),
+        # httpx keeps a connection with bytes on it, and has them answer the next request: the face here does not.
+        *(("POST", cut) for cut in LATE if cut is not Cut.BYTES_AFTER_REPLY),
         *(("GET", cut) for cut in (Cut.RESET_AFTER_SEND, Cut.RESET_MID_BODY, Cut.IDLE_FIN)),
     ],
 )

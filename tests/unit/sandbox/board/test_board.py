@@ -343,7 +343,7 @@ async def test_every_fault_and_habit_on_offer_can_be_switched_on(person: Person)
     for entry in offered["shelf"]:
         assert entry["fault"] in shelved
         assert entry["operation"] in operations | {""}
-    assert len(offered["faults"]) == 78
+    assert len(offered["faults"]) == 84
     assert len(offered["habits"]) == len(Profile.knobs())
 
 
