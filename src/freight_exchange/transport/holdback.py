@@ -126,7 +126,8 @@ class Holdback:
         return error
 
     def _refuse(self, credentials: tuple[str, Secret], error: AuthenticationError) -> FreightExchangeError:
-        if credentials[0] not in self._proven:
+        # Without a status no service said so: the caller's own middleware gave up, and a hold mends nothing.
+        if credentials[0] not in self._proven or error.status is None:
             if isinstance(error, LoginRejectedError):
                 self._refusal = _Refusal(credentials, error)
                 self._questions = 0

@@ -75,7 +75,7 @@ class TestWhatBecomesOfADoubt:
         assert sent(sandbox) == 1
         assert isinstance(calls[0], OfferInDoubtError)
         # The attempt that ended in doubt was forgiven.
-        assert calls[-1] == (1, index, Decimal(AMOUNT), 1)
+        assert calls[-1] == (1, index, Decimal(AMOUNT), 840)
 
     @pytest.mark.parametrize("fault", NOT_TAKEN)
     async def test_one_that_is_proven_absent_is_made_again_once(
@@ -386,7 +386,7 @@ class TestParked:
             await anyio.sleep(3600)
             (doubt,) = await bot.doubts()
             assert (doubt.request, doubt.revision, doubt.parked) == (index, 0, True)
-            assert (doubt.amount, doubt.currency) == (Decimal(AMOUNT), 1)
+            assert (doubt.amount, doubt.currency) == (Decimal(AMOUNT), 840)
             assert doubt.handler.endswith("quote")
             assert began - timedelta(seconds=1) < doubt.since
             assert doubt.since < datetime.fromtimestamp(sandbox.now(), UTC) - timedelta(minutes=55)
@@ -426,7 +426,7 @@ class TestParked:
             await bot.resolve(index, taken=True)
             assert await bot.doubts() == []
             await trial.idle()
-        assert [(bid.index, bid.amount, bid.currency) for bid in bids] == [(index, Decimal(AMOUNT), 1)]
+        assert [(bid.index, bid.amount, bid.currency) for bid in bids] == [(index, Decimal(AMOUNT), 840)]
         assert sent(sandbox) == 1
 
     async def test_a_person_says_that_it_was_not_and_it_is_made_once(

@@ -200,16 +200,15 @@ class TestWhatDoesNotEnd:
             child.send_signal(signal.SIGINT)
             assert end_of(child)[0] == 128 + signal.SIGINT
 
-    ENDS_BY: ClassVar[list[tuple[str | int, int]]] = [("store", 73), ("login", 77), (5, 5), (256, 1), ("a text", 1)]
+    ENDS_BY: ClassVar[list[tuple[str | int, int]]] = [("store", 73), (5, 5), (256, 1), ("a text", 1)]
 
     @pytest.fixture(scope="class")
     @classmethod
     def ended_by(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str | int], Started]]:
         def told(backend: str, ends_by: str | int) -> dict[str, Any]:
             store = str(tmp_path_factory.mktemp("ended") / "bot.db")
-            lifetime = 1 if ends_by == "login" else 3600
             how = {"handler": "in a thread, and another", "requests": 2, "drain": 0.2, "ends by": ends_by}
-            return {"backend": backend, "store": store, "token_lifetime": lifetime, **how}
+            return {"backend": backend, "store": store, **how}
 
         cases = product(BOTH, [ends_by for ends_by, _ in cls.ENDS_BY])
         with side_by_side({case: told(*case) for case in cases}) as begun:

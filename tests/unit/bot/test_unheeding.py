@@ -172,12 +172,13 @@ async def test_a_login_that_is_rejected_later_is_told_at_once_and_ends_one_run(
 
     @bot.on_new(id="deaf")
     async def deaf(request: Any, ctx: Any) -> None:
-        await (anyio.sleep(HOUR) if heeds else unheeding(200))
+        await (anyio.sleep(HOUR) if heeds else unheeding(400))
 
     sandbox.publish()
 
     async def stop() -> None:
-        await anyio.sleep(60)
+        # Credentials that have worked are tried again twice, after half a minute and a minute, before the bot ends.
+        await anyio.sleep(180)
         assert {type(error) for error in ended.errors} == {LoginRejectedError}
         assert ended.has_ended() is heeds
         assert heeds or bot.status().state == "draining"

@@ -194,8 +194,7 @@ async def test_a_hook_that_raises_does_not_undo_the_pace(store: Store) -> None:
     rig.watcher._hooks = type(rig.watcher._hooks)((_raising,))
     began = anyio.current_time()
     for _ in range(10):
-        with pytest.raises(KeyError):
-            await rig.watcher.look()
+        await rig.watcher.look()
     assert anyio.current_time() - began >= 9 * 27.0
     assert rig.watcher.phase == "live"
 
