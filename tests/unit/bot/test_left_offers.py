@@ -322,7 +322,7 @@ class TestATaskThatOutlivesItsHandler:
     async def test_makes_none_that_it_has_begun_where_the_own_bids_are_still_read(
         self, sandbox: Sandbox, store: Store
     ) -> None:
-        bot, errors = new_bot(store), list[str]()
+        bot, errors, began = new_bot(store), list[str](), anyio.Event()
 
         async def offer(ctx: Any) -> None:
             with pytest.raises(ConfigurationError) as error:
@@ -331,8 +331,9 @@ class TestATaskThatOutlivesItsHandler:
 
         @bot.on_new(id="quote")
         async def quote(request: Any, ctx: Any) -> None:
-            if errors:
+            if began.is_set():
                 raise Drop
+            began.set()
             beside.start_soon(offer, ctx)
             await anyio.sleep(1)
 
