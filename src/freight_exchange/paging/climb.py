@@ -66,6 +66,7 @@ class Climb(Generic[T]):
         repeated: The listing ended with its first page over again.
         offset_ignored: The service ignores page numbers.
         full: All pages but the last were full.
+        longest: The most rows of a page, which is a size that the service gives in full.
         uncertain: The pass ended without a proper end.
     """
 
@@ -91,6 +92,7 @@ class Climb(Generic[T]):
         self._fails_beyond_end = False
         self._restarts = 0
         self._suspected = 0
+        self.longest = 0
         self._trial: OffsetTrial | None = None
         self._met: set[Hashable] = set()
         self.ended = False
@@ -145,6 +147,7 @@ class Climb(Generic[T]):
         self.fitting = self.size
         page = Counter(keys)
         self._met.update(keys)
+        self.longest = max(self.longest, min(len(keys), self.size))
         if not keys:
             self._meet_end()
         elif page == self._page_before and self._step == "second" and self.size < self._wanted:

@@ -90,6 +90,40 @@ class Recheck(Generic[T]):
         return True
 
 
+class Reread(Recheck[T]):
+    """Second reading of a listing of one page, upwards, in a size that the service is known to give in full.
+
+    It goes on until it has met every row of the first reading, and then looks further past the end. A first page that
+    was cut shows itself here, even where the service counts pages in the size it is asked for and hides the rows that
+    follow.
+    """
+
+    def __init__(self, numbers: range, size: int, seen: Seen[T], expected: Counter[Hashable]) -> None:
+        super().__init__(numbers, size, seen)
+        self._expected = expected
+        self._misses = 0
+
+    @property
+    def ended(self) -> bool:
+        return super().ended or (self._misses >= LOOK_FURTHER and not self._expected - self.found)
+
+    def take(self, rows: Rows[T]) -> tuple[T, ...]:
+        keys = self._seen.keys(rows)
+        self._at += 1
+        page = Counter(keys)
+        if not page or page == self._page_before:
+            self._misses += 1
+            return ()
+        self._misses = 0
+        self._page_before = page
+        self.found.update(keys)
+        return self._seen.add(rows, keys)
+
+    def fail(self, error: FreightExchangeError) -> bool:
+        self._misses += 1
+        return super().fail(error)
+
+
 class Sweep(Generic[T]):
     """A climb and its recheck, again until both show the same rows: `number` and `size` name the next page.
 
@@ -123,6 +157,8 @@ class Sweep(Generic[T]):
         self._rounds_without_news = 0
         self._agreements = 0
         self._known = 0
+        # The most rows of any page: pages of no more are given in full, so that none of their rows is out of reach.
+        self._proven = 0
         self.ended = False
         self.complete = False
         self._recheck: Recheck[T] | None = None
@@ -208,6 +244,12 @@ class Sweep(Generic[T]):
             if self._climb.offset_ignored:
                 self.ended = True
                 return
+            self._proven = max(self._proven, self._climb.longest)
+            if self._climb.end > self._start + 1 and self._climb.size > self._proven:
+                # Every page was short: cut, perhaps, at rows that no page in this size reaches.
+                self._page_size = self._proven
+                self._climb = self._next_climb()
+                return
             self._recheck = self._begin_recheck()
             if not self._recheck.ended:
                 return
@@ -215,14 +257,17 @@ class Sweep(Generic[T]):
 
     def _begin_recheck(self) -> Recheck[T]:
         climb, start = self._climb, self._start
+        if climb.end == start:
+            return Recheck(range(0), climb.asked, self._seen)
         size = climb.size
-        if climb.end == start + 1:
-            # One page, or none: it is read again as it came.
-            return Recheck(range(start, climb.end), climb.asked, self._seen)
+        if climb.end == start + 1 and start == 0:
+            size = min(size, self._proven)
+            most = -(-climb.asked // size) + LOOK_FURTHER
+            return Reread(range(most), size, self._seen, climb.found)
         # Services take odd sizes in different ways: each round tries another one.
         if start == 0 and self._rounds <= 2:
             size = max(1, size - 1 if self._rounds == 1 else size // 2)
-        pages = -(-climb.end * climb.size // size)
+        pages = -(-climb.end * climb.size // size) + LOOK_FURTHER
         return Recheck(range(pages - 1, start - 1, -1), size, self._seen)
 
     def _end_round(self, recheck: Recheck[T]) -> None:

@@ -10,8 +10,9 @@ __all__ = ["OffsetTrial"]
 class OffsetTrial:
     """Trial of a service whose second page equals the first.
 
-    It asks for the second page with one row. A service that ignores `offset` answers with the first row. Then it asks
-    for the first page with one row: a row inserted meanwhile would look the same.
+    It asks, with one row a page, for the page of a row that differs from the first one. A service that ignores `offset`
+    answers with the first row. Then it asks for the first page with one row: a row inserted meanwhile would look the
+    same.
 
     Attributes:
         number: The page to ask for, with one row.
@@ -21,16 +22,17 @@ class OffsetTrial:
 
     SIZE = 1
 
-    def __init__(self, first: Hashable) -> None:
+    def __init__(self, first: Hashable, other: int) -> None:
         self._first = first
-        self.number = 1
+        self.number = other
         self.ended = False
         self.offset_ignored = False
 
     @classmethod
     def of(cls, page: list[Hashable]) -> OffsetTrial | None:
         """The trial for a listing with this first page; `None` where its rows cannot show a difference."""
-        return cls(page[0]) if len(page) > 1 and page[0] != page[1] else None
+        other = next((place for place, row in enumerate(page) if row != page[0]), None)
+        return None if other is None else cls(page[0], other)
 
     def take(self, page: list[Hashable]) -> None:
         """Take in the page that was asked for; a page of more rows shows the service's own page size alone."""

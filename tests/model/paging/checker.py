@@ -99,7 +99,7 @@ def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
         return "the offset is ignored"
     if plan.noun == "bids" and _alike(replies):
         return "two pages of equal bids, like one page repeated"
-    if plan.stride == "asked" and plan.hiding != "none":
+    if plan.reading == "plain" and plan.stride == "asked" and plan.hiding != "none":
         return "rows behind a clamp are out of reach, and hidden rows make the clamp unknowable"
     if _run_of_hollow(replies) >= LOOKED_PAST[plan.reading]:
         return "wholly hidden pages"
