@@ -39,6 +39,7 @@ _SIZE_REFUSALS: Final = frozenset({400, 413, 422})
 _FAILURE: Final = 500
 _MOST_RESTARTS: Final = 3
 _MODEST_PAGE: Final = 100
+"""Rows in a page that hardly cause an outage: in a smaller one it is not met better."""
 
 Step = Literal["first", "second", "page", "last row", "alive", "trial"]
 """What the page asked for is: the first one, the second in the size of a short first one, any other, the last row of a
@@ -66,6 +67,7 @@ class Climb(Generic[T]):
         repeated: The listing ended with its first page over again.
         offset_ignored: The service ignores page numbers.
         full: All pages but the last were full.
+        moved: Two pages hold the same row, which may have moved.
         longest: The most rows of a page, which is a size that the service gives in full.
         uncertain: The pass ended without a proper end.
     """
@@ -112,10 +114,12 @@ class Climb(Generic[T]):
         self._idle = False
         self._short_at: int | None = None
         self.full = True
+        self.moved = False
         self._cuts_excluded = hidden
         self._past_short_first = False
         self._first: list[Hashable] = []
         self._page_before: Counter[Hashable] = Counter()
+        self._pages: set[frozenset[tuple[Hashable, int]]] = set()
         self.found: Counter[Hashable] = Counter()
         self.records: list[T] = []
         self.end = self._start
@@ -186,9 +190,9 @@ class Climb(Generic[T]):
             # The size of a page that came short, which is none that this service takes.
             self._begin(self._wanted, "page", hidden=True)
             return True
-        passing = may_pass(error) and not isinstance(error, RateLimitedError) and self.size > _MODEST_PAGE
+        outage = may_pass(error) and not isinstance(error, RateLimitedError) and self.size > _MODEST_PAGE
         size = smaller(self.size)
-        if self._step != "first" or size is None or not (refused or passing):
+        if self._step != "first" or size is None or not (refused or outage or error.status == _FAILURE):
             return False
         # A size that failed may have met an outage: only a refusal is remembered.
         self._size_refused = refused
@@ -240,9 +244,13 @@ class Climb(Generic[T]):
         if self._size_refused and self._step == "first":
             self._size_refused = False
             self._sizes.refused(self._operation, self.size)
-        idle = self._adds_nothing(keys)
+        # A page of twins may bring new rows, unless a page like it came before.
+        content = frozenset(page.items())
+        idle = content in self._pages if isinstance(keys[0], Alike) else self._adds_nothing(keys)
         self._misses, self.repeated = 0, False
         self._page_before = page
+        self._pages.add(content)
+        self.moved = self.moved or not self.found.keys().isdisjoint(keys)
         self.found.update(keys)
         self.records += rows.records
         if self.number == self._start:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 Identity = Callable[[T], Hashable] | None
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Alike:
     """Key of a row that has no identity: its whole content."""
 

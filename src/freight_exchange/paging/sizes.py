@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DEFAULT_PAGE_SIZE", "PageSizes", "smaller"]
+__all__ = ["DEFAULT_PAGE_SIZE", "LEAST_PAGE_SIZE", "PageSizes", "smaller"]
 
 DEFAULT_PAGE_SIZE: Final = 100
 """Default number of rows to ask for in a page."""
 
 _LADDER: Final = (1000, 100, 20, 10)
 """Page sizes to step down to; 20 and 10 are the service's own defaults (service document, 4.2 and 4.4)."""
+
+LEAST_PAGE_SIZE: Final = _LADDER[-1]
+"""Least number of rows to ask for in a page where larger pages fail or show nothing."""
 
 
 def smaller(size: int) -> int | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from freight_exchange.paging.climb import REFUSALS, Climb
 from freight_exchange.paging.seen import Alike, Seen
+from freight_exchange.paging.sizes import LEAST_PAGE_SIZE
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
@@ -77,7 +78,7 @@ class Recheck(Generic[T]):
         if self._beyond_end and page == self._page_before:
             # A page beyond the end, which was the last one over again.
             return ()
-        self._beyond_end = not self._page_before
+        self._beyond_end = self._at == 1
         self._page_before = page
         self.found.update(keys)
         return self._seen.add(rows, keys)
@@ -245,15 +246,23 @@ class Sweep(Generic[T]):
                 self.ended = True
                 return
             self._proven = max(self._proven, self._climb.longest)
-            if self._climb.end > self._start + 1 and self._climb.size > self._proven:
-                # Every page was short: cut, perhaps, at rows that no page in this size reaches.
-                self._page_size = self._proven
+            if (telling_size := self._telling_size()) < self._climb.size:
+                self._page_size = telling_size
                 self._climb = self._next_climb()
                 return
             self._recheck = self._begin_recheck()
             if not self._recheck.ended:
                 return
         self._end_round(self._recheck)
+
+    def _telling_size(self) -> int:
+        """The page size to read in where pages may have been cut at rows that no page in the climb's size reaches."""
+        climb = self._climb
+        if climb.end > self._start + 1:
+            # Pages that were all short.
+            return self._proven
+        # Nothing at all: the rows of pages that were cut may all be hidden.
+        return LEAST_PAGE_SIZE if climb.end == self._start == 0 else climb.size
 
     def _begin_recheck(self) -> Recheck[T]:
         climb, start = self._climb, self._start
@@ -265,8 +274,8 @@ class Sweep(Generic[T]):
             most = -(-climb.asked // size) + LOOK_FURTHER
             return Reread(range(most), size, self._seen, climb.found)
         # Services take odd sizes in different ways: each round tries another one.
-        if start == 0 and self._rounds <= 2:
-            size = max(1, size - 1 if self._rounds == 1 else size // 2)
+        if start == 0 and (self._rounds <= 2 or not climb.full):
+            size = max(1, size // 2 if self._rounds == 2 else size - self._rounds)
         pages = -(-climb.end * climb.size // size) + LOOK_FURTHER
         return Recheck(range(pages - 1, start - 1, -1), size, self._seen)
 
@@ -278,10 +287,12 @@ class Sweep(Generic[T]):
         self._agreements = self._agreements + 1 if agreed else 0
         news, self._known = len(self._seen) > self._known, len(self._seen)
         self._rounds_without_news = 0 if news else self._rounds_without_news + 1
-        twice = any(times > 1 for times in climb.found.values())
-        # A row that came twice may have moved: then another one may be missing, round after round.
-        enough = ROUNDS_WITHOUT_NEWS if twice else 1
+        # Where a row moved, another one may be missing, round after round.
+        enough = ROUNDS_WITHOUT_NEWS if climb.moved else 1
         self.complete = self._agreements >= enough
         self.ended = self.complete or climb.uncertain or self._rounds_without_news >= ROUNDS_WITHOUT_NEWS
         if not self.ended:
+            if isinstance(recheck, Reread) and recheck.found - climb.found:
+                # The single page was a cut one after all.
+                self._page_size = recheck.size
             self._climb = self._next_climb()

@@ -87,6 +87,9 @@ def _judge_write(plan: Plan, server: Server, outcome: str) -> Judgement:
     if excused is None and not done and plan.twin:
         # A bid alike that stood before may be the one in doubt, put in its place.
         excused = "a bid alike stands in its place"
+    if excused is None and wrong is None and (plan.failures or plan.end == "500"):
+        # In the little time that the verdict has, failures use up the retries.
+        excused = "pages fail"
     return Judgement(wrong=wrong, excused=excused)
 
 
@@ -97,19 +100,28 @@ def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
         return "a page of one row, always the same"
     if plan.offset_ignored and not plan.strict and plan.reading != "write":
         return "the offset is ignored"
-    if plan.noun == "bids" and _alike(replies):
+    if plan.noun == "bids" and (_alike(replies) or _repeated_twins(replies)):
         return "two pages of equal bids, like one page repeated"
     if plan.reading == "plain" and plan.stride == "asked" and plan.hiding != "none":
         return "rows behind a clamp are out of reach, and hidden rows make the clamp unknowable"
+    if plan.stride == "asked" and not any(reply.shown for reply in replies):
+        return "rows behind a clamp are out of reach, and no page shows a row"
     if _run_of_hollow(replies) >= LOOKED_PAST[plan.reading]:
         return "wholly hidden pages"
     return None
 
 
 def _alike(replies: Sequence[Served]) -> bool:
-    """Whether two pages without a row in common look the same."""
-    pages = {(reply.start, reply.cut or 0, reply.shown) for reply in replies if reply.shown and not reply.past}
+    """Whether two pages without a row in common look the same, in whatever order."""
+    pages = {
+        (reply.start, reply.cut or 0, tuple(sorted(reply.shown))) for reply in replies if reply.shown and not reply.past
+    }
     return any(first[2] == second[2] and first[0] + first[1] <= second[0] for first in pages for second in pages)
+
+
+def _repeated_twins(replies: Sequence[Served]) -> bool:
+    """Whether a page of equal bids came again past the end, as more bids of that kind would."""
+    return any(reply.past and 1 == len(set(reply.shown)) < len(reply.shown) for reply in replies)
 
 
 def _run_of_hollow(replies: Sequence[Served]) -> int:

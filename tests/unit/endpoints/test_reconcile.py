@@ -84,7 +84,8 @@ async def test_a_failed_reading_starts_the_count_again(kind: str) -> None:
 
         async def fail_once() -> None:
             await anyio.sleep(20)
-            desk.strike_reads("server_error", times=3)
+            # The attempts of one page in each of the sizes 100, 20 and 10.
+            desk.strike_reads("server_error", times=9)
 
         async with anyio.create_task_group() as group:
             group.start_soon(fail_once)
@@ -230,8 +231,8 @@ async def test_a_settle_time_of_nothing_takes_two_readings() -> None:
         error = await desk.doubt(exchange, applied=False)
         assert isinstance(await error.reconcile(settle=timedelta(0)), NotApplied)
     plain = [call for call in desk.sandbox.truth.calls_to("GET", "quote/bid") if "type" not in call.parameters]
-    # A reading of no rows is one page, and those that it looks further.
-    assert len(plain) == 2 * (1 + LOOK_FURTHER)
+    # A reading of no rows is one page, and those that it looks further, in the wanted and in the least size.
+    assert len(plain) == 2 * 2 * (1 + LOOK_FURTHER)
 
 
 async def test_of_a_raw_write_nothing_is_known() -> None:

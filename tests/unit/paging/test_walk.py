@@ -7,7 +7,14 @@ from typing import Literal
 import pytest
 from tests.unit.paging.shelf import ENDS, End, IncompleteError, Rows, Shelf, read, reader, same
 
-from freight_exchange.errors import APIStatusError, BadRequestError, NotFoundError, ServerError, TransportError
+from freight_exchange.errors import (
+    APIStatusError,
+    BadRequestError,
+    FreightExchangeError,
+    NotFoundError,
+    ServerError,
+    TransportError,
+)
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.climb import Climb
 from freight_exchange.paging.one_reply import OneReply
@@ -185,12 +192,21 @@ def test_a_size_that_is_refused_is_stepped_down_and_remembered(most_rows: int, s
     assert shelf.asked[0] == (0, taken)
 
 
-def test_a_first_page_that_fails_is_asked_for_in_a_modest_size() -> None:
-    for error in (TransportError("reset"), ServerError(status=503), ServerError(status=500)):
-        walk: Climb[int] | Sweep[int] = reader(1000)
-        assert walk.fail(error)
-        assert (walk.number, walk.size) == (0, 100)
-        assert not walk.fail(error)
+@pytest.mark.parametrize("error", [TransportError("reset"), ServerError(status=503)])
+def test_an_outage_at_the_first_page_is_met_with_a_modest_size(error: FreightExchangeError) -> None:
+    walk: Climb[int] | Sweep[int] = reader(1000)
+    assert walk.fail(error)
+    assert (walk.number, walk.size) == (0, 100)
+    assert not walk.fail(error)
+
+
+@pytest.mark.parametrize("sweep", [False, True])
+def test_a_failure_over_a_page_size_is_stepped_down_to_the_least(sweep: bool) -> None:
+    walk: Climb[int] | Sweep[int] = reader(1000, sweep=sweep)
+    for size in (100, 20, 10):
+        assert walk.fail(ServerError(status=500))
+        assert (walk.number, walk.size) == (0, size)
+    assert not walk.fail(ServerError(status=500))
 
 
 def test_what_is_refused_in_every_size_is_an_error() -> None:
@@ -353,9 +369,31 @@ def test_rows_all_seen_that_come_for_ever_end_the_listing() -> None:
     assert set(read(shelf, meanwhile=turn, most_pages=20)) == set(range(12))
 
 
+def test_twins_behind_a_hidden_row_are_both_swept() -> None:
+    shelf = Shelf([*"cbb.ca"], hidden=lambda row: row == ".")
+    assert read(shelf, page_size=3, identity=None, sweep=True) == [*"cbbca"]
+
+
 def test_twins_are_both_listed() -> None:
     shelf = Shelf(["bid", "bid", "other", "bid", "other"])
     assert read(shelf, page_size=2, identity=None) == ["bid", "bid", "other", "bid", "other"]
+
+
+def test_pages_of_twins_are_no_sign_that_rows_were_read_before() -> None:
+    rows = [*"aaabcadeaacdbbcafb"]
+    for end in ENDS:
+        assert read(Shelf([*rows], end=end), page_size=4, identity=None) == rows
+
+
+@pytest.mark.parametrize("sweep", [False, True])
+def test_twins_that_come_for_ever_end_the_listing(sweep: bool) -> None:
+    shelf = Shelf([*"abcdefgh"], offset_ignored=True)
+    turn = [lambda rows: rows.append(rows.pop(0))] * 1000
+    if sweep:
+        with pytest.raises(IncompleteError):
+            read(shelf, page_size=4, identity=None, sweep=True, meanwhile=turn, most_pages=200)
+    else:
+        assert set(read(shelf, page_size=4, identity=None, meanwhile=turn, most_pages=50)) == {*"abcdefgh"}
 
 
 @pytest.mark.parametrize("sweep", [False, True])
@@ -440,6 +478,12 @@ def test_a_single_page_is_swept_again_in_a_size_that_is_given_in_full() -> None:
     assert read(shelf, sweep=True, sizes=learned(10)) == [*range(5)]
     up, again = [(number, 10) for number in range(1, LOOK_FURTHER + 1)], [(n, 5) for n in range(LOOK_FURTHER + 1)]
     assert shelf.asked == [(0, 10), (1, 5), *up, *again]
+
+
+def test_a_listing_that_shows_nothing_is_swept_again_in_the_least_size() -> None:
+    """Rows 20 to 99 are out of reach in pages of 100, and those of the first page are all hidden."""
+    shelf = Shelf([*range(30)], clamp=20, stride="asked", hidden=lambda row: row < 20)
+    assert read(shelf, page_size=100, sweep=True) == [*range(20, 30)]
 
 
 def test_a_full_page_and_nothing_after_it_is_swept() -> None:
