@@ -16,11 +16,10 @@ from collections.abc import Iterable
 from itertools import count as count_from
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
-from freight_exchange.errors import RateLimitedError
+from freight_exchange.paging.found import Found
 from freight_exchange.paging.seen import Alike, Seen
-from freight_exchange.paging.sizes import PageSizes, smaller
+from freight_exchange.paging.sizes import SIZE_REFUSALS, PageSizes, size_after
 from freight_exchange.paging.trial import OffsetTrial
-from freight_exchange.trouble import may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -35,11 +34,8 @@ T = TypeVar("T")
 REFUSALS: Final = frozenset({400, 404, 416, 422})
 """Statuses with which a service refuses a page beyond the end."""
 
-_SIZE_REFUSALS: Final = frozenset({400, 413, 422})
 _FAILURE: Final = 500
 _MOST_RESTARTS: Final = 3
-_MODEST_PAGE: Final = 100
-"""Rows in a page that hardly cause an outage: in a smaller one it is not met better."""
 
 Step = Literal["first", "second", "page", "last row", "alive", "trial"]
 """What the page asked for is: the first one, the second in the size of a short first one, any other, the last row of a
@@ -60,14 +56,11 @@ class Climb(Generic[T]):
 
     Attributes:
         fitting: The page size with which a later reading goes on behind the page just taken.
-        found: The rows of this pass, by key.
-        records: The records of this pass, in order.
-        end: The number of pages up to the last one with rows.
+        found: What the pass has found since it last started.
         asked: The size in which the first page was asked for.
         repeated: The listing ended with its first page over again.
         offset_ignored: The service ignores page numbers.
         full: All pages but the last were full.
-        moved: Two pages hold the same row, which may have moved.
         longest: The most rows of a page, which is a size that the service gives in full.
         uncertain: The pass ended without a proper end.
     """
@@ -114,21 +107,15 @@ class Climb(Generic[T]):
         self._idle = False
         self._short_at: int | None = None
         self.full = True
-        self.moved = False
         self._cuts_excluded = hidden
         self._past_short_first = False
-        self._first: list[Hashable] = []
-        self._page_before: Counter[Hashable] = Counter()
-        self._pages: set[frozenset[tuple[Hashable, int]]] = set()
-        self.found: Counter[Hashable] = Counter()
-        self.records: list[T] = []
-        self.end = self._start
+        self.found = Found[T](self._start)
         self._seen.begin_pass()
 
     @property
     def consistent(self) -> bool:
         """The pass found every row that it met, also before it started again."""
-        return not self.uncertain and self._met <= self.found.keys()
+        return not self.uncertain and self._met <= self.found.rows.keys()
 
     def numbers(self) -> Iterable[int]:
         """The numbers of the next pages, as far as they are certain before the next one is there."""
@@ -154,15 +141,15 @@ class Climb(Generic[T]):
         self.longest = max(self.longest, min(len(keys), self.size))
         if not keys:
             self._meet_end()
-        elif page == self._page_before and self._step == "second" and self.size < self._wanted:
+        elif page == self.found.before and self._step == "second" and self.size < self._wanted:
             # Hidden rows in the first page can make this one equal. Only a page of the same size tells.
             self.size, self._step, self._short_at = self._wanted, "page", self._start
-        elif page == self._page_before:
+        elif page == self.found.before:
             self._see_again(keys)
-        elif self._misses and self._adds_nothing(keys):
+        elif self._misses and self.found.holds(keys):
             self._meet_end()
         elif self._is_next(page):
-            return self._accept(rows, keys, page)
+            return self._accept(rows, keys)
         return ()
 
     def fail(self, error: FreightExchangeError) -> bool:
@@ -185,14 +172,13 @@ class Climb(Generic[T]):
 
     def _step_down(self, error: FreightExchangeError) -> bool:
         """Ask for a smaller first page where the service refuses the size, or may have failed over it."""
-        refused = error.status in _SIZE_REFUSALS
+        refused = error.status in SIZE_REFUSALS
         if self._step == "page" and refused and self.size < self._wanted:
             # The size of a page that came short, which is none that this service takes.
             self._begin(self._wanted, "page", hidden=True)
             return True
-        outage = may_pass(error) and not isinstance(error, RateLimitedError) and self.size > _MODEST_PAGE
-        size = smaller(self.size)
-        if self._step != "first" or size is None or not (refused or outage or error.status == _FAILURE):
+        size = size_after(error, self.size)
+        if self._step != "first" or size is None:
             return False
         # A size that failed may have met an outage: only a refusal is remembered.
         self._size_refused = refused
@@ -212,7 +198,7 @@ class Climb(Generic[T]):
 
     def _is_next(self, page: Counter[Hashable]) -> bool:
         """Whether the page lies behind those before it; if not, another one is asked for."""
-        rows = len(self._first)
+        rows = len(self.found.first)
         if self._past_short_first and 2 * rows >= self._wanted:
             # Rows far behind a short first page, and none right behind it. In its size no row is skipped.
             self._begin(rows, "page")
@@ -220,7 +206,7 @@ class Climb(Generic[T]):
         self._past_short_first = False
         if self._step != "second":
             return True
-        first = Counter(self._first)
+        first = Counter(self.found.first)
         if not page & first:
             if self._further and self._suspected != rows and self._restarts < _MOST_RESTARTS:
                 # Or the listing was short, and rows were added since. Its few rows would make many pages.
@@ -239,23 +225,13 @@ class Climb(Generic[T]):
         self._step = "page"
         return True
 
-    def _accept(self, rows: Rows[T], keys: list[Hashable], page: Counter[Hashable]) -> tuple[T, ...]:
+    def _accept(self, rows: Rows[T], keys: list[Hashable]) -> tuple[T, ...]:
         self._sizes.saw(self._operation, len(keys))
         if self._size_refused and self._step == "first":
             self._size_refused = False
             self._sizes.refused(self._operation, self.size)
-        # A page of twins may bring new rows, unless a page like it came before.
-        content = frozenset(page.items())
-        idle = content in self._pages if isinstance(keys[0], Alike) else self._adds_nothing(keys)
+        idle = self.found.add(self.number, keys, rows.records)
         self._misses, self.repeated = 0, False
-        self._page_before = page
-        self._pages.add(content)
-        self.moved = self.moved or not self.found.keys().isdisjoint(keys)
-        self.found.update(keys)
-        self.records += rows.records
-        if self.number == self._start:
-            self._first = keys
-        self.end = self.number + 1
         fresh = self._seen.add(rows, keys)
         self._go_on(len(keys), idle=idle)
         return fresh
@@ -286,7 +262,7 @@ class Climb(Generic[T]):
 
     def _judge_last_row(self, keys: list[Hashable]) -> None:
         self.number, self.size, self._step = self._return_to
-        if len(keys) == 1 and keys[0] not in self.found:
+        if len(keys) == 1 and keys[0] not in self.found.rows:
             self._give_up_pass()
 
     def _give_up_pass(self) -> None:
@@ -300,7 +276,7 @@ class Climb(Generic[T]):
     def _see_again(self, keys: list[Hashable]) -> None:
         second = self.number == self._start + 1
         self.repeated = self.repeated or second
-        if second and self._curious and self._start == 0 and (trial := OffsetTrial.of(self._first)):
+        if second and self._curious and self._start == 0 and (trial := OffsetTrial.of(self.found.first)):
             self._curious = False
             self._trial = trial
             self._return_to = (self.number, self.size, self._step)
@@ -335,6 +311,3 @@ class Climb(Generic[T]):
         else:
             self.number += 1
             self._step = "page"
-
-    def _adds_nothing(self, keys: list[Hashable]) -> bool:
-        return all(key in self.found for key in keys)

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable, Iterable, Iterator
-from functools import partial
-from itertools import islice
+from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from freight_exchange.errors import (
     ConfigurationError,
     FeedProtocolError,
     FreightExchangeError,
-    TransportError,
     ValidationError,
 )
 from freight_exchange.paging.climb import Climb
+from freight_exchange.paging.flights import FetchPage, Flights
 from freight_exchange.paging.one_reply import OneReply
-from freight_exchange.paging.page import Page, Rows
+from freight_exchange.paging.page import Page
 from freight_exchange.paging.seen import Seen
 from freight_exchange.paging.sizes import PageSizes
 from freight_exchange.paging.sweep import MOST_ROUNDS, Sweep
-from freight_exchange.transport.tasks import EndedError
 
 if TYPE_CHECKING:
-    from freight_exchange.transport.tasks import Job, Jobs
+    from freight_exchange.transport.tasks import Jobs
 
 __all__ = ["FetchPage", "Pages", "Paginator"]
 
@@ -37,9 +33,6 @@ _OFFSET_LOST = (
     "the service repeats the end of a listing, or ignores `offset`, or something on the way drops the bodies of GETs,"
     ' which get_parameters="query" avoids'
 )
-
-FetchPage = Callable[[int, int], Awaitable[Rows[T]]]
-"""Fetches the page with this number in this size."""
 
 Reading = Callable[[], FetchPage[T]]
 """Begins a reading of the listing: what fetches its pages."""
@@ -114,7 +107,7 @@ class Paginator(Generic[T]):
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
         walk = self._walk(start=start, sweep=self._sweep)
-        flights = _Flights(self._reading(), self._jobs, self._window)
+        flights = Flights(self._reading(), self._jobs, self._window)
         return Pages(self._operation, self._sizes, walk, flights, strict=self._strict, path=self._path)
 
     async def collect(self) -> list[T]:
@@ -164,7 +157,7 @@ class Pages(AsyncIterator[Page[T]]):
         operation: str,
         sizes: PageSizes,
         walk: Walk[T],
-        flights: _Flights[T],
+        flights: Flights[T],
         *,
         strict: bool,
         path: str | None,
@@ -237,54 +230,6 @@ class Pages(AsyncIterator[Page[T]]):
             if self._strict:
                 raise FeedProtocolError(f"{self._operation}: no two readings agree: the listing may hold more")
             _logger.debug("%s: no two readings agree: the listing may hold more", self._operation)
-
-
-class _Flights(Generic[T]):
-    """The pages in flight: at most `window`, landed in the order in which they were asked for."""
-
-    def __init__(self, fetch: FetchPage[T], jobs: Callable[[], Jobs], window: int) -> None:
-        self._fetch = fetch
-        self._window = window
-        self._find_jobs = jobs
-        self._jobs: Jobs | None = None
-        self._under_way: deque[tuple[int, int, Job[Rows[T]]]] = deque()
-
-    async def land(self, numbers: Iterable[int], size: int) -> Rows[T]:
-        """The first of these pages; as many of the others as the window allows are sent for.
-
-        A pull that is cancelled here loses nothing: what is in flight stays there for the next one.
-        """
-        wanted = [*islice(numbers, self._window)]
-        if self._under_way and self._under_way[0][:2] != (wanted[0], size):
-            self.end()
-        if len(wanted) == 1 and not self._under_way:
-            return await self._fetch(wanted[0], size)
-        if self._jobs is None:
-            self._jobs = self._find_jobs()
-        for number in wanted[len(self._under_way) :]:
-            self._under_way.append((number, size, self._jobs.start(partial(self._fetch, number, size))))
-        job = self._under_way[0][2]
-        try:
-            return await job.wait()
-        except EndedError:
-            raise TransportError("the client was closed while the listing was under way", permanent=True) from None
-        finally:
-            # One that failed is out of the way as well: whoever pulls again has its page fetched again.
-            if job.finished:
-                self._under_way.popleft()
-
-    def end(self) -> None:
-        while self._under_way:
-            self._under_way.popleft()[2].end()
-
-    def __del__(self) -> None:
-        # The collector may come by in another thread, or when the loop is gone, where nothing can be cancelled.
-        if self._under_way and self._jobs is not None:
-            try:
-                self._jobs.check_loop()
-            except ConfigurationError:
-                return
-            self.end()
 
 
 class _Records(AsyncIterator[T]):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["DEFAULT_PAGE_SIZE", "LEAST_PAGE_SIZE", "PageSizes", "smaller"]
+from freight_exchange.errors import RateLimitedError
+from freight_exchange.trouble import may_pass
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
+
+__all__ = ["DEFAULT_PAGE_SIZE", "LEAST_PAGE_SIZE", "SIZE_REFUSALS", "PageSizes", "size_after"]
 
 DEFAULT_PAGE_SIZE: Final = 100
 """Default number of rows to ask for in a page."""
@@ -16,9 +22,19 @@ LEAST_PAGE_SIZE: Final = _LADDER[-1]
 """Least number of rows to ask for in a page where larger pages fail or show nothing."""
 
 
-def smaller(size: int) -> int | None:
-    """The page size to try after this one was refused."""
-    return next((rows for rows in _LADDER if rows < size), None)
+SIZE_REFUSALS: Final = frozenset({400, 413, 422})
+"""Statuses with which a service refuses a page size."""
+
+_FAILURE: Final = 500
+_MODEST_PAGE: Final = 100
+"""Rows in a page that hardly cause an outage: smaller pages do not help against one."""
+
+
+def size_after(error: FreightExchangeError, size: int) -> int | None:
+    """The page size to try after one of `size` failed like this; `None` if a smaller one does not help."""
+    over_size = error.status in SIZE_REFUSALS or error.status == _FAILURE
+    outage = may_pass(error) and not isinstance(error, RateLimitedError) and size > _MODEST_PAGE
+    return next((rows for rows in _LADDER if rows < size), None) if over_size or outage else None
 
 
 class PageSizes:

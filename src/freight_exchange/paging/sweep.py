@@ -12,11 +12,11 @@ the middle of it; page lengths that change for a single page in each of the two 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from freight_exchange.paging.climb import REFUSALS, Climb
+from freight_exchange.paging.climb import Climb
+from freight_exchange.paging.recheck import LOOK_FURTHER, Recheck, Reread
 from freight_exchange.paging.seen import Alike, Seen
 from freight_exchange.paging.sizes import LEAST_PAGE_SIZE
 
@@ -25,104 +25,15 @@ if TYPE_CHECKING:
     from freight_exchange.paging.page import Rows
     from freight_exchange.paging.sizes import PageSizes
 
-__all__ = ["LOOK_FURTHER", "MOST_ROUNDS", "ROUNDS_WITHOUT_NEWS", "Sweep"]
+__all__ = ["MOST_ROUNDS", "ROUNDS_WITHOUT_NEWS", "Sweep"]
 
 T = TypeVar("T")
-
-LOOK_FURTHER: Final = 3
-"""Pages that a sweep asks for past the first sign of the end: all rows of a page may be hidden from the user."""
 
 MOST_ROUNDS: Final = 16
 """Rounds after which a sweep gives up on a listing that never stands still."""
 
 ROUNDS_WITHOUT_NEWS: Final = 3
 """Rounds in a row without a new row after which a sweep ends. It is complete if its last readings all agreed."""
-
-_MISSING: Final = REFUSALS | {500}
-
-
-class Recheck(Generic[T]):
-    """Second reading of the pages of a climb, from the last to the first: `number` and `size` name the next page.
-
-    Attributes:
-        found: The rows, by key.
-    """
-
-    def __init__(self, numbers: range, size: int, seen: Seen[T]) -> None:
-        self._numbers = numbers
-        self._seen = seen
-        self._page_before: Counter[Hashable] = Counter()
-        self._beyond_end = True
-        self._at = 0
-        self.size = size
-        self.found: Counter[Hashable] = Counter()
-        seen.begin_pass()
-
-    @property
-    def ended(self) -> bool:
-        return self._at == len(self._numbers)
-
-    @property
-    def number(self) -> int:
-        return self._numbers[min(self._at, len(self._numbers) - 1)]
-
-    def numbers(self) -> Iterable[int]:
-        """The numbers of the next pages."""
-        return self._numbers[self._at :]
-
-    def take(self, rows: Rows[T]) -> tuple[T, ...]:
-        """Take in the page that was asked for; the records that it adds."""
-        keys = self._seen.keys(rows)
-        self._at += 1
-        page = Counter(keys)
-        if self._beyond_end and page == self._page_before:
-            # A page beyond the end, which was the last one over again.
-            return ()
-        self._beyond_end = self._at == 1
-        self._page_before = page
-        self.found.update(keys)
-        return self._seen.add(rows, keys)
-
-    def fail(self, error: FreightExchangeError) -> bool:
-        """Take a refused page for one without rows; `False` if the error is the caller's."""
-        if error.status not in _MISSING:
-            return False
-        self._at += 1
-        return True
-
-
-class Reread(Recheck[T]):
-    """Second reading of a listing of one page, upwards, in a size that the service is known to give in full.
-
-    It goes on until it has met every row of the first reading, and then looks further past the end. A first page that
-    was cut shows itself here, even where the service counts pages in the size it is asked for and hides the rows that
-    follow.
-    """
-
-    def __init__(self, numbers: range, size: int, seen: Seen[T], expected: Counter[Hashable]) -> None:
-        super().__init__(numbers, size, seen)
-        self._expected = expected
-        self._misses = 0
-
-    @property
-    def ended(self) -> bool:
-        return super().ended or (self._misses >= LOOK_FURTHER and not self._expected - self.found)
-
-    def take(self, rows: Rows[T]) -> tuple[T, ...]:
-        keys = self._seen.keys(rows)
-        self._at += 1
-        page = Counter(keys)
-        if not page or page == self._page_before:
-            self._misses += 1
-            return ()
-        self._misses = 0
-        self._page_before = page
-        self.found.update(keys)
-        return self._seen.add(rows, keys)
-
-    def fail(self, error: FreightExchangeError) -> bool:
-        self._misses += 1
-        return super().fail(error)
 
 
 class Sweep(Generic[T]):
@@ -228,10 +139,10 @@ class Sweep(Generic[T]):
         """The records that were held back until the end."""
         if self._held is None:
             return ()
-        listed: set[Hashable] = {*self._climb.found}
+        listed: set[Hashable] = {*self._climb.found.rows}
         missing = [record for record in self._held.values() if Alike(record) not in listed]
         self._held = None
-        return (*self._climb.records, *missing)
+        return (*self._climb.found.records, *missing)
 
     def _held_back(self, fresh: tuple[T, ...]) -> tuple[T, ...]:
         assert self._held is not None
@@ -258,41 +169,41 @@ class Sweep(Generic[T]):
     def _telling_size(self) -> int:
         """The page size to read in where pages may have been cut at rows that no page in the climb's size reaches."""
         climb = self._climb
-        if climb.end > self._start + 1:
+        if climb.found.end > self._start + 1:
             # Pages that were all short.
             return self._proven
         # Nothing at all: the rows of pages that were cut may all be hidden.
-        return LEAST_PAGE_SIZE if climb.end == self._start == 0 else climb.size
+        return LEAST_PAGE_SIZE if climb.found.end == self._start == 0 else climb.size
 
     def _begin_recheck(self) -> Recheck[T]:
         climb, start = self._climb, self._start
-        if climb.end == start:
+        if climb.found.end == start:
             return Recheck(range(0), climb.asked, self._seen)
         size = climb.size
-        if climb.end == start + 1 and start == 0:
+        if climb.found.end == start + 1 and start == 0:
             size = min(size, self._proven)
             most = -(-climb.asked // size) + LOOK_FURTHER
-            return Reread(range(most), size, self._seen, climb.found)
+            return Reread(range(most), size, self._seen, climb.found.rows)
         # Services take odd sizes in different ways: each round tries another one.
         if start == 0 and (self._rounds <= 2 or not climb.full):
             size = max(1, size // 2 if self._rounds == 2 else size - self._rounds)
-        pages = -(-climb.end * climb.size // size) + LOOK_FURTHER
+        pages = -(-climb.found.end * climb.size // size) + LOOK_FURTHER
         return Recheck(range(pages - 1, start - 1, -1), size, self._seen)
 
     def _end_round(self, recheck: Recheck[T]) -> None:
         climb = self._climb
         # Pages that are short in the same size may have been cut at the same rows.
-        telling = climb.full or climb.size != recheck.size or climb.end <= self._start + 1
-        agreed = telling and climb.consistent and climb.found == recheck.found
+        telling = climb.full or climb.size != recheck.size or climb.found.end <= self._start + 1
+        agreed = telling and climb.consistent and climb.found.rows == recheck.found
         self._agreements = self._agreements + 1 if agreed else 0
         news, self._known = len(self._seen) > self._known, len(self._seen)
         self._rounds_without_news = 0 if news else self._rounds_without_news + 1
         # Where a row moved, another one may be missing, round after round.
-        enough = ROUNDS_WITHOUT_NEWS if climb.moved else 1
+        enough = ROUNDS_WITHOUT_NEWS if climb.found.moved else 1
         self.complete = self._agreements >= enough
         self.ended = self.complete or climb.uncertain or self._rounds_without_news >= ROUNDS_WITHOUT_NEWS
         if not self.ended:
-            if isinstance(recheck, Reread) and recheck.found - climb.found:
+            if isinstance(recheck, Reread) and recheck.found - climb.found.rows:
                 # The single page was a cut one after all.
                 self._page_size = recheck.size
             self._climb = self._next_climb()

@@ -19,7 +19,7 @@ from freight_exchange.errors import (
     ValidationError,
 )
 from freight_exchange.paging import Page, PageSizes, Paginator
-from freight_exchange.paging.sweep import LOOK_FURTHER
+from freight_exchange.paging.recheck import LOOK_FURTHER
 from freight_exchange.transport.tasks import Jobs
 
 

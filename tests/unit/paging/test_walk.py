@@ -18,7 +18,8 @@ from freight_exchange.errors import (
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.climb import Climb
 from freight_exchange.paging.one_reply import OneReply
-from freight_exchange.paging.sweep import LOOK_FURTHER, MOST_ROUNDS, Sweep
+from freight_exchange.paging.recheck import LOOK_FURTHER
+from freight_exchange.paging.sweep import MOST_ROUNDS, Sweep
 
 
 def learned(rows: int) -> PageSizes:
