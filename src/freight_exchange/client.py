@@ -422,7 +422,8 @@ class FreightExchange:
         Args:
             write: The `write` of an `OutcomeUnknownError`.
             settle: How long the service may take to show a write.
-            baseline: The records of the same listing from before the send, where the caller kept them.
+            baseline: The records of the same listing from before the send, where the caller kept them, read with
+                `sweep=True`.
 
         Returns:
             `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
