@@ -504,8 +504,7 @@ class FreightExchange:
 
 async def _log_in(caller: Caller, email: str, password: Secret, *, limits: Limits, shared: _Shared) -> Grant:
     patient = attrs.evolve(limits, deadline=_login_deadline(limits))
-    grant = await log_in(caller, patient, email, password, shared.welcome)
-    return attrs.evolve(grant, user=shared.user)
+    return await log_in(caller, patient, email, password, shared.welcome)
 
 
 def _login_deadline(limits: Limits) -> float:

@@ -13,7 +13,7 @@ import anyio.lowlevel
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.unit.transport.fleet import ADA, Process, Service
+from tests.unit.transport.fleet import SAID, Process, Service
 
 from freight_exchange._virtual_time import VirtualTimeLoop
 from freight_exchange.errors import FreightExchangeError, TransportError
@@ -131,7 +131,7 @@ class SharedLoginModel(RuleBasedStateMachine):
         self.lifetimes.append(self.lifetime)
         # The file is written within this very turn.
         self.there = True
-        return Grant(token=Secret(f"t{len(self.issued)}"), lifetime=self.lifetime, user=ADA)
+        return Grant(token=Secret(f"t{len(self.issued)}"), lifetime=self.lifetime, user=SAID)
 
     def needed_by(self, process: One) -> bool:
         newest = len(self.issued)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-import attrs
 
 from freight_exchange import wire
 from freight_exchange.transport import clock
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
     from freight_exchange.models import User
     from freight_exchange.transport.caller import Caller, Limits
     from freight_exchange.transport.message import Response
-    from freight_exchange.transport.redaction import Redactor
 
 __all__ = ["log_in"]
 
@@ -32,27 +29,13 @@ async def log_in(
         login = wire.login(wire.parse(response.content))
         token = Secret(login.token)
         caller.redactor.learn_token(token)
-        welcome(_discreet(login.user, caller.redactor))
+        said = wire.masked_user(login.said, caller.redactor.value)
+        welcome(wire.user(said))
         lifetime = login.lifetime
         if login.expires_at is not None:
             lifetime = login.expires_at - clock.wall_time()
-        return Grant(token=token, lifetime=lifetime)
+        return Grant(token=token, lifetime=lifetime, user=said)
 
     return await caller.call(
         Kind.LOGIN, "POST", "login", read, limits, content=wire.credentials(email, password.reveal())
-    )
-
-
-def _discreet(user: User, redactor: Redactor) -> User:
-    """The user without the token or the password, which a reply may repeat under keys that nobody knows."""
-
-    def masked(extra: Mapping[str, object]) -> Mapping[str, object]:
-        return {redactor.text(key): redactor.value(value) for key, value in extra.items()}
-
-    company = user.company
-    return attrs.evolve(
-        user,
-        image_url=None if user.image_url is None else redactor.text(user.image_url),
-        extra=masked(user.extra),
-        company=None if company is None else attrs.evolve(company, extra=masked(company.extra)),
     )

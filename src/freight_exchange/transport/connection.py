@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 import attrs
 
+from freight_exchange import wire
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError
 from freight_exchange.transport import http, own
 from freight_exchange.transport.budget import RetryBudget
@@ -193,7 +194,7 @@ def _shared(store: TokenFile, settings: Settings, log_in: LoginCall) -> SharedLo
         # As if it had been sent from here: a reply may repeat it, of another process's login.
         settings.redactor.learn(password)
         settings.redactor.learn_token(login.token)
-        settings.welcome(login.user)
+        settings.welcome(wire.user(login.user))
 
     # Half of a login's time to wait for another process's, and the other half for one's own.
     return SharedLogin(store, settings.base_url, log_in, adopt=adopt, patience=settings.patience / 2)

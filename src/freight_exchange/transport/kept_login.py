@@ -1,21 +1,18 @@
-"""A login as processes keep it for each other: what stands in a token file, and how old it is. Pure, but for clocks."""
+"""Login that processes share: the content of a token file, and its age. Pure, but for clocks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import attrs
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError, ValidationError
-from freight_exchange.models import Company, User
-from freight_exchange.models._base import NOTHING
 from freight_exchange.transport import clock
 from freight_exchange.transport.redaction import Secret
 from freight_exchange.transport.session import leeway_of
@@ -23,9 +20,9 @@ from freight_exchange.transport.session import leeway_of
 __all__ = ["KeptLogin", "Moment", "UnfitError"]
 
 Kind = TypeVar("Kind")
-Model = TypeVar("Model", User, Company)
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+"""Files of version 1 held the fields of `User`. They are discarded: the next login replaces them."""
 _CLOCKS_APART: Final = 300.0
 """Seconds by which a login may seem to lie ahead: the clocks of two machines differ, and one is put right."""
 _MOST_SECONDS: Final = 1e12
@@ -81,7 +78,7 @@ class KeptLogin:
         token: The bearer token.
         lifetime: Seconds from `obtained` that it is good for, or `None` where the service did not say.
         obtained: When the login was sent.
-        user: Whose it is.
+        user: JSON of the user in the login's reply, without its secrets.
     """
 
     base_url: str
@@ -89,7 +86,7 @@ class KeptLogin:
     token: Secret
     lifetime: float | None
     obtained: Moment
-    user: User
+    user: Mapping[str, object]
 
     def fresh(self) -> bool:
         """Whether it is not yet time to renew it."""
@@ -99,20 +96,17 @@ class KeptLogin:
         return age is not None and age < self.lifetime - leeway_of(self.lifetime)
 
     def text(self) -> bytes:
-        """What `read` reads.
+        """Return what `read` reads.
 
         Raises:
             UnfitError: No JSON can hold it.
         """
-        company = self.user.company
-        plain = attrs.evolve(self.user, company=None if company is None else attrs.evolve(company, extra={}), extra={})
-        # A service may say what no JSON of ours can hold, in fields that nobody knows.
-        for user in (self.user, plain):
-            with suppress(ValidationError):
-                return self._text(user)
-        raise UnfitError("cannot hold what the login gave")
+        content = self._text()
+        if content is None:
+            raise UnfitError("cannot hold what the login gave")
+        return content
 
-    def _text(self, user: User) -> bytes:
+    def _text(self) -> bytes | None:
         said = {
             "version": _VERSION,
             "base_url": self.base_url,
@@ -122,9 +116,10 @@ class KeptLogin:
             "wall": self.obtained.wall,
             "boot": self.obtained.boot,
             "boot_id": self.obtained.boot_id,
-            "user": _plain(user),
+            # A reply may hold integers that this package never writes.
+            "user": {key: value for key, value in self.user.items() if _written({key: value}) is not None},
         }
-        return wire.dump(said)
+        return _written(said)
 
     @classmethod
     def read(cls, content: bytes, *, base_url: str | None = None, account: str | None = None) -> Self:
@@ -154,7 +149,7 @@ class KeptLogin:
                 obtained=Moment(
                     wall=_seconds(said["wall"]), boot=_seconds(said["boot"]), boot_id=_as(str, said["boot_id"])
                 ),
-                user=_model(User, said["user"]),
+                user=_mapping(said["user"]),
             )
         except (DecodeError, KeyError, TypeError, ValueError):
             return None, "holds no login that can be read: the next login replaces it"
@@ -163,40 +158,11 @@ class KeptLogin:
         return login, ""
 
 
-def _plain(model: User | Company) -> dict[str, object]:
-    """The fields that are set, as JSON has them."""
-    fields = {field.name: getattr(model, field.name) for field in attrs.fields(type(model))}
-    return {name: _plain_value(value) for name, value in fields.items() if value not in (None, NOTHING)}
-
-
-def _plain_value(value: object) -> object:
-    if isinstance(value, User | Company):
-        return _plain(value)
-    return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _model(model: type[Model], said: object) -> Model:
-    known = _mapping(said)
-    fields: dict[str, Any] = {
-        field.name: _field(field.name, known[field.name]) for field in attrs.fields(model) if field.name in known
-    }
-    return model(**fields)
-
-
-def _field(name: str, value: object) -> object:
-    match name:
-        case "company":
-            return _model(Company, value)
-        case "extra":
-            return _mapping(value)
-        case "last_login":
-            return datetime.fromisoformat(_as(str, value))
-        case "enabled":
-            return _as(bool, value)
-        case "index":
-            return _as(int, value)
-        case _:
-            return _as(str, value)
+def _written(value: object) -> bytes | None:
+    """Dump as JSON, or return `None`: no error is raised with the token in a frame."""
+    with suppress(ValidationError):
+        return wire.dump(value)
+    return None
 
 
 def _as(kind: type[Kind], value: object) -> Kind:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from freight_exchange.models import User
+    from collections.abc import Mapping
+
     from freight_exchange.transport.clock import Instant
     from freight_exchange.transport.redaction import Secret
 
@@ -31,14 +32,14 @@ class Grant:
     Attributes:
         token: The bearer token; opaque.
         lifetime: Seconds that it is good for, or `None` where the service did not say.
-        user: Whose it is, for whoever keeps it.
+        user: JSON of the user in the login's reply, for a token file.
         obtained: When the login was sent, if that is not when it was asked for.
         adopted: Whether another process logged in, and this one only found its token.
     """
 
     token: Secret
     lifetime: float | None
-    user: User | None = None
+    user: Mapping[str, object] | None = None
     obtained: Instant | None = None
     adopted: bool = False
 

@@ -25,7 +25,7 @@ class TokenFile:
         FreightExchange(..., token_store=TokenFile("~/bots/token.json"))
 
     Whichever process needs a token first logs in, the others wait for it and take it from the file; so does the next
-    run. It holds the token, and the user as the login gave it, and nobody but its owner can read it (mode 0600; a
+    run. It holds the token, and the user of the login's reply, and nobody but its owner can read it (mode 0600; a
     directory that is missing is made with 0700). Never the password.
 
     A file that is corrupt, open to other users, another user's, or of another account or service is not used, and a

@@ -35,7 +35,16 @@ from freight_exchange.wire.encoding import (
 )
 from freight_exchange.wire.json import dump, parse
 from freight_exchange.wire.keeping import keep, keep_bid, recall, recall_bid
-from freight_exchange.wire.login import Login, login, rejection, sentence, sentence_of_text, unauthorized
+from freight_exchange.wire.login import (
+    Login,
+    login,
+    masked_user,
+    rejection,
+    sentence,
+    sentence_of_text,
+    unauthorized,
+    user,
+)
 
 __all__ = [
     "BIDS",
@@ -61,6 +70,7 @@ __all__ = [
     "keep_bid",
     "list_parameters",
     "login",
+    "masked_user",
     "offer",
     "one",
     "parse",
@@ -76,5 +86,6 @@ __all__ = [
     "sentence",
     "sentence_of_text",
     "unauthorized",
+    "user",
     "written_route",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Final, cast
 
@@ -15,12 +15,14 @@ from freight_exchange.wire import names, records
 from freight_exchange.wire.decoding import without_secrets
 from freight_exchange.wire.readers import number
 
-__all__ = ["Login", "login", "rejection", "sentence", "sentence_of_text", "unauthorized"]
+__all__ = ["Login", "login", "masked_user", "rejection", "sentence", "sentence_of_text", "unauthorized", "user"]
 
 # A duration of more than thirty years is a date in seconds since 1970.
 _EARLIEST_EPOCH: Final = 10**9
 _LONGEST_SENTENCE: Final = 300
 _DEEPEST_SENTENCE: Final = 4
+_PERSONAL: Final = frozenset(key for field in records.USER.fields for key in field.keys) - set(names.IMAGE_URL)
+_COMPANY: Final = frozenset(key for field in records.COMPANY.fields for key in field.keys)
 _NOT_FIELDS: Final = names.ASIDES | {key.casefold() for key in names.SENTENCES}
 _HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
 
@@ -31,12 +33,14 @@ class Login:
 
     Attributes:
         user: The account.
+        said: The reply's JSON of it, without its secrets: what `user()` reads.
         token: The bearer token, opaque.
         lifetime: Seconds that the token lasts from now, or `None` where the reply gives a date or nothing.
         expires_at: The date it expires, in seconds since 1970, or `None`.
     """
 
     user: User
+    said: Mapping[str, object]
     token: str
     lifetime: float | None = None
     expires_at: float | None = None
@@ -55,6 +59,37 @@ def login(data: object) -> Login:
     del data
     path, reason = result
     raise DecodeError(reason, path=path)
+
+
+def user(said: object) -> User:
+    """Read the user of a login's reply; odd fields are left in `extra`.
+
+    Raises:
+        DecodeError: It is no JSON object.
+    """
+    if not isinstance(said, dict):
+        raise DecodeError("no object", path=names.USER)
+    return cast("User", records.USER.read(said))
+
+
+def masked_user(said: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
+    """Mask the JSON of a user, where a reply may repeat the token or the password: its avatar's URL and unknown fields.
+
+    The fields of the person and the company stay: a short password may be a part of a name.
+    """
+    return _masked(said, _PERSONAL, mask)
+
+
+def _masked(said: Mapping[str, object], known: frozenset[str], mask: Callable[[object], object]) -> dict[str, object]:
+    masked: dict[str, object] = {}
+    for key, value in said.items():
+        if known is _PERSONAL and key == names.USER_COMPANY and isinstance(value, dict):
+            masked[key] = _masked(value, _COMPANY, mask)
+        elif key in known and not isinstance(value, dict | list):
+            masked[key] = value
+        else:
+            masked[str(mask(key))] = mask(value)
+    return masked
 
 
 def rejection(data: object) -> str | None:
@@ -100,25 +135,30 @@ def sentence_of_text(text: str) -> str | None:
 def _login(data: object) -> Login | tuple[str, str]:
     if not isinstance(data, dict):
         return "$", "no login reply"
-    user = data.get(names.USER)
-    if not isinstance(user, dict):
+    holder = data.get(names.USER)
+    if not isinstance(holder, dict):
         return names.USER, "missing from the login reply"
     token = _token(data)
     if not isinstance(token, str):
         return f"{names.USER}.{names.TOKEN}", "missing from the login reply"
     if not token.isascii() or not token.isprintable() or " " in token:
         return f"{names.USER}.{names.TOKEN}", "no token that a header can carry"
-    lifetime = _lifetime(user) if any(user.get(key) is not None for key in names.LIFETIME) else _lifetime(data)
-    account = cast("User", records.USER.read(without_secrets(user)))
-    if lifetime is not None and lifetime > _EARLIEST_EPOCH:
-        return Login(user=account, token=token, expires_at=lifetime)
-    return Login(user=account, token=token, lifetime=lifetime)
+    lifetime = _lifetime(holder) if any(holder.get(key) is not None for key in names.LIFETIME) else _lifetime(data)
+    said = cast("dict[str, object]", without_secrets(holder))
+    is_date = lifetime is not None and lifetime > _EARLIEST_EPOCH
+    return Login(
+        user=user(said),
+        said=said,
+        token=token,
+        lifetime=None if is_date else lifetime,
+        expires_at=lifetime if is_date else None,
+    )
 
 
 def _token(data: dict[str, object]) -> object:
     """What stands where a token should, in the user or beside it; `None` where nothing does."""
-    user = data.get(names.USER)
-    inside = user.get(names.TOKEN) if isinstance(user, dict) else None
+    holder = data.get(names.USER)
+    inside = holder.get(names.TOKEN) if isinstance(holder, dict) else None
     return inside or data.get(names.TOKEN) or None
 
 

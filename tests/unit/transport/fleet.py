@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import anyio
 from tests.unit.transport.tokens import crowd
 
+from freight_exchange import wire
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.hooks import Event, Hooks, Login
 from freight_exchange.models import User
@@ -25,6 +27,7 @@ from freight_exchange.transport.token_file import TokenFile
 URL = "https://host.example/api"
 EMAIL = "me@co.example"
 ADA = User(first_name="Ada", email=EMAIL)
+SAID: Mapping[str, object] = {"firstname": "Ada", "email": EMAIL}
 HOUR = 3600.0
 
 
@@ -52,7 +55,7 @@ class Service:
         if self.failure is not None:
             raise self.failure
         token = "t1" if self.same_token else f"t{number}"
-        return Grant(token=Secret(token), lifetime=self.lifetime, user=ADA)
+        return Grant(token=Secret(token), lifetime=self.lifetime, user=SAID)
 
     async def send(self, request: Request) -> Response:
         assert request.token is not None
@@ -90,7 +93,7 @@ class Process:
 
     def adopt(self, login: KeptLogin, password: Secret) -> None:
         assert password.reveal() == "right"
-        self.adopted.append((login.token.reveal(), login.user))
+        self.adopted.append((login.token.reveal(), wire.user(login.user)))
 
     async def credentials(self) -> tuple[str, Secret]:
         return self.account, Secret("right")
@@ -116,7 +119,7 @@ class Process:
 def kept(token: str = "c4nary-t0ken", *, lifetime: float | None = HOUR, age: float = 0.0, **others: Any) -> KeptLogin:
     """A login that somebody kept so many seconds ago."""
     moment = Moment(wall=clock.wall_time() - age, boot=0.0, boot_id="")
-    facts: dict[str, Any] = {"base_url": URL, "account": EMAIL, "obtained": moment, "user": ADA} | others
+    facts: dict[str, Any] = {"base_url": URL, "account": EMAIL, "obtained": moment, "user": SAID} | others
     return KeptLogin(token=Secret(token), lifetime=lifetime, **facts)
 
 

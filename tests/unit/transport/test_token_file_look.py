@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import stat
 from pathlib import Path
 
 import anyio
+import httpx
 import pytest
 
 from freight_exchange import ConfigurationError, FreightExchange, TokenFile
@@ -73,3 +75,40 @@ def test_one_for_each_account_is_no_one_file(tmp_path: Path, monkeypatch: pytest
     for use in (TokenFile().look, TokenFile().forget):
         with pytest.raises(ConfigurationError, match="a file for each account"):
             use()
+
+
+def test_file_holds_no_password_that_the_reply_repeats(path: Path) -> None:
+    token, password = "head.c4nary.tail", "c4nary-pa55"
+    user = {
+        "access_token": token,
+        "firstname": "Ada",
+        "imageUrl": f"https://images.example/?{token}&{password}",
+        "hint": f"it is {password}",
+        "company": {"name": "Co", "of": {"its": [token, password]}},
+        "password": password,
+        token: 1,
+    }
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"user": user})
+
+    async def log_in() -> None:
+        async with (
+            httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client,
+            FreightExchange(
+                "https://host.example/api",
+                email="me@co.example",
+                password=password,
+                token_store=TokenFile(path, inline=True),
+                http_client=client,
+            ) as exchange,
+        ):
+            await exchange.login()
+
+    anyio.run(log_in)
+    content = path.read_text()
+    said = json.loads(content)
+    assert said.pop("token") == token
+    assert "c4nary" not in json.dumps(said)
+    assert (said["user"]["firstname"], said["user"]["company"]["name"]) == ("Ada", "Co")
+    assert "password" not in said["user"]
