@@ -1,0 +1,135 @@
+"""Habits of strange servers: what the service's document leaves open, and what real services do behind it."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import attrs
+
+__all__ = ["FORMS", "PICKS", "Cache", "Empty", "Freeze", "Habits", "Replicas", "Span", "Trouble", "Windows"]
+
+Pick = Literal["request", "minute", "hour", "kind"]
+Form = Literal["object", "list", "null"]
+PICKS: Final[tuple[Pick, ...]] = ("request", "minute", "hour", "kind")
+FORMS: Final[tuple[Form, ...]] = ("object", "list", "null")
+Windows = Literal["exact", "minutes down", "minutes up", "hours down", "hours up", "ignored", "an hour", "capped"]
+
+
+@attrs.frozen
+class Span:
+    """A stretch of true time."""
+
+    start: float
+    end: float
+
+    def __contains__(self, at: float) -> bool:
+        return self.start <= at < self.end
+
+
+@attrs.frozen
+class Cache:
+    """Replies that are kept and given again.
+
+    Attributes:
+        key: What makes two questions the same: the whole `body`, the `page` (all but the window).
+    """
+
+    ttl: float
+    listings: bool
+    lookups: bool
+    key: Literal["body", "page"]
+    until: float
+
+
+@attrs.frozen
+class Replicas:
+    """Copies of the database, each behind the truth by its lag; the first is picked by look-ups under `kind`."""
+
+    lags: tuple[float, ...]
+    pick: Pick
+    until: float
+
+
+@attrs.frozen
+class Freeze:
+    """Replies of one moment, given for a while; `moves` says whether the window still counts from now."""
+
+    span: Span
+    listings: bool
+    lookups: bool
+    moves: bool
+
+
+@attrs.frozen
+class Empty:
+    """Queries that fail, and are answered as if there was nothing; with a `share` below 1, rows of some shards."""
+
+    span: Span
+    listings: bool
+    lookups: bool
+    share: float
+    form: Form
+
+
+@attrs.frozen
+class Trouble:
+    """Requests that fail honestly."""
+
+    span: Span
+    kind: Literal["503", "429", "429 retry", "refused", "timeout", "400", "html", "token"]
+    share: float
+
+
+@attrs.frozen
+class Habits:
+    """All habits of one server.
+
+    Attributes:
+        clamps: From when on how many rows a page has at most.
+        jumps: When the service's clock is set, and by how much.
+        drift: Seconds that the service's clock gains in a second.
+    """
+
+    cache: Cache | None = None
+    replicas: Replicas | None = None
+    freezes: tuple[Freeze, ...] = ()
+    empties: tuple[Empty, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    shuffled: bool = False
+    clamps: tuple[tuple[float, int], ...] = ((0.0, 1000),)
+    texts: Literal["never", "always", "at times"] = "never"
+    cases: Literal["never", "always", "at times"] = "never"
+    releases: bool = False
+    duplicates: bool = False
+    windows: Windows = "exact"
+    cap: int = 432_000
+    lookups_have_windows: bool = False
+    past_end: Literal["empty", "again", "refused"] = "empty"
+    jumps: tuple[tuple[float, float], ...] = ()
+    drift: float = 0.0
+    latency: float = 0.2
+    token_lifetime: int = 86_400
+
+    def service_clock(self, at: float) -> float:
+        return at * (1 + self.drift) + sum(by for since, by in self.jumps if since <= at)
+
+    def clamp(self, at: float) -> int:
+        return [rows for since, rows in self.clamps if since <= at][-1]
+
+    def stale_in_quiet(self, quiet: float) -> float:
+        """How old a reply may be after `quiet` begins, beyond what is measured here as gone."""
+        age = 0.0
+        if self.cache is not None:
+            age += self.cache.ttl
+        if self.replicas is not None and self.replicas.until > quiet:
+            age += max(self.replicas.lags)
+        return age
+
+    def stale(self) -> float:
+        """How old a reply may be at any time."""
+        age = 0.0
+        if self.cache is not None:
+            age += self.cache.ttl
+        if self.replicas is not None:
+            age += max(self.replicas.lags)
+        return age + max((freeze.span.end - freeze.span.start for freeze in self.freezes), default=0.0)

@@ -1,0 +1,213 @@
+"""Judge of one run: what a watcher told, against what was true."""
+
+from __future__ import annotations
+
+import bisect
+from typing import Final
+
+import attrs
+from tests.model.strange_servers.drawing import Schedule
+from tests.model.strange_servers.habits import Span
+from tests.model.strange_servers.market import Content, Market, Version
+from tests.model.strange_servers.run import Log, Told
+from tests.model.strange_servers.server import StrangeServer
+
+__all__ = ["Find", "judge", "loudest_hour"]
+
+_ALLOWANCE: Final = 60.0
+_SLACK: Final = 60.0
+_HOUR: Final = 3600.0
+_FIVE_DAYS: Final = 432_000.0
+
+
+@attrs.frozen
+class Find:
+    """One thing that a watcher should not have done, or done.
+
+    Attributes:
+        excuse: Why it could not be known from outside, or is said beside it; empty for a broken promise.
+    """
+
+    kind: str
+    index: int | None
+    at: float
+    text: str
+    excuse: str = ""
+
+
+class _Judge:
+    def __init__(self, schedule: Schedule, log: Log, server: StrangeServer) -> None:
+        self.schedule = schedule
+        self.log = log
+        self.server = server
+        self.market: Market = schedule.market
+        self.finds: list[Find] = []
+        self.fold: dict[int, Told] = {}
+        self.began = log.live[0] if log.live else schedule.end
+        self._versions: dict[int, list[Version]] = {}
+
+    def versions(self, index: int) -> list[Version]:
+        if index not in self._versions:
+            self._versions[index] = self.market.versions(index)
+        return self._versions[index]
+
+    def find(self, kind: str, index: int | None, at: float, text: str, excuse: str = "") -> None:
+        if not excuse and self._in_trouble(at):
+            excuse = "Degraded beside it"
+        self.finds.append(Find(kind, index, at, text, excuse))
+
+    def judge(self) -> list[Find]:
+        for error in self.log.errors:
+            self.find("error", None, 0, error)
+        if not self.log.errors:
+            self._events()
+            self._final_states()
+            self._covers()
+            self._recoveries()
+            self._loud_trouble()
+        return self.finds
+
+    def _in_trouble(self, at: float) -> bool:
+        began = [degraded for degraded in self.log.degraded if degraded <= at]
+        if not began:
+            return False
+        return not any(began[-1] < recovered < at - _HOUR for recovered in self.log.recovered)
+
+    def _events(self) -> None:
+        schemas = 0
+        for told in self.log.told:
+            if told.again:
+                continue
+            if told.index is None:
+                schemas += told.kind == "SchemaChanged"
+                if told.kind != "SchemaChanged" or schemas > 1 or not self.schedule.habits.releases:
+                    far = any(abs(by) > _FIVE_DAYS for _, by in self.schedule.wall_jumps)
+                    excuse = "a wall clock that is set five days" if told.kind == "Gap" and far else ""
+                    self.find(f"event {told.kind}", None, told.at, told.text, excuse)
+                continue
+            self._event(told, told.index)
+            self.fold[told.index] = told
+
+    def _event(self, told: Told, index: int) -> None:
+        before = self.fold.get(index)
+        gone = before is not None and before.kind == "withdrawn"
+        versions = [v for v in self.versions(index) if v.content == told.content and v.since <= told.at]
+        if not versions:
+            self.find("phantom", index, told.at, f"{told.kind}: {told.content}")
+            return
+        if told.kind == "withdrawn":
+            if gone:
+                self.find("repeated", index, told.at, "withdrawn twice")
+            self._withdrawal(told, index, versions[0].since)
+            return
+        if told.kind == "new" and before is not None:
+            self.find("repeated", index, told.at, f"new after {before.kind}")
+        if told.returned != gone:
+            self.find("returned", index, told.at, f"{told.kind} returned={told.returned} after {before}")
+        if before is not None and not gone and before.content == told.content:
+            self.find("repeated", index, told.at, f"{told.kind} without a change: {told.content}")
+        if before is not None and before.content != told.content:
+            first = min(v.since for v in self.versions(index) if v.content == before.content)
+            if versions[-1].until <= first:
+                excuse = "replies that are older than others" if self.schedule.habits.stale() else ""
+                self.find("went back", index, told.at, f"{before.content} -> {told.content}", excuse)
+
+    def _withdrawal(self, told: Told, index: int, appeared: float) -> None:
+        since = max(told.at - self.schedule.habits.stale() - _SLACK, appeared)
+        for version in self.versions(index):
+            if version.content is None and version.since < told.at and version.until > since:
+                return
+        self.find("false withdrawal", index, told.at, f"{told.content}")
+
+    def _final_states(self) -> None:
+        for index in sorted(self.market.ever):
+            version = self.versions(index)[-1]
+            told = self.fold.get(index)
+            if version.content is None:
+                if told is not None and told.kind != "withdrawn":
+                    known = told.observed is not None and told.observed[0] is not None
+                    excuse = "" if known else "there before the feed began, not seen updated"
+                    self.find("missed withdrawal", index, version.since, f"last told {told}", excuse)
+                continue
+            if version.since <= self.began and (told is None or self.schedule.start == "now") and self._baseline(told):
+                continue
+            if told is None or told.kind == "withdrawn" or told.content != version.content:
+                self.find("missed", index, version.since, f"{version.content}; last told {told}", self._hidden(index))
+
+    def _baseline(self, told: Told | None) -> bool:
+        return self.schedule.start == "now" or not isinstance(self.schedule.start, str)
+
+    def _hidden(self, index: int) -> str:
+        """Whether no question whatever would have brought the final state, while it was quiet."""
+        row = self.market.now[index]
+        habits = self.schedule.habits
+        reach = 432_000.0
+        if habits.windows == "an hour":
+            reach = _HOUR
+        if habits.windows == "capped":
+            reach = habits.cap
+        visible = self.versions(index)[-1].since + habits.stale()
+        first_chance = max(self.schedule.active, visible)
+        if habits.service_clock(first_chance) - row.stamp > reach:
+            return "never listed"
+        return ""
+
+    def _covers(self) -> None:
+        habits = self.schedule.habits
+        honest = habits.windows in ("exact", "minutes up", "hours up", "ignored") and not habits.empties
+        steady = not {"restore", "rights", "flap", "service clock"} & set(self.schedule.names)
+        if not honest or not steady or habits.stale() > _ALLOWANCE:
+            return
+        covers = sorted(self.log.covers, key=lambda cover: cover.at)
+        for index in sorted(self.market.ever):
+            for version in self.versions(index):
+                if version.content is None or version.since <= self.began + habits.stale():
+                    continue
+                for cover in covers:
+                    if cover.since < version.since + habits.stale() or cover.at > version.until:
+                        continue
+                    patience = cover.at + _SLACK + self.schedule.pauses * 2
+                    if version.until > patience and self._known(index, patience) != version.content:
+                        text = f"covered {cover.since:.0f} at {cover.at:.0f} ({cover.rung}): {version}"
+                        self.find("claim", index, cover.at, text)
+                    break
+
+    def _known(self, index: int, at: float) -> Content | None:
+        """What a reader knows of a request at a time."""
+        told = [t for t in self.log.told if t.index == index and t.at <= at]
+        if told:
+            return None if told[-1].kind == "withdrawn" else told[-1].content
+        row = self.market.visible(self.began).get(index)
+        return row.content if row is not None else None
+
+    def _recoveries(self) -> None:
+        good = [s.at for s in self.server.served if s.asked == "listing" and not s.failed]
+        for recovered in self.log.recovered:
+            degraded = max((d for d in self.log.degraded if d <= recovered), default=None)
+            if degraded is None or not any(degraded - _SLACK <= at <= recovered for at in good):
+                self.find("recovered", None, recovered, f"Recovered without a listing since {degraded}")
+
+    def _loud_trouble(self) -> None:
+        interval = self.schedule.interval.total_seconds()
+        most = _HOUR / interval + 2
+        for trouble in self.schedule.habits.troubles:
+            span = trouble.span
+            if trouble.share < 1 or span.end - span.start < _HOUR:
+                continue
+            if len(self.schedule.sessions) > 1:
+                continue
+            count = loudest_hour(self.server, span)
+            if count > most:
+                text = f"{count} requests an hour in {trouble.kind}; in health {_HOUR / interval:.0f}"
+                self.finds.append(Find("loud", None, span.start, text))
+
+
+def loudest_hour(server: StrangeServer, span: Span) -> int:
+    """The most requests within an hour of a span."""
+    times = [served.at for served in server.served if served.at in span]
+    return max((bisect.bisect_left(times, at + _HOUR) - number for number, at in enumerate(times)), default=0)
+
+
+def judge(schedule: Schedule, log: Log, server: StrangeServer) -> list[Find]:
+    """All finds of a run, those excused included."""
+    return _Judge(schedule, log, server).judge()

@@ -1,0 +1,193 @@
+"""One run of the watcher against a strange server, in virtual time."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime
+from typing import Any
+from unittest.mock import patch
+
+import anyio
+import attrs
+import httpx
+from tests.model.strange_servers.drawing import Schedule, Session
+from tests.model.strange_servers.market import Content
+from tests.model.strange_servers.server import StormError, StrangeServer
+
+from freight_exchange import FreightExchange, RequestEvent, RetryPolicy
+from freight_exchange.feed.clock import Reading
+from freight_exchange.hooks import Degraded, Event, Recovered, Scan
+from freight_exchange.store import MemoryStore
+from freight_exchange.testing import virtual_time_options
+
+__all__ = ["Cover", "Log", "Told", "watch"]
+
+_EPOCH = 1_800_000_000.0
+
+
+@attrs.frozen
+class Told:
+    """An event that a feed handed out.
+
+    Attributes:
+        content: What it says of the request, in the words of the model; `None` for other events.
+        again: Whether the same event was in hand when the watcher's last run ended.
+    """
+
+    at: float
+    kind: str
+    index: int | None
+    content: Content | None
+    returned: bool
+    observed: tuple[datetime | None, datetime] | None
+    again: bool
+    text: str
+
+
+@attrs.frozen
+class Cover:
+    """What a feed claimed at the end of a scan: nothing from before `since` is missing."""
+
+    at: float
+    since: float
+    rung: str
+
+
+@attrs.define
+class Log:
+    """What the watcher said and did."""
+
+    told: list[Told] = attrs.field(factory=list)
+    covers: list[Cover] = attrs.field(factory=list)
+    degraded: list[float] = attrs.field(factory=list)
+    recovered: list[float] = attrs.field(factory=list)
+    live: list[float] = attrs.field(factory=list)
+    errors: list[str] = attrs.field(factory=list)
+
+
+class _Clock:
+    """The clocks of the watcher's machine."""
+
+    def __init__(self, schedule: Schedule, number: int, boot: str) -> None:
+        self._schedule = schedule
+        self._run = f"run {number}"
+        self._boot = boot
+
+    def read(self) -> Reading:
+        now = anyio.current_time()
+        wall = _EPOCH + now * (1 + self._schedule.wall_drift)
+        wall += sum(by for since, by in self._schedule.wall_jumps if since <= now)
+        return Reading(run=self._run, loop=now, boot_id=self._boot, boot=now + 1000, wall=wall)
+
+
+class _Watch:
+    def __init__(self, schedule: Schedule, server: StrangeServer) -> None:
+        self.schedule = schedule
+        self.server = server
+        self.log = Log()
+        self._store = MemoryStore()
+        self._chance = random.Random(f"reader {schedule.seed}")
+        self._in_hand: Told | None = None
+        self._feed: Any = None
+
+    async def all_sessions(self) -> None:
+        boot = 0
+        for number, session in enumerate(self.schedule.sessions):
+            await anyio.sleep_until(session.start)
+            boot += not session.same_machine
+            try:
+                await self._session(session, number, f"boot {boot}")
+            except (Exception, StormError) as error:  # noqa: BLE001  # whatever ends a feed is a find
+                self.log.errors.append(f"{anyio.current_time():.0f}: {error!r}")
+                return
+
+    async def _session(self, session: Session, number: int, boot: str) -> None:
+        async with httpx.AsyncClient(transport=self.server.transport(), trust_env=False) as http:
+            exchange = FreightExchange(
+                "https://strange.example/api",
+                email="f@strange.example",
+                password="x",
+                http_client=http,
+                hooks=[self._hook],
+                retries=RetryPolicy(),
+            )
+            exchange._shared.clock = _Clock(self.schedule, number, boot)
+            with anyio.CancelScope(deadline=session.end):
+                async with (
+                    exchange,
+                    exchange.watch(
+                        store=self._store,
+                        start=self.schedule.start,  # type: ignore[arg-type]  # drawn among what it takes
+                        interval=self.schedule.interval,
+                    ) as feed,
+                ):
+                    self._feed = feed
+                    self.log.live.append(anyio.current_time())
+                    async for event in feed:
+                        self._note(event)
+                        if self.schedule.pauses and self._chance.random() < 0.1:
+                            await anyio.sleep(self._chance.random() * self.schedule.pauses)
+                        if session.ending == "break" and anyio.current_time() > session.end - 300:
+                            break
+                        self._in_hand_acknowledged()
+                    self._feed = None
+
+    def _in_hand_acknowledged(self) -> None:
+        self._in_hand = None
+
+    def _note(self, event: object) -> None:
+        now = anyio.current_time()
+        if isinstance(event, RequestEvent):
+            request = event.request
+            content = Content(
+                notes=str(request.notes),
+                quantity=int(request.quantity or 0),
+                destination=str(request.destination),
+                incoterm=request.incoterm,
+                status=str(request.status).capitalize(),
+            )
+            told = Told(now, event.kind, request.index, content, event.returned, event.observed_between, False, "")
+        else:
+            told = Told(now, type(event).__name__, None, None, False, None, False, str(event))
+        before = self.log.told[-1] if self.log.told else None
+        if before is not None and self._last_in_hand == before and _same(before, told):
+            told = attrs.evolve(told, again=True)
+        self._last_in_hand = told
+        self.log.told.append(told)
+
+    _last_in_hand: Told | None = None
+
+    def _hook(self, event: Event) -> None:
+        now = anyio.current_time()
+        match event:
+            case Degraded():
+                self.log.degraded.append(now)
+            case Recovered():
+                self.log.recovered.append(now)
+            case Scan(complete=True) if self._feed is not None:
+                age = self._feed.status().cover_age
+                if age is not None:
+                    self.log.covers.append(Cover(now, now - age.total_seconds(), event.rung))
+            case _:
+                pass
+
+
+def _same(one: Told, other: Told) -> bool:
+    return (one.kind, one.index, one.content, one.observed, one.text) == (
+        other.kind,
+        other.index,
+        other.content,
+        other.observed,
+        other.text,
+    )
+
+
+def watch(schedule: Schedule, backend: str = "asyncio") -> tuple[Log, StrangeServer]:
+    """Run the watcher through a schedule; deterministic for its seed."""
+    server = StrangeServer(schedule.market, schedule.habits, schedule.seed)
+    run = _Watch(schedule, server)
+    random.seed(schedule.seed)
+    jitter = random.Random(f"jitter {schedule.seed}")
+    with patch("freight_exchange.feed.feed.Random", lambda: jitter):
+        anyio.run(run.all_sessions, backend=backend, backend_options=virtual_time_options(backend))  # type: ignore[arg-type]  # one of two
+    return run.log, server
