@@ -20,6 +20,7 @@ from freight_exchange.paging import PageSizes, Paginator
 from freight_exchange.transport.caller import new_call_id
 from freight_exchange.transport.message import Kind
 from freight_exchange.transport.reply_facts import shown_headers
+from freight_exchange.transport.reply_quotes import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -343,7 +344,7 @@ class Service:
         redactor = self.connection.engine.caller.redactor
         error.request_path = listed.path
         sent.describe(error, listed.method, redactor)
-        redactor.clean(error)
+        clean(error, redactor)
 
     def _placed(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
         if method != "GET":

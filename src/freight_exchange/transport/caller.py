@@ -26,6 +26,7 @@ from freight_exchange.transport import clock
 from freight_exchange.transport.judge import error_of, login_error
 from freight_exchange.transport.message import Kind, Request
 from freight_exchange.transport.reply_facts import shown_headers
+from freight_exchange.transport.reply_quotes import clean
 from freight_exchange.transport.retry_after import retry_after
 from freight_exchange.transport.verdict import Again, Unknown, verdict
 
@@ -302,7 +303,7 @@ class _Course:
         error.call_id = self._request.call_id
         if isinstance(error, DecodeError):
             error.request_path = self._request.path
-            self._caller.redactor.clean(error)
+            clean(error, self._caller.redactor)
         else:
             error.path = self._request.path
         error.attempts = self._request.progress.sends

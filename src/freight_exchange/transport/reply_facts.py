@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from freight_exchange.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
-from freight_exchange.wire.decoding import is_secret
+from freight_exchange.wire.excerpt import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

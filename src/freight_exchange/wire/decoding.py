@@ -10,6 +10,7 @@ from freight_exchange.models import Bid, Carrier, Currency, Listing, RateRequest
 from freight_exchange.wire import names, records
 from freight_exchange.wire.absence import says_no_records
 from freight_exchange.wire.converter import NOT_PLAIN, Flaws, Raw, Shape
+from freight_exchange.wire.excerpt import excerpt
 from freight_exchange.wire.readers import Unreadable, integer, place
 from freight_exchange.wire.readers import kind as kind_of
 from freight_exchange.wire.repeats import RepeatedKeys
@@ -27,7 +28,6 @@ __all__ = [
     "bid",
     "declined_offer",
     "index_of_raw",
-    "is_secret",
     "one",
     "rows",
     "written_route",
@@ -107,7 +107,7 @@ def _rows(data: object, kind: Kind[T]) -> Rows[T]:
     keys, raws = _collection(data, kind.collection)
     if _fails(data, kind.collection):
         what = "records of" if raws else "an empty"
-        failure = DecodeError(f"an error beside {what} {kind.collection!r}", raw=without_secrets(data))
+        failure = DecodeError(f"an error beside {what} {kind.collection!r}", raw=excerpt(data))
         if not raws:
             raise failure
         return _one_by_one(keys, raws, kind)._replace(failure=failure)
@@ -128,7 +128,7 @@ def one(data: object, kind: Kind[T]) -> T:
         DecodeError: There is none, more than one, it cannot be read, or the reply speaks of an error as well.
     """
     if _fails(_less_refusal(data, kind.collection)):
-        raise DecodeError(f"an error where {kind.collection!r} is due", raw=without_secrets(data))
+        raise DecodeError(f"an error where {kind.collection!r} is due", raw=excerpt(data))
     found = rows(data, kind)
     if found.broken:
         raise found.broken[0]
@@ -181,9 +181,9 @@ def _optional(data: object, kind: Kind[T], keys: tuple[str, ...]) -> T | None:
     if data in (None, {}, [], ""):
         return None
     if not isinstance(data, dict):
-        raise DecodeError(f"{kind_of(data)} where a record or nothing is due", raw=without_secrets(data))
+        raise DecodeError(f"{kind_of(data)} where a record or nothing is due", raw=excerpt(data))
     if _fails(data):
-        raise DecodeError("an error where a record or nothing is due", raw=without_secrets(data))
+        raise DecodeError("an error where a record or nothing is due", raw=excerpt(data))
     held = next((data[key] for key in keys if data.get(key)), data)
     try:
         return one({kind.collection: held}, kind)
@@ -223,20 +223,20 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
         return [], []
     if not isinstance(data, dict) or name not in data:
         found = f"an object without {name!r}" if isinstance(data, dict) else kind_of(data)
-        raise DecodeError(f"{found} where {name!r} is due", raw=without_secrets(data))
+        raise DecodeError(f"{found} where {name!r} is due", raw=excerpt(data))
     held = data[name]
     if held is None:
         return [], []
     if isinstance(held, list):
         return [str(place) for place in range(len(held))], held
     if not isinstance(held, dict):
-        raise DecodeError(f"{kind_of(held)} where a collection is due", path=name, raw=held)
+        raise DecodeError(f"{kind_of(held)} where a collection is due", path=name, raw=excerpt(held))
     keys = list(held)
     if _is_record(held):
         return [""], [held]
     if keys != [str(place) for place in range(len(keys))]:
         if keys and max(map(place, keys)) < 0:
-            raise DecodeError("an object that is no collection", path=name, raw=without_secrets(held))
+            raise DecodeError("an object that is no collection", path=name, raw=excerpt(held))
         keys.sort(key=place)
     return keys, [held[key] for key in keys]
 
@@ -280,7 +280,7 @@ def _is_record(held: Raw) -> bool:
 
 
 def _error(fault: Unreadable, raw: object) -> DecodeError:
-    return DecodeError(fault.reason, path=fault.path, raw=without_secrets(raw))
+    return DecodeError(fault.reason, path=fault.path, raw=excerpt(raw))
 
 
 def _undescribed(kind: Kind[T], raw: object) -> DecodeError:
@@ -288,18 +288,3 @@ def _undescribed(kind: Kind[T], raw: object) -> DecodeError:
     return DecodeError(
         "one more record that cannot be read", path=kind.collection, raw=None if index is None else {"index": index}
     )
-
-
-def without_secrets(raw: object) -> object:
-    """The value without what must not be kept: a login's reply may stand where another is due."""
-    if isinstance(raw, dict):
-        return {key: without_secrets(value) for key, value in raw.items() if not is_secret(key)}
-    if isinstance(raw, list):
-        return [without_secrets(value) for value in raw]
-    return raw
-
-
-def is_secret(key: str) -> bool:
-    """Whether what stands under this key is not for anyone to see."""
-    folded = key.casefold()
-    return any(word in folded for word in names.SECRETS)

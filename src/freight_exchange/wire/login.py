@@ -12,7 +12,7 @@ import attrs
 from freight_exchange.errors import DecodeError
 from freight_exchange.models import User
 from freight_exchange.wire import names, records
-from freight_exchange.wire.decoding import without_secrets
+from freight_exchange.wire.excerpt import is_secret
 from freight_exchange.wire.readers import number
 
 __all__ = ["Login", "login", "masked_user", "rejection", "sentence", "sentence_of_text", "unauthorized", "user"]
@@ -144,7 +144,7 @@ def _login(data: object) -> Login | tuple[str, str]:
     if not token.isascii() or not token.isprintable() or " " in token:
         return f"{names.USER}.{names.TOKEN}", "no token that a header can carry"
     lifetime = _lifetime(holder) if any(holder.get(key) is not None for key in names.LIFETIME) else _lifetime(data)
-    said = cast("dict[str, object]", without_secrets(holder))
+    said = cast("dict[str, object]", _without_secrets(holder))
     is_date = lifetime is not None and lifetime > _EARLIEST_EPOCH
     return Login(
         user=user(said),
@@ -153,6 +153,12 @@ def _login(data: object) -> Login | tuple[str, str]:
         lifetime=None if is_date else lifetime,
         expires_at=lifetime if is_date else None,
     )
+
+
+def _without_secrets(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_secrets(item) for key, item in value.items() if not is_secret(key)}
+    return [_without_secrets(item) for item in value] if isinstance(value, list) else value
 
 
 def _token(data: dict[str, object]) -> object:

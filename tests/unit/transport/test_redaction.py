@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from freight_exchange.errors import DecodeError
 from freight_exchange.transport.redaction import LONGEST, MASK, Redactor, Secret
+from freight_exchange.transport.reply_quotes import clean
 
 CANARY = "c4nary-pa55"
 
@@ -127,7 +128,7 @@ class TestText:
             lambda: redactor.excerpt(b"\xff" * 10_000_000),
             lambda: redactor.value([many, many]),
             lambda: redactor.value({long: long, "z": many}),
-            lambda: redactor.clean(DecodeError(long, path="a." * 5_000_000, raw=many)),
+            lambda: clean(DecodeError(long, path="a." * 5_000_000, raw=many), redactor),
         )
         for act in acts:
             lengths.clear()
@@ -152,13 +153,13 @@ class TestClean:
     @pytest.mark.parametrize("secret", ["t", "we", "e", "request", "a number", "weight", "0", "'", "."])
     def test_short_secrets_leave_names_and_words_alone(self, secret: str) -> None:
         error = DecodeError("a list where a number is due", path="raterequests.0.weight", raw={"weight": {}})
-        knowing(secret).clean(error)
+        clean(error, knowing(secret))
         assert str(error) == "a list where a number is due at raterequests.0.weight"
         assert error.raw == {"weight": {}}
 
     def test_names_are_names_in_quotation_marks_as_well(self) -> None:
         error = DecodeError("an object without 'raterequests' where 'raterequests' is due")
-        knowing("t", "quest").clean(error)
+        clean(error, knowing("t", "quest"))
         assert error.message == "an object without 'raterequests' where 'raterequests' is due"
 
     @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ class TestClean:
         error = DecodeError(
             f"{secret!r} where a number is due", path=f"raterequests.{secret}.weight", raw={secret: secret}
         )
-        knowing(secret).clean(error)
+        clean(error, knowing(secret))
         mark = error.message[0]
         assert error.message == f"{mark}{MASK}{mark} where a number is due"
         assert error.path == f"raterequests.{MASK}.weight"
@@ -179,7 +180,7 @@ class TestClean:
     def test_a_secret_that_a_quotation_cuts_leaves_no_half(self, shown: int, behind: str) -> None:
         quoted = repr(f"{behind}{CANARY[:shown]}...")
         error = DecodeError(f"{quoted} where a number is due")
-        knowing(CANARY).clean(error)
+        clean(error, knowing(CANARY))
         assert CANARY[:3] not in error.message
         assert f"{behind}{MASK}" in error.message
 
@@ -187,29 +188,29 @@ class TestClean:
         token = "head.weight.tail"
         for path in (f"raterequests.{token}.weight", token, f"offers.3.{token}", f"bids.x{token}x.0.price"):
             error = DecodeError("", path=path)
-            knowing(token).clean(error)
+            clean(error, knowing(token))
             assert error.path == path.replace(token, MASK)
 
     def test_a_long_number_is_no_place_in_a_list(self) -> None:
         error = DecodeError("", path="raterequests.12345678.weight")
-        knowing("12345678").clean(error)
+        clean(error, knowing("12345678"))
         assert error.path == f"raterequests.{MASK}.weight"
 
     def test_a_long_secret_is_masked_wherever_it_stands(self) -> None:
         error = DecodeError(f"a middleware says {CANARY}-{CANARY}", path=f"$.{CANARY}-{CANARY}")
-        knowing(f"{CANARY}-{CANARY}").clean(error)
+        clean(error, knowing(f"{CANARY}-{CANARY}"))
         assert str(error) == f"a middleware says {MASK} at $.{MASK}"
 
     @pytest.mark.parametrize("secret", ["0", "no", "false", "failed"])
     def test_a_secret_that_is_a_word_of_replies_and_no_key_is_masked(self, secret: str) -> None:
         error = DecodeError(f"{secret!r} where a number is due")
-        knowing(secret).clean(error)
+        clean(error, knowing(secret))
         assert error.message == f"'{MASK}' where a number is due"
 
     @given(st.text(min_size=1, max_size=8).filter(lambda secret: "*" not in secret), st.text(max_size=20))
     def test_no_quotation_carries_it_through(self, secret: str, around: str) -> None:
         error = DecodeError(f"{around + secret + around!r} where a number is due")
-        knowing(secret).clean(error)
+        clean(error, knowing(secret))
         quoted = error.message.removesuffix(" where a number is due").replace(MASK, "\n")
         assert repr(secret)[1:-1] not in quoted[1:-1]
 
