@@ -328,8 +328,8 @@ class OutcomeUnknownError(FreightExchangeError):
             settle: How long the service may take to show a write. Absence is proof only after complete, agreeing
                 readings over this time.
             baseline: The records of the same listing from before the send, where the caller kept them: for an offer
-                what `bids.list(sweep=True)` gave without a type, listings or requests for a publication, routes for a route.
-                Without it an equal record counts, whoever wrote it, and for an offer any other own bid on that
+                what `bids.list(sweep=True)` gave without a type, listings or requests for a publication, routes for a
+                route. Without it an equal record counts, whoever wrote it, and for an offer any other own bid on that
                 request leaves doubt: it may be this one, rounded.
 
         Returns:
