@@ -1,0 +1,84 @@
+"""The server of one run: its service, and the faults that are armed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import attrs
+from anyio.abc import ByteStream
+from tests.model.socket_runs import face1
+from tests.model.socket_runs.plan import Strike
+from tests.model.socket_runs.replies import CONTENTS, Shown
+from tests.model.socket_runs.service import PASSWORD, TOKEN, Call, Reply, Service
+from tests.model.socket_runs.sockets import Socket
+from tests.model.socket_runs.wire1 import GREETINGS, WIRE1, Script, plain
+
+__all__ = ["Host"]
+
+
+@attrs.define
+class Host:
+    """Answers calls by the service, and strikes those that an armed fault is for.
+
+    Attributes:
+        fired: How often each fault struck, by its name and whether a write was committed first.
+    """
+
+    service: Service
+    chance: Random
+    fired: Counter[tuple[str, bool]] = attrs.field(factory=Counter)
+    _armed: list[Strike] = attrs.field(factory=list)
+
+    def arm(self, strikes: tuple[Strike, ...]) -> None:
+        self._armed += strikes
+
+    def disarm(self) -> None:
+        self._armed.clear()
+
+    async def meet(self, connection: Socket, stream: ByteStream) -> None:
+        """Serve one connection."""
+        greeting = self._take("connect")
+        if greeting is not None:
+            self.fired[greeting.name, False] += 1
+            if not await face1.play(connection, stream, GREETINGS[greeting.name]):
+                return
+        await face1.converse(connection, stream, self._script)
+
+    def _script(self, call: Call) -> Script:
+        shown, strike = self.answer(call)
+        if strike is None:
+            return plain(shown)
+        return WIRE1[strike.name].make(shown, self.chance, self._echo(strike))
+
+    def answer(self, call: Call) -> tuple[Shown, Strike | None]:
+        """Return what is to be said, and the fault in how it is to be sent."""
+        strike = self._take(call.target)
+        if strike is None:
+            return Shown.of(self.service.handle(call)), None
+        before = self.service.commits.total()
+        # What was not carried out is not said to have been.
+        reply = self.service.handle(call) if strike.after else self._refusal(call)
+        committed = self.service.commits.total() > before
+        self.fired[strike.name, committed] += 1
+        content = CONTENTS.get(strike.name)
+        if content is None or not (committed or content.excludable or not call.is_undocumented):
+            return Shown.of(reply), strike if content is None else None
+        return content.make(call, reply, self.chance, self._echo(strike)), None
+
+    def _refusal(self, call: Call) -> Reply:
+        status = 500 if call.target == "login" else self.chance.choice((400, 500, 503))
+        return Reply(status=status, data={"message": "Nothing was done."})
+
+    def _take(self, target: str) -> Strike | None:
+        for number, strike in enumerate(self._armed):
+            if strike.target == target:
+                if strike.times > 1:
+                    self._armed[number] = attrs.evolve(strike, times=strike.times - 1)
+                else:
+                    del self._armed[number]
+                return strike
+        return None
+
+    def _echo(self, strike: Strike) -> str:
+        return {"nothing": "x", "token": f"{TOKEN}-{self.service.logins}", "password": PASSWORD}[strike.echo]

@@ -1,0 +1,102 @@
+"""The judgement on what a client said of its calls, by the service's ledger."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+from tests.model.socket_runs.plan import WRITES, Plan, Step
+from tests.model.socket_runs.service import Service
+
+__all__ = ["Ended", "Judgement", "Wrong", "judge"]
+
+
+class Wrong(enum.StrEnum):
+    """What must never happen."""
+
+    DUPLICATE = "carried out twice"
+    FALSE_SUCCESS = "a result, though it was not carried out"
+    FALSE_ERROR = "an error that says that nothing happened, though it did"
+    FALSE_APPLIED = "Applied, though it was not"
+    FALSE_NOT_APPLIED = "NotApplied, though it was"
+    FALSE_CONFLICT = "Conflict, though nothing stands in its place"
+    FALSE_READING = "a listing that is not what the service has"
+    FOREIGN = "an exception that is not the SDK's"
+    HANG = "a call that outlived its deadline"
+    SECRET = "a secret is shown"
+
+
+VERDICTS = frozenset(
+    {Wrong.DUPLICATE, Wrong.FALSE_SUCCESS, Wrong.FALSE_ERROR, Wrong.FALSE_READING}
+    | {Wrong.FALSE_APPLIED, Wrong.FALSE_NOT_APPLIED, Wrong.FALSE_CONFLICT}
+)
+
+
+@attrs.define(kw_only=True)
+class Ended:
+    """A call that has ended.
+
+    Attributes:
+        step: What it was to do.
+        key: The write's name in the service's ledger; empty for a read.
+        outcome: `success`, `doubt`, `error`, `cancelled`, `foreign` or `hang`.
+        error: The error's class.
+        verdict: The class of what `reconcile()` found, or of its error.
+        faithful: Whether the reading agrees with what the service had then.
+        shows: Where a secret was found.
+        late: Seconds by which it outlived its deadline.
+    """
+
+    step: Step
+    key: str
+    outcome: str = "hang"
+    error: str = ""
+    verdict: str = ""
+    faithful: bool = True
+    shows: str = ""
+    late: float = 0.0
+
+
+@attrs.frozen
+class Judgement:
+    """What was wrong with a call, and with which; `excused` where bytes on a caller's connection account for it."""
+
+    wrong: Wrong
+    ended: Ended
+    excused: bool
+
+
+def judge(plan: Plan, service: Service, endings: list[Ended]) -> list[Judgement]:
+    """Judge all calls of a run, when nothing of it is under way any more."""
+    return [
+        Judgement(wrong, ended, plan.leaves_bytes and wrong in VERDICTS)
+        for ended in endings
+        for wrong in _judge(service, ended)
+    ]
+
+
+def _judge(service: Service, ended: Ended) -> list[Wrong]:
+    done = service.commits[ended.key]
+    found: list[Wrong] = []
+    if ended.step.kind in WRITES:
+        if done > 1:
+            found.append(Wrong.DUPLICATE)
+        if ended.outcome == "success" and not done:
+            found.append(Wrong.FALSE_SUCCESS)
+        if ended.outcome == "error" and done:
+            found.append(Wrong.FALSE_ERROR)
+        if ended.verdict == "Applied" and not done:
+            found.append(Wrong.FALSE_APPLIED)
+        if ended.verdict == "NotApplied" and done:
+            found.append(Wrong.FALSE_NOT_APPLIED)
+        if ended.verdict == "Conflict":
+            found.append(Wrong.FALSE_CONFLICT)
+    elif not ended.faithful:
+        found.append(Wrong.FALSE_READING)
+    if ended.outcome == "foreign":
+        found.append(Wrong.FOREIGN)
+    if ended.outcome == "hang":
+        found.append(Wrong.HANG)
+    if ended.shows:
+        found.append(Wrong.SECRET)
+    return found

@@ -1,0 +1,69 @@
+"""Many runs at a time in one event loop: most of each is waiting."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import anyio
+from tests.model.socket_runs.plan import Plan, Transport
+from tests.model.socket_runs.run import Run, run
+from tests.model.socket_runs.secrets import holds_secret
+from tests.model.socket_runs.tally import Tally
+
+__all__ = ["backend_of", "repeat", "tally"]
+
+_AT_A_TIME = 40
+_LOGGER = "freight_exchange"
+
+
+def backend_of(transport: Transport, seed: int) -> Literal["asyncio", "trio"]:
+    """Pick the event loop for the runs from this seed on."""
+    return "trio" if transport != "aiohttp" and seed // 250 % 4 == 3 else "asyncio"
+
+
+def tally(transport: Transport, seeds: Iterable[int], backend: Literal["asyncio", "trio"] = "asyncio") -> Tally:
+    """Make the runs of these seeds in an event loop of their own."""
+    return anyio.run(_tally, transport, [*seeds], backend=backend)
+
+
+def repeat(transport: Transport, seed: int) -> Run:
+    """Make one run again, alone."""
+    return anyio.run(run, Plan.of(seed, transport), backend=backend_of(transport, seed))
+
+
+async def _tally(transport: Transport, seeds: list[int]) -> Tally:
+    total = Tally(transport)
+    waiting = iter(seeds)
+
+    async def work() -> None:
+        for seed in waiting:
+            total.count(await run(Plan.of(seed, transport)))
+
+    log = _Log()
+    logger = logging.getLogger(_LOGGER)
+    logger.addHandler(log)
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
+    try:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(_AT_A_TIME):
+                tasks.start_soon(work)
+    finally:
+        logger.removeHandler(log)
+        logger.setLevel(level)
+    total.logged += log.secrets
+    return total
+
+
+class _Log(logging.Handler):
+    """Counts the lines that show a secret."""
+
+    secrets = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        shown: Any = record.getMessage()
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            shown += str(record.exc_info[1])
+        self.secrets += holds_secret(shown)

@@ -1,0 +1,143 @@
+"""A run's plan, drawn from its seed."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Literal, get_args
+
+import attrs
+from tests.model.socket_runs.replies import CONTENTS
+from tests.model.socket_runs.service import Target
+from tests.model.socket_runs.wire1 import GREETINGS, WIRE1
+
+__all__ = ["TRANSPORTS", "WRITES", "Kind", "Plan", "Step", "Strike", "Transport"]
+
+Transport = Literal["own", "httpx", "httpx2", "aiohttp"]
+TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
+
+Kind = Literal[
+    "submit", "publish", "approve", "decline", "create_route", "update_route", "bids", "offers", "get", "currencies"
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+WRITES = KINDS[:6]
+
+
+@attrs.frozen(kw_only=True)
+class Strike:
+    """A fault, the calls that it strikes, whether a write is committed first, and how often."""
+
+    name: str
+    target: Target | Literal["connect"]
+    after: bool
+    times: int = 1
+    echo: Literal["nothing", "token", "password"] = "nothing"
+
+
+@attrs.frozen(kw_only=True)
+class Step:
+    """One call of the SDK.
+
+    Attributes:
+        kind: Which.
+        strikes: The faults that it meets.
+        expired: Whether the service has forgotten the client's token.
+        deadline: Of the call, in seconds.
+        cancelled_after: Seconds after which its caller leaves.
+        reconciled: Whether a doubt is looked into, and with which faults.
+    """
+
+    kind: Kind
+    strikes: tuple[Strike, ...]
+    expired: bool
+    deadline: float
+    cancelled_after: float | None
+    reconciled: bool
+    reading: tuple[Strike, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """One run: the calls of one client.
+
+    Attributes:
+        seed: All the rest follows from it and the transport.
+        tls: Whether the service is reached by HTTPS.
+        clamp: The most rows in the service's pages.
+        together: Whether the calls are made at the same time.
+        trusts: The client's `trust_refusals`.
+    """
+
+    seed: int
+    transport: Transport
+    tls: bool
+    clamp: int
+    together: bool
+    trusts: bool
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def of(cls, seed: int, transport: Transport) -> Plan:
+        chance = Random(f"{transport} {seed}")
+        together = chance.random() < 0.15
+        steps = tuple(_step(chance, together) for _ in range(chance.choice((1, 2, 2, 3, 4))))
+        misled = any(_misleads(strike) for step in steps for strike in step.strikes)
+        return cls(
+            seed=seed,
+            transport=transport,
+            tls=chance.random() < 0.1,
+            clamp=chance.choice((100, 100, 3)),
+            together=together,
+            trusts=not misled and chance.random() < 0.8,
+            steps=steps,
+        )
+
+    @property
+    def leaves_bytes(self) -> bool:
+        """Whether bytes that nobody asked for may be left on a connection of a caller's client."""
+        strikes = [strike for step in self.steps for strike in (*step.strikes, *step.reading)]
+        return self.transport != "own" and any(
+            strike.target == "connect" or (strike.name in WIRE1 and WIRE1[strike.name].leaves) for strike in strikes
+        )
+
+
+def _misleads(strike: Strike) -> bool:
+    return strike.after and strike.name in CONTENTS and CONTENTS[strike.name].distrusts
+
+
+def _step(chance: Random, together: bool) -> Step:
+    kind = chance.choice(WRITES) if chance.random() < 0.65 else chance.choice(KINDS[6:])
+    strikes: list[Strike] = []
+    if chance.random() < 0.8:
+        strikes.append(_strike(chance, "write" if kind in WRITES else "read"))
+    expired = not together and chance.random() < 0.1
+    if chance.random() < (0.5 if expired else 0.1):
+        strikes.append(_strike(chance, "login"))
+    if chance.random() < 0.06:
+        strikes.append(
+            Strike(name=chance.choice([*GREETINGS]), target="connect", after=False, times=chance.choice((1, 2, 4)))
+        )
+    return Step(
+        kind=kind,
+        strikes=tuple(strikes),
+        expired=expired,
+        deadline=chance.choice((0.6, 0.6, 0.6, 1.0, 0.15)),
+        cancelled_after=chance.choice((0.0, 0.002, 0.01, 0.1)) if chance.random() < 0.06 else None,
+        reconciled=chance.random() < 0.15,
+        # Once: after each failure the reconciliation waits twice as long, in real time.
+        reading=(attrs.evolve(_strike(chance, "read"), times=1),) if chance.random() < 0.3 else (),
+    )
+
+
+def _strike(chance: Random, target: Target) -> Strike:
+    after = chance.random() < 0.6
+    names = [name for name, fault in WIRE1.items() if target in fault.targets]
+    if chance.random() < 0.5:
+        names = [name for name, fault in CONTENTS.items() if target in fault.targets and after in fault.after]
+    return Strike(
+        name=chance.choice(names),
+        target=target,
+        after=after,
+        # A write that was committed must not come again; one that was not may, and may meet the same.
+        times=1 if target == "write" and after else chance.choice((1, 1, 1, 2, 5)),
+        echo=chance.choice(("nothing", "nothing", "token", "password")),
+    )

@@ -1,0 +1,98 @@
+"""Counts of many runs, and what they say."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import attrs
+from tests.model.socket_runs.judge import VERDICTS, Wrong
+from tests.model.socket_runs.plan import WRITES, Transport
+from tests.model.socket_runs.run import Run
+
+__all__ = ["Tally"]
+
+_MOST_NAMED = 12
+
+
+@attrs.define
+class Tally:
+    """Counts of runs; tallies add up.
+
+    Attributes:
+        wrong: Seeds by what was wrong, and with what.
+        excused: The same where bytes left on a caller's kept connection account for it.
+        outcomes: By call and outcome, how many.
+        verdicts: By what `reconcile()` found.
+        fired: By fault and whether a write was committed first, how often it struck.
+        logged: Lines of the SDK's log that show a secret.
+        latest: Seconds by which a call outlived its deadline, at most.
+    """
+
+    transport: Transport
+    runs: int = 0
+    calls: int = 0
+    wrong: defaultdict[tuple[Wrong, str], list[int]] = attrs.field(factory=lambda: defaultdict(list))
+    excused: Counter[Wrong] = attrs.field(factory=Counter)
+    outcomes: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    verdicts: Counter[str] = attrs.field(factory=Counter)
+    fired: Counter[tuple[str, bool]] = attrs.field(factory=Counter)
+    logged: int = 0
+    latest: float = 0.0
+
+    def count(self, run: Run) -> None:
+        self.runs += 1
+        self.calls += len(run.endings)
+        for ended in run.endings:
+            kind = "write" if ended.step.kind in WRITES else "read"
+            self.outcomes[kind, ended.outcome] += 1
+            self.latest = max(self.latest, ended.late)
+            if ended.verdict:
+                self.verdicts[ended.verdict] += 1
+        for judgement in run.judgements:
+            if judgement.excused:
+                self.excused[judgement.wrong] += 1
+            else:
+                strikes = ", ".join(strike.name for strike in judgement.ended.step.strikes)
+                self.wrong[judgement.wrong, f"{judgement.ended.step.kind}: {strikes}"].append(run.plan.seed)
+        self.fired.update(run.fired)
+
+    def add(self, other: Tally) -> None:
+        self.runs += other.runs
+        self.calls += other.calls
+        self.logged += other.logged
+        self.latest = max(self.latest, other.latest)
+        for wrong, seeds in other.wrong.items():
+            self.wrong[wrong] += seeds
+        for name in ("excused", "outcomes", "verdicts", "fired"):
+            getattr(self, name).update(getattr(other, name))
+
+    def number(self, *kinds: Wrong) -> int:
+        return sum(len(seeds) for (wrong, _), seeds in self.wrong.items() if wrong in kinds)
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.wrong and not self.logged
+
+    def summary(self) -> str:
+        verdicts = self.number(*VERDICTS - {Wrong.DUPLICATE})
+        lines = [
+            f"{self.transport}: {self.runs} runs, {self.calls} calls: duplicates {self.number(Wrong.DUPLICATE)},"
+            f" wrong verdicts {verdicts}, foreign errors {self.number(Wrong.FOREIGN)},"
+            f" hangs {self.number(Wrong.HANG)}, secrets {self.number(Wrong.SECRET) + self.logged};"
+            f" at most {self.latest:.2f} s beyond a deadline"
+        ]
+        for (wrong, where), seeds in sorted(self.wrong.items()):
+            lines.append(f"  WRONG {len(seeds)}: {wrong}: {where}: --only {sorted(seeds)[:_MOST_NAMED]}")
+        return "\n".join(lines)
+
+    def report(self) -> str:
+        """The summary, and what it rests on."""
+        lines = [self.summary()]
+        lines += [f"  {kind} {outcome}: {count}" for (kind, outcome), count in sorted(self.outcomes.items())]
+        lines += [f"  reconciled, {verdict}: {count}" for verdict, count in sorted(self.verdicts.items())]
+        lines += [f"  excused, bytes left behind: {wrong}: {count}" for wrong, count in self.excused.items()]
+        names = sorted({name for name, _ in self.fired})
+        struck = [f"{name} {self.fired[name, False]}/{self.fired[name, True]}" for name in names]
+        lines += ["  struck, before and after a commit:"]
+        lines += [f"    {'; '.join(struck[start : start + 4])}" for start in range(0, len(struck), 4)]
+        return "\n".join(lines)

@@ -1,0 +1,209 @@
+"""Faults of HTTP/1.1 on the wire: a reply as a script of bytes, pauses and ends. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import Random
+
+import attrs
+from tests.model.socket_runs.replies import Shown
+from tests.model.socket_runs.service import Target
+
+__all__ = ["GREETINGS", "WIRE1", "End", "Script", "Wire", "plain"]
+
+
+class End(enum.Enum):
+    """The way in which a connection stops being used."""
+
+    FIN = "closed"
+    RESET = "reset"
+    STALL = "nothing more is sent, until the client leaves"
+    NEXT = "closed as the next request comes, unread"
+
+
+Script = Sequence[bytes | float | End]
+"""What is sent in turn, with pauses in seconds; without an end the connection is kept."""
+
+
+@attrs.frozen(kw_only=True)
+class Wire:
+    """A fault in how a reply is sent.
+
+    Attributes:
+        make: Makes the script from the reply, and a text to echo, a secret at times.
+        targets: The calls that it may strike.
+        leaves: Whether bytes of its own are left on a kept connection: the HTTP libraries give no way to see them.
+    """
+
+    make: Callable[[Shown, Random, str], Script]
+    targets: tuple[Target, ...] = ("login", "read", "write")
+    leaves: bool = False
+
+
+def head(shown: Shown, *more: str, length: int | str | None = -1) -> bytes:
+    lines = [f"HTTP/1.1 {shown.status} Said", *(f"{name}: {value}" for name, value in shown.headers), *more]
+    if length is not None:
+        lines.append(f"Content-Length: {len(shown.content) if length == -1 else length}")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def plain(shown: Shown) -> Script:
+    """Send a reply as it should be sent."""
+    return [head(shown) + shown.content]
+
+
+def _half(data: bytes, chance: Random) -> bytes:
+    return data[: chance.randrange(1, max(2, len(data)))]
+
+
+def _chunked(shown: Shown, *chunks: bytes) -> bytes:
+    return head(shown, "Transfer-Encoding: chunked", length=None) + b"".join(chunks)
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def _drips(shown: Shown, pieces: int, pause: float) -> Iterator[bytes | float]:
+    whole = head(shown) + shown.content
+    size = max(1, -(-len(whole) // pieces))
+    for start in range(0, len(whole), size):
+        yield whole[start : start + size]
+        yield pause
+
+
+_GARBAGE = (
+    b"HTTP/1.1 2OO OK\r\n\r\n",
+    b"\x00\x01\x02\r\n\r\n",
+    b"HTTP/9.9 500 OK\r\n\r\n",
+    b"HTTP/1.1 99999 OK\r\n\r\n",
+    b"HTTP/1.1\r\n\r\n",
+    b"ICY 500 OK\r\n\r\n",
+    b"HTTP/1.1 200 " + b"long" * 30_000,
+    b"\x16\x03\x01\x02\x00\x01\x00\x01",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"220 mail.example ESMTP\r\n",
+)
+_BROKEN_HEADERS = (
+    "broken header",
+    ": no name",
+    "X Y: a space",
+    "X: \x01\x00",
+    "Transfer-Encoding: nonsense",
+    "Content-Length: 7",
+    "Transfer-Encoding: chunked",
+    " folded: at once",
+    "Connection: upgrade",
+    "Set-Cookie: a=b",
+)
+
+
+def _garbage(_: Shown, chance: Random, echo: str) -> Script:
+    return [chance.choice(_GARBAGE).replace(b"OK", b"OK " + echo.encode()), chance.choice((End.FIN, End.STALL))]
+
+
+def _broken_header(shown: Shown, chance: Random, echo: str) -> Script:
+    return [head(shown, chance.choice(_BROKEN_HEADERS), f"X-Echo: {echo}") + shown.content, End.FIN]
+
+
+def _cut(shown: Shown, chance: Random, _: str) -> Script:
+    ends = (End.FIN, End.RESET, End.STALL)
+    return [_half(head(shown) + shown.content, chance), chance.choice(ends)]
+
+
+def _length(shown: Shown, chance: Random, _: str) -> Script:
+    size = len(shown.content)
+    length = chance.choice((size + 9, size + 10_000, "-5", "x", "1e3", f"{size}, {size + 1}", "9" * 30))
+    return [head(shown, length=length) + shown.content, chance.choice((End.FIN, End.STALL))]
+
+
+def _bad_chunks(shown: Shown, chance: Random, _: str) -> Script:
+    content = shown.content
+    chunks = chance.choice(
+        [
+            (b"zz\r\n", content),
+            (b"-1\r\n",),
+            (_chunk(content),),
+            (b"%x\r\n" % len(content), content[:3]),
+            (_chunk(content)[:-2], b"0\r\n\r\n"),
+            (b"F" * 40 + b"\r\n", content),
+            (_chunk(content), b"0\r\nbroken trailer\r\n\r\n"),
+        ]
+    )
+    return [_chunked(shown, *chunks), chance.choice((End.FIN, End.STALL))]
+
+
+def _interim(shown: Shown, chance: Random, echo: str) -> Script:
+    interim = chance.choice((b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n"))
+    times = chance.choice((1, 1, 3, 60))
+    return [interim * times, chance.choice((0.0, 0.02)), *plain(shown)]
+
+
+def _unended(shown: Shown, chance: Random, _: str) -> Script:
+    return [head(shown, length=None) + shown.content, End.FIN]
+
+
+def _endless(shown: Shown, __: Random, ___: str) -> Script:
+    script: list[bytes | float | End] = [_chunked(shown)]
+    for _ in range(90):
+        script += [_chunk(b" " * 9), 0.02]
+    return [*script, End.FIN]
+
+
+_FORGED = b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"forged": 1}'
+_TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+WIRE1: Mapping[str, Wire] = {
+    "reset": Wire(make=lambda _, __, ___: [End.RESET]),
+    "closed": Wire(make=lambda _, __, ___: [End.FIN]),
+    "stall": Wire(make=lambda _, __, ___: [End.STALL]),
+    "stall in the head": Wire(make=lambda shown, chance, _: [_half(head(shown), chance), End.STALL]),
+    "late": Wire(make=lambda shown, chance, _: [chance.uniform(0.05, 0.35), *plain(shown)]),
+    "cut": Wire(make=_cut),
+    "garbage": Wire(make=_garbage),
+    "broken header": Wire(make=_broken_header),
+    "flood of headers": Wire(
+        make=lambda shown, _, echo: [head(shown, *(f"X-{n}: {echo}{'y' * 60}" for n in range(2000))) + shown.content]
+    ),
+    "wrong length": Wire(make=_length),
+    "length too short": Wire(
+        make=lambda shown, chance, _: [head(shown, length=chance.randrange(len(shown.content) + 1)) + shown.content],
+        leaves=True,
+    ),
+    "chunks": Wire(make=lambda shown, _, __: [_chunked(shown, _chunk(shown.content or b" "), b"0\r\n\r\n")]),
+    "broken chunks": Wire(make=_bad_chunks),
+    "no length": Wire(make=_unended),
+    "no head": Wire(make=lambda shown, _, __: [shown.content, End.FIN]),
+    "interim replies": Wire(make=_interim),
+    "only interim replies": Wire(
+        make=lambda _, chance, __: [
+            b"HTTP/1.1 100 Continue\r\n\r\n" * chance.choice((1, 40)),
+            chance.choice((End.FIN, End.STALL)),
+        ]
+    ),
+    "another protocol": Wire(
+        make=lambda _, __, ___: [b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n\x00", End.FIN]
+    ),
+    "drip": Wire(make=lambda shown, _, __: [*_drips(shown, 12, 0.005)]),
+    "slow drip": Wire(make=lambda shown, _, __: [*_drips(shown, 80, 0.03), End.STALL]),
+    "endless": Wire(make=_endless),
+    "trailing bytes": Wire(make=lambda shown, _, __: [head(shown) + shown.content + b"\r\n\r\nmore"], leaves=True),
+    "two replies": Wire(make=lambda shown, _, __: [(head(shown) + shown.content) * 2], leaves=True),
+    "a forged reply behind": Wire(make=lambda shown, _, __: [head(shown) + shown.content + _FORGED], leaves=True),
+    "closed behind": Wire(make=lambda shown, chance, _: [*plain(shown), chance.choice((0.0, 0.002)), End.FIN]),
+    "reset behind": Wire(make=lambda shown, _, __: [*plain(shown), 0.002, End.RESET]),
+    "timed out behind": Wire(make=lambda shown, _, __: [*plain(shown), 0.002, _TIMED_OUT, End.FIN], leaves=True),
+    "closed as the next comes": Wire(make=lambda shown, _, __: [*plain(shown), End.NEXT], targets=("login", "read")),
+}
+"""By name, how a reply can be sent wrongly."""
+
+GREETINGS: Mapping[str, Script] = {
+    "reset at once": [End.RESET],
+    "closed at once": [End.FIN],
+    "silent": [End.STALL],
+    "garbage at once": [b"\x00garbage\r\n\r\n", End.FIN],
+    "a reply at once": [_TIMED_OUT, End.FIN],
+    "another protocol at once": [b"220 mail.example ESMTP\r\n", End.STALL],
+}
+"""By name, what a new connection meets before a request is read."""

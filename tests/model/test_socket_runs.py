@@ -1,0 +1,22 @@
+"""Real sockets, each HTTP transport and a server of the runs' own: no duplicate, no false word, no foreign error."""
+
+from __future__ import annotations
+
+import pytest
+from tests.model.socket_runs import TRANSPORTS, Transport, tally
+
+_SEED = 0
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_what_is_said_of_calls_is_true(transport: Transport) -> None:
+    total = tally(transport, range(_SEED, _SEED + 20))
+    assert total.is_clean, total.summary()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_two_thousand_runs(transport: Transport, backend: str) -> None:
+    total = tally(transport, range(_SEED, _SEED + 2000), "trio" if backend == "trio" else "asyncio")
+    assert total.is_clean, total.summary()
