@@ -31,7 +31,14 @@ _BODIES: Final[Mapping[str, bytes]] = {
     "nothing but brackets": b"[" * _SIZE,
     "bytes of no charset": b"\xff" * _SIZE,
 }
-_ROWS: Final = {"raterequests": {f"{n}": {"index": n, "weight": {}, "notes": "n" * 20} for n in range(100_000)}}
+_MANY: Final = range(100_000)
+_FIELDS: Final = ("weight", "qty", "height", "width", "length", "notes", "origin", "index")
+_PAGES: Final[Mapping[str, list[object]]] = {
+    "records broken alike": [{"index": n, "weight": {}, "notes": "n" * 20} for n in _MANY],
+    "records broken in many ways": [{"index": n, _FIELDS[n % 8]: [n], "status": "Available"} for n in _MANY],
+    "records without an index": [{"weight": n} for n in _MANY],
+    "rows that are no records": ["a row" for _ in _MANY],
+}
 
 
 async def _pause(call: Call, status: int, content: bytes) -> tuple[float, int]:
@@ -96,7 +103,8 @@ async def _show(name: str, call: Call, content: bytes, *statuses: int) -> None:
 async def _main() -> None:
     for name, content in _BODIES.items():
         await _show(name, _ask, content, 400, 401, 404, 500)
-    await _show("100,000 broken records", _list, json.dumps(_ROWS).encode(), 200)
+    for name, rows in _PAGES.items():
+        await _show(name, _list, json.dumps({"raterequests": rows}).encode(), 200)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import anyio
+import anyio.lowlevel
 import attrs
 
 from freight_exchange import wire
@@ -40,6 +41,8 @@ __all__ = ["Conventions", "Listed", "Service", "expect", "index_of"]
 T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange")
+
+_MANY_ROWS: Final = 10_000
 
 
 class Conventions(NamedTuple):
@@ -200,6 +203,9 @@ class Service:
 
             async def fetch(number: int, rows: int) -> wire.Rows[T]:
                 page, sent = await self._page(listed, number, rows, kind)
+                if len(page.records) + len(page.broken) > _MANY_ROWS:
+                    # To read so many, and to compare them, takes long enough each: other tasks run in between.
+                    await anyio.lowlevel.checkpoint()
                 failures = () if page.failure is None else (page.failure,)
                 if failures or page.broken or page.flaws:
                     described = (*failures, *page.broken[: wire.MOST_DESCRIBED], *page.flaws[: wire.MOST_DESCRIBED])

@@ -11,18 +11,18 @@ from __future__ import annotations
 import contextlib
 import textwrap
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import attrs
 from cattrs import Converter
 
 from freight_exchange.models._base import NOTHING, Record, frozen
-from freight_exchange.wire.readers import Misfit, Reader, Unreadable, kind
+from freight_exchange.wire.readers import Field, Unreadable, kind
 
 __all__: list[str] = []
 
 Raw = dict[str, object]
-Hook = Callable[[Raw], Any]
+Hook = Callable[..., Any]
 Flaws = list[Unreadable]
 
 NOT_PLAIN: Final = (KeyError, TypeError, ValueError, Unreadable)
@@ -31,15 +31,6 @@ NOT_PLAIN: Final = (KeyError, TypeError, ValueError, Unreadable)
 # fill the memory with code.
 _MOST_SHAPES: Final = 128
 _MOST_KEYS: Final = 64
-
-
-class Field(NamedTuple):
-    """A field of a record: how it is read, and under which keys, the most usual first."""
-
-    name: str
-    reader: Reader
-    keys: tuple[str, ...]
-    required: bool = False
 
 
 class Shape:
@@ -91,7 +82,9 @@ class Shape:
         """
         if isinstance(raw, dict):
             with contextlib.suppress(*NOT_PLAIN):
-                return self.hook(raw)(raw)
+                return self.hook(raw)(raw, flaws)
+            if flaws:
+                flaws.clear()
         return self.tolerant(raw, flaws)
 
     def forget(self) -> None:
@@ -119,9 +112,13 @@ class Shape:
         draft = object.__new__(self._draft)
         extra = {key: raw[key] for key in sorted(raw.keys() - self._known)}
         for field in self.fields:
-            key = next((key for key in field.keys if raw.get(key) is not None), field.keys[0])
+            key = field.key_in(raw)
+            value = raw.get(key)
+            if value is None and not field.required:
+                setattr(draft, field.name, None)
+                continue
             try:
-                read = _read(field, key, raw.get(key), extra)
+                read = field.read(key, value, extra)
             except Unreadable:
                 if not self._forgiving:
                     raise
@@ -161,9 +158,9 @@ class Shape:
         )
         if self._finish is not None:
             names["finish"] = self._finish
-            body.append("finish(draft, raw, None)")
+            body.append("finish(draft, raw, flaws)")
         body += ["draft.__class__ = Model", "return draft"]
-        source = "def hook(raw):\n" + textwrap.indent("\n".join(body), "    ")
+        source = "def hook(raw, flaws=None):\n" + textwrap.indent("\n".join(body), "    ")
         exec(source, names)  # the source is made of this package's own tables, never of a reply
         hook: Hook = names["hook"]  # type: ignore[assignment]  # what the source defines
         return hook
@@ -182,21 +179,6 @@ def _unfrozen(model: type[Record]) -> Any:
         "__delattr__": object.__delattr__,
     }
     return type(f"_{model.__name__}", model.__bases__, open_again)
-
-
-def _read(field: Field, key: str, value: object, extra: dict[str, object]) -> object:
-    if isinstance(value, (dict, list)):
-        raise Unreadable(key, f"{kind(value)} where one value is due")
-    try:
-        read = field.reader.read(value)
-    except Misfit:
-        extra[key] = value
-        return None
-    except ValueError as error:
-        raise Unreadable(key, str(error)) from None
-    if read is None and field.required:
-        raise Unreadable(key, "missing")
-    return read
 
 
 CONVERTER: Final = Converter()

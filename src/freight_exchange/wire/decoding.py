@@ -11,7 +11,7 @@ from freight_exchange.wire import names, records
 from freight_exchange.wire.absence import says_no_records
 from freight_exchange.wire.converter import NOT_PLAIN, Flaws, Raw, Shape
 from freight_exchange.wire.excerpt import excerpt
-from freight_exchange.wire.readers import Unreadable, integer, place
+from freight_exchange.wire.readers import LARGEST_INTEGER, Field, Unreadable, integer, place
 from freight_exchange.wire.readers import kind as kind_of
 from freight_exchange.wire.repeats import RepeatedKeys
 
@@ -61,6 +61,33 @@ class Rows(NamedTuple, Generic[T]):
     broken: tuple[DecodeError, ...] = ()
     flaws: tuple[DecodeError, ...] = ()
     failure: DecodeError | None = None
+
+
+class UndescribedError(DecodeError):
+    """Broken record beyond the first `MOST_DESCRIBED` of a reply, known by its index alone.
+
+    A reply may hold a hundred thousand: of each as little is made and kept as can be.
+    """
+
+    path = "$"
+    method = request_path = status = elapsed = body = None
+    attempts = 0
+
+    def __init__(self, index: int | None, message: str = "one more record that cannot be read") -> None:
+        Exception.__init__(self, message, index)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[1],), self.__dict__
+
+    @property
+    def raw(self) -> object:
+        """The record's index alone, if that can be read."""
+        index = self.args[1]
+        return self.__dict__.get("raw", None if index is None else {"index": index})
+
+    @raw.setter
+    def raw(self, value: object) -> None:
+        self.__dict__["raw"] = value
 
 
 REQUESTS: Final = Kind(names.REQUESTS, RateRequest, records.REQUEST)
@@ -196,7 +223,8 @@ def index_of_raw(raw: object) -> int | None:
     if not isinstance(raw, dict):
         return None
     try:
-        return next((integer(raw[key]) for key in names.INDEX if key in raw), None)
+        index = raw.get(names.INDEX[0])
+        return index if type(index) is int and 0 <= index < LARGEST_INTEGER else integer(index)
     except (TypeError, ValueError):
         return None
 
@@ -205,16 +233,23 @@ def _one_by_one(keys: list[str], raws: list[object], kind: Kind[T]) -> Rows[T]:
     good: list[T] = []
     broken: list[DecodeError] = []
     flaws: list[DecodeError] = []
+    suspects: list[Field] = []
     for key, raw in zip(keys, raws, strict=True):
+        # The records of a page break in the same few fields, as a rule: of later ones a look at those is enough.
+        enough = len(broken) >= MOST_DESCRIBED
+        if enough and isinstance(raw, dict) and any(field.breaks(raw) for field in suspects):
+            broken.append(UndescribedError(index_of_raw(raw)))
+            continue
         path = f"{kind.collection}.{key}" if key else kind.collection
         found: Flaws = []
         try:
             good.append(cast("T", kind.shape.read(raw, flaws=found)))
         except Unreadable as fault:
-            broken.append(_error(fault.under(path), raw) if len(broken) < MOST_DESCRIBED else _undescribed(kind, raw))
+            if fault.field is not None and fault.field not in suspects:
+                suspects.append(fault.field)
+            broken.append(_described(fault, path, raw, len(broken)))
         else:
-            for flaw in found:
-                flaws.append(_error(flaw.under(path), raw) if len(flaws) < MOST_DESCRIBED else _undescribed(kind, raw))
+            flaws.extend(_described(flaw, path, raw, place) for place, flaw in enumerate(found, len(flaws)))
     return Rows(tuple(good), tuple(broken), tuple(flaws))
 
 
@@ -279,12 +314,8 @@ def _is_record(held: Raw) -> bool:
     return said and all(place(key) < 0 for key in held)
 
 
-def _error(fault: Unreadable, raw: object) -> DecodeError:
+def _described(fault: Unreadable, path: str, raw: object, place: int) -> DecodeError:
+    if place >= MOST_DESCRIBED:
+        return UndescribedError(index_of_raw(raw))
+    fault = fault.under(path)
     return DecodeError(fault.reason, path=fault.path, raw=excerpt(raw))
-
-
-def _undescribed(kind: Kind[T], raw: object) -> DecodeError:
-    index = index_of_raw(raw)
-    return DecodeError(
-        "one more record that cannot be read", path=kind.collection, raw=None if index is None else {"index": index}
-    )

@@ -32,12 +32,17 @@ class Misfit(ValueError):
 
 
 class Unreadable(Exception):
-    """A value that breaks its record: where in the record, and why."""
+    """A value that breaks its record: where in the record, and why.
 
-    def __init__(self, path: str, reason: str) -> None:
+    Attributes:
+        field: The record's own field that it is the value of, or `None` where it lies deeper.
+    """
+
+    def __init__(self, path: str, reason: str, field: Field | None = None) -> None:
         super().__init__(path, reason)
         self.path = path
         self.reason = reason
+        self.field = field
 
     def under(self, step: str) -> Unreadable:
         return Unreadable(f"{step}.{self.path}" if self.path else step, self.reason)
@@ -196,6 +201,59 @@ def _plain_integer(value: object) -> int | None:
     if isinstance(value, str) and (whole := place(value)) >= 0:
         return whole
     raise TypeError
+
+
+class Field(NamedTuple):
+    """A field of a record: how it is read, and under which keys, the most usual first."""
+
+    name: str
+    reader: Reader
+    keys: tuple[str, ...]
+    required: bool = False
+
+    def key_in(self, raw: Mapping[str, object]) -> str:
+        """Return the key that the record has the field under."""
+        keys = self.keys
+        if len(keys) > 1:
+            for key in keys:
+                if raw.get(key) is not None:
+                    return key
+        return keys[0]
+
+    def read(self, key: str, value: object, extra: dict[str, object]) -> object:
+        """Read the value; one that does not fit the field is `None`, and the original goes to `extra`.
+
+        Raises:
+            Unreadable: It breaks its record.
+        """
+        fault = None
+        if isinstance(value, (dict, list)):
+            fault = f"{kind(value)} where one value is due"
+        else:
+            try:
+                read = self.reader.read(value)
+            except Misfit:
+                extra[key] = value
+                return None
+            except ValueError as error:
+                fault = str(error)
+            else:
+                if read is not None or not self.required:
+                    return read
+                fault = "missing"
+        raise Unreadable(key, fault, self)
+
+    def breaks(self, raw: Mapping[str, object]) -> bool:
+        """Return whether this field alone makes the record unreadable."""
+        value = raw.get(self.key_in(raw))
+        if isinstance(value, (dict, list)):
+            return True
+        try:
+            return self.reader.read(value) is None and self.required
+        except Misfit:
+            return False
+        except ValueError:
+            return True
 
 
 TEXT: Final = Reader("if v.__class__ is not str and v is not None: raise TypeError", text)

@@ -25,7 +25,7 @@ from freight_exchange.models import (
 from freight_exchange.models._base import FrozenMapping, frozen
 from freight_exchange.models.validation import known_zone
 from freight_exchange.wire import names
-from freight_exchange.wire.converter import Field, Flaws, Raw, Shape, register
+from freight_exchange.wire.converter import Flaws, Raw, Shape, register
 from freight_exchange.wire.negotiation import NEGOTIATED, NOTHING_THERE, negotiate
 from freight_exchange.wire.readers import (
     FLAG,
@@ -34,6 +34,7 @@ from freight_exchange.wire.readers import (
     NUMBER,
     QUANTITY,
     TEXT,
+    Field,
     Unreadable,
     kind,
     number,
