@@ -45,6 +45,8 @@ _LEARNED_FOR: Final = 600.0
 """Seconds for which look-ups that find something do not have page sizes learned anew once more."""
 _REMEMBERED: Final = WIDEST + 86_400.0
 _NEVER: Final = -1e18
+_DISTRUSTED: Final = 3600.0
+"""Seconds: a scan that looks back less proves nothing by lacking a request that a look-up has found unlisted."""
 
 
 @attrs.define(eq=False)
@@ -212,8 +214,10 @@ class Journal:
 
         def decide(found: Found) -> Commit:
             meaning = classify((record,), (), found.seen, sight)
-            # It is there and yet not listed: its absence proves nothing until it is listed again.
-            seen = [attrs.evolve(seen, updated_after=_NEVER) for seen in meaning.seen]
+            # It is there and yet not listed. Deeper scans may list it, and should they lack it as well, it is looked up
+            # again: it may have been withdrawn before it is ever listed again.
+            oldest = sight.sent - _DISTRUSTED
+            seen = [attrs.evolve(seen, updated_after=min(seen.updated_after, oldest)) for seen in meaning.seen]
             return Commit(seen=seen, events=meaning.events, at=sight.sent)
 
         await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))

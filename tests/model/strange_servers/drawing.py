@@ -254,8 +254,8 @@ HABITS: Final[dict[str, Callable[[_Drawing], None]]] = {
 }
 
 
-def draw(seed: int, only: tuple[str, ...] = ()) -> Schedule:
-    """Draw a schedule; with `only`, one that has these habits and no others."""
+def draw(seed: int, only: tuple[str, ...] = (), *, longer: float = 0.0) -> Schedule:
+    """Draw a schedule; with `only`, one that has these habits and no others, and with `longer`, more quiet."""
     chance = random.Random(f"schedule {seed}")
     drawing = _Drawing(chance, active=chance.uniform(0.5, 3) * _HOUR)
     names = only or tuple(sorted(chance.sample(sorted(HABITS), chance.choice([1, 1, 2, 2, 3, 4, 6]))))
@@ -269,7 +269,7 @@ def draw(seed: int, only: tuple[str, ...] = ()) -> Schedule:
     start: str | timedelta = chance.choice(["now", "backfill", "within"])
     if start == "within":
         start = timedelta(seconds=chance.choice([600, 7200]))
-    end = active + patience + 3.5 * _HOUR + 20 * interval
+    end = active + patience + 3.5 * _HOUR + 20 * interval + longer
     return Schedule(
         seed=seed,
         names=names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from itertools import pairwise
 from typing import Final
 
 import attrs
@@ -16,6 +17,7 @@ __all__ = ["Find", "judge", "loudest_hour"]
 
 _ALLOWANCE: Final = 60.0
 _SLACK: Final = 60.0
+_BREAK: Final = 300.0
 _HOUR: Final = 3600.0
 _FIVE_DAYS: Final = 432_000.0
 
@@ -117,7 +119,17 @@ class _Judge:
         for version in self.versions(index):
             if version.content is None and version.since < told.at and version.until > since:
                 return
-        self.find("false withdrawal", index, told.at, f"{told.content}")
+        excuse = ""
+        if self.schedule.habits.lookups_have_windows and not self._reached(index, told.at):
+            excuse = "shown to no question, as if gone"
+        elif self._older_lookup(index, told.at, appeared):
+            excuse = "look-ups that are older than the request"
+        self.find("false withdrawal", index, told.at, f"{told.content}", excuse)
+
+    def _older_lookup(self, index: int, at: float, appeared: float) -> bool:
+        """Whether the last look-up of a request was answered from before it appeared."""
+        asked = [s for s in self.server.served if s.asked == "look-up" and s.at <= at and int(s.body["index"]) == index]
+        return bool(asked) and asked[-1].as_of < appeared
 
     def _final_states(self) -> None:
         for index in sorted(self.market.ever):
@@ -129,28 +141,28 @@ class _Judge:
                     excuse = "" if known else "there before the feed began, not seen updated"
                     self.find("missed withdrawal", index, version.since, f"last told {told}", excuse)
                 continue
-            if version.since <= self.began and (told is None or self.schedule.start == "now") and self._baseline(told):
-                continue
-            if told is None or told.kind == "withdrawn" or told.content != version.content:
-                self.find("missed", index, version.since, f"{version.content}; last told {told}", self._hidden(index))
+            if told is None and self.schedule.start != "backfill":
+                known_content = version.content if version.since <= self.began else self._baseline(index)
+            else:
+                known_content = None if told is None or told.kind == "withdrawn" else told.content
+            if known_content != version.content:
+                visible = max(self.schedule.active, version.since + self.schedule.habits.stale())
+                excuse = "" if self._reached(index, visible) else "never listed"
+                if told is not None and told.kind == "withdrawn" and not self._reached(index, self.schedule.end):
+                    excuse = "shown to no question, as if gone" if self.schedule.habits.lookups_have_windows else excuse
+                self.find("missed", index, version.since, f"{version.content}; last told {told}", excuse)
 
-    def _baseline(self, told: Told | None) -> bool:
-        return self.schedule.start == "now" or not isinstance(self.schedule.start, str)
+    def _baseline(self, index: int) -> Content | None:
+        """What the first scans showed of a request."""
+        shown = [s.rows[index] for s in self.server.served if s.at <= self.began and index in s.rows]
+        return shown[-1] if shown else None
 
-    def _hidden(self, index: int) -> str:
-        """Whether no question whatever would have brought the final state, while it was quiet."""
-        row = self.market.now[index]
+    def _reached(self, index: int, at: float) -> bool:
+        """Whether the widest window that the service knows reached back to the last update of a request."""
         habits = self.schedule.habits
-        reach = 432_000.0
-        if habits.windows == "an hour":
-            reach = _HOUR
-        if habits.windows == "capped":
-            reach = habits.cap
-        visible = self.versions(index)[-1].since + habits.stale()
-        first_chance = max(self.schedule.active, visible)
-        if habits.service_clock(first_chance) - row.stamp > reach:
-            return "never listed"
-        return ""
+        reach = {"an hour": _HOUR, "capped": float(habits.cap)}.get(habits.windows, _FIVE_DAYS)
+        row = self.market.rows(at).get(index)
+        return row is None or habits.service_clock(at) - row.stamp <= reach
 
     def _covers(self) -> None:
         habits = self.schedule.habits
@@ -158,6 +170,8 @@ class _Judge:
         steady = not {"restore", "rights", "flap", "service clock"} & set(self.schedule.names)
         if not honest or not steady or habits.stale() > _ALLOWANCE:
             return
+        lowered = any(later < rows for (_, rows), (_, later) in pairwise(habits.clamps))
+        excuse = "fewer rows in a page than there were" if lowered else ""
         covers = sorted(self.log.covers, key=lambda cover: cover.at)
         for index in sorted(self.market.ever):
             for version in self.versions(index):
@@ -166,19 +180,27 @@ class _Judge:
                 for cover in covers:
                     if cover.since < version.since + habits.stale() or cover.at > version.until:
                         continue
-                    patience = cover.at + _SLACK + self.schedule.pauses * 2
+                    patience = self._handed_out(cover.at)
                     if version.until > patience and self._known(index, patience) != version.content:
                         text = f"covered {cover.since:.0f} at {cover.at:.0f} ({cover.rung}): {version}"
-                        self.find("claim", index, cover.at, text)
+                        self.find("claim", index, cover.at, text, excuse)
                     break
+
+    def _handed_out(self, at: float) -> float:
+        """When a reader has what was found by then, at the latest."""
+        patience = _SLACK + self.schedule.pauses * 2
+        latest = at + patience
+        for session, later in zip(self.schedule.sessions, self.log.live[1:], strict=False):
+            if session.end - _BREAK - patience <= at < later:
+                latest = max(latest, later + patience)
+        return latest
 
     def _known(self, index: int, at: float) -> Content | None:
         """What a reader knows of a request at a time."""
         told = [t for t in self.log.told if t.index == index and t.at <= at]
         if told:
             return None if told[-1].kind == "withdrawn" else told[-1].content
-        row = self.market.visible(self.began).get(index)
-        return row.content if row is not None else None
+        return self._baseline(index)
 
     def _recoveries(self) -> None:
         good = [s.at for s in self.server.served if s.asked == "listing" and not s.failed]

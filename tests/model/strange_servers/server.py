@@ -31,6 +31,7 @@ class Served:
         asked: `listing`, `look-up`, `login` or `other`.
         failed: Whether the reply was no success.
         rows: What it showed.
+        as_of: The moment of the data that it showed.
     """
 
     at: float
@@ -39,6 +40,7 @@ class Served:
     failed: bool
     rows: dict[int, Content]
     note: str = ""
+    as_of: float = 0.0
 
 
 class StrangeServer:
@@ -53,8 +55,9 @@ class StrangeServer:
         self.habits = habits
         self.served: list[Served] = []
         self._draw = random.Random(f"server {seed}")
-        self._cache: dict[str, tuple[float, str, dict[int, Content]]] = {}
+        self._cache: dict[str, tuple[float, float, str, dict[int, Content]]] = {}
         self._tokens = 0
+        self._as_of = 0.0
 
     def transport(self) -> httpx.AsyncBaseTransport:
         return httpx.MockTransport(self._handle)
@@ -76,8 +79,9 @@ class StrangeServer:
         if kind:
             self.served.append(Served(now, asked, body, True, {}, kind))
             return await self._fail(request, kind)
+        self._as_of = now
         text, rows = self._answer(now, asked, path, body, request)
-        self.served.append(Served(now, asked, body, False, rows))
+        self.served.append(Served(now, asked, body, False, rows, as_of=self._as_of))
         await anyio.sleep(latency / 2)
         status = 401 if text.startswith('{"Unauthorized"') else 400 if text.startswith('{"message"') else 200
         return httpx.Response(status, text=text, headers={"Content-Type": "application/json"})
@@ -85,7 +89,7 @@ class StrangeServer:
     def _trouble(self, now: float, asked: str) -> str:
         for trouble in self.habits.troubles:
             if now in trouble.span and self._draw.random() < trouble.share:
-                if trouble.kind == "token" and asked == "login":
+                if trouble.kind in ("token", "400") and asked == "login":
                     continue
                 return trouble.kind
         return ""
@@ -128,14 +132,16 @@ class StrangeServer:
         said = body if cache.key == "body" else {key: body[key] for key in body if key != "secondsSinceUpdate"}
         key = path + json.dumps(said, sort_keys=True)
         if key in self._cache and now - self._cache[key][0] < cache.ttl:
-            return self._cache[key][1:]
+            _, self._as_of, text, rows = self._cache[key]
+            return text, rows
         text, rows = self._compute(now, asked, body)
-        self._cache[key] = now, text, rows
+        self._cache[key] = now, self._as_of, text, rows
         return text, rows
 
     def _compute(self, now: float, asked: str, body: dict[str, Any]) -> tuple[str, dict[int, Content]]:
         lookup = asked == "look-up"
         at, counted = self._moments(now, lookup)
+        self._as_of = at
         rows = list(self.market.visible(at).values())
         if not lookup or self.habits.lookups_have_windows:
             window = self._window(int(body.get("secondsSinceUpdate", _DEFAULT_WINDOW)))

@@ -1,0 +1,53 @@
+"""Requests that look-ups find and scans do not list."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from tests.unit.feed.rig import DAY, HOUR, Rig, Service
+
+from freight_exchange.models import RateRequest
+from freight_exchange.store import Store
+from freight_exchange.wire import Rows
+
+pytestmark = pytest.mark.virtual_time
+
+
+@attrs.define
+class Frozen(Service):
+    """Lists some requests no longer, and finds them all."""
+
+    unlisted: frozenset[int] = frozenset()
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        page = await Service.page(self, number, rows, window)
+        return Rows(tuple(record for record in page.records if record.index not in self.unlisted), page.broken)
+
+
+async def live(store: Store, interval: float = 120.0) -> tuple[Frozen, Rig]:
+    service = Frozen()
+    rig = Rig(service, store=store, interval=interval)
+    await rig.watcher.prime()
+    service.publish(1, 2)
+    await rig.looks(2)
+    return service, rig
+
+
+async def test_request_withdrawn_while_unlisted_is_reported_as_withdrawn(store: Store) -> None:
+    service, rig = await live(store)
+    service.unlisted = frozenset({1})
+    await rig.goes_on_for(HOUR / 2)
+    assert service.lookups == [1]
+    service.withdraw(1)
+    await rig.goes_on_for(3 * HOUR)
+    assert sorted(rig.tale) == [("new", 1), ("new", 2), ("withdrawn", 1)]
+
+
+async def test_request_that_stays_unlisted_is_looked_up_rarely_and_never_withdrawn(store: Store) -> None:
+    service, rig = await live(store, interval=900.0)
+    service.unlisted = frozenset({1})
+    await rig.goes_on_for(DAY / 2)
+    assert 3 <= len(service.lookups) <= 8
+    await rig.goes_on_for(6 * DAY)
+    assert len(service.lookups) <= 12
+    assert sorted(rig.tale) == [("new", 1), ("new", 2)]
