@@ -8,11 +8,13 @@ from random import Random
 import attrs
 from anyio.abc import ByteStream
 from tests.model.socket_runs import face1
+from tests.model.socket_runs.face2 import converse2
 from tests.model.socket_runs.plan import Strike
 from tests.model.socket_runs.replies import CONTENTS, Shown
 from tests.model.socket_runs.service import PASSWORD, TOKEN, Call, Reply, Service
 from tests.model.socket_runs.sockets import Socket
 from tests.model.socket_runs.wire1 import GREETINGS, WIRE1, Script, plain
+from tests.model.socket_runs.wire2 import GREETINGS2, WIRE2, Frames, plain2
 
 __all__ = ["Host"]
 
@@ -26,6 +28,7 @@ class Host:
     """
 
     service: Service
+    http2: bool
     chance: Random
     fired: Counter[tuple[str, bool]] = attrs.field(factory=Counter)
     _armed: list[Strike] = attrs.field(factory=list)
@@ -41,15 +44,25 @@ class Host:
         greeting = self._take("connect")
         if greeting is not None:
             self.fired[greeting.name, False] += 1
-            if not await face1.play(connection, stream, GREETINGS[greeting.name]):
+            greetings = GREETINGS2 if self.http2 else GREETINGS
+            if not await face1.play(connection, stream, greetings[greeting.name]):
                 return
-        await face1.converse(connection, stream, self._script)
+        if self.http2:
+            await converse2(connection, stream, self._script2)
+        else:
+            await face1.converse(connection, stream, self._script)
 
     def _script(self, call: Call) -> Script:
         shown, strike = self.answer(call)
         if strike is None:
             return plain(shown)
         return WIRE1[strike.name].make(shown, self.chance, self._echo(strike))
+
+    def _script2(self, call: Call, frames: Frames) -> Script:
+        shown, strike = self.answer(call)
+        if strike is None:
+            return plain2(frames, shown)
+        return WIRE2[strike.name].make(frames, shown, self.chance, self._echo(strike))
 
     def answer(self, call: Call) -> tuple[Shown, Strike | None]:
         """Return what is to be said, and the fault in how it is to be sent."""

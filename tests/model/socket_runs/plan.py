@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Literal, get_args
 
 import attrs
 from tests.model.socket_runs.replies import CONTENTS
 from tests.model.socket_runs.service import Target
-from tests.model.socket_runs.wire1 import GREETINGS, WIRE1
+from tests.model.socket_runs.wire1 import GREETINGS, WIRE1, Wire
+from tests.model.socket_runs.wire2 import GREETINGS2, WIRE2, Wire2
 
 __all__ = ["TRANSPORTS", "WRITES", "Kind", "Plan", "Step", "Strike", "Transport"]
 
-Transport = Literal["own", "httpx", "httpx2", "aiohttp"]
+Transport = Literal["own", "httpx", "httpx2", "aiohttp", "http2"]
 TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
 Kind = Literal[
@@ -79,12 +81,12 @@ class Plan:
     def of(cls, seed: int, transport: Transport) -> Plan:
         chance = Random(f"{transport} {seed}")
         together = chance.random() < 0.15
-        steps = tuple(_step(chance, together) for _ in range(chance.choice((1, 2, 2, 3, 4))))
+        steps = tuple(_step(chance, transport, together) for _ in range(chance.choice((1, 2, 2, 3, 4))))
         misled = any(_misleads(strike) for step in steps for strike in step.strikes)
         return cls(
             seed=seed,
             transport=transport,
-            tls=chance.random() < 0.1,
+            tls=chance.random() < (0.25 if transport == "http2" else 0.1),
             clamp=chance.choice((100, 100, 3)),
             together=together,
             trusts=not misled and chance.random() < 0.8,
@@ -95,26 +97,35 @@ class Plan:
     def leaves_bytes(self) -> bool:
         """Whether bytes that nobody asked for may be left on a connection of a caller's client."""
         strikes = [strike for step in self.steps for strike in (*step.strikes, *step.reading)]
-        return self.transport != "own" and any(
-            strike.target == "connect" or (strike.name in WIRE1 and WIRE1[strike.name].leaves) for strike in strikes
-        )
+        wires = wires_of(self.transport)
+        return self.transport != "own" and any(strike.name in wires and wires[strike.name].leaves for strike in strikes)
+
+
+def wires_of(transport: Transport) -> Mapping[str, Wire] | Mapping[str, Wire2]:
+    """The faults in how replies are sent that a transport can meet."""
+    return WIRE2 if transport == "http2" else WIRE1
 
 
 def _misleads(strike: Strike) -> bool:
     return strike.after and strike.name in CONTENTS and CONTENTS[strike.name].distrusts
 
 
-def _step(chance: Random, together: bool) -> Step:
+def _step(chance: Random, transport: Transport, together: bool) -> Step:
     kind = chance.choice(WRITES) if chance.random() < 0.65 else chance.choice(KINDS[6:])
     strikes: list[Strike] = []
     if chance.random() < 0.8:
-        strikes.append(_strike(chance, "write" if kind in WRITES else "read"))
+        strikes.append(_strike(chance, transport, "write" if kind in WRITES else "read"))
     expired = not together and chance.random() < 0.1
     if chance.random() < (0.5 if expired else 0.1):
-        strikes.append(_strike(chance, "login"))
+        strikes.append(_strike(chance, transport, "login"))
     if chance.random() < 0.06:
         strikes.append(
-            Strike(name=chance.choice([*GREETINGS]), target="connect", after=False, times=chance.choice((1, 2, 4)))
+            Strike(
+                name=chance.choice([*(GREETINGS2 if transport == "http2" else GREETINGS)]),
+                target="connect",
+                after=False,
+                times=chance.choice((1, 2, 4)),
+            )
         )
     return Step(
         kind=kind,
@@ -124,13 +135,14 @@ def _step(chance: Random, together: bool) -> Step:
         cancelled_after=chance.choice((0.0, 0.002, 0.01, 0.1)) if chance.random() < 0.06 else None,
         reconciled=chance.random() < 0.15,
         # Once: after each failure the reconciliation waits twice as long, in real time.
-        reading=(attrs.evolve(_strike(chance, "read"), times=1),) if chance.random() < 0.3 else (),
+        reading=(attrs.evolve(_strike(chance, transport, "read"), times=1),) if chance.random() < 0.3 else (),
     )
 
 
-def _strike(chance: Random, target: Target) -> Strike:
+def _strike(chance: Random, transport: Transport, target: Target) -> Strike:
     after = chance.random() < 0.6
-    names = [name for name, fault in WIRE1.items() if target in fault.targets]
+    wires = wires_of(transport)
+    names = [name for name, fault in wires.items() if target in fault.targets and after in fault.after]
     if chance.random() < 0.5:
         names = [name for name, fault in CONTENTS.items() if target in fault.targets and after in fault.after]
     return Strike(

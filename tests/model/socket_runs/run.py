@@ -53,10 +53,10 @@ class Run:
 async def run(plan: Plan) -> Run:
     """Make a run in the running event loop."""
     service = Service(clamp=plan.clamp)
-    host = Host(service, Random(plan.seed))
+    host = Host(service, plan.transport == "http2", Random(plan.seed))
     endings: list[Ended] = []
-    async with listening(host.meet, server_context() if plan.tls else None) as port:
-        async with http_client(plan.transport) as client:
+    async with listening(host.meet, server_context(plan.transport) if plan.tls else None) as port:
+        async with http_client(plan.transport, tls=plan.tls) as client:
             exchange = FreightExchange(
                 f"{'https' if plan.tls else 'http'}://127.0.0.1:{port}/api",
                 email=EMAIL,

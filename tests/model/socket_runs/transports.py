@@ -18,25 +18,31 @@ __all__ = ["client_context", "http_client", "server_context"]
 
 
 @cache
-def _contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    authority = trustme.CA()
-    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("127.0.0.1").configure_cert(server)
-    client = ssl.create_default_context()
-    authority.configure_trust(client)
-    return server, client
+def _authority() -> trustme.CA:
+    return trustme.CA()
 
 
-def server_context() -> ssl.SSLContext:
-    return _contexts()[0]
+@cache
+def _server_context(protocol: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.set_alpn_protocols([protocol])
+    _authority().issue_cert("127.0.0.1").configure_cert(context)
+    return context
 
 
+def server_context(transport: Transport) -> ssl.SSLContext:
+    return _server_context("h2" if transport == "http2" else "http/1.1")
+
+
+@cache
 def client_context() -> ssl.SSLContext:
-    return _contexts()[1]
+    context = ssl.create_default_context()
+    _authority().configure_trust(context)
+    return context
 
 
 @contextlib.asynccontextmanager
-async def http_client(transport: Transport) -> AsyncIterator[Any]:
+async def http_client(transport: Transport, *, tls: bool) -> AsyncIterator[Any]:
     """The caller's HTTP client of a run; `None` where the SDK uses its own connections."""
     match transport:
         case "own":
@@ -50,4 +56,8 @@ async def http_client(transport: Transport) -> AsyncIterator[Any]:
         case "aiohttp":
             adapter = AiohttpTransport(trust_env=False, verify=client_context())
             async with httpx.AsyncClient(trust_env=False, transport=adapter) as client:
+                yield client
+        case "http2":
+            # Without TLS, which would agree on it, HTTP/2 has to be the only choice.
+            async with httpx.AsyncClient(trust_env=False, verify=client_context(), http1=tls, http2=True) as client:
                 yield client

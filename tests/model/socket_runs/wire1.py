@@ -32,11 +32,13 @@ class Wire:
 
     Attributes:
         make: Makes the script from the reply, and a text to echo, a secret at times.
+        after: Whether a write may be committed first, or may not.
         targets: The calls that it may strike.
         leaves: Whether bytes of its own are left on a kept connection: the HTTP libraries give no way to see them.
     """
 
     make: Callable[[Shown, Random, str], Script]
+    after: tuple[bool, ...] = (False, True)
     targets: tuple[Target, ...] = ("login", "read", "write")
     leaves: bool = False
 
