@@ -34,6 +34,8 @@ __all__ = ["Readers", "reconcile"]
 _logger = logging.getLogger("freight_exchange.reconcile")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0
+_SHARE_OF_SETTLE = 0.125
+"""A service that is given ten minutes to show a write is not asked every eight seconds."""
 _LEAST_PAUSE = 0.001
 """A rest that rounds to nothing would read without end where the clock only moves while tasks rest."""
 
@@ -118,4 +120,4 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
         if anyio.current_time() + wait > patience:
             return doubt
         await anyio.sleep(wait)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        pause = min(2 * pause, max(_LONGEST_PAUSE, _SHARE_OF_SETTLE * settle))

@@ -1,0 +1,239 @@
+"""One process of the bot in the world: started, asked to stop, killed at any point."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from freight_exchange import (
+    AlreadyOfferedError,
+    Bot,
+    Context,
+    Drop,
+    FreightExchange,
+    OfferInDoubtError,
+    OfferRejectedError,
+    RateRequest,
+)
+from freight_exchange.store import SQLiteStore
+
+from .service import EMAIL
+from .world import Handled, Said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from freight_exchange import DeadLetter, Doubt
+
+    from .disk import Disk
+    from .world import World
+
+__all__ = ["Deploy", "Gone", "quoting"]
+
+Build = Callable[["Deploy"], None]
+URL = "https://exchange.example/api"
+
+
+class Gone(BaseException):
+    """The process was killed while this handler ran; nothing of it is left."""
+
+
+class Deploy:
+    """A process that runs the bot.
+
+    Attributes:
+        bot: The bot; its handlers are registered by the scenario before `start`.
+        is_gone: Whether it was killed or has ended.
+        error: What ended the bot, if that was no drain.
+    """
+
+    def __init__(self, world: World, disk: Disk, *, password: str | None = None, **options: Any) -> None:
+        self.world = world
+        self.disk = disk
+        self.name = f"deploy {len(world.deploys)}"
+        world.deploys.append(self)
+        self.store = SQLiteStore(disk.path, inline=True)
+        self.bot = Bot(store=self.store, **options)
+        self.is_gone = False
+        self.error: BaseException | None = None
+        self.gone = anyio.Event()
+        self.ghost_ended = anyio.Event()
+        self.doubts: list[Doubt] = []
+        self.dead: list[DeadLetter] = []
+        self._scope = anyio.CancelScope()
+        self._password = password or world.service.habits.password
+        self._started = False
+        self.started = float("inf")
+
+    def start(self) -> Deploy:
+        """Start the process."""
+        self._started = True
+        self.started = self.world.now
+        self.world.tasks.start_soon(self._run)
+        return self
+
+    async def running(self, within: float = 600.0) -> bool:
+        """Wait until it hands over deliveries; whether it came to that."""
+        await self.world.until(lambda: self.is_gone or self.bot.status().state == "running", within)
+        return not self.is_gone
+
+    async def stop(self) -> None:
+        """Send SIGTERM and wait until the process has drained."""
+        if not self.is_gone:
+            self.bot.stop()
+            await self.gone.wait()
+
+    def kill(self) -> None:
+        """Send SIGKILL: its files stay as they are on the disk, and nothing of it goes on."""
+        if not self.is_gone:
+            self.disk.snapshot()
+            self.vanish()
+
+    def vanish(self) -> None:
+        """Cut the process off from the world."""
+        if not self._started:
+            self.ghost_ended.set()
+        self.is_gone = True
+        self.gone.set()
+        self._scope.cancel()
+
+    async def look(self) -> None:
+        """Note the dead letters and the doubts of the running bot, as an operator does."""
+        self.dead = list(await self.bot.dead_letters())
+        self.doubts = list(await self.bot.doubts())
+
+    async def idle(self, within: float = 3600.0, quiet: float = 60.0) -> bool:
+        """Wait until nothing waits or is at a handler for a while; whether it came to that."""
+        since = anyio.current_time()
+        end = since + within
+        while anyio.current_time() < end and not self.is_gone:
+            await anyio.sleep(5.0)
+            status = self.bot.status()
+            if status.state != "running" or status.in_flight or status.waiting or status.in_doubt > status.parked:
+                since = anyio.current_time()
+            elif anyio.current_time() - since >= quiet:
+                return True
+        return False
+
+    async def _run(self) -> None:
+        client = FreightExchange(URL, email=EMAIL, password=self._password, http_client=self.world.client_of(self))
+        client._shared.clock = self.world.clock()
+        try:
+            with self._scope:
+                await self.bot.serve(exchange=client)
+        except BaseException as error:  # A process that ends by any error does not end the others.
+            if isinstance(error, (KeyboardInterrupt, AssertionError)):
+                raise
+            self.error = error
+            if not self.is_gone:
+                logging.getLogger(__name__).info("%s ended by %r", self.name, error)
+        finally:
+            if not self.is_gone:
+                self.is_gone = True
+                self.gone.set()
+            self.store.close()
+            self.ghost_ended.set()
+
+    def check(self) -> None:
+        """End a handler whose process is gone."""
+        if self.is_gone:
+            raise Gone
+
+    async def offer(
+        self,
+        ctx: Context,
+        request: RateRequest,
+        amount: Decimal,
+        *,
+        currency: str = "USD",
+        rates: Mapping[str, Decimal] | None = None,
+        terms: str | None = None,
+        revision: int = 0,
+        allow_existing: bool = False,
+    ) -> None:
+        """Offer as a handler does, and note what it said and what it got."""
+        self.check()
+        world = self.world
+        said = Said(
+            world.now, self.name, request.index, revision, amount, currency, dict(rates or {}), terms, allow_existing
+        )
+        world.said.append(said)
+        try:
+            bid = await ctx.offer(
+                amount=amount,
+                currency=currency,
+                rates=rates,
+                terms=terms,
+                revision=revision,
+                allow_existing=allow_existing,
+            )
+        except BaseException as error:
+            if not self.is_gone:
+                said.ending = {
+                    AlreadyOfferedError: "already",
+                    OfferInDoubtError: "doubt",
+                    OfferRejectedError: "rejected",
+                }.get(type(error), type(error).__name__)
+                said.ended = world.now
+            raise
+        if not self.is_gone:
+            said.ending, said.returned, said.ended = "bid", bid.amount, world.now
+
+    def note(self, ctx: Context, request: RateRequest | None, ending: str) -> None:
+        """Note that a handler came to its end."""
+        if not self.is_gone:
+            self.world.handled.append(
+                Handled(
+                    self.world.now,
+                    ctx.event.kind,
+                    None if request is None else request.index,
+                    "",
+                    None if request is None or request.quantity is None else int(request.quantity),
+                    ending,
+                )
+            )
+
+
+def price_of(request: RateRequest, factor: Decimal = Decimal("1.25")) -> Decimal:
+    """A price that tells which request, at which quantity, it is meant for."""
+    assert request.quantity is not None
+    return request.index * 1000 + Decimal(request.quantity) * factor
+
+
+def quoting(
+    deploy: Deploy,
+    *,
+    think: Callable[[], float] = lambda: 0.0,
+    price: Callable[[RateRequest], Decimal] = price_of,
+    **offer: Any,
+) -> Callable[[RateRequest, Context], Any]:
+    """A handler that thinks for a while, and offers a price."""
+
+    async def quote(request: RateRequest, ctx: Context) -> None:
+        deploy.check()
+        if seconds := think():
+            await anyio.sleep(seconds)
+        try:
+            await deploy.offer(ctx, request, price(request), **offer)
+        except AlreadyOfferedError:
+            deploy.note(ctx, request, "already")
+            raise
+        except Drop:
+            deploy.note(ctx, request, "drop")
+            raise
+        deploy.note(ctx, request, "done")
+
+    return quote
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The errors in a group, or the one."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from chain(each)
+    else:
+        yield error

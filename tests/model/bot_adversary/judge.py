@@ -1,0 +1,174 @@
+"""Verdict on a run: offers too many, wrong prices, deliveries lost, and doubts that were told."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from .market import Bid
+    from .service import Call
+    from .world import World
+
+__all__ = ["Verdict", "judge"]
+
+_A_MOMENT: Final = 1.0
+_LONGEST_WAY: Final = 120.0
+_SPAN, _MOST_CALLS = 600.0, 1000000
+
+
+@attrs.define
+class Verdict:
+    """Findings of one run.
+
+    Attributes:
+        doubts: Offers that were left to a person, and told as such.
+        storms: Processes that sent more calls in ten minutes than any reason there was for.
+        beside: Offers of the bot on a request on which a person, or another machine, had offered, where no document
+            promises that the bot notices.
+    """
+
+    scenario: str
+    seed: int
+    too_many: int = 0
+    wrong: int = 0
+    lost: int = 0
+    doubts: int = 0
+    storms: int = 0
+    beside: int = 0
+    flaws: list[str] = attrs.Factory(list)
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether a promise was broken."""
+        return bool(self.too_many or self.wrong or self.lost or self.storms)
+
+
+def judge(world: World, scenario: str, seed: int, *, owed_after: float) -> Verdict:
+    """Hold what happened at the exchange against what the handlers said."""
+    verdict = Verdict(scenario, seed)
+    verdict.doubts = sum(doubt.parked for deploy in world.deploys for doubt in deploy.doubts)
+    for request in world.market.shipments:
+        _count_offers(world, request, verdict)
+        _check_delivery(world, request, verdict, owed_after)
+    _check_prices(world, verdict)
+    _check_answers(world, verdict)
+    _check_calm(world, verdict)
+    return verdict
+
+
+def _count_offers(world: World, request: int, verdict: Verdict) -> None:
+    bids = world.market.bids_on(request)
+    for disk in {deploy.disk for deploy in world.deploys}:
+        makers = {deploy.name for deploy in world.deploys if deploy.disk is disk}
+        own = [bid for bid in bids if bid.author in makers]
+        wanted = len({said.revision for said in world.said if said.request == request and said.deploy in makers})
+        if len(own) > wanted:
+            verdict.too_many += len(own) - wanted
+            verdict.flaws.append(f"request {request}: {len(own)} offers of the bot where its handlers wanted {wanted}")
+        foreign = [bid for bid in bids if bid.author not in makers]
+        if own and foreign and _is_beside(world, own[0], foreign):
+            verdict.beside += 1
+            if _was_told(world, own[0], foreign):
+                verdict.too_many += 1
+                verdict.flaws.append(f"request {request}: the bot was shown {foreign[0]} and made {own[0]}")
+
+
+def _is_beside(world: World, first: Bid, foreign: list[Bid]) -> bool:
+    allowed = any(s.allow_existing for s in world.said if s.request == first.request)
+    return not allowed and any(bid.at < first.at for bid in foreign)
+
+
+def _was_told(world: World, first: Bid, foreign: list[Bid]) -> bool:
+    """Whether a listing had shown another's bid to the process before it sent, or would have when it started."""
+    (deploy,) = [deploy for deploy in world.deploys if deploy.name == first.author]
+    left = first.at - _A_MOMENT
+    told = (world.service.told.get((deploy.name, bid.number), float("inf")) for bid in foreign)
+    return any(at < left for at in told) or any(
+        max(bid.shown_from, bid.at + world.service.habits.bids_cached) < deploy.started for bid in foreign
+    )
+
+
+def _check_delivery(world: World, request: int, verdict: Verdict, owed_after: float) -> None:
+    shipment = world.market.shipments[request]
+    if shipment.published < owed_after or shipment.time_open(world.now) < world.owed_when_open:
+        return
+    told = {letter.request for deploy in world.deploys for letter in deploy.dead}
+    told |= {doubt.request for deploy in world.deploys for doubt in deploy.doubts}
+    if request in told or any(since <= shipment.published <= until for since, until in world.gaps):
+        return
+    endings = {each.ending for each in world.handled if each.request == request}
+    bids = world.market.bids_on(request)
+    if not endings and not bids:
+        verdict.lost += 1
+        verdict.flaws.append(f"request {request} was never handled, and is on no list; {_story(world, request)}")
+    elif "done" in endings and not bids:
+        verdict.lost += 1
+        verdict.flaws.append(f"request {request} was handled, and has no offer; {_story(world, request)}")
+    elif "already" in endings and not bids:
+        verdict.lost += 1
+        verdict.flaws.append(f"request {request} was passed over for a bid that is not there")
+
+
+def _story(world: World, request: int) -> str:
+    said = [f"{s.deploy} said {s.amount}: {s.ending or 'no answer'}" for s in world.said if s.request == request]
+    return f"said: {said}"
+
+
+def _check_prices(world: World, verdict: Verdict) -> None:
+    sent_before: set[tuple[object, ...]] = set()
+    for at, call in world.service.offers_sent:
+        asked = call.parameters
+        request = int(asked["requestIndex"])
+        body = _body(call)
+        said = [s for s in world.said if s.request == request and s.at <= at and _same_store(world, s.deploy, call)]
+        latest = {s.revision: s for s in said}
+        # Of several that ask at once, any may come first.
+        meant = [*latest.values(), *(s for s in said if s.ended > at - _LONGEST_WAY)]
+        wanted = {(request, s.amount, s.currency, _fees(s.rates), s.terms or None) for s in meant}
+        if body not in wanted and body not in sent_before:
+            verdict.wrong += 1
+            verdict.flaws.append(f"request {request}: {body} was sent, where the handlers said {wanted}")
+        sent_before.add(body)
+
+
+def _same_store(world: World, name: str, call: Call) -> bool:
+    disks = {deploy.name: deploy.disk for deploy in world.deploys}
+    return disks[name] is disks[call.author]
+
+
+def _body(call: Call) -> tuple[object, ...]:
+    asked = call.parameters
+    from .market import CURRENCIES
+
+    rates = {name: Decimal(str(fee)) for name, fee in (asked.get("rates") or {}).items()}
+    code = CURRENCIES.get(int(asked.get("currencyIndex", 0)), "")
+    return int(asked["requestIndex"]), Decimal(str(asked["offer"])), code, _fees(rates), asked.get("terms") or None
+
+
+def _fees(rates: dict[str, Decimal]) -> tuple[tuple[str, Decimal], ...]:
+    return tuple(sorted((name, Decimal(fee)) for name, fee in rates.items()))
+
+
+def _check_answers(world: World, verdict: Verdict) -> None:
+    """Whether each bid that a handler was given stands at the exchange."""
+    for said in world.said:
+        if said.ending != "bid":
+            continue
+        stands = [bid for bid in world.market.bids_on(said.request) if said.returned in (bid.amount, bid.shown_amount)]
+        if not stands and not world.service.habits.rounded:
+            verdict.wrong += 1
+            verdict.flaws.append(
+                f"request {said.request}: the handler was given a bid of {said.returned}, and none stands"
+            )
+
+
+def _check_calm(world: World, verdict: Verdict) -> None:
+    for author, calls in world.service.calls.items():
+        most = max(bisect_left(calls, at + _SPAN) - first for first, at in enumerate(calls))
+        if most > _MOST_CALLS:
+            verdict.storms += 1
+            verdict.flaws.append(f"{author} sent {most} calls in ten minutes")

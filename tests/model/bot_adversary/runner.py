@@ -1,0 +1,51 @@
+"""Runs of the scenarios, each in a world and a virtual time of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import anyio
+
+from freight_exchange._virtual_time import VirtualDeadlockError, virtual_time_options
+
+from . import scenarios as scenarios  # they enrol themselves
+from .disk import tapped_connections
+from .judge import Verdict, judge
+from .scenario import Scenario
+from .world import world_of
+
+__all__ = ["run", "scenario_names"]
+
+_LONGEST: Final = 90 * 86400.0
+_MEMORY: Final = Path("/dev/shm")
+
+
+def scenario_names() -> list[str]:
+    """Names of the scenarios."""
+    return [each.name for each in Scenario.all_scenarios]
+
+
+def run(name: str, seed: int) -> Verdict:
+    """Play a scenario once, and judge it."""
+    (kind,) = (each for each in Scenario.all_scenarios if each.name == name)
+    backend = Random(seed).choice(kind.backends)
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder, tapped_connections():
+        try:
+            options = virtual_time_options("trio" if backend == "trio" else "asyncio")
+            return anyio.run(_play, kind, seed, Path(folder), backend=backend, backend_options=options)
+        except (TimeoutError, VirtualDeadlockError) as error:
+            return Verdict(name, seed, lost=1, flaws=[f"the run hung: {error!r}"])
+
+
+async def _play(kind: type[Scenario], seed: int, folder: Path) -> Verdict:
+    with anyio.fail_after(_LONGEST):
+        async with world_of(seed, folder) as world:
+            scenario = kind(world)
+            await scenario.play()
+            verdict = judge(world, kind.name, seed, owed_after=scenario.owed_after)
+            verdict.lost += len(scenario.flaws)
+            verdict.flaws += scenario.flaws
+            return verdict

@@ -1,0 +1,7 @@
+"""Scenarios, by theme."""
+
+from __future__ import annotations
+
+from . import deploys, ends, handlers, listings, people, service, stores
+
+__all__ = ["deploys", "ends", "handlers", "listings", "people", "service", "stores"]

@@ -1,0 +1,182 @@
+"""Listings that lag, freeze, repeat and flap."""
+
+from __future__ import annotations
+
+from tests.model.bot_adversary.deploy import Deploy, quoting
+from tests.model.bot_adversary.disk import Disk
+from tests.model.bot_adversary.scenario import Scenario, is_offer
+
+_TEN_MINUTES = 600.0
+
+
+class BidsListedLate(Scenario, name="own bids are not listed for ten minutes"):
+    """Answers are lost, processes are killed, and `settle` allows for the lag, as the page about the bot asks."""
+
+    lag = _TEN_MINUTES
+    allows = True
+
+    async def play(self) -> None:
+        world, disk = self.world, self.world.disk()
+        if self.allows:
+            self.settle = self.lag + 60.0
+        world.service.habits.bid_lag = lambda: self.rng.uniform(0.2, 1.0) * self.lag
+        self.quoting(disk)
+        await world.wait(self.rng.uniform(1, 60))
+        if self.rng.random() < 0.5:
+            # Some offers are answered before one is not.
+            world.publish(3)
+            await world.wait(self.interval * 2 + self.settle)
+        world.trouble(when=is_offer, how=self.any_of("lost", "silent", "refused", 500, 502), times=self.any_of(1, 2, 4))
+        world.publish(4)
+        await world.wait(self.interval + self.rng.uniform(0, 300))
+        if self.rng.random() < 0.5:
+            deploy = world.deploys[-1]
+            await (deploy.stop() if self.rng.random() < 0.5 else _killed(deploy))
+            self.quoting(disk)
+        await world.wait(self.rng.uniform(60, 900))
+        world.publish(1)
+        await self.finish(disk)
+
+
+class BidsFrozen(Scenario, name="the listing of bids is frozen or cached"):
+    """Offers whose answers are lost are looked for in a listing that is minutes old."""
+
+    async def play(self) -> None:
+        world, disk = self.world, self.world.disk()
+        habits = world.service.habits
+        if self.rng.random() < 0.5:
+            habits.bids_cached = self.rng.uniform(10, 300)
+            self.settle = habits.bids_cached + 30
+        else:
+            self.settle = self.interval * 1.5 + 60.0
+        self.quoting(disk)
+        world.publish(self.rng.randrange(0, 3))
+        await world.wait(self.interval + self.rng.uniform(0, 100))
+        if not habits.bids_cached:
+            habits.bids_frozen = world.now
+        world.trouble(when=is_offer, how=self.any_of("lost", "silent", 500), times=self.any_of(1, 3))
+        world.publish(3)
+        await world.wait(self.interval + self.rng.uniform(5, 20))
+        habits.bids_frozen = None
+        await self.finish(disk)
+
+
+class SameRequestTwice(Scenario, name="the same request handed out twice"):
+    """Rows come twice in a page, as text and as numbers, in another order each time, in small pages."""
+
+    async def play(self) -> None:
+        world, disk = self.world, self.world.disk()
+        habits = world.service.habits
+        habits.twice = self.any_of(0.0, 0.3, 1.0)
+        habits.shuffled = self.rng.random() < 0.5
+        habits.clamp = self.any_of(3, 10, 100)
+        self.quoting(disk, think=self.any_of(0.0, 10.0))
+        for _ in range(self.rng.randrange(2, 6)):
+            world.publish(self.rng.randrange(1, 5))
+            habits.as_text = self.rng.random() < 0.5
+            await world.wait(self.interval * self.rng.uniform(0.3, 2))
+        if self.rng.random() < 0.5:
+            world.deploys[-1].kill()
+        await self.finish(disk)
+
+
+class WithdrawnAndReturned(Scenario, name="a request withdrawn and returned"):
+    """It is handed out again as the service says, and is not offered on again."""
+
+    async def play(self) -> None:
+        world, disk = self.world, self.world.disk()
+        self._start(disk)
+        requests = world.publish(4)
+        await world.wait(self.interval * self.rng.uniform(0.2, 3))
+        for _ in range(self.rng.randrange(1, 4)):
+            away = self.rng.sample(requests, 2)
+            for request in away:
+                world.market.withdraw(request.index, world.now)
+            await world.wait(self.interval * self.rng.uniform(0.5, 30))
+            if self.rng.random() < 0.4:
+                deploy = world.deploys[-1]
+                await (deploy.stop() if self.rng.random() < 0.5 else _killed(deploy))
+                self._start(disk)
+            for request in away:
+                world.market.bring_back(request.index, world.now)
+                if self.rng.random() < 0.5:
+                    world.market.update(request.index, world.now, self.rng.randrange(1, 400))
+            await world.wait(self.interval * self.rng.uniform(0.5, 5))
+        await self.finish(disk, lambda: self._start(disk))
+
+    def _start(self, disk: Disk) -> Deploy:
+        deploy = self.deploy(disk)
+        deploy.bot.on_new(id="quote")(quoting(deploy))
+        if self.rng.random() < 0.5:
+            deploy.bot.on_updated(id="follow")(quoting(deploy))
+        return deploy.start()
+
+
+class Flapping(Scenario, name="listings served from a cache, and requests that flap"):
+    """The listing is minutes old while look-ups and offers are live."""
+
+    async def play(self) -> None:
+        world, disk = self.world, self.world.disk()
+        world.service.habits.requests_cached = self.rng.uniform(20, 200)
+        self.quoting(disk, think=self.any_of(0.0, 5.0))
+        requests = world.publish(4)
+        for _ in range(self.rng.randrange(2, 8)):
+            request = self.rng.choice(requests)
+            if request.is_open(world.now):
+                world.market.withdraw(request.index, world.now)
+            else:
+                world.market.bring_back(request.index, world.now)
+            requests += world.publish(self.rng.randrange(0, 2))
+            await world.wait(self.interval * self.rng.uniform(0.2, 1.5))
+        for request in requests:
+            if not request.is_open(world.now):
+                world.market.bring_back(request.index, world.now)
+        world.service.habits.requests_cached = 0.0
+        await self.finish(disk)
+
+
+class AnswerLostAndListedLate(Scenario, name="the answer is lost and the bid is listed late"):
+    """The process ends while the offer is on its way; the bid is listed within `settle`, and no sooner."""
+
+    async def play(self) -> None:
+        world, disk = self.world, self.world.disk()
+        world.service.habits.bid_lag = lambda: self.rng.uniform(0.5, 0.95) * self.settle
+        trouble = world.trouble(
+            when=is_offer, how=self.any_of("lost", "silent"), times=self.any_of(1, 2, 5), delay=self.any_of(0.0, 1.0)
+        )
+        world.publish(self.rng.randrange(1, 5))
+        for _ in range(self.rng.randrange(1, 4)):
+            self.quoting(disk)
+            await world.until(lambda: trouble.struck > 0, 300)
+            await world.wait(self.rng.uniform(0, 60))
+            world.deploys[-1].kill()
+            await world.wait(self.rng.uniform(0, 20))
+        await self.finish(disk)
+
+
+class Rounded(Scenario, name="the service rounds, and a person's price is near"):
+    """Doubts beside other bids on the same request that look alike."""
+
+    async def play(self) -> None:
+        world, disk = self.world, self.world.disk()
+        world.service.habits.rounded = self.rng.random() < 0.7
+        self.offers = {"allow_existing": True}
+        self.owed_after = float("inf")
+        requests = world.publish(4)
+        for request in requests:
+            price = request.index * 1000 + request.quantity * 5 // 4
+            world.offer_by_hand(request.index, price + self.any_of(-1, 0, 1, 30))
+        self.quoting(disk)
+        await world.wait(self.interval)
+        world.trouble(when=is_offer, how=self.any_of("lost", "refused", 500), times=self.any_of(1, 3))
+        for request in world.publish(3):
+            if self.rng.random() < 0.7:
+                world.offer_by_hand(request.index, request.index * 1000 + request.quantity * 5 // 4)
+        await world.wait(self.interval + self.rng.uniform(0, 100))
+        if self.rng.random() < 0.5:
+            world.deploys[-1].kill()
+        await self.finish(disk)
+
+
+async def _killed(deploy: Deploy) -> None:
+    deploy.kill()
