@@ -92,8 +92,11 @@ class Login(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BrokenRecord(Frozen):
-    """One record of a listing could not be read, and the others were: `error.path` says where. With the path `$` the
-    service says that it failed, beside what it lists: there may be more."""
+    """A part of a reply could not be read, and the rest was: `error.path` says where.
+
+    That is a record of a listing, a part of one, or a key that repeats. With the path `$` the service says that it
+    failed, beside what it lists, and there may be more; or a key repeats in the reply to a write.
+    """
 
     method: str
     path: str

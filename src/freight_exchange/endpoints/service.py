@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import anyio
@@ -136,14 +137,19 @@ class Service:
         Where the reply is `optional`, an empty one is success as well, and decoded as `None`.
         """
 
+        sent, repeats = _Sent(), dict[str, DecodeError]()
+
         def read(response: Response) -> T:
+            sent.take(response)
             if optional and _is_blank(response.content):
                 return decode(None)
-            record = decode(wire.parse(response.content))
+            data = wire.parse(response.content)
+            repeats.update(wire.repeats(data))
+            record = decode(data)
             check_reply(write, record)
             return record
 
-        return await self.connection.engine.caller.call(
+        written = await self.connection.engine.caller.call(
             Kind.WRITE,
             method,
             path,
@@ -153,7 +159,10 @@ class Service:
             write=write,
             exchange=self.reconciler,
             started=started,
+            call_id=sent.call_id,
         )
+        self._report_repeats(repeats.values(), method, path, sent)
+        return written
 
     async def raw(
         self,
@@ -167,12 +176,17 @@ class Service:
     ) -> Any:
         """Send anything; the decoded JSON, or `None` for an empty reply."""
 
+        sent, repeats = _Sent(), dict[str, DecodeError]()
+
         def read(response: Response) -> Any:
+            sent.take(response)
             if _is_blank(response.content):
                 return None
-            return wire.parse(response.content)
+            data = wire.parse(response.content)
+            repeats.update(wire.repeats(data))
+            return data
 
-        return await self.connection.engine.caller.call(
+        reply = await self.connection.engine.caller.call(
             kind,
             method,
             path,
@@ -182,7 +196,10 @@ class Service:
             params=params,
             write=write,
             exchange=self.reconciler,
+            call_id=sent.call_id,
         )
+        self._report_repeats(repeats.values(), method, path, sent)
+        return reply
 
     def listing(
         self,
@@ -228,12 +245,13 @@ class Service:
             path=listed.path,
         )
 
-    async def page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]) -> wire.Rows[T]:
-        """One page of a listing. What could not be read of it is the caller's to tell."""
+    async def page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T], told: Told) -> wire.Rows[T]:
+        """Fetch one page of a listing. Its broken records are the caller's to report; its flaws are reported once."""
         page, sent = await self._page(listed, number, rows, kind)
         described = page.broken[: wire.MOST_DESCRIBED]
         for error in (*described, *(() if page.failure is None else (page.failure,))):
-            self._describe(error, listed, sent)
+            self._describe(error, listed.method, listed.path, sent)
+        self._report_repeats(told.news(page.flaws)[0], listed.method, listed.path, sent)
         return page
 
     async def _page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]) -> tuple[wire.Rows[T], _Sent]:
@@ -289,11 +307,11 @@ class Service:
         for index_said in (wanted, None):
             for broken in found.broken:
                 if wire.index_of_raw(broken.raw) == index_said:
-                    self._describe(broken, listed, sent)
+                    self._describe(broken, listed.method, listed.path, sent)
                     raise broken
         if found.failure is not None:
             # What it lacks may be what the error kept from it.
-            self._describe(found.failure, listed, sent)
+            self._describe(found.failure, listed.method, listed.path, sent)
             raise found.failure
         return None
 
@@ -333,23 +351,32 @@ class Service:
         `more` is how many others there are, which are counted and not reported one by one.
         """
         for error in errors:
-            self._describe(error, listed, sent)
+            self._describe(error, listed.method, listed.path, sent)
             if self.strict:
                 raise error
         news, untold = ([*errors], 0) if told is None else told.news(errors)
         if untold + more:
             summary = DecodeError(f"{untold + more} more parts of a reply that cannot be read")
-            self._describe(summary, listed, sent)
+            self._describe(summary, listed.method, listed.path, sent)
             news.append(summary)
         for error in news:
             _logger.warning("a part of a reply was left out: %s", error)
             if self.hooks:
                 await self.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
-    def _describe(self, error: DecodeError, listed: Listed, sent: _Sent) -> None:
+    def _report_repeats(self, errors: Iterable[DecodeError], method: str, path: str, sent: _Sent) -> None:
+        """Report keys that repeat in a reply that was read all the same. The call is over: no hook can hold it up."""
+        for error in errors:
+            self._describe(error, method, path, sent)
+            _logger.warning("a part of a reply was left out: %s", error)
+            if self.hooks:
+                record = BrokenRecord(method=method, path=path, error=error)
+                self.connection.engine.jobs.start(partial(self.hooks.emit, record))
+
+    def _describe(self, error: DecodeError, method: str, path: str, sent: _Sent) -> None:
         redactor = self.connection.engine.caller.redactor
-        error.request_path = listed.path
-        sent.describe(error, listed.method, redactor)
+        error.request_path = path
+        sent.describe(error, method, redactor)
         clean(error, redactor)
 
     def _placed(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:

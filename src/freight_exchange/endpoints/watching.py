@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from freight_exchange import wire
 from freight_exchange.endpoints.requests import SEARCH
+from freight_exchange.endpoints.told import Told
 from freight_exchange.models import SearchType
 
 if TYPE_CHECKING:
@@ -21,12 +22,13 @@ class UpdatedRequests:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._told = Told()
 
     async def page(self, number: int, rows: int, window: int) -> wire.Rows[RateRequest]:
         """One page of those updated in the last `window` seconds; what cannot be read is among its `broken`."""
         parameters = wire.list_parameters(type=SearchType.ALL, seconds=window)
         listed = SEARCH._replace(operation="feed", parameters=parameters)
-        return await self._service.page(listed, number, rows, wire.REQUESTS)
+        return await self._service.page(listed, number, rows, wire.REQUESTS, self._told)
 
     async def find(self, index: int) -> RateRequest | None:
         """The request with this index, or `None` where the service says that there is none."""

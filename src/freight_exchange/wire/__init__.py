@@ -45,6 +45,7 @@ from freight_exchange.wire.login import (
     unauthorized,
     user,
 )
+from freight_exchange.wire.repeats import repeats
 
 __all__ = [
     "BIDS",
@@ -77,6 +78,7 @@ __all__ = [
     "recall",
     "recall_bid",
     "rejection",
+    "repeats",
     "request_draft",
     "response",
     "route",

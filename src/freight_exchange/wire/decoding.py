@@ -13,7 +13,7 @@ from freight_exchange.wire.converter import NOT_PLAIN, Flaws, Raw, Shape
 from freight_exchange.wire.excerpt import excerpt
 from freight_exchange.wire.readers import LARGEST_INTEGER, Field, Unreadable, integer, place
 from freight_exchange.wire.readers import kind as kind_of
-from freight_exchange.wire.repeats import RepeatedKeys
+from freight_exchange.wire.repeats import repeats
 
 __all__ = [
     "BIDS",
@@ -116,18 +116,11 @@ def rows(data: object, kind: Kind[T]) -> Rows[T]:
             empty listing: taken for one, it would make a watcher deaf.
     """
     found = _rows(data, kind)
-    if not isinstance(data, RepeatedKeys):
-        return found
-    flaws = []
-    for key, whole in data.repeated.items():
-        read = "all of its records are" if whole else "only its last value is"
-        flaw = DecodeError(f"the key {key!r} repeats: {read} read", path=kind.collection)
-        if key == kind.collection:
-            # Its other records are lost.
-            found = found._replace(failure=found.failure or flaw)
-        else:
-            flaws.append(flaw)
-    return found._replace(flaws=(*flaws, *found.flaws))
+    if flaws := repeats(data, kind.collection):
+        # Of a collection that comes twice, the records of the first are lost.
+        lost = flaws.pop(kind.collection, None)
+        found = found._replace(failure=found.failure or lost, flaws=(*flaws.values(), *found.flaws))
+    return found
 
 
 def _rows(data: object, kind: Kind[T]) -> Rows[T]:

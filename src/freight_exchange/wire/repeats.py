@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["RepeatedKeys", "Repeats", "count_keys"]
+from freight_exchange.errors import DecodeError
+
+__all__ = ["RepeatedKeys", "Repeats", "count_keys", "repeats"]
 
 _MOST_NAMED: Final = 20
 
@@ -20,6 +22,15 @@ class RepeatedKeys(dict[str, object]):
     def __init__(self, value: Mapping[str, object], repeated: Mapping[str, bool]) -> None:
         super().__init__(value)
         self.repeated = repeated
+
+
+def repeats(data: object, path: str = "$") -> dict[str, DecodeError]:
+    """Return an error to report for each key that repeats in a reply, which was read all the same."""
+    errors = {}
+    for key, whole in data.repeated.items() if isinstance(data, RepeatedKeys) else ():
+        read = "all of its records are" if whole else "only its last value is"
+        errors[key] = DecodeError(f"the key {key!r} repeats: {read} read", path=path)
+    return errors
 
 
 class Repeats:

@@ -260,6 +260,66 @@ class TestOncePerReading:
         [warning] = self.warnings(caplog)
         assert "the key 'notes' repeats: only its last value is read" in warning
 
+    @pytest.mark.parametrize("strict", [False, True])
+    async def test_keys_that_repeat_in_the_reply_to_a_write_are_reported(
+        self, strict: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        bid = b'{"index": 4, "notes": "a", "notes": "b", "offer": {"index": 9, "offerAmount": 5, "currencyIndex": 840}}'
+        desk = Desk(says(b'{"bid": {"index": 3}, "bid": %s}' % bid))
+        async with desk.client(strict=strict) as exchange:
+            written = await exchange.bids.submit(4, amount=5, currency=840)
+            await anyio.wait_all_tasks_blocked()
+        assert (written.index, written.notes) == (4, "b")
+        assert [warning.partition(" repeats")[0] for warning in self.warnings(caplog)] == [
+            "a part of a reply was left out: the key 'notes'",
+            "a part of a reply was left out: the key 'bid'",
+        ]
+        found = [event for event in desk.events if isinstance(event, BrokenRecord)]
+        assert [(event.method, event.path) for event in found] == [("POST", "quote/submitoffer")] * 2
+        assert {event.error.status for event in found} == {200}
+
+    async def test_keys_that_repeat_hold_up_no_write(self) -> None:
+        entered = anyio.Event()
+
+        async def hang(event: Event) -> None:
+            if isinstance(event, BrokenRecord):
+                entered.set()
+                await anyio.sleep_forever()
+
+        desk = Desk(says(b'{"routes": {"0": {"index": 4, "timezone": "a", "timezone": "b"}}}'))
+        async with desk.client() as exchange:
+            view = exchange._heard_by(hang)
+            route = await view.routes.create(ROUTE)
+            assert not entered.is_set()
+            with anyio.fail_after(5):
+                await entered.wait()
+        assert route is not None
+        assert route.index == 4
+
+    @pytest.mark.parametrize("method", ["GET", "POST"])
+    async def test_keys_that_repeat_in_any_other_reply_are_reported(
+        self, method: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        desk = Desk(says(b'{"a": 1, "a": 2}'))
+        async with desk.client() as exchange:
+            assert await exchange.request(method, "quote/other") == {"a": 2}
+            await anyio.wait_all_tasks_blocked()
+        assert desk.broken == ["$"]
+        assert len(self.warnings(caplog)) == 1
+
+    async def test_keys_that_repeat_in_the_pages_of_a_feed_are_reported_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        desk = Desk(says(b'{"raterequests": {"0": {"index": 4, "notes": "a", "notes": "b"}}}'))
+        async with desk.client() as exchange:
+            source = UpdatedRequests(exchange.requests._service)
+            for _ in range(3):
+                page = await source.page(0, 100, 60)
+                assert [row.notes for row in page.records] == ["b"]
+            await anyio.wait_all_tasks_blocked()
+        assert desk.broken == ["raterequests"]
+        assert len(self.warnings(caplog)) == 1
+
     async def test_a_strict_reading_fails_at_the_same_row_again(self) -> None:
         desk = Desk(self.page(*self.ROWS))
         async with desk.client(strict=True) as exchange:
