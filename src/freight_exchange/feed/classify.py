@@ -15,11 +15,12 @@ import attrs
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
-from freight_exchange.feed.comparing import DIGEST, differences, digest
+from freight_exchange.feed.comparing import DIGEST, differences, digest, present
 from freight_exchange.feed.events import Event, RequestEvent, RequestKind, Unreadable
 from freight_exchange.feed.payload import pack, recall
 from freight_exchange.feed.shape import Change, change_of_shape, is_only_the_shape
 from freight_exchange.feed.sight import Schema, Sight
+from freight_exchange.feed.unsteady import with_unsteady
 from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import NewEvent, Seen
 
@@ -36,6 +37,7 @@ class Meaning:
         news: The indexes of requests that are new or changed.
         schema: The last change of shape that is known now.
         excused: The indexes of requests that differ, and are no news: in nothing but the service's shape.
+        turned: Indexes and fields of requests in which nothing changed but that this field came or went.
     """
 
     seen: Sequence[Seen]
@@ -43,13 +45,14 @@ class Meaning:
     news: frozenset[int]
     schema: Schema
     excused: frozenset[int]
+    turned: frozenset[tuple[int, str]] = frozenset()
 
 
 def classify(
     records: Sequence[RateRequest], broken: Iterable[DecodeError], known: Mapping[int, Seen], sight: Sight
 ) -> Meaning:
     """What a page means: its records, what on it could not be read, and what was known of both before."""
-    states = _states(records)
+    states = _states(_steadied(record, known.get(record.index), sight) for record in records)
     digests = {index: b"".join(sorted(several)) for index, several in states.items()}
     # Which of several states is the last one nobody can tell: all that are not known already are told.
     fresh = {index: _fresh(several, known.get(index)) for index, several in states.items()}
@@ -104,6 +107,7 @@ def classify(
         frozenset(news),
         schema,
         frozenset(excused),
+        frozenset(_turned(changes)),
     )
 
 
@@ -117,6 +121,22 @@ def gone(before: Seen, between: tuple[datetime | None, datetime], at: float) -> 
     return after, NewEvent(
         key=f"{before.index}:{after.version}", index=before.index, kind=event.kind, payload=pack(event)
     )
+
+
+def _steadied(record: RateRequest, before: Seen | None, sight: Sight) -> RateRequest:
+    """The record, with what an older release of the service may have left out."""
+    unsteady = sight.unsteady(record.index)
+    if before is None or before.record is None or not unsteady - present(record):
+        return record
+    return with_unsteady(record, recall(before.record), unsteady)
+
+
+def _turned(changes: Mapping[int, Sequence[Change]]) -> Iterator[tuple[int, str]]:
+    for index, several in changes.items():
+        for change in several:
+            turned = change.had ^ change.has
+            if change.is_only_of(turned):
+                yield from ((index, name) for name in turned)
 
 
 def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest]]:

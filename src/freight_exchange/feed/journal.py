@@ -23,6 +23,7 @@ from freight_exchange.feed.plan import is_young
 from freight_exchange.feed.scanner import OPERATION, Scanner
 from freight_exchange.feed.sight import UNTOLD, Lately, Sight
 from freight_exchange.feed.state import Behind, State
+from freight_exchange.feed.unsteady import UnsteadyFields
 from freight_exchange.paging import PageSizes
 from freight_exchange.store.protocol import Absence, Commit, FeedStore, Found, NewEvent, Seen
 
@@ -131,6 +132,7 @@ class Journal:
         if kept.clamp is not None:
             self.sizes.clamped(OPERATION, kept.clamp)
         self.suspects: tuple[frozenset[int], Cover] | None = None
+        self._unsteady = UnsteadyFields()
         self._learn_again = -math.inf
 
     async def page(self, look: Look, page: Rows[RateRequest] | None, sent: Reading, received: Reading) -> None:
@@ -158,13 +160,15 @@ class Journal:
         after = attrs.evolve(state, scan=scan, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))
         gap, after = self._gap(after, received)
         look.indexes |= about
+        turned = frozenset[tuple[int, str]]()
 
         def decide(found: Found) -> Commit:
-            nonlocal after
+            nonlocal after, turned
             meaning = classify(records, broken, found.seen, sight)
             if sight.lately is None and (meaning.excused or meaning.schema.at != sight.schema.at):
                 raise UnclearError
             look.news |= meaning.news
+            turned = meaning.turned
             look.missing = [
                 attrs.evolve(row, missing=row.missing + 1) for row in found.absent if row.index not in about
             ]
@@ -193,6 +197,7 @@ class Journal:
             # In one breath with the commit: whoever is cancelled while he waits for it finds both done.
             self.state = after
             self.sizes = sizes
+            self._unsteady.saw(turned, came)
             look.unwritten, look.lately, look.covered = None, None, covered
 
         await self._run(write)
@@ -212,8 +217,12 @@ class Journal:
         """Write down a request that scans lack and a look-up has found."""
         sight = self._sight(self.state.scan, received, received, WIDEST, silent=False, lately=UNTOLD)
 
+        turned = frozenset[tuple[int, str]]()
+
         def decide(found: Found) -> Commit:
+            nonlocal turned
             meaning = classify((record,), (), found.seen, sight)
+            turned = meaning.turned
             # It is there and yet not listed. Deeper scans may list it, and should they lack it as well, it is looked up
             # again: it may have been withdrawn before it is ever listed again.
             oldest = sight.sent - _DISTRUSTED
@@ -221,6 +230,7 @@ class Journal:
             return Commit(seen=seen, events=meaning.events, at=sight.sent)
 
         await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))
+        self._unsteady.saw(turned, sight.sent)
         # Perhaps its page was cut, by a server that gives less than it did: its page sizes are learned anew. Perhaps it
         # is one of many that are listed no longer, and learning has its price.
         if received.loop >= self._learn_again:
@@ -259,6 +269,7 @@ class Journal:
             between=(earliest if state.primed else None, wall(received)),
             schema=state.schema,
             lately=lately,
+            unsteady=self._unsteady.of,
         )
 
     def _at_the_earliest(self, time: float, received: Reading) -> datetime:

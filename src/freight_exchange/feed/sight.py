@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
@@ -57,6 +58,7 @@ class Sight:
         between: When what is seen now came to be seen: after the cover, if there was one, and before the reply.
         schema: What is known of the service's shape.
         lately: What a narrow look at the same time listed; `None` before one was made, where one can be.
+        unsteady: Gives by index the fields that come and go from reply to reply.
     """
 
     scan: int
@@ -68,3 +70,4 @@ class Sight:
     between: tuple[datetime | None, datetime]
     schema: Schema
     lately: Lately | None = UNTOLD
+    unsteady: Callable[[int], frozenset[str]] = lambda index: frozenset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from collections import Counter
 from itertools import pairwise
 from typing import Final
 
@@ -18,6 +19,7 @@ __all__ = ["Find", "judge", "loudest_hour"]
 _ALLOWANCE: Final = 60.0
 _SLACK: Final = 60.0
 _BREAK: Final = 300.0
+_TURNS: Final = 4
 _HOUR: Final = 3600.0
 _FIVE_DAYS: Final = 432_000.0
 
@@ -45,6 +47,7 @@ class _Judge:
         self.market: Market = schedule.market
         self.finds: list[Find] = []
         self.fold: dict[int, Told] = {}
+        self.turns: Counter[tuple[int, int]] = Counter()
         self.began = log.live[0] if log.live else schedule.end
         self._versions: dict[int, list[Version]] = {}
 
@@ -76,13 +79,14 @@ class _Judge:
         return not any(began[-1] < recovered < at - _HOUR for recovered in self.log.recovered)
 
     def _events(self) -> None:
-        schemas = 0
+        schemas: Counter[int] = Counter()
         for told in self.log.told:
             if told.again:
                 continue
             if told.index is None:
-                schemas += told.kind == "SchemaChanged"
-                if told.kind != "SchemaChanged" or schemas > 1 or not self.schedule.habits.releases:
+                schemas[told.session] += told.kind == "SchemaChanged"
+                expected = self.schedule.habits.releases and schemas[told.session] <= _TURNS + 1
+                if told.kind != "SchemaChanged" or not expected:
                     far = any(abs(by) > _FIVE_DAYS for _, by in self.schedule.wall_jumps)
                     excuse = "a wall clock that is set five days" if told.kind == "Gap" and far else ""
                     self.find(f"event {told.kind}", None, told.at, told.text, excuse)
@@ -107,7 +111,10 @@ class _Judge:
         if told.returned != gone:
             self.find("returned", index, told.at, f"{told.kind} returned={told.returned} after {before}")
         if before is not None and not gone and before.content == told.content:
-            self.find("repeated", index, told.at, f"{told.kind} without a change: {told.content}")
+            self.turns[index, told.session] += 1
+            known = self.schedule.habits.releases and self.turns[index, told.session] <= _TURNS
+            excuse = "a field that comes and goes, at first" if known and len(told.changed) == 1 else ""
+            self.find("repeated", index, told.at, f"{told.kind} {told.changed}: {told.content}", excuse)
         if before is not None and before.content != told.content:
             first = min(v.since for v in self.versions(index) if v.content == before.content)
             if versions[-1].until <= first:

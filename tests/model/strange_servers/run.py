@@ -42,6 +42,8 @@ class Told:
     observed: tuple[datetime | None, datetime] | None
     again: bool
     text: str
+    changed: tuple[str, ...] = ()
+    session: int = 0
 
 
 @attrs.frozen
@@ -89,6 +91,7 @@ class _Watch:
         self._chance = random.Random(f"reader {schedule.seed}")
         self._in_hand: Told | None = None
         self._feed: Any = None
+        self._number = 0
 
     async def all_sessions(self) -> None:
         boot = 0
@@ -111,6 +114,7 @@ class _Watch:
                 hooks=[self._hook],
                 retries=RetryPolicy(),
             )
+            self._number = number
             exchange._shared.clock = _Clock(self.schedule, number, boot)
             with anyio.CancelScope(deadline=session.end):
                 async with (
@@ -147,8 +151,9 @@ class _Watch:
                 status=str(request.status).capitalize(),
             )
             told = Told(now, event.kind, request.index, content, event.returned, event.observed_between, False, "")
+            told = attrs.evolve(told, changed=event.changed, session=self._number)
         else:
-            told = Told(now, type(event).__name__, None, None, False, None, False, str(event))
+            told = Told(now, type(event).__name__, None, None, False, None, False, str(event), session=self._number)
         before = self.log.told[-1] if self.log.told else None
         if before is not None and self._last_in_hand == before and _same(before, told):
             told = attrs.evolve(told, again=True)
