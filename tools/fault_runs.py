@@ -52,7 +52,7 @@ def replay_over(transport: socket_runs.Transport, seed: int) -> int:
     print(f"fired (name, carried out first): {ran.fired}")
     print(*ran.endings, sep="\n")
     print(*(f"WRONG: {judgement}" for judgement in ran.judgements), sep="\n")
-    return int(any(not judgement.excused for judgement in ran.judgements))
+    return int(bool(ran.judgements))
 
 
 def in_process(seeds: range, processes: int) -> bool:

@@ -225,8 +225,8 @@ async def test_a_connection_is_kept_for_as_long_as_keepalive_says(monkeypatch: p
         assert [connection for connection, _ in server.asked] == expected
 
 
-async def test_the_documented_limit_of_a_callers_client() -> None:
-    """httpx gives no public way to what its parser has left over: documented in docs/httpx2.md."""
+async def test_bytes_that_come_while_a_callers_connection_is_idle_never_answer_a_call() -> None:
+    """httpx's own pool finds them in the socket."""
 
     async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
         await stream.send(reply(numbered(request)))

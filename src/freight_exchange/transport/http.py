@@ -21,6 +21,7 @@ import httpx
 from freight_exchange.errors import ConfigurationError, DecodeError, FreightExchangeError, TransportError
 from freight_exchange.transport.failures import Route, explain
 from freight_exchange.transport.inflate import Body
+from freight_exchange.transport.leftover import has_leftover, spoil
 from freight_exchange.transport.message import AbandonedError, Kind, Response
 from freight_exchange.transport.pool import REPEATABLE
 from freight_exchange.transport.trace import Trace, address
@@ -156,6 +157,8 @@ class Network:
                 await reply.stream.aclose()
             else:
                 with anyio.move_on_after(_LETTING_GO):
+                    if has_leftover(reply.stream):
+                        await spoil(reply)
                     await reply.stream.aclose()
 
     def _trace(self, request: Request) -> Trace | None:

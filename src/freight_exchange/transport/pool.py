@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
+from freight_exchange.transport.leftover import has_leftover
 from freight_exchange.transport.trace import close
 
 __all__ = ["REPEATABLE", "Pool", "Reply"]
@@ -138,12 +139,7 @@ class _Lane:
         """Whether the connection is closed, or has bytes beyond the reply's end, with which the next would begin."""
         if self.stream is None or not self.connection.is_idle():
             return True
-        layer = self.connection
-        while not hasattr(layer, "_h11_state"):
-            # Proxies' connections hold another. httpcore shows the rest of its parser's buffer by no public name.
-            layer = layer._connection
-        trailing, ended = layer._h11_state.trailing_data
-        return bool(trailing) or ended
+        return has_leftover(self.connection)
 
 
 class _Lent:

@@ -10,13 +10,12 @@ import h2.config
 import h2.connection
 import h2.events
 import h2.exceptions
-import hpack
 from anyio.abc import ByteStream, TaskGroup
 from tests.model.socket_runs import face1
 from tests.model.socket_runs.service import Call
 from tests.model.socket_runs.sockets import BROKEN, Socket
 from tests.model.socket_runs.wire1 import End, Script
-from tests.model.socket_runs.wire2 import Frames
+from tests.model.socket_runs.wire2 import Frames, Link
 
 __all__ = ["converse2"]
 
@@ -38,7 +37,7 @@ class _Conversation:
         self._answer = answer
         self._tasks = tasks
         self._sending = anyio.Lock()
-        self._encoder = hpack.Encoder()
+        self._link = Link()
         self._heads: dict[int, dict[bytes, bytes]] = {}
         self._bodies: dict[int, bytes] = {}
         self._h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
@@ -61,6 +60,8 @@ class _Conversation:
                         self._tasks.start_soon(self._reply, event.stream_id)
 
     async def _reply(self, number: int) -> None:
+        if number > self._link.last:
+            return
         head = self._heads.pop(number)
         call = face1.call_of(
             head[b":method"].decode(),
@@ -69,7 +70,7 @@ class _Conversation:
             self._bodies.pop(number),
         )
         with contextlib.suppress(*BROKEN):
-            for step in self._answer(call, Frames(number, self._encoder)):
+            for step in self._answer(call, Frames(number, self._link)):
                 if isinstance(step, bytes):
                     async with self._sending:
                         await self._stream.send(step)

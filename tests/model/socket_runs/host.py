@@ -56,13 +56,16 @@ class Host:
         shown, strike = self.answer(call)
         if strike is None:
             return plain(shown)
-        return WIRE1[strike.name].make(shown, self.chance, self._echo(strike))
+        return WIRE1[strike.name].make(shown, self.chance, self._echo(strike, call))
 
     def _script2(self, call: Call, frames: Frames) -> Script:
+        committed = self.service.commits.total()
         shown, strike = self.answer(call)
+        if strike is None or strike.name != "GOAWAY, spared" or self.service.commits.total() > committed:
+            frames.link.latest = max(frames.link.latest, frames.number)
         if strike is None:
             return plain2(frames, shown)
-        return WIRE2[strike.name].make(frames, shown, self.chance, self._echo(strike))
+        return WIRE2[strike.name].make(frames, shown, self.chance, self._echo(strike, call))
 
     def answer(self, call: Call) -> tuple[Shown, Strike | None]:
         """Return what is to be said, and the fault in how it is to be sent."""
@@ -77,7 +80,7 @@ class Host:
         content = CONTENTS.get(strike.name)
         if content is None or not (committed or content.excludable or not call.is_undocumented):
             return Shown.of(reply), strike if content is None else None
-        return content.make(call, reply, self.chance, self._echo(strike)), None
+        return content.make(call, reply, self.chance, self._echo(strike, call)), None
 
     def _refusal(self, call: Call) -> Reply:
         status = 500 if call.target == "login" else self.chance.choice((400, 500, 503))
@@ -93,5 +96,7 @@ class Host:
                 return strike
         return None
 
-    def _echo(self, strike: Strike) -> str:
-        return {"nothing": "x", "token": f"{TOKEN}-{self.service.logins}", "password": PASSWORD}[strike.echo]
+    def _echo(self, strike: Strike, call: Call) -> str:
+        # A login's reply may repeat its own token; of any other, the client knows what it sent.
+        token = f"{TOKEN}-{self.service.logins}" if call.target == "login" else call.token
+        return {"nothing": "x", "token": token, "password": PASSWORD}[strike.echo]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 import attrs
-from tests.model.socket_runs.plan import WRITES, Plan, Step
+from tests.model.socket_runs.plan import WRITES, Step
 from tests.model.socket_runs.service import Service
 
 __all__ = ["Ended", "Judgement", "Wrong", "judge"]
@@ -59,20 +59,15 @@ class Ended:
 
 @attrs.frozen
 class Judgement:
-    """What was wrong with a call, and with which; `excused` where bytes on a caller's connection account for it."""
+    """What was wrong with a call, and with which."""
 
     wrong: Wrong
     ended: Ended
-    excused: bool
 
 
-def judge(plan: Plan, service: Service, endings: list[Ended]) -> list[Judgement]:
+def judge(service: Service, endings: list[Ended]) -> list[Judgement]:
     """Judge all calls of a run, when nothing of it is under way any more."""
-    return [
-        Judgement(wrong, ended, plan.leaves_bytes and wrong in VERDICTS)
-        for ended in endings
-        for wrong in _judge(service, ended)
-    ]
+    return [Judgement(wrong, ended) for ended in endings for wrong in _judge(service, ended)]
 
 
 def _judge(service: Service, ended: Ended) -> list[Wrong]:

@@ -93,13 +93,6 @@ class Plan:
             steps=steps,
         )
 
-    @property
-    def leaves_bytes(self) -> bool:
-        """Whether bytes that nobody asked for may be left on a connection of a caller's client."""
-        strikes = [strike for step in self.steps for strike in (*step.strikes, *step.reading)]
-        wires = wires_of(self.transport)
-        return self.transport != "own" and any(strike.name in wires and wires[strike.name].leaves for strike in strikes)
-
 
 def wires_of(transport: Transport) -> Mapping[str, Wire] | Mapping[str, Wire2]:
     """The faults in how replies are sent that a transport can meet."""

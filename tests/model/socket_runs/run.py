@@ -76,7 +76,7 @@ async def run(plan: Plan) -> Run:
                         await _make(plan, host, exchange, number, step, endings)
         # What still lies in a socket of the server's is read by now, or never.
         await anyio.lowlevel.checkpoint()
-    return Run(plan=plan, endings=endings, judgements=judge(plan, service, endings), fired=dict(host.fired))
+    return Run(plan=plan, endings=endings, judgements=judge(service, endings), fired=dict(host.fired))
 
 
 async def _make(

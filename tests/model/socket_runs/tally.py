@@ -20,7 +20,6 @@ class Tally:
 
     Attributes:
         wrong: Seeds by what was wrong, and with what.
-        excused: The same where bytes left on a caller's kept connection account for it.
         outcomes: By call and outcome, how many.
         verdicts: By what `reconcile()` found.
         fired: By fault and whether a write was committed first, how often it struck.
@@ -32,7 +31,6 @@ class Tally:
     runs: int = 0
     calls: int = 0
     wrong: defaultdict[tuple[Wrong, str], list[int]] = attrs.field(factory=lambda: defaultdict(list))
-    excused: Counter[Wrong] = attrs.field(factory=Counter)
     outcomes: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     verdicts: Counter[str] = attrs.field(factory=Counter)
     fired: Counter[tuple[str, bool]] = attrs.field(factory=Counter)
@@ -49,11 +47,8 @@ class Tally:
             if ended.verdict:
                 self.verdicts[ended.verdict] += 1
         for judgement in run.judgements:
-            if judgement.excused:
-                self.excused[judgement.wrong] += 1
-            else:
-                strikes = ", ".join(strike.name for strike in judgement.ended.step.strikes)
-                self.wrong[judgement.wrong, f"{judgement.ended.step.kind}: {strikes}"].append(run.plan.seed)
+            strikes = ", ".join(strike.name for strike in judgement.ended.step.strikes)
+            self.wrong[judgement.wrong, f"{judgement.ended.step.kind}: {strikes}"].append(run.plan.seed)
         self.fired.update(run.fired)
 
     def add(self, other: Tally) -> None:
@@ -63,7 +58,7 @@ class Tally:
         self.latest = max(self.latest, other.latest)
         for wrong, seeds in other.wrong.items():
             self.wrong[wrong] += seeds
-        for name in ("excused", "outcomes", "verdicts", "fired"):
+        for name in ("outcomes", "verdicts", "fired"):
             getattr(self, name).update(getattr(other, name))
 
     def number(self, *kinds: Wrong) -> int:
@@ -90,7 +85,6 @@ class Tally:
         lines = [self.summary()]
         lines += [f"  {kind} {outcome}: {count}" for (kind, outcome), count in sorted(self.outcomes.items())]
         lines += [f"  reconciled, {verdict}: {count}" for verdict, count in sorted(self.verdicts.items())]
-        lines += [f"  excused, bytes left behind: {wrong}: {count}" for wrong, count in self.excused.items()]
         names = sorted({name for name, _ in self.fired})
         struck = [f"{name} {self.fired[name, False]}/{self.fired[name, True]}" for name in names]
         lines += ["  struck, before and after a commit:"]

@@ -34,13 +34,11 @@ class Wire:
         make: Makes the script from the reply, and a text to echo, a secret at times.
         after: Whether a write may be committed first, or may not.
         targets: The calls that it may strike.
-        leaves: Whether bytes of its own are left on a kept connection: the HTTP libraries give no way to see them.
     """
 
     make: Callable[[Shown, Random, str], Script]
     after: tuple[bool, ...] = (False, True)
     targets: tuple[Target, ...] = ("login", "read", "write")
-    leaves: bool = False
 
 
 def head(shown: Shown, *more: str, length: int | str | None = -1) -> bytes:
@@ -171,7 +169,6 @@ WIRE1: Mapping[str, Wire] = {
     "wrong length": Wire(make=_length),
     "length too short": Wire(
         make=lambda shown, chance, _: [head(shown, length=chance.randrange(len(shown.content) + 1)) + shown.content],
-        leaves=True,
     ),
     "chunks": Wire(make=lambda shown, _, __: [_chunked(shown, _chunk(shown.content or b" "), b"0\r\n\r\n")]),
     "broken chunks": Wire(make=_bad_chunks),
@@ -190,12 +187,12 @@ WIRE1: Mapping[str, Wire] = {
     "drip": Wire(make=lambda shown, _, __: [*_drips(shown, 12, 0.005)]),
     "slow drip": Wire(make=lambda shown, _, __: [*_drips(shown, 80, 0.03), End.STALL]),
     "endless": Wire(make=_endless),
-    "trailing bytes": Wire(make=lambda shown, _, __: [head(shown) + shown.content + b"\r\n\r\nmore"], leaves=True),
-    "two replies": Wire(make=lambda shown, _, __: [(head(shown) + shown.content) * 2], leaves=True),
-    "a forged reply behind": Wire(make=lambda shown, _, __: [head(shown) + shown.content + _FORGED], leaves=True),
+    "trailing bytes": Wire(make=lambda shown, _, __: [head(shown) + shown.content + b"\r\n\r\nmore"]),
+    "two replies": Wire(make=lambda shown, _, __: [(head(shown) + shown.content) * 2]),
+    "a forged reply behind": Wire(make=lambda shown, _, __: [head(shown) + shown.content + _FORGED]),
     "closed behind": Wire(make=lambda shown, chance, _: [*plain(shown), chance.choice((0.0, 0.002)), End.FIN]),
     "reset behind": Wire(make=lambda shown, _, __: [*plain(shown), 0.002, End.RESET]),
-    "timed out behind": Wire(make=lambda shown, _, __: [*plain(shown), 0.002, _TIMED_OUT, End.FIN], leaves=True),
+    "timed out behind": Wire(make=lambda shown, _, __: [*plain(shown), 0.002, _TIMED_OUT, End.FIN]),
     "closed as the next comes": Wire(make=lambda shown, _, __: [*plain(shown), End.NEXT], targets=("login", "read")),
 }
 """By name, how a reply can be sent wrongly."""

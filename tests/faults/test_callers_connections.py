@@ -1,0 +1,84 @@
+"""Kept connections of a caller's HTTP client: bytes after a reply never answer the next call."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+import anyio
+import httpx
+import httpx2
+import pytest
+from anyio.abc import ByteStream
+from tests.faults.raw import Server, body_of, reply, serving
+from tests.faults.test_connections import EXTRA
+
+from freight_exchange import BadRequestError, FreightExchange, RetryPolicy
+
+ONCE = RetryPolicy(attempts=1)
+LIBRARIES = [httpx, httpx2]
+
+
+@contextlib.asynccontextmanager
+async def exchange_over(library: object, server: Server) -> AsyncIterator[FreightExchange]:
+    assert library in LIBRARIES
+    client = (httpx2 if library is httpx2 else httpx).AsyncClient(trust_env=False)
+    async with client as http_client:
+        exchange = FreightExchange(
+            server.url, email="a@b.example", password="pw", retries=ONCE, http_client=http_client
+        )
+        async with exchange:
+            yield exchange
+
+
+async def ask(exchange: FreightExchange, number: int) -> object:
+    return await exchange.request("POST", "quote/getrequests", body={"n": number}, repeatable=True)
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=["httpx", "httpx2"])
+@pytest.mark.parametrize("extra", EXTRA)
+async def test_bytes_after_a_reply_never_answer_the_next_call(library: object, extra: str) -> None:
+    async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
+        with contextlib.suppress(anyio.BrokenResourceError):
+            for piece in EXTRA[extra](reply({"n": body_of(request)["n"]})):
+                await stream.send(piece)
+        return True
+
+    async with serving(answer) as server, exchange_over(library, server) as exchange:
+        for number in range(3):
+            assert await ask(exchange, number) == {"n": number}
+    connections = [connection for connection, _ in server.asked]
+    assert connections == sorted(set(connections)), "a connection with bytes left over was used again"
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=["httpx", "httpx2"])
+async def test_a_second_refusal_of_a_read_never_refuses_the_next_write(library: object) -> None:
+    """The write is committed; a stale 400 would say that it was not, and the caller would send it again."""
+    refusal = reply({"message": "no such page"}, status="400 Bad Request")
+
+    async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
+        if b"submitoffer" not in request:
+            await stream.send(refusal * 2)
+            return True
+        offer = {"index": 9, "offerAmount": 5, "currencyIndex": 840, "status": "pending"}
+        await stream.send(reply(json.dumps({"bid": {"index": 4, "offer": offer}}).encode()))
+        return True
+
+    async with serving(answer) as server, exchange_over(library, server) as exchange:
+        with pytest.raises(BadRequestError):
+            await ask(exchange, 0)
+        bid = await exchange.bids.submit(4, amount=5, currency=840)
+    assert bid.index == 4
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=["httpx", "httpx2"])
+async def test_a_reply_in_order_keeps_its_connection(library: object) -> None:
+    async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
+        await stream.send(reply({"n": body_of(request)["n"]}))
+        return True
+
+    async with serving(answer) as server, exchange_over(library, server) as exchange:
+        for number in range(4):
+            assert await ask(exchange, number) == {"n": number}
+    assert server.connections == 1
