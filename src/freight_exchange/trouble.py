@@ -16,7 +16,7 @@ from freight_exchange.errors import (
     TransportError,
 )
 
-__all__ = ["TROUBLE", "asked_for", "may_pass", "requests_of"]
+__all__ = ["TROUBLE", "asked_for", "is_of_login", "may_pass", "requests_of"]
 
 TROUBLE: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
 """What a reading may fail with and a later one need not, but for a rejected login, which is one of them."""
@@ -42,4 +42,9 @@ def asked_for(error: FreightExchangeError) -> float | None:
 
 def requests_of(error: FreightExchangeError) -> int:
     """Estimate the requests that a failed call has sent: its attempts, and those of the login or read beside it."""
-    return max(1, error.attempts) + (isinstance(error, AuthenticationError) or error.path == "login")
+    return max(1, error.attempts) + (isinstance(error, AuthenticationError) or is_of_login(error))
+
+
+def is_of_login(error: FreightExchangeError) -> bool:
+    """Return whether a login failed in place of the call: nothing was asked, and the reply says nothing about it."""
+    return (error.request_path if isinstance(error, DecodeError) else error.path) == "login"

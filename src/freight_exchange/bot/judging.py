@@ -12,6 +12,7 @@ from freight_exchange.errors import (
     AlreadyOfferedError,
     AuthenticationError,
     DeadlineExceededError,
+    FreightExchangeError,
     LoginRejectedError,
     OfferInDoubtError,
     OfferRejectedError,
@@ -19,6 +20,7 @@ from freight_exchange.errors import (
     ServerError,
     TransportError,
 )
+from freight_exchange.trouble import is_of_login
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handlers import Handler
@@ -119,7 +121,7 @@ def judge(
         case _:
             pass
     if delivery.attempts > handler.retries:
-        if isinstance(error, _TROUBLE) and not served:
+        if _is_trouble(error) and not served:
             # Nothing says that the service is there, or all of it: a bot that gave up now would have lost its requests.
             delay = min(max(held * _SHARE_OF_THE_WAIT, _WITHOUT_SERVICE), _LONGEST_DELAY)
             return Verdict(ending="trouble", state="ready", delay=delay, error=_said(error), forgive=True)
@@ -133,6 +135,10 @@ def backoff(attempts: int, random: Random) -> float:
     return longest * random.uniform(0.5, 1)
 
 
+def _is_trouble(error: Exception) -> bool:
+    return isinstance(error, _TROUBLE) or (isinstance(error, FreightExchangeError) and is_of_login(error))
+
+
 def _lone(error: Exception | None) -> Exception | None:
     """What a handler's own task group raised, where its tasks failed alike, or one of them left an offer in doubt."""
     if not isinstance(error, ExceptionGroup):
@@ -140,7 +146,7 @@ def _lone(error: Exception | None) -> Exception | None:
     found = [leaf for leaf in leaves(error) if isinstance(leaf, Exception)]
     # Whatever else went wrong: while an offer is in doubt, nothing is to be given up.
     doubt = next((leaf for leaf in found if isinstance(leaf, OfferInDoubtError)), None)
-    alike = len({type(leaf) for leaf in found}) == 1 or all(isinstance(leaf, _TROUBLE) for leaf in found)
+    alike = len({type(leaf) for leaf in found}) == 1 or all(map(_is_trouble, found))
     return doubt or (found[0] if alike else error)
 
 

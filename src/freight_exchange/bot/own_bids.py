@@ -14,7 +14,7 @@ from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import BadRequestError, DecodeError
 from freight_exchange.hooks import BrokenRecord, Event
 from freight_exchange.models import BidsType
-from freight_exchange.trouble import TROUBLE
+from freight_exchange.trouble import TROUBLE, is_of_login
 
 if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
@@ -110,8 +110,8 @@ class OwnBids:
         for type in (None, *BidsType):
             try:
                 found.update([bid.index async for bid in bids.list(type=type, sweep=True)])
-            except BadRequestError:
-                if type is None:
+            except BadRequestError as error:
+                if type is None or is_of_login(error):
                     raise
         return frozenset(found)
 

@@ -17,6 +17,7 @@ from freight_exchange.errors import (
     OutcomeUnknownError,
     StoreError,
 )
+from freight_exchange.trouble import is_of_login
 
 if TYPE_CHECKING:
     from freight_exchange.bot.desk import Desk
@@ -121,6 +122,9 @@ class Sends:
             raise in_doubt(entry) from error
         except BadRequestError as error:
             self._desk.at("after send")
+            if is_of_login(error):
+                await self._withdraw(entry, error)
+                raise
             if not _is_the_services(error):
                 await self._doubt(entry, str(error))
                 raise in_doubt(entry) from error
@@ -132,9 +136,7 @@ class Sends:
             if error.may_have_taken_effect:
                 await self._doubt(entry, str(error))
                 raise in_doubt(entry) from error
-            await self._entries.advance(entry, "intent", step="withdrawn")
-            # Whoever asked may have left.
-            _logger.warning("%s was not sent: %s", entry, error, extra={"request": entry.request})
+            await self._withdraw(entry, error)
             raise
         except BaseException as error:
             # Cancelled, or a bug: whether the offer has left is not known here.
@@ -146,6 +148,11 @@ class Sends:
         self._tally.offers["confirmed"] += 1
         _logger.info("%s was taken: %s", entry, entry.amount, extra={"request": entry.request})
         return bid
+
+    async def _withdraw(self, entry: Entry, error: FreightExchangeError) -> None:
+        await self._entries.advance(entry, "intent", step="withdrawn")
+        # Whoever asked may have left.
+        _logger.warning("%s was not sent: %s", entry, error, extra={"request": entry.request})
 
     async def _doubt(self, entry: Entry, why: str) -> None:
         doubtful = await self._entries.advance(entry, "unknown", since=self._desk.time())

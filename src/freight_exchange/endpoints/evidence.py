@@ -34,6 +34,7 @@ from freight_exchange.models import (
     UpdateRoute,
 )
 from freight_exchange.models._base import EXACT
+from freight_exchange.trouble import is_of_login
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.bids import Bids
@@ -121,10 +122,10 @@ class _Submitted:
         for type in (None, *BidsType):
             try:
                 listed = await self.bids.list(type=type, sweep=True).collect()
-            except BadRequestError:
+            except BadRequestError as error:
                 # What the plain listing leaves out is not documented, and neither is that every type is served. One
                 # that was served before is not refused but failing.
-                if type is None or type in self.served:
+                if type is None or type in self.served or is_of_login(error):
                     raise
                 continue
             self.served.add(type)

@@ -9,7 +9,7 @@ import anyio
 
 from freight_exchange.errors import LoginRejectedError, NotFoundError
 from freight_exchange.feed.lookups import SCANS_THAT_MISS, Lookups
-from freight_exchange.trouble import TROUBLE, asked_for, may_pass, requests_of
+from freight_exchange.trouble import TROUBLE, asked_for, is_of_login, may_pass, requests_of
 
 if TYPE_CHECKING:
     from freight_exchange.feed.clock import Clock
@@ -71,21 +71,22 @@ class Finder:
                 await self._journal.found(record, self._clock.read())
         except LoginRejectedError:
             raise
-        except NotFoundError:
-            # It does not say of what: a gateway's own page, perhaps, while the service behind it is away.
-            self._pacer.heard()
-            if not self._lookups.denied(row.index):
-                return
-            await self._journal.withdrawn(row, self._clock.read())
         except TROUBLE as error:
-            if may_pass(error):
+            if isinstance(error, NotFoundError) and not is_of_login(error):
+                # It does not say of what: a gateway's own page, perhaps, while the service behind it is away.
+                self._pacer.heard()
+                if not self._lookups.denied(row.index):
+                    return
+                await self._journal.withdrawn(row, self._clock.read())
+            elif may_pass(error) or is_of_login(error):
                 _logger.debug("what became of request %d cannot be told: %s", row.index, error)
                 self._lookups.failed(row.index)
                 self._lookups.rest()
                 self._pacer.again(sent=requests_of(error))
                 self._pacer.failed(anyio.current_time(), asked_for(error))
                 return
-            await self._journal.untold(row)
+            else:
+                await self._journal.untold(row)
         else:
             self._pacer.heard()
         self._lookups.done(row.index)

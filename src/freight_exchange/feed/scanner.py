@@ -16,7 +16,7 @@ from freight_exchange.errors import APIStatusError, FeedProtocolError, FreightEx
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.walk import Walk
-from freight_exchange.trouble import may_pass
+from freight_exchange.trouble import is_of_login, may_pass
 from freight_exchange.wire import Rows
 
 __all__ = ["MODEST_PAGE", "OPERATION", "PAGE_SIZE", "Scanner", "may_be_too_large"]
@@ -104,6 +104,9 @@ class Scanner:
 
     def fail(self, error: FreightExchangeError) -> Literal["again", "on", "lost"]:
         """What an error in place of the page means: ask again after a pause, go on with another page, or give up."""
+        if is_of_login(error):
+            self.attempts += 1
+            return "again" if may_pass(error) and self.attempts < _ATTEMPTS else "lost"
         smaller = next((rows for rows in _SMALLER if rows < self._walk.size), None)
         if smaller is not None and self._refused_size(error):
             self._page_size = smaller

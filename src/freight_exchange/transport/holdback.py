@@ -10,10 +10,13 @@ import anyio
 import attrs
 
 from freight_exchange.errors import (
+    APIStatusError,
     AuthenticationError,
+    DecodeError,
     FreightExchangeError,
     LoginRejectedError,
     RateLimitedError,
+    ServerError,
     twin,
 )
 from freight_exchange.transport.judge import UNTIL_CHANGED
@@ -60,7 +63,7 @@ class _Refusal:
     """
 
     credentials: tuple[str, Secret]
-    error: AuthenticationError
+    error: FreightExchangeError
     until: float = math.inf
     times: int = 1
     own_words: int = 0
@@ -71,9 +74,10 @@ class Holdback:
 
     - Rejected credentials are not tried again. To find out whether they have changed, the credentials are asked for:
       by each of the first ten calls, and then once in five seconds. In between, calls get the rejection itself.
-    - An account that has logged in before is not given up for one refusal, which may be a gateway's. Logins are held
-      for 30 seconds, then for twice as long each time, up to ten minutes. Calls get an `AuthenticationError` with the
-      seconds that are left. Three refusals in a row that speak of the user name or password count as a rejection.
+    - An account that has logged in before is not given up for one refusal, which may be a gateway's. Neither is it for
+      any other reply without a token, such as a page of HTML; 429 and 5xx are what they are. Logins are held for 30
+      seconds, then for twice as long each time, up to ten minutes. Calls get an `AuthenticationError` with the seconds
+      that are left. Three refusals in a row that speak of the user name or password count as a rejection.
     - A login that was answered 429 with a `Retry-After`, and that could not wait it out, holds back every other until
       that time has passed; meanwhile the answer is that error, with the seconds that are left.
     - An early renewal that failed is not repeated for five seconds: the old token still serves.
@@ -118,14 +122,14 @@ class Holdback:
 
     def failed(self, credentials: tuple[str, Secret], error: FreightExchangeError) -> FreightExchangeError:
         """Take in why a login with these credentials gave no token; the error to raise for it."""
-        if isinstance(error, AuthenticationError):
+        if isinstance(error, AuthenticationError) or (credentials[0] in self._proven and _may_be_a_gateways(error)):
             return self._refuse(credentials, error)
         if isinstance(error, RateLimitedError) and error.retry_after is not None:
             self._throttled = error
             self._throttled_until = anyio.current_time() + min(error.retry_after, LONGEST_HONOURED)
         return error
 
-    def _refuse(self, credentials: tuple[str, Secret], error: AuthenticationError) -> FreightExchangeError:
+    def _refuse(self, credentials: tuple[str, Secret], error: FreightExchangeError) -> FreightExchangeError:
         # Without a status no service said so: the caller's own middleware gave up, and a hold mends nothing.
         if credentials[0] not in self._proven or error.status is None:
             if isinstance(error, LoginRejectedError):
@@ -169,7 +173,12 @@ class Holdback:
         self._early = -math.inf if well else anyio.current_time() + _BETWEEN_EARLY_RENEWALS
 
 
-def _in_own_words(error: AuthenticationError) -> bool:
+def _may_be_a_gateways(error: FreightExchangeError) -> bool:
+    """Return whether a reply without a token came, of which neither an outage nor a limit of rate is the reason."""
+    return isinstance(error, DecodeError | APIStatusError) and not isinstance(error, RateLimitedError | ServerError)
+
+
+def _in_own_words(error: FreightExchangeError) -> bool:
     if not isinstance(error, LoginRejectedError) or not isinstance(error.body, dict):
         return False
     return any(isinstance(text, str) and _OWN_WORDS.search(text) for text in error.body.values())
@@ -181,7 +190,7 @@ def _refused(refusal: _Refusal, now: float) -> FreightExchangeError:
         return twin(refusal.error)
     seconds = refusal.until - now
     held = AuthenticationError()
-    held.__dict__.update(refusal.error.__dict__)
+    held.__dict__.update(refusal.error.__dict__, path="login")
     why = refusal.error.message.removesuffix(UNTIL_CHANGED)
     held.args = (
         f"{why}; this account has logged in before, so this may pass, or be a gateway's doing: the next login is tried"

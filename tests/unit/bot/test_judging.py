@@ -89,6 +89,8 @@ TROUBLE: list[Exception] = [
     errors.DeadlineExceededError("60 s"),
     errors.ServerError("down"),
     errors.AuthenticationError("not yours"),
+    errors.BadRequestError("a gateway's answer to a login", path="login"),
+    errors.DecodeError("a gateway's page in place of a token", request_path="login"),
 ]
 
 # What is the handler's own failure, service or no service. A subclass of what is trouble would be trouble.

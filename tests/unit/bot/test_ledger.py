@@ -508,6 +508,33 @@ class TestNotSent:
             await trial.idle()
         assert amounts_on(sandbox, index) == [AMOUNT]
 
+    async def test_a_gateways_answer_to_a_login_is_no_refusal_of_the_offer(
+        self, sandbox: Sandbox, store: MemoryStore
+    ) -> None:
+        def refusing(good: Reply, now: float, random: Random) -> Reply:
+            return attrs.evolve(good, status=400, body=b'{"error": "Bad Request"}')
+
+        bot, offered = new_bot(store), list[int]()
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            if len(offered) == 1:
+                sandbox.exchange.expire_tokens()
+                sandbox.strike(Fault(name="gateway", path="login", processed=False, times=3, mutate=refusing))
+            offered.append(request.index)
+            await ctx.offer(amount=AMOUNT, currency=840)
+
+        async with sandbox.running(bot) as trial:
+            sandbox.publish()
+            await eventually(lambda: trial.status.offers.get("confirmed"))
+            index = sandbox.publish()
+            await eventually(lambda: amounts_on(sandbox, index))
+            await trial.idle()
+            assert (trial.status.dead, trial.status.parked) == (0, 0)
+            assert "rejected" not in trial.status.offers
+        assert amounts_on(sandbox, index) == [AMOUNT]
+        assert len(sandbox.exchange.faults.fired) == 3
+
 
 class TestCutOff:
     @pytest.mark.parametrize("fault", [None, UNANSWERED, UNPROCESSED, "server_error_after_commit", "stall"])

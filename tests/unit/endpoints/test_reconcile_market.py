@@ -135,6 +135,28 @@ async def test_a_type_that_was_served_before_is_not_passed_over() -> None:
             assert isinstance(await error.reconcile(), Applied)
 
 
+async def test_a_gateways_answer_to_a_login_is_no_refusal_of_a_type() -> None:
+    desk = Desk("submit", bid_default="active")
+    async with desk.client() as exchange:
+        error = await desk.doubt(exchange, applied=True)
+        desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
+        gateway = mutations.answer(400, {"error": {"code": 400}})
+        typed = Fault(
+            name="expired",
+            method="GET",
+            path="quote/bid",
+            when=lambda call: b'"type"' in call.body,
+            processed=False,
+            times=None,
+            mutate=mutations.answer(401, {"Unauthorized": "access denied"}),
+        )
+        desk.sandbox.strike(typed, Fault(name="gateway", path="login", processed=False, times=None, mutate=gateway))
+        assert isinstance(await error.reconcile(), StillUnknown)
+        desk.sandbox.exchange.faults.clear()
+        await anyio.sleep(600)
+        assert isinstance(await error.reconcile(), Applied)
+
+
 # Publications
 
 

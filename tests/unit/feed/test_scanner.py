@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from freight_exchange.errors import (
+    AuthenticationError,
     BadRequestError,
     DeadlineExceededError,
     DecodeError,
@@ -171,6 +172,22 @@ def test_rule_3_a_last_page_that_repeats_is_an_end_and_no_ignored_offset() -> No
     while not scanner.ended:
         scanner.take(rows(*([1, 2, 3], [4, 5])[min(scanner.number, 1)]))
     assert not scanner.offset_ignored
+
+
+@pytest.mark.parametrize("status", [400, 404, 413])
+def test_failed_login_says_nothing_about_a_page(status: int) -> None:
+    failed = BadRequestError("no", status=status, path="login")
+    scanner = Scanner(PageSizes())
+    assert scanner.fail(failed) == "lost"
+    assert (scanner.number, scanner.size) == (0, PAGE_SIZE)
+    scanner.take(rows(*range(PAGE_SIZE)))
+    assert scanner.fail(failed) == "lost"
+    assert scanner.number == 1
+    assert not scanner.ended
+    held = AuthenticationError("held", status=status, path="login")
+    held.retry_after = 30.0
+    assert scanner.fail(held) == "again"
+    assert (scanner.number, scanner.ended) == (1, False)
 
 
 @pytest.mark.parametrize("error", [GONE, REFUSED])

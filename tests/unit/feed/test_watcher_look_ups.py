@@ -11,7 +11,7 @@ import attrs
 import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
-from freight_exchange.errors import DecodeError, LoginRejectedError, RateLimitedError
+from freight_exchange.errors import DecodeError, LoginRejectedError, NotFoundError, RateLimitedError
 from freight_exchange.feed.lookups import Lookups
 from freight_exchange.hooks import Degraded, Scan
 from freight_exchange.models import RateRequest
@@ -61,6 +61,27 @@ async def test_a_look_up_that_keeps_failing_is_no_failure_of_scans_and_holds_nob
     assert not [told for told in rig.told if isinstance(told, Degraded)]
     assert all(told.complete for told in rig.told if isinstance(told, Scan))
     assert 5 <= service.lookups.count(1) < 100
+
+
+@attrs.define
+class Locked(Service):
+    """Logins fail at a gateway that has no such address."""
+
+    async def find(self, index: int) -> RateRequest | None:
+        self.lookups.append(index)
+        raise NotFoundError("the service has nothing there", status=404, path="login")
+
+
+@virtual_time
+async def test_a_login_that_finds_nothing_there_is_no_evidence_of_a_withdrawal(store: Store) -> None:
+    service = Locked()
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.looks()
+    service.withdraw(1)
+    await rig.goes_on_for(2 * HOUR)
+    assert rig.tale == [("new", 1)]
+    assert len(service.lookups) > 3
 
 
 @virtual_time

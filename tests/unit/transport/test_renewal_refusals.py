@@ -7,10 +7,14 @@ import pytest
 from tests.unit.transport.tokens import HOUR, Exchange, crowd, request
 
 from freight_exchange.errors import (
+    APIStatusError,
     AuthenticationError,
+    BadRequestError,
     DeadlineExceededError,
+    DecodeError,
     FreightExchangeError,
     LoginRejectedError,
+    NotFoundError,
     RateLimitedError,
     ServerError,
     TransportError,
@@ -262,9 +266,20 @@ class TestHold:
         assert await exchange.call() == 200
         assert exchange.logins == 3
 
-    @pytest.mark.parametrize("failure", [rejection(GATEWAYS), AuthenticationError("the login was refused", status=401)])
+    @pytest.mark.parametrize(
+        "failure",
+        [
+            rejection(GATEWAYS),
+            AuthenticationError("the login was refused", status=401),
+            BadRequestError("the service found the request wrong", status=400, path="login"),
+            NotFoundError("the service has nothing there", status=404, path="login"),
+            APIStatusError("the service redirects", status=302, path="login"),
+            DecodeError("the body is no JSON", status=200, request_path="login"),
+        ],
+        ids=lambda failure: f"{type(failure).__name__}-{failure.status}",
+    )
     async def test_a_gateways_refusals_are_never_for_good_and_their_pauses_grow(
-        self, failure: AuthenticationError
+        self, failure: FreightExchangeError
     ) -> None:
         exchange = await self.expired()
         exchange.failure = failure
@@ -272,6 +287,8 @@ class TestHold:
         for _ in range(20):
             error = await self.held(exchange)
             assert error.retry_after is not None
+            assert (error.path, error.status) == ("login", failure.status)
+            assert failure.message in error.message
             pauses.append(round(error.retry_after))
             await anyio.sleep(error.retry_after)
         assert pauses == [30, 60, 120, 240, 480] + [600] * 15
@@ -350,6 +367,25 @@ class TestHold:
             await anyio.sleep(30)
             assert await exchange.call() == 200
             await anyio.sleep(HOUR)
+
+    @pytest.mark.parametrize(
+        "failure",
+        [
+            ServerError("down", status=503, path="login"),
+            RateLimitedError("slow down", status=429, path="login"),
+            TransportError("reset", path="login"),
+            DecodeError("a middleware gave up"),
+        ],
+        ids=lambda failure: type(failure).__name__,
+    )
+    async def test_an_outage_holds_nothing(self, failure: FreightExchangeError) -> None:
+        exchange = await self.expired()
+        exchange.failure = failure
+        for _ in range(3):
+            with pytest.raises(type(failure)):
+                await exchange.call()
+        exchange.failure = None
+        assert await exchange.call() == 200
 
     async def test_another_processs_login_proves_the_account_as_well(self) -> None:
         holdback = Holdback()
