@@ -61,6 +61,7 @@ _LONGEST_LIFE: Final = 10.0
 _PATIENCE: Final = 60.0
 _CALLS_MORE: Final = 5
 _MOST_TRIES: Final = 3
+_CHANGING_CLAMP: Final = 20
 
 
 class Ordeal:
@@ -89,6 +90,9 @@ class Ordeal:
             clamp_change=Random(seed).choice(("steady", "lowered", "lowered", "alternating")),
             rights=Random(seed + 1).choice(("before_paging", "after_paging")),
         )
+        if profile.clamp_change != "steady" and profile.rows_clamp is None:
+            # The sandbox would give two rows a page: hundreds of requests for each look at the bids.
+            profile = attrs.evolve(profile, rows_clamp=_CHANGING_CLAMP)
         self._exchange = Sandbox(profile, seed=seed).exchange
         self._life = 0
         self._refused_in = 0
