@@ -1,197 +1,219 @@
-"""The one converter: wire records to models, a generated hook for each shape that a class's records come in.
-
-A hook serves records with exactly one set of keys, which is what a page is made of. It is straight-line code
-with every name, alias and absent field decided beforehand; whatever is not plain makes it raise, and the
-tolerant reading, driven by the same table of fields, takes the record or says what is wrong with it. Hooks
-are made at the first record of a shape, so that importing costs nothing.
-"""
+"""The cattrs converter between wire records and models."""
 
 from __future__ import annotations
 
-import contextlib
-import textwrap
 from collections.abc import Callable
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import attrs
-from cattrs import Converter
+from cattrs import AttributeValidationNote, ClassValidationError, Converter
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
-from freight_exchange.models._base import NOTHING, Record, frozen
-from freight_exchange.wire.readers import Field, Unreadable, kind
+from freight_exchange.models._base import Record
+from freight_exchange.wire.readers import Misfit, Unreadable, kind
 
 __all__: list[str] = []
 
+T = TypeVar("T", bound=Record)
+
 Raw = dict[str, object]
-Hook = Callable[..., Any]
+Extra = dict[str, object]
 Flaws = list[Unreadable]
+Hook = Callable[[Any, object], Any]
+Parts = Callable[[Raw, Extra, Flaws | None], dict[str, object]]
 
-NOT_PLAIN: Final = (KeyError, TypeError, ValueError, Unreadable)
-
-# A page has a shape or two, and a service that leaves out what is empty a few dozen; one that makes up keys must not
-# fill the memory with code.
-_MOST_SHAPES: Final = 128
-_MOST_KEYS: Final = 64
+CONVERTER: Final = Converter()
 
 
-class Shape:
-    """How the records of one class are read off the wire.
+class Field(NamedTuple):
+    """A scalar field of a record.
+
+    Attributes:
+        name: Name of the attribute.
+        hook: Structure hook that reads the value: it raises `Misfit` for a value to keep in `extra`, and `ValueError`,
+            with the reason, for one that breaks the record.
+        keys: Keys under which the value may stand, the most usual first.
+        required: Whether a record without the value is broken.
+    """
+
+    name: str
+    hook: Hook
+    keys: tuple[str, ...]
+    required: bool = False
+
+    def value_in(self, raw: Raw) -> object:
+        """The value, under the first of the keys that has one."""
+        for key in self.keys:
+            value = raw.get(key)
+            if value is not None:
+                return value
+        return None
+
+    def breaks(self, raw: Raw) -> bool:
+        """Whether this field alone makes the record unreadable."""
+        value = self.value_in(raw)
+        if value is None:
+            return self.required
+        if isinstance(value, (dict, list)):
+            return True
+        try:
+            return self.hook(value, None) is None and self.required
+        except Misfit:
+            return False
+        except ValueError:
+            return True
+
+
+class RecordShape(Generic[T]):
+    """Structure and unstructure hooks of one class of records.
 
     Args:
         model: The class.
         fields: Its scalar fields.
-        finish: Sets what is not a scalar or hangs together, on the record while it can still be changed. What it can
-            leave out of the record it adds to the flaws, or raises where nobody wants to know of them.
-        also: The keys that `finish` reads, which therefore are not unknown.
-        forgiving: Whether a field that cannot be read is `None`, with the original in `extra`, and breaks nothing.
+        parts: Structures the nested records; moves to `extra` what it cannot read and need not.
+        complete: Fills fields of the record that depend on others.
+        also: Keys that `parts` reads, and that are therefore not unknown.
+        forgiving: Whether a field that cannot be read becomes `None`, with the original in `extra`.
     """
 
     def __init__(
         self,
-        model: type[Record],
+        model: type[T],
         fields: tuple[Field, ...],
-        finish: Callable[[Any, Raw, Flaws | None], None] | None = None,
-        also: tuple[str, ...] = (),
         *,
+        parts: Parts | None = None,
+        complete: Callable[[T], T] | None = None,
+        also: tuple[str, ...] = (),
         forgiving: bool = False,
     ) -> None:
-        self._model = model
         self.fields = fields
-        self._finish = finish
+        self._model = model
+        self._parts = parts
+        self._complete = complete
         self._forgiving = forgiving
         self._known = frozenset(also).union(*(field.keys for field in fields))
-        self._unset = tuple(
-            field.name
-            for field in attrs.fields(model)
-            if field.name not in {known.name for known in fields} | {"extra"}
-        )
-        self._defaults = {
-            field.name: field.default for field in attrs.fields(model) if field.default is not attrs.NOTHING
-        }
-        self._draft = _unfrozen(model)
-        self._hooks: dict[frozenset[str], Hook] = {}
+        self._keys = tuple((field.name, field.keys) for field in fields)
+        self._by_name = {field.name: field for field in fields}
+        self._required = tuple(field for field in fields if field.required)
 
-    def read(self, raw: object, _: object = None, *, flaws: Flaws | None = None) -> Any:
+    def structure(self, raw: object, _: object = None, *, flaws: Flaws | None = None) -> T:
         """The record.
 
         Args:
-            raw: What came.
-            flaws: Takes the parts that could not be read and are left out of the record; without it they break it.
-
-        Raises:
-            Unreadable: Something that matters in it cannot be read.
-        """
-        if isinstance(raw, dict):
-            with contextlib.suppress(*NOT_PLAIN):
-                return self.hook(raw)(raw, flaws)
-            if flaws:
-                flaws.clear()
-        return self.tolerant(raw, flaws)
-
-    def forget(self) -> None:
-        """Drop the generated hooks, as if no record had been read."""
-        self._hooks.clear()
-
-    def hook(self, raw: Raw) -> Hook:
-        """The hook for records with the keys of this one."""
-        keys = frozenset(raw)
-        found = self._hooks.get(keys)
-        if found is None:
-            if len(self._hooks) >= _MOST_SHAPES or len(keys) > _MOST_KEYS:
-                return self.tolerant
-            found = self._hooks[keys] = self._generated(keys)
-        return found
-
-    def tolerant(self, raw: object, flaws: Flaws | None = None) -> Any:
-        """The record, read with all the tolerance there is: every alias, every way to write a value.
+            raw: The wire record.
+            flaws: Takes the nested parts that cannot be read and are left out of the record; without it they break it.
 
         Raises:
             Unreadable: Something that matters in it cannot be read.
         """
         if not isinstance(raw, dict):
             raise Unreadable("", f"{kind(raw)} where a record is due")
-        draft = object.__new__(self._draft)
-        extra = {key: raw[key] for key in sorted(raw.keys() - self._known)}
+        values: dict[str, Any] = {}
+        for name, keys in self._keys:
+            for key in keys:
+                value = raw.get(key)
+                if value is not None:
+                    values[name] = value
+                    break
+        for field in self._required:
+            if field.name not in values:
+                raise Unreadable(field.keys[0], "missing", field.name)
+        unknown = raw.keys() - self._known
+        extra = {key: raw[key] for key in sorted(unknown)} if unknown else {}
+        if self._parts is not None:
+            values |= self._parts(raw, extra, flaws)
+        try:
+            record = self._build(values, extra)
+        except ClassValidationError as error:
+            for name, reason in _failures(error):
+                self._set_aside(name, reason, raw, values, extra)
+            record = self._build(values, extra)
+        return record if self._complete is None else self._complete(record)
+
+    def field(self, name: str) -> Field:
+        """The scalar field of that name."""
+        return self._by_name[name]
+
+    def unstructure(self, record: T) -> dict[str, object]:
+        """The record's own scalar fields under their most usual keys, and its unknown fields."""
+        return {**self._spell(record), **record.extra}  # type: ignore[attr-defined]  # every registered class has it
+
+    def _build(self, values: dict[str, Any], extra: Extra) -> T:
+        if extra:
+            values["extra"] = extra
+        return self._construct(values, self._model)
+
+    def _set_aside(self, name: str, reason: Exception, raw: Raw, values: dict[str, Any], extra: Extra) -> None:
+        """Move a value that its field cannot hold to `extra`, or raise `Unreadable`."""
+        field = self._by_name[name]
+        key = next(key for key in field.keys if raw.get(key) is not None)
+        nested = isinstance(values[name], (dict, list))
+        if not self._forgiving and (nested or field.required or not isinstance(reason, Misfit)):
+            why = f"{kind(values[name])} where one value is due" if nested else str(reason)
+            raise Unreadable(key, why, name) from None
+        extra[key] = values.pop(name)
+
+    @cached_property
+    def _construct(self) -> Callable[[dict[str, Any], type[T]], T]:
+        # Parts are structured already.
+        hooks: Any = {field.name: override(struct_hook=_keep) for field in attrs.fields(self._model)}
         for field in self.fields:
-            key = field.key_in(raw)
-            value = raw.get(key)
-            if value is None and not field.required:
-                setattr(draft, field.name, None)
-                continue
-            try:
-                read = field.read(key, value, extra)
-            except Unreadable:
-                if not self._forgiving:
-                    raise
-                extra[key], read = raw[key], None
-            setattr(draft, field.name, read)
-        for name in self._unset:
-            setattr(draft, name, self._defaults[name])
-        draft.extra = frozen(extra)
-        if self._finish is not None:
-            self._finish(draft, raw, flaws)
-        draft.__class__ = self._model
-        return draft
+            hooks[field.name] = override(struct_hook=_required(field.hook) if field.required else field.hook)
+        return make_dict_structure_fn(self._model, CONVERTER, **hooks)
 
-    def _generated(self, keys: frozenset[str]) -> Hook:
-        names: dict[str, object] = {"new": object.__new__, "Draft": self._draft, "Model": self._model}
-        body = [f"if len(raw) != {len(keys)}: raise KeyError", "draft = new(Draft)"]
+    @cached_property
+    def _spell(self) -> Callable[[T], dict[str, object]]:
+        rules: Any = {field.name: override(omit=True) for field in attrs.fields(self._model)}
         for field in self.fields:
-            present = [key for key in field.keys if key in keys]
-            if len(present) > 1 or (field.required and not present):
-                return self.tolerant
-            if not present:
-                body.append(f"draft.{field.name} = None")
-                continue
-            names |= field.reader.names
-            body += [f"v = raw[{present[0]!r}]", field.reader.quick]
-            if field.required:
-                body.append("if v is None: raise TypeError")
-            body.append(f"draft.{field.name} = v")
-        for name in self._unset:
-            names[f"default_{name}"] = self._defaults[name]
-            body.append(f"draft.{name} = default_{name}")
-        names |= {"nothing": NOTHING, "frozen": frozen, "unknown": sorted(keys - self._known)}
-        body.append(
-            "draft.extra = frozen({key: raw[key] for key in unknown})"
-            if keys - self._known
-            else "draft.extra = nothing"
-        )
-        if self._finish is not None:
-            names["finish"] = self._finish
-            body.append("finish(draft, raw, flaws)")
-        body += ["draft.__class__ = Model", "return draft"]
-        source = "def hook(raw, flaws=None):\n" + textwrap.indent("\n".join(body), "    ")
-        exec(source, names)  # the source is made of this package's own tables, never of a reply
-        hook: Hook = names["hook"]  # type: ignore[assignment]  # what the source defines
-        return hook
+            rename = field.keys[0]
+            rules[field.name] = override(rename=rename, omit_if_default=not field.required, unstruct_hook=_spelled)
+        return make_dict_unstructure_fn(self._model, CONVERTER, **rules)
 
 
-def _unfrozen(model: type[Record]) -> Any:
-    """A twin of the class with the same slots, but open.
-
-    A frozen attrs class fills itself through `object.__setattr__`, a call for each field. Filling a twin and
-    turning it into the record at the end costs a third, and the record is as frozen as any.
-    """
-    open_again = {
-        "__slots__": model.__dict__["__slots__"],
-        # Both, or Python takes the long way round for setting, too.
-        "__setattr__": object.__setattr__,
-        "__delattr__": object.__delattr__,
-    }
-    return type(f"_{model.__name__}", model.__bases__, open_again)
+def _keep(value: object, _: object) -> object:
+    return value
 
 
-CONVERTER: Final = Converter()
-_SHAPES: Final[dict[type[Record], Shape]] = {}
+def _spelled(value: object) -> object:
+    # The writer of JSON spells numbers, words and times.
+    return value
 
 
-def register(model: type[Record], shape: Shape) -> Shape:
-    """Make the shape the converter's way to read that class."""
+def _required(hook: Hook) -> Hook:
+    def read(value: object, type: object) -> object:
+        found = hook(value, type)
+        if found is None:
+            raise ValueError("missing")
+        return found
+
+    return read
+
+
+def _failures(error: ClassValidationError) -> list[tuple[str, Exception]]:
+    """The fields that could not be read, and why."""
+    return [
+        (next(note.name for note in reason.__notes__ if isinstance(note, AttributeValidationNote)), reason)
+        for reason in error.exceptions
+        if isinstance(reason, Exception)
+    ]
+
+
+def register(model: type[T], shape: RecordShape[T]) -> RecordShape[T]:
+    """Make the shape the converter's way to read and to write that class."""
     _SHAPES[model] = shape
     return shape
 
 
-# A factory: registering a hook itself makes the converter resolve the class's annotations, at import.
+_SHAPES: Final[dict[type[Record], RecordShape[Any]]] = {}
+
+
+# Factories: registering a hook itself makes the converter resolve the class's annotations, at import.
 @CONVERTER.register_structure_hook_factory(lambda model: model in _SHAPES)
-def _reader(model: type[Record]) -> Callable[[object, object], Any]:
-    return _SHAPES[model].read
+def _structure_hook(model: type[Record]) -> Callable[[object, object], Any]:
+    return _SHAPES[model].structure
+
+
+@CONVERTER.register_unstructure_hook_factory(lambda model: model in _SHAPES)
+def _unstructure_hook(model: type[Record]) -> Callable[[Any], dict[str, object]]:
+    return _SHAPES[model].unstructure

@@ -9,9 +9,9 @@ from freight_exchange.errors import DecodeError
 from freight_exchange.models import Bid, Carrier, Currency, Listing, RateRequest, Route
 from freight_exchange.wire import names, records
 from freight_exchange.wire.absence import says_no_records
-from freight_exchange.wire.converter import NOT_PLAIN, Flaws, Raw, Shape
+from freight_exchange.wire.converter import Field, Flaws, Raw, RecordShape
 from freight_exchange.wire.excerpt import excerpt
-from freight_exchange.wire.readers import LARGEST_INTEGER, Field, Unreadable, integer, place
+from freight_exchange.wire.readers import LARGEST_INTEGER, Unreadable, integer, place
 from freight_exchange.wire.readers import kind as kind_of
 from freight_exchange.wire.repeats import repeats
 
@@ -41,7 +41,7 @@ class Kind(NamedTuple, Generic[T]):
 
     collection: str
     model: type[T]
-    shape: Shape
+    shape: RecordShape[Any]
 
 
 class Rows(NamedTuple, Generic[T]):
@@ -133,11 +133,10 @@ def _rows(data: object, kind: Kind[T]) -> Rows[T]:
         return _one_by_one(keys, raws, kind)._replace(failure=failure)
     if not raws:
         return Rows(())
+    structure = kind.shape.structure
     try:
-        # All records of a page have the same fields, as a rule: one look-up of the hook serves them all.
-        hook = kind.shape.hook(cast("Raw", raws[0])) if isinstance(raws[0], dict) else kind.shape.read
-        return Rows(tuple([hook(cast("Raw", raw)) for raw in raws]))
-    except NOT_PLAIN:
+        return Rows(tuple([structure(raw) for raw in raws]))
+    except Unreadable:
         return _one_by_one(keys, raws, kind)
 
 
@@ -236,10 +235,10 @@ def _one_by_one(keys: list[str], raws: list[object], kind: Kind[T]) -> Rows[T]:
         path = f"{kind.collection}.{key}" if key else kind.collection
         found: Flaws = []
         try:
-            good.append(cast("T", kind.shape.read(raw, flaws=found)))
+            good.append(cast("T", kind.shape.structure(raw, flaws=found)))
         except Unreadable as fault:
-            if fault.field is not None and fault.field not in suspects:
-                suspects.append(fault.field)
+            if fault.field is not None and (suspect := kind.shape.field(fault.field)) not in suspects:
+                suspects.append(suspect)
             broken.append(_described(fault, path, raw, len(broken)))
         else:
             flaws.extend(_described(flaw, path, raw, place) for place, flaw in enumerate(found, len(flaws)))

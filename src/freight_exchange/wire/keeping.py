@@ -10,16 +10,16 @@ from typing import Any, Final
 
 import attrs
 
-from freight_exchange.models import Bid, RateRequest
+from freight_exchange.models import Bid, Company, Contact, Offer, RateRequest
 from freight_exchange.models._base import Record
-from freight_exchange.wire import names, records
-from freight_exchange.wire.converter import Shape
+from freight_exchange.wire import names
 from freight_exchange.wire.json import parse
 from freight_exchange.wire.readers import Unreadable
+from freight_exchange.wire.records import CONVERTER
 
 __all__ = ["keep", "keep_bid", "recall", "recall_bid"]
 
-_PARTS: Final = {"offer": records.OFFER, "contact": records.CONTACT, "company": records.COMPANY}
+_PARTS: Final = {"offer": Offer, "contact": Contact, "company": Company}
 """What a bid consists of beside its own fields; where a reply has them is negotiated, where they are kept is not."""
 
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
@@ -30,13 +30,13 @@ def keep(request: RateRequest) -> bytes:
 
     Whatever was read can be kept: unlike what is sent, it may hold numbers that no price has.
     """
-    return _text(_said(request, records.REQUEST)).encode()
+    return _text(CONVERTER.unstructure(request)).encode()
 
 
 def recall(content: bytes) -> RateRequest:
     """The request that was kept; `ValueError` where it is none."""
     try:
-        request: RateRequest = records.REQUEST.read(_parsed(content))
+        request: RateRequest = CONVERTER.structure(_parsed(content), RateRequest)
     except Unreadable as error:
         raise ValueError(f"{error.path}: {error.reason}") from error
     return request
@@ -44,34 +44,30 @@ def recall(content: bytes) -> RateRequest:
 
 def keep_bid(bid: Bid) -> bytes:
     """The bid as the wire would spell it, its offer, contact and company beside it."""
-    said: dict[str, object] = {"bid": _said(bid, records.BID)}
-    for name, shape in _PARTS.items():
+    said: dict[str, object] = {"bid": CONVERTER.unstructure(bid)}
+    for name in _PARTS:
         part: Record | None = getattr(bid, name)
         if part is not None:
-            said[name] = _said(part, shape)
+            said[name] = CONVERTER.unstructure(part)
     if bid.offer is not None and bid.offer.rates is not None:
         unsaid: Any = bid.offer.extra.get(names.RATES, {})
-        said["offer"] = {**_said(bid.offer, records.OFFER), names.RATES: {**bid.offer.rates, **unsaid}}
+        said["offer"] = {**CONVERTER.unstructure(bid.offer), names.RATES: {**bid.offer.rates, **unsaid}}
     return _text(said).encode()
 
 
 def recall_bid(content: bytes) -> Bid:
     """The bid that was kept."""
     said: Any = _parsed(content)
-    parts = {name: shape.read(said[name]) for name, shape in _PARTS.items() if name in said}
-    bid: Bid = attrs.evolve(records.BID.read(said["bid"]), **parts)
+    parts: dict[str, Any] = {
+        name: CONVERTER.structure(said[name], model) for name, model in _PARTS.items() if name in said
+    }
+    bid: Bid = attrs.evolve(CONVERTER.structure(said["bid"], Bid), **parts)
     return bid
 
 
 def _parsed(content: bytes) -> object:
     # One byte of a reply may be six here: what fitted into a reply is never too large to be read back.
     return parse(content, largest=None)
-
-
-def _said(record: Any, shape: Shape) -> dict[str, object]:
-    """The fields of the record's own, by their most usual keys, and those that are unknown."""
-    known = {field.keys[0]: value for field in shape.fields if (value := getattr(record, field.name)) is not None}
-    return {**known, **record.extra}
 
 
 def _text(value: object) -> str:

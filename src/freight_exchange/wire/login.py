@@ -69,7 +69,7 @@ def user(said: object) -> User:
     """
     if not isinstance(said, dict):
         raise DecodeError("no object", path=names.USER)
-    return cast("User", records.USER.read(said))
+    return records.USER.structure(said)
 
 
 def masked_user(said: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:

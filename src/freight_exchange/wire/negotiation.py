@@ -7,9 +7,9 @@ from typing import Any, Final
 import attrs
 
 from freight_exchange.models import Company, Contact, Offer, OfferStatus
-from freight_exchange.models._base import Record, frozen
+from freight_exchange.models._base import Record
 from freight_exchange.wire import names
-from freight_exchange.wire.converter import CONVERTER, Flaws, Raw
+from freight_exchange.wire.converter import CONVERTER, Extra, Flaws, Raw
 from freight_exchange.wire.readers import Unreadable, place
 
 __all__: list[str] = []
@@ -35,16 +35,17 @@ class Negotiation:
     """What `offer` holds: the offers by their keys, and `rest`, what is none or cannot be read.
 
     `used` is the key of the entry that the record itself is about: the only one, else the selected one. `unread` is
-    what the record itself says of contacts and cannot be read.
+    what the record itself says of contacts and cannot be read. `contacts` are the record's contact and company.
     """
 
-    __slots__ = ("_entries", "_flaws", "offers", "rest", "selected", "unread", "used")
+    __slots__ = ("_entries", "_flaws", "contacts", "offers", "rest", "selected", "unread", "used")
 
     def __init__(self, raw: object, flaws: Flaws | None) -> None:
         self._flaws = flaws
         self._entries, self.rest = _entries(raw)
         self.offers: dict[str, Offer] = {}
         self.unread: dict[str, object] = {}
+        self.contacts: dict[str, object] = {}
         for key, entry in self._entries.items():
             try:
                 self.offers[key] = _nested(Offer, entry, _path(key))
@@ -91,17 +92,18 @@ class Negotiation:
         self._flaws.append(fault)
 
 
-def negotiate(record: Any, raw: Raw, flaws: Flaws | None) -> Negotiation:
-    """Read the offers on a record, and set whom to talk to and what of `offer` is left."""
+def negotiate(raw: Raw, extra: Extra, flaws: Flaws | None) -> Negotiation:
+    """Read the offers and the contacts of a record; what cannot be read of them moves to `extra`."""
     found = Negotiation(raw.get(names.OFFER), flaws)
     # Bid listings have the contacts on the record, the approval's reply in the offer.
-    record.contact = found.take(Contact, names.CONTACT, raw.get(names.CONTACT))
-    record.company = found.take(Company, names.COMPANY, raw.get(names.COMPANY))
+    found.contacts = {
+        "contact": found.take(Contact, names.CONTACT, raw.get(names.CONTACT)),
+        "company": found.take(Company, names.COMPANY, raw.get(names.COMPANY)),
+    }
     if found.rest:
         alone = found.rest.keys() == {""}
         found.unread[names.OFFER] = found.rest[""] if alone else found.rest
-    if found.unread:
-        record.extra = frozen({**record.extra, **found.unread})
+    extra.update(found.unread)
     return found
 
 

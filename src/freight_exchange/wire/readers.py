@@ -1,17 +1,16 @@
-"""How one scalar of the wire is read: what is accepted, and the quick test that nothing needs accepting.
+"""Structure hooks for the scalars of the wire: every spelling that is accepted, and the reason where none is.
 
-A reader comes twice. `quick` is code for the generated hook: it leaves the value in `v`, or raises for
-whatever is not plain. `read` is the tolerant function that runs then, and says what is wrong.
+A hook is given a value that is not null. It raises `Misfit` for a value that its field cannot hold and that breaks
+nothing, and `ValueError` for one that breaks its record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final
 
-from freight_exchange.models._base import NOTHING
 from freight_exchange.models.enums import UnknownWord, Word
 from freight_exchange.models.validation import NUMERAL
 from freight_exchange.wire.json import EXACT, LARGEST_EXPONENT
@@ -35,10 +34,10 @@ class Unreadable(Exception):
     """A value that breaks its record: where in the record, and why.
 
     Attributes:
-        field: The record's own field that it is the value of, or `None` where it lies deeper.
+        field: The name of the record's own field that it is the value of, or `None` where it lies deeper.
     """
 
-    def __init__(self, path: str, reason: str, field: Field | None = None) -> None:
+    def __init__(self, path: str, reason: str, field: str | None = None) -> None:
         super().__init__(path, reason)
         self.path = path
         self.reason = reason
@@ -48,24 +47,9 @@ class Unreadable(Exception):
         return Unreadable(f"{step}.{self.path}" if self.path else step, self.reason)
 
 
-class Reader(NamedTuple):
-    """How one kind of scalar is read.
-
-    Attributes:
-        quick: Code that takes the plain value in `v` to what the record holds, or raises.
-        read: The tolerant reading; raises `Misfit` for what is kept as it came, and `ValueError`, with the reason,
-            for what breaks the record.
-        names: What `quick` refers to.
-    """
-
-    quick: str
-    read: Callable[[object], object]
-    names: Mapping[str, object] = NOTHING
-
-
-def text(value: object) -> str | None:
+def text(value: object, _: object = None) -> str:
     """Text; a number or a truth value stands for its own spelling."""
-    if value is None or isinstance(value, str):
+    if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -74,30 +58,32 @@ def text(value: object) -> str | None:
     raise ValueError(f"{kind(value)} where text is due")
 
 
-def number(value: object) -> Decimal | None:
+def number(value: object, _: object = None) -> Decimal | None:
     """An exact number, from a number or numeric text; empty text says nothing."""
-    if isinstance(value, str):
-        stripped = value.strip()
-        if not stripped:
-            return None
-        # `Decimal` alone would take underscores, other scripts' digits and infinity.
-        if not NUMERAL.fullmatch(stripped):
-            raise ValueError(f"{shown(value)} where a number is due")
-        try:
-            return EXACT.create_decimal(stripped)
-        except ArithmeticError:
-            raise ValueError("a number beyond any price or measure") from None
     if value is None or isinstance(value, Decimal):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         if -LARGEST_NUMBER < value < LARGEST_NUMBER:
             return Decimal(value)
         raise ValueError("a number beyond any price or measure")
-    raise ValueError(f"{kind(value)} where a number is due")
+    if not isinstance(value, str):
+        raise ValueError(f"{kind(value)} where a number is due")  # noqa: TRY004  # a record's error, no caller's
+    stripped = value.strip()
+    if not stripped:
+        return None
+    # `Decimal` alone would take underscores, other scripts' digits and infinity.
+    if not NUMERAL.fullmatch(stripped):
+        raise ValueError(f"{shown(value)} where a number is due")
+    try:
+        return EXACT.create_decimal(stripped)
+    except ArithmeticError:
+        raise ValueError("a number beyond any price or measure") from None
 
 
-def integer(value: object) -> int | None:
+def integer(value: object, _: object = None) -> int | None:
     """A whole number, from anything that `number` reads as one."""
+    if type(value) is int and -LARGEST_INTEGER < value < LARGEST_INTEGER:
+        return value
     exact = number(value)
     if exact is None:
         return None
@@ -107,21 +93,23 @@ def integer(value: object) -> int | None:
     return int(exact)
 
 
-def quantity(value: object) -> int | None:
+def quantity(value: object, _: object = None) -> int | None:
     """A count; half a unit, which the document's `number` allows, is no reason to lose a request."""
+    if type(value) is int:
+        return integer(value)
     exact = number(value)
     if exact is not None and exact != exact.to_integral_value():
         raise Misfit
     return integer(exact)
 
 
-def flag(value: object) -> bool | None:
+def flag(value: object, _: object = None) -> bool | None:
     """A truth value, from 0 and 1, their text, or a word in any case; empty text says nothing."""
-    if value is None or isinstance(value, bool):
+    if isinstance(value, bool):
         return value
     if isinstance(value, (int, Decimal)) and value in (0, 1):
         return value == 1
-    word = (text(value) or "").strip().casefold()
+    word = text(value).strip().casefold()
     if not word:
         return None
     if word not in _FLAGS:
@@ -129,10 +117,8 @@ def flag(value: object) -> bool | None:
     return _FLAGS[word]
 
 
-def moment(value: object) -> datetime | None:
-    """A date-time without a zone, or `None` with nothing said."""
-    if value is None:
-        return None
+def moment(value: object, _: object = None) -> datetime:
+    """A date-time without a zone."""
     # Digits alone are seconds or milliseconds since 1970, and 1712011530000 would be read as a day of 1712.
     if not isinstance(value, str) or value.strip().isdecimal():
         raise Misfit
@@ -185,105 +171,11 @@ def shown(value: object) -> str:
     return repr(value if len(value) <= 40 else f"{value[:37]}...")
 
 
-def _plain_number(value: object) -> Decimal | None:
-    # Text that holds a number is the tolerant reading's.
-    if isinstance(value, int) and not isinstance(value, bool) and -LARGEST_NUMBER < value < LARGEST_NUMBER:
-        return Decimal(value)
-    if value is None:
-        return None
-    raise TypeError
-
-
-def _plain_integer(value: object) -> int | None:
-    # The document itself has identifiers as text.
-    if value is None:
-        return None
-    if isinstance(value, str) and (whole := place(value)) >= 0:
-        return whole
-    raise TypeError
-
-
-class Field(NamedTuple):
-    """A field of a record: how it is read, and under which keys, the most usual first."""
-
-    name: str
-    reader: Reader
-    keys: tuple[str, ...]
-    required: bool = False
-
-    def key_in(self, raw: Mapping[str, object]) -> str:
-        """Return the key that the record has the field under."""
-        keys = self.keys
-        if len(keys) > 1:
-            for key in keys:
-                if raw.get(key) is not None:
-                    return key
-        return keys[0]
-
-    def read(self, key: str, value: object, extra: dict[str, object]) -> object:
-        """Read the value; one that does not fit the field is `None`, and the original goes to `extra`.
-
-        Raises:
-            Unreadable: It breaks its record.
-        """
-        fault = None
-        if isinstance(value, (dict, list)):
-            fault = f"{kind(value)} where one value is due"
-        else:
-            try:
-                read = self.reader.read(value)
-            except Misfit:
-                extra[key] = value
-                return None
-            except ValueError as error:
-                fault = str(error)
-            else:
-                if read is not None or not self.required:
-                    return read
-                fault = "missing"
-        raise Unreadable(key, fault, self)
-
-    def breaks(self, raw: Mapping[str, object]) -> bool:
-        """Return whether this field alone makes the record unreadable."""
-        value = raw.get(self.key_in(raw))
-        if isinstance(value, (dict, list)):
-            return True
-        try:
-            return self.reader.read(value) is None and self.required
-        except Misfit:
-            return False
-        except ValueError:
-            return True
-
-
-TEXT: Final = Reader("if v.__class__ is not str and v is not None: raise TypeError", text)
-NUMBER: Final = Reader(
-    # Most whole numbers are small, and a call for each would take as long as all the rest of it.
-    f"if v.__class__ is not Decimal:\n"
-    f"    v = Decimal(v) if v.__class__ is int and {-LARGEST_INTEGER} < v < {LARGEST_INTEGER} else plain_number(v)",
-    number,
-    {"Decimal": Decimal, "plain_number": _plain_number},
-)
-INTEGER: Final = Reader(
-    f"if v.__class__ is not int: v = plain_integer(v)\n"
-    f"elif not {-LARGEST_INTEGER} < v < {LARGEST_INTEGER}: raise TypeError",
-    integer,
-    {"plain_integer": _plain_integer},
-)
-QUANTITY: Final = INTEGER._replace(read=quantity)
-FLAG: Final = Reader("v = flags[v]", flag, {"flags": {0: False, 1: True, None: None}})
-MOMENT: Final = Reader(
-    "if v is not None:\n"
-    "    read = fromisoformat(v)\n"
-    "    if read.tzinfo is not None or v[4] != '-': raise TypeError\n"
-    "    v = read",
-    moment,
-    {"fromisoformat": datetime.fromisoformat},
-)
-
-
-def word(members: type[Word]) -> Reader:
-    """The reader of an enum's words: the member, or the word as it is where it is unknown."""
+def word(members: type[Word]) -> Callable[[object, object], Word | UnknownWord | None]:
+    """The hook for an enum's words: the member, or the word as it came where it is unknown."""
     words = Words(members)
-    name = f"words_of_{members.__name__}"
-    return Reader(f"v = {name}[v]", lambda value: words[text(value)], {name: words})
+
+    def hook(value: object, _: object = None) -> Word | UnknownWord | None:
+        return words[value if type(value) is str else text(value)]
+
+    return hook

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
+
+import attrs
 
 from freight_exchange.models import (
     Bid,
@@ -22,74 +25,71 @@ from freight_exchange.models import (
     Route,
     User,
 )
-from freight_exchange.models._base import FrozenMapping, frozen
+from freight_exchange.models._base import FrozenMapping
 from freight_exchange.models.validation import known_zone
 from freight_exchange.wire import names
-from freight_exchange.wire.converter import Flaws, Raw, Shape, register
+from freight_exchange.wire.converter import CONVERTER, Extra, Field, Flaws, Raw, RecordShape, register
 from freight_exchange.wire.negotiation import NEGOTIATED, NOTHING_THERE, negotiate
 from freight_exchange.wire.readers import (
-    FLAG,
-    INTEGER,
-    MOMENT,
-    NUMBER,
-    QUANTITY,
-    TEXT,
-    Field,
     Unreadable,
+    flag,
+    integer,
     kind,
+    moment,
     number,
+    quantity,
+    text,
     word,
 )
 
-__all__: list[str] = []
+__all__ = ["CONVERTER"]
 
 SHIPMENT: Final = (
-    Field("index", INTEGER, names.INDEX, required=True),
-    Field("ref_id", TEXT, names.REF_ID),
-    Field("commodity", TEXT, names.COMMODITY),
+    Field("index", integer, names.INDEX, required=True),
+    Field("ref_id", text, names.REF_ID),
+    Field("commodity", text, names.COMMODITY),
     Field("type", word(RequestType), names.TYPE),
-    Field("origin", TEXT, names.ORIGIN),
-    Field("destination", TEXT, names.DESTINATION),
-    Field("need_date", MOMENT, names.NEED_DATE),
-    Field("notes", TEXT, names.NOTES),
-    Field("quantity", QUANTITY, names.QUANTITY),
+    Field("origin", text, names.ORIGIN),
+    Field("destination", text, names.DESTINATION),
+    Field("need_date", moment, names.NEED_DATE),
+    Field("notes", text, names.NOTES),
+    Field("quantity", quantity, names.QUANTITY),
     Field("packaging", word(Packaging), names.PACKAGING),
-    Field("length", NUMBER, names.LENGTH),
-    Field("width", NUMBER, names.WIDTH),
-    Field("height", NUMBER, names.HEIGHT),
-    Field("measure_unit", TEXT, names.MEASURE_UNIT),
-    Field("weight", NUMBER, names.WEIGHT),
-    Field("mass_unit", TEXT, names.MASS_UNIT),
-    Field("incoterm", TEXT, names.INCOTERM),
-    Field("hazardous", FLAG, names.HAZARDOUS),
+    Field("length", number, names.LENGTH),
+    Field("width", number, names.WIDTH),
+    Field("height", number, names.HEIGHT),
+    Field("measure_unit", text, names.MEASURE_UNIT),
+    Field("weight", number, names.WEIGHT),
+    Field("mass_unit", text, names.MASS_UNIT),
+    Field("incoterm", text, names.INCOTERM),
+    Field("hazardous", flag, names.HAZARDOUS),
 )
 
 
-def _finish_user(user: Any, raw: Raw, _: Flaws | None) -> None:
+def _user_parts(raw: Raw, extra: Extra, _: Flaws | None) -> dict[str, object]:
     company = raw.get(names.USER_COMPANY)
     if company in NOTHING_THERE:
-        return
+        return {}
     if isinstance(company, dict):
-        user.company = _OWN_COMPANY.read(company)
-    else:
-        user.extra = frozen({**user.extra, names.USER_COMPANY: company})
+        return {"company": _OWN_COMPANY.structure(company)}
+    extra[names.USER_COMPANY] = company
+    return {}
 
 
-def _finish_offer(offer: Any, raw: Raw, _: Flaws | None) -> None:
+def _offer_parts(raw: Raw, extra: Extra, _: Flaws | None) -> dict[str, object]:
     rates = raw.get(names.RATES)
     if rates is None:
-        offer.rates = None
-    elif isinstance(rates, dict):
-        fees = {name: _rate(name, fee) for name, fee in rates.items()}
-        offer.rates = FrozenMapping({name: fee for name, fee in fees.items() if fee is not None})
-        if len(offer.rates) < len(fees):
-            # A fee without an amount is none to add up, and its name all the same something that was said.
-            unsaid = {name: rates[name] for name, fee in fees.items() if fee is None}
-            offer.extra = frozen({**offer.extra, names.RATES: unsaid})
-    elif rates == []:
-        offer.rates = FrozenMapping()
-    else:
+        return {}
+    if rates == []:
+        return {"rates": FrozenMapping()}
+    if not isinstance(rates, dict):
         raise Unreadable(names.RATES, f"{kind(rates)} where a map of fees is due")
+    fees = {name: _rate(name, fee) for name, fee in rates.items()}
+    # A fee without an amount cannot be added up, and its name is information all the same.
+    unsaid = {name: rates[name] for name, fee in fees.items() if fee is None}
+    if unsaid:
+        extra[names.RATES] = unsaid
+    return {"rates": FrozenMapping({name: fee for name, fee in fees.items() if fee is not None})}
 
 
 def _rate(name: str, fee: object) -> Decimal | None:
@@ -99,143 +99,157 @@ def _rate(name: str, fee: object) -> Decimal | None:
         raise Unreadable(f"{names.RATES}.{name}", str(error)) from None
 
 
-def _finish_listing(listing: Any, raw: Raw, flaws: Flaws | None) -> None:
-    found = negotiate(listing, raw, flaws)
-    listing.offers = tuple(found.offers.values())
-    listing.selected = None if found.selected is None else found.offers[found.selected]
+def _listing_parts(raw: Raw, extra: Extra, flaws: Flaws | None) -> dict[str, object]:
+    found = negotiate(raw, extra, flaws)
+    selected = None if found.selected is None else found.offers[found.selected]
+    return {**found.contacts, "offers": tuple(found.offers.values()), "selected": selected}
 
 
-def _finish_bid(bid: Any, raw: Raw, flaws: Flaws | None) -> None:
-    found = negotiate(bid, raw, flaws)
-    bid.offer = None if found.used is None else found.offers.get(found.used)
-    if bid.offer is None:
-        if found.offers:
-            # Which of them the record speaks of cannot be known: they are kept, not guessed.
-            bid.extra = frozen({**bid.extra, names.OFFER: raw[names.OFFER]})
-        return
-    # A listing says the price on the record, a submission's reply in its offer.
-    bid.amount = bid.offer.amount if bid.amount is None else bid.amount
-    bid.currency = bid.offer.currency if bid.currency is None else bid.currency
+def _bid_parts(raw: Raw, extra: Extra, flaws: Flaws | None) -> dict[str, object]:
+    found = negotiate(raw, extra, flaws)
+    offer = None if found.used is None else found.offers.get(found.used)
+    if offer is None and found.offers:
+        # The record does not say which of them is meant: they are kept, not guessed.
+        extra[names.OFFER] = raw[names.OFFER]
+    return {**found.contacts, "offer": offer}
 
 
-def _finish_route(route: Any, raw: Raw, _: Flaws | None) -> None:
+def _complete_bid(bid: Bid) -> Bid:
+    """The price of a listed bid stands on the record, that of a submitted one in its offer."""
+    offer = bid.offer
+    if offer is None or (bid.amount is not None and bid.currency is not None):
+        return bid
+    amount = offer.amount if bid.amount is None else bid.amount
+    return attrs.evolve(bid, amount=amount, currency=offer.currency if bid.currency is None else bid.currency)
+
+
+def _complete_route(route: Route) -> Route:
     zone = None if not route.timezone else known_zone(route.timezone)
     if zone is None:
-        return
-    for name in ("cy_cutoff", "cfs_cutoff", "departure"):
-        moment = getattr(route, name)
-        if moment is not None:
-            setattr(route, name, moment.replace(tzinfo=zone))
+        return route
+
+    def zoned(moment: datetime | None) -> datetime | None:
+        return None if moment is None else moment.replace(tzinfo=zone)
+
+    return attrs.evolve(
+        route,
+        cy_cutoff=zoned(route.cy_cutoff),
+        cfs_cutoff=zoned(route.cfs_cutoff),
+        departure=zoned(route.departure),
+    )
 
 
-CONTACT: Final = register(Contact, Shape(Contact, (Field("name", TEXT, names.NAME), Field("email", TEXT, names.EMAIL))))
-_COMPANY: Final = (
-    Field("index", INTEGER, names.INDEX),
-    Field("name", TEXT, names.NAME),
-    Field("address1", TEXT, names.ADDRESS1),
-    Field("city", TEXT, names.CITY),
-    Field("state", TEXT, names.STATE),
-    Field("postal", TEXT, names.POSTAL),
-    Field("country", TEXT, names.COUNTRY),
-    Field("phone", TEXT, names.PHONE),
-    Field("fax", TEXT, names.FAX),
-    Field("oti_license", TEXT, names.OTI_LICENSE),
+CONTACT: Final = register(
+    Contact, RecordShape(Contact, (Field("name", text, names.NAME), Field("email", text, names.EMAIL)))
 )
-COMPANY: Final = register(Company, Shape(Company, _COMPANY))
+_COMPANY: Final = (
+    Field("index", integer, names.INDEX),
+    Field("name", text, names.NAME),
+    Field("address1", text, names.ADDRESS1),
+    Field("city", text, names.CITY),
+    Field("state", text, names.STATE),
+    Field("postal", text, names.POSTAL),
+    Field("country", text, names.COUNTRY),
+    Field("phone", text, names.PHONE),
+    Field("fax", text, names.FAX),
+    Field("oti_license", text, names.OTI_LICENSE),
+)
+COMPANY: Final = register(Company, RecordShape(Company, _COMPANY))
 # An account with an odd company could never log in, though its token is good.
-_OWN_COMPANY: Final = Shape(Company, _COMPANY, forgiving=True)
+_OWN_COMPANY: Final = RecordShape(Company, _COMPANY, forgiving=True)
 USER: Final = register(
     User,
-    Shape(
+    RecordShape(
         User,
         (
-            Field("first_name", TEXT, names.FIRST_NAME),
-            Field("middle_name", TEXT, names.MIDDLE_NAME),
-            Field("last_name", TEXT, names.LAST_NAME),
-            Field("email", TEXT, names.EMAIL),
-            Field("title", TEXT, names.TITLE),
-            Field("enabled", FLAG, names.ENABLED),
-            Field("last_login", MOMENT, names.LAST_LOGIN),
-            Field("image_url", TEXT, names.IMAGE_URL),
+            Field("first_name", text, names.FIRST_NAME),
+            Field("middle_name", text, names.MIDDLE_NAME),
+            Field("last_name", text, names.LAST_NAME),
+            Field("email", text, names.EMAIL),
+            Field("title", text, names.TITLE),
+            Field("enabled", flag, names.ENABLED),
+            Field("last_login", moment, names.LAST_LOGIN),
+            Field("image_url", text, names.IMAGE_URL),
         ),
-        _finish_user,
-        (names.USER_COMPANY, *names.LIFETIME),
+        parts=_user_parts,
+        also=(names.USER_COMPANY, *names.LIFETIME),
         forgiving=True,
     ),
 )
 OFFER: Final = register(
     Offer,
-    Shape(
+    RecordShape(
         Offer,
         (
-            Field("id", INTEGER, names.OFFER_ID),
-            Field("amount", NUMBER, names.OFFER_AMOUNT),
-            Field("currency", INTEGER, names.CURRENCY),
+            Field("id", integer, names.OFFER_ID),
+            Field("amount", number, names.OFFER_AMOUNT),
+            Field("currency", integer, names.CURRENCY),
             Field("status", word(OfferStatus), names.STATUS),
-            Field("terms", TEXT, names.TERMS),
+            Field("terms", text, names.TERMS),
         ),
-        _finish_offer,
-        (names.RATES,),
+        parts=_offer_parts,
+        also=(names.RATES,),
     ),
 )
 REQUEST: Final = register(
-    RateRequest, Shape(RateRequest, (*SHIPMENT, Field("status", word(RequestStatus), names.STATUS)))
+    RateRequest, RecordShape(RateRequest, (*SHIPMENT, Field("status", word(RequestStatus), names.STATUS)))
 )
 LISTING: Final = register(
     Listing,
-    Shape(
+    RecordShape(
         Listing,
         (*SHIPMENT, Field("status", word(RequestStatus), names.STATUS)),
-        _finish_listing,
-        NEGOTIATED,
+        parts=_listing_parts,
+        also=NEGOTIATED,
     ),
 )
 BID: Final = register(
     Bid,
-    Shape(
+    RecordShape(
         Bid,
         (
             *SHIPMENT,
             Field("status", word(BidStatus), names.STATUS),
-            Field("amount", NUMBER, names.PRICE),
-            Field("currency", INTEGER, names.CURRENCY),
+            Field("amount", number, names.PRICE),
+            Field("currency", integer, names.CURRENCY),
         ),
-        _finish_bid,
-        NEGOTIATED,
+        parts=_bid_parts,
+        complete=_complete_bid,
+        also=NEGOTIATED,
     ),
 )
 ROUTE: Final = register(
     Route,
-    Shape(
+    RecordShape(
         Route,
         (
-            Field("index", INTEGER, names.INDEX, required=True),
-            Field("origin", TEXT, names.ORIGIN),
-            Field("destination", TEXT, names.DESTINATION),
-            Field("cy_cutoff", MOMENT, names.CY_CUTOFF),
-            Field("cfs_cutoff", MOMENT, names.CFS_CUTOFF),
-            Field("departure", MOMENT, names.DEPARTURE),
-            Field("arrival", MOMENT, names.ARRIVAL),
-            Field("carrier", INTEGER, names.CARRIER),
-            Field("vessel", TEXT, names.VESSEL),
-            Field("voyage_id", TEXT, names.VOYAGE_ID),
-            Field("timezone", TEXT, names.TIMEZONE),
+            Field("index", integer, names.INDEX, required=True),
+            Field("origin", text, names.ORIGIN),
+            Field("destination", text, names.DESTINATION),
+            Field("cy_cutoff", moment, names.CY_CUTOFF),
+            Field("cfs_cutoff", moment, names.CFS_CUTOFF),
+            Field("departure", moment, names.DEPARTURE),
+            Field("arrival", moment, names.ARRIVAL),
+            Field("carrier", integer, names.CARRIER),
+            Field("vessel", text, names.VESSEL),
+            Field("voyage_id", text, names.VOYAGE_ID),
+            Field("timezone", text, names.TIMEZONE),
         ),
-        _finish_route,
+        complete=_complete_route,
     ),
 )
 CARRIER: Final = register(
     Carrier,
-    Shape(Carrier, (Field("index", INTEGER, names.INDEX, required=True), Field("name", TEXT, names.NAME))),
+    RecordShape(Carrier, (Field("index", integer, names.INDEX, required=True), Field("name", text, names.NAME))),
 )
 CURRENCY: Final = register(
     Currency,
-    Shape(
+    RecordShape(
         Currency,
         (
-            Field("index", INTEGER, names.INDEX, required=True),
-            Field("name", TEXT, names.NAME),
-            Field("code", TEXT, names.CODE),
+            Field("index", integer, names.INDEX, required=True),
+            Field("name", text, names.NAME),
+            Field("code", text, names.CODE),
         ),
     ),
 )

@@ -139,8 +139,8 @@ def test_a_recalled_bid_is_the_bid_that_was_kept(reply: str) -> None:
 
 
 def test_a_bid_keeps_the_fee_that_has_no_amount() -> None:
-    offer = records.OFFER.read({"offerId": 1, "rates": {"Fuel": None, "Freight": "1.50"}})
-    bid = attrs.evolve(records.BID.read({"index": 1, "colour": "red"}), offer=offer)
+    offer = records.OFFER.structure({"offerId": 1, "rates": {"Fuel": None, "Freight": "1.50"}})
+    bid = attrs.evolve(records.BID.structure({"index": 1, "colour": "red"}), offer=offer)
 
     back = wire.recall_bid(wire.keep_bid(bid))
 

@@ -891,49 +891,8 @@ def test_reference_lists() -> None:
     assert wire.one({"currencies": {"0": {"index": 1, "name": "Dollar", "code": "USD"}}}, wire.CURRENCIES).code == "USD"
 
 
-class TestQuickReading:
-    """A generated hook serves one shape; what does not fit it is read with tolerance, not misread."""
-
-    def test_plain_records_are_read_without_tolerance(self) -> None:
-        hook = wire.REQUESTS.shape.hook(REQUEST)
-        assert hook(REQUEST) == READ
-        assert hook.__name__ == "hook"
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"new": 1},
-            {"index": None},
-            {"index": True},
-            {"index": 2**63},
-            {"needdate": "2025-03-01T00:00:00Z"},
-            {"needdate": 3},
-            {"needdate": "1712011530000"},
-            {"weight": "1"},
-            {"weight": True},
-            {"weight": 10**40},
-            {"hazardous": "yes"},
-            {"hazardous": 2},
-            {"status": 3},
-            {"origin": 3},
-            {"origin": []},
-        ],
-    )
-    def test_what_is_not_plain_does_not_fit(self, change: dict[str, Any]) -> None:
-        hook = wire.REQUESTS.shape.hook(REQUEST)
-        with pytest.raises((KeyError, TypeError, ValueError)):
-            hook({**REQUEST, **change})
-
-    def test_two_spellings_at_once_are_never_plain(self) -> None:
-        both = {**REQUEST, "cargoname": "Gadgets"}
-        assert wire.REQUESTS.shape.hook(both) == wire.REQUESTS.shape.tolerant
-        assert wire.rows({"raterequests": [both]}, wire.REQUESTS).records[0].commodity == "Widgets"
-        unsaid = wire.rows({"raterequests": [{**both, "commodityname": None}]}, wire.REQUESTS)
-        assert unsaid.records[0].commodity == "Gadgets"
-
-    def test_made_up_keys_do_not_fill_the_memory(self) -> None:
-        for number in range(300):
-            raw = {**REQUEST, f"key {number}": 1}
-            assert wire.rows({"raterequests": [raw]}, wire.REQUESTS).records[0].extra == {f"key {number}": 1}
-        assert len(wire.REQUESTS.shape._hooks) <= 128
-        assert wire.rows({"raterequests": [REQUEST, None]}, wire.REQUESTS).records == (READ,)
+def test_of_two_spellings_at_once_the_usual_one_wins_unless_it_is_null() -> None:
+    both = {**REQUEST, "cargoname": "Gadgets"}
+    assert wire.rows({"raterequests": [both]}, wire.REQUESTS).records[0].commodity == "Widgets"
+    unsaid = wire.rows({"raterequests": [{**both, "commodityname": None}]}, wire.REQUESTS)
+    assert unsaid.records[0].commodity == "Gadgets"
