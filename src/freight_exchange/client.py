@@ -18,6 +18,7 @@ from freight_exchange.endpoints.offers import Offers, SeenOffers
 from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes, SeenRoutes
 from freight_exchange.endpoints.service import Conventions, Service
+from freight_exchange.endpoints.shared_readings import SharedReadings
 from freight_exchange.endpoints.watching import UpdatedRequests
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.hooks import Hook, Hooks
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     import ssl
     from types import TracebackType
 
+    from freight_exchange.endpoints.reconcile import Readers
     from freight_exchange.feed.clock import Clock
     from freight_exchange.feed.feed import Feed
     from freight_exchange.feed.filter import RequestFilter
@@ -79,6 +81,7 @@ class _Shared:
         self.connection: Connection
         self.user: User | None = None
         self.sizes = PageSizes()
+        self.readings = SharedReadings()
         self.currencies = KnownCurrencies()
         self.offers = SeenOffers()
         self.routes = SeenRoutes()
@@ -439,16 +442,21 @@ class FreightExchange:
         # Doubt is rare, and most processes never need to import what resolves it.
         from freight_exchange.endpoints import reconcile
 
-        strict, lenient = (
-            self.with_options(deadline=max(self._limits.deadline, DEFAULT_DEADLINE), strict=strictly)
-            for strictly in (True, False)
-        )
+        deadline = max(self._limits.deadline, DEFAULT_DEADLINE)
         return await reconcile.reconcile(
-            reconcile.Readers(bids=strict.bids, offers=strict.offers, routes=strict.routes),
-            reconcile.Readers(bids=lenient.bids, offers=lenient.offers, routes=lenient.routes),
+            self.with_options(deadline=deadline, strict=True)._readers(),
+            self.with_options(deadline=deadline, strict=False)._readers(),
             write,
             settle=settle,
             baseline=baseline,
+        )
+
+    def _readers(self) -> Readers:
+        from freight_exchange.endpoints import reconcile
+
+        shared = self._shared.readings
+        return reconcile.Readers(
+            bids=self.bids, offers=self.offers, routes=self.routes, shared=shared, strict=self._strict
         )
 
     @cached_property

@@ -32,7 +32,6 @@ from tests.contract.changes import (
     late,
     listed,
     lists,
-    lists_without_a_size,
     only,
     priced,
     records,
@@ -59,7 +58,6 @@ from freight_exchange import (
     RateRequest,
     RequestStatus,
     Route,
-    ServerError,
     User,
 )
 from freight_exchange.models import UnknownWord
@@ -176,10 +174,6 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
             lambda o: {name: _without_third(found) for name, found in o.items()},
         ),
     ),
-    "over_limit=500": Difference(
-        "a page of 100 rows that fails is taken for an outage: only larger ones are asked for smaller",
-        lists_without_a_size(ServerError),
-    ),
     "rights=after_paging": Difference(
         "a page whose rows are all hidden ends a listing that does not sweep",
         rows(("GET quote/bid",), lambda o: {"paged": listed(o, "paged")[:2]}),
@@ -236,7 +230,6 @@ BESIDE: Final[Mapping[str, Profile]] = {
 """What a knob needs beside itself to show."""
 
 SUITED: Final[Mapping[str, Mapping[str, object]]] = {
-    "over_limit=500": {"page_size": 20},
     "get_body=dropped": {"get_parameters": "query"},
     "currency_field=currencyId": {"currency_field": "currencyId"},
     "carrier_field=carrierId": {"carrier_field": "carrierId"},

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.bids import Bids
     from freight_exchange.endpoints.offers import Offers
     from freight_exchange.endpoints.routes import Routes
+    from freight_exchange.endpoints.shared_readings import SharedReadings
 
 __all__ = ["Gone", "Look", "Readers", "look_for"]
 
@@ -60,11 +61,22 @@ _DECLINED = frozenset({"declined", "rejected", "refused"})
 
 @attrs.frozen(kw_only=True)
 class Readers:
-    """The resources that a reconciliation reads."""
+    """The resources that a reconciliation reads.
+
+    Attributes:
+        shared: Readings that reconciliations under way at the same time share.
+        strict: Whether the listings fail unless every record of them can be read.
+    """
 
     bids: Bids
     offers: Offers
     routes: Routes
+    shared: SharedReadings
+    strict: bool
+
+    async def own_bids(self, type: BidsType | None) -> list[Bid]:
+        """The own bids that the listing shows under this type, by a reading that begins now or later."""
+        return await self.shared.read(("bids", type, self.strict), self.bids.list(type=type, sweep=True).collect)
 
 
 def look_for(
@@ -75,7 +87,7 @@ def look_for(
     """How to look for the write. `ConfigurationError` where the baseline is made of something else."""
     match write:
         case SubmitOffer():
-            return _Submitted(readers.bids, write, _baseline(Bid, baseline)).look
+            return _Submitted(readers, write, _baseline(Bid, baseline)).look
         case Publish():
             return _Published(readers.offers, write, _indexes(_baseline(Listing, baseline))).look
         case Respond():
@@ -94,7 +106,7 @@ def look_for(
 class _Submitted:
     """An own bid on that request with that price and currency, not there before."""
 
-    bids: Bids
+    readers: Readers
     write: SubmitOffer
     baseline: list[Bid] | None
     served: set[BidsType | None] = attrs.field(factory=set)
@@ -121,7 +133,7 @@ class _Submitted:
         views: list[list[Bid]] = []
         for type in (None, *BidsType):
             try:
-                listed = await self.bids.list(type=type, sweep=True).collect()
+                listed = await self.readers.own_bids(type)
             except BadRequestError as error:
                 # What the plain listing leaves out is not documented, and neither is that every type is served. One
                 # that was served before is not refused but failing.

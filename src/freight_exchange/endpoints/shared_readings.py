@@ -1,0 +1,71 @@
+"""Readings of a listing, each shared by all who asked for it before it began."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+import anyio
+
+from freight_exchange.errors import FreightExchangeError
+
+__all__ = ["SharedReadings"]
+
+T = TypeVar("T")
+
+
+class _Reading(Generic[T]):
+    """One reading, from the first request for it to its end."""
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+        self.result: T
+        self.succeeded = False
+        self.error: FreightExchangeError | None = None
+
+
+class SharedReadings:
+    """One reading at a time for each listing; those who ask while one is under way share the next.
+
+    A reading that began before it was asked for may be older than what the caller wants to see: nobody gets such a one.
+    So a hundred offers in doubt take one or two readings of the bids, where each on its own would take a hundred.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[Hashable, _Reading[Any]] = {}
+        self._turns: dict[Hashable, anyio.Lock] = {}
+
+    async def read(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> T:
+        """What the next reading under `key` gives.
+
+        The first caller makes the reading with its own `read`. Where that caller is cancelled, the next one takes over.
+
+        Raises:
+            FreightExchangeError: The reading failed, for all who share it.
+        """
+        while (reading := self._next.get(key)) is not None:
+            await reading.ended.wait()
+            if reading.succeeded:
+                return reading.result  # type: ignore[no-any-return]  # what is read under one key is of one type
+            if reading.error is not None:
+                # A copy: one exception raised in many tasks would collect the tracebacks of all.
+                raise copy.copy(reading.error)
+        return await self._lead(key, read)
+
+    async def _lead(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> T:
+        reading = self._next[key] = _Reading[T]()
+        try:
+            async with self._turns.setdefault(key, anyio.Lock()):
+                # It begins: whoever asks from now on shares the next one.
+                del self._next[key]
+                reading.result = await read()
+                reading.succeeded = True
+                return reading.result
+        except FreightExchangeError as error:
+            reading.error = error
+            raise
+        finally:
+            if self._next.get(key) is reading:
+                del self._next[key]
+            reading.ended.set()
