@@ -112,14 +112,18 @@ class _Submitted:
     served: set[BidsType | None] = attrs.field(factory=set)
 
     async def look(self) -> Reconciliation:
-        views = await self._read()
         before = Counter(map(_terms, self._on_request(self.baseline or ())))
         wanted = (self.write.amount, self.write.currency)
-        # A baseline is what the plain listing showed: what only another view shows may be as old as the account.
-        for view in views if self.baseline is None else views[:1]:
-            alike = [bid for bid in view if _terms(bid) == wanted]
-            if len(alike) > before[wanted]:
-                return Applied(alike[-1])
+        views: list[list[Bid]] = []
+        # What the plain listing leaves out is not documented, and neither is that every type is served.
+        for type in (None, *BidsType):
+            view = await self._view(type)
+            # A baseline is what the plain listing showed: what only another view shows may be as old as the account.
+            if type is None or self.baseline is None:
+                alike = [bid for bid in view if _terms(bid) == wanted]
+                if len(alike) > before[wanted]:
+                    return Applied(alike[-1])
+            views.append(view)
         doubtful: dict[Bid, None] = {}
         for view in views:
             now = Counter(map(_terms, view))
@@ -128,21 +132,17 @@ class _Submitted:
             )
         return StillUnknown(tuple(doubtful)) if doubtful else NotApplied()
 
-    async def _read(self) -> list[list[Bid]]:
-        """The own bids on that request in each view of the bid listing, the plain one first."""
-        views: list[list[Bid]] = []
-        for type in (None, *BidsType):
-            try:
-                listed = await self.readers.own_bids(type)
-            except BadRequestError as error:
-                # What the plain listing leaves out is not documented, and neither is that every type is served. One
-                # that was served before is not refused but failing.
-                if type is None or type in self.served or is_of_login(error):
-                    raise
-                continue
-            self.served.add(type)
-            views.append(self._on_request(listed))
-        return views
+    async def _view(self, type: BidsType | None) -> list[Bid]:
+        """The own bids on that request in one view of the bid listing; none where the service refuses the view."""
+        try:
+            listed = await self.readers.own_bids(type)
+        except BadRequestError as error:
+            # One that was served before is not refused but failing.
+            if type is None or type in self.served or is_of_login(error):
+                raise
+            return []
+        self.served.add(type)
+        return self._on_request(listed)
 
     def _on_request(self, bids: Iterable[Bid]) -> list[Bid]:
         return [bid for bid in bids if bid.index == self.write.request]

@@ -58,7 +58,7 @@ login itself refused: that ends the bot, as it should."""
 _SETTLE: Final = 0.3
 _CHANGED_IN_DOUBT: Final = 0.5
 _LONGEST_LIFE: Final = 10.0
-_PATIENCE: Final = 60.0
+_PATIENCE: Final = 180.0
 _CALLS_MORE: Final = 5
 _MOST_TRIES: Final = 3
 _CHANGING_CLAMP: Final = 20
