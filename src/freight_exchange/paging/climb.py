@@ -131,6 +131,9 @@ class Climb(Generic[T]):
                 return ()
             case "alive":
                 self.number, self.size, self._step = self._return_to
+                if not self.found.holds(keys):
+                    # The listing changed: the page that failed may be one of its pages by now.
+                    self._restart()
                 return ()
             case "last row":
                 self._judge_last_row(keys)
@@ -147,7 +150,8 @@ class Climb(Generic[T]):
         elif page == self.found.before:
             self._see_again(keys)
         elif self._misses and self.found.holds(keys):
-            self._meet_end()
+            if not self._restart():
+                self._meet_end()
         elif self._is_next(page):
             return self._accept(rows, keys)
         return ()
@@ -208,12 +212,11 @@ class Climb(Generic[T]):
             return True
         first = Counter(self.found.first)
         if not page & first:
-            if self._further and self._suspected != rows and self._restarts < _MOST_RESTARTS:
+            if self._further and self._suspected != rows:
                 # Or the listing was short, and rows were added since. Its few rows would make many pages.
                 self._suspected = rows
-                self._restarts += 1
-                self._begin(self._wanted, "first")
-                return False
+                if self._restart():
+                    return False
             self._sizes.clamped(self._operation, rows)
         elif page <= first and 2 * rows < self._wanted:
             # It lies within the first page, so that one was not cut: most of its rows are hidden.
@@ -239,7 +242,8 @@ class Climb(Generic[T]):
     def _go_on(self, rows: int, *, idle: bool) -> None:
         """Choose the page after one that was accepted."""
         if idle and self._idle:
-            self._give_up_pass()
+            if not self._restart():
+                self.uncertain = self.ended = True
             return
         self._idle = idle
         is_short, behind_short = rows < self.size, self._short_at == self.number - 1
@@ -263,15 +267,15 @@ class Climb(Generic[T]):
     def _judge_last_row(self, keys: list[Hashable]) -> None:
         self.number, self.size, self._step = self._return_to
         if len(keys) == 1 and keys[0] not in self.found.rows:
-            self._give_up_pass()
+            self._restart()
 
-    def _give_up_pass(self) -> None:
-        """Start again: the service cuts pages otherwise than it did when the pass began."""
-        if self._restarts < _MOST_RESTARTS:
-            self._restarts += 1
-            self._begin(self._wanted, "first")
-        elif self._idle:
-            self.uncertain = self.ended = True
+    def _restart(self) -> bool:
+        """Start again, as the service cuts pages otherwise than it did when the pass began; at most a few times."""
+        if self._restarts == _MOST_RESTARTS:
+            return False
+        self._restarts += 1
+        self._begin(self._wanted, "first")
+        return True
 
     def _see_again(self, keys: list[Hashable]) -> None:
         second = self.number == self._start + 1

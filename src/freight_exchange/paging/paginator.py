@@ -229,7 +229,7 @@ class Pages(AsyncIterator[Page[T]]):
         if isinstance(walk, Sweep) and not walk.complete:
             if self._strict:
                 raise FeedProtocolError(f"{self._operation}: no two readings agree: the listing may hold more")
-            _logger.debug("%s: no two readings agree: the listing may hold more", self._operation)
+            _logger.warning("%s: no two readings agree: the listing may hold more", self._operation)
 
 
 class _Records(AsyncIterator[T]):

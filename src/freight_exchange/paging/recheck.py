@@ -45,6 +45,11 @@ class Recheck(Generic[T]):
         return self._at == len(self._numbers)
 
     @property
+    def reached_end(self) -> bool:
+        """The reading has seen all of the listing."""
+        return self.ended
+
+    @property
     def number(self) -> int:
         return self._numbers[min(self._at, len(self._numbers) - 1)]
 
@@ -88,7 +93,12 @@ class Reread(Recheck[T]):
 
     @property
     def ended(self) -> bool:
-        return super().ended or (self._misses >= LOOK_FURTHER and not self._expected - self.found)
+        return super().ended or self.reached_end
+
+    @property
+    def reached_end(self) -> bool:
+        # Pages that run out before may have been cut shorter than those of the first reading.
+        return self._misses >= LOOK_FURTHER and not self._expected - self.found
 
     def take(self, rows: Rows[T]) -> tuple[T, ...]:
         keys = self._seen.keys(rows)

@@ -194,7 +194,7 @@ class Sweep(Generic[T]):
         climb = self._climb
         # Pages that are short in the same size may have been cut at the same rows.
         telling = climb.full or climb.size != recheck.size or climb.found.end <= self._start + 1
-        agreed = telling and climb.consistent and climb.found.rows == recheck.found
+        agreed = telling and climb.consistent and recheck.reached_end and climb.found.rows == recheck.found
         self._agreements = self._agreements + 1 if agreed else 0
         news, self._known = len(self._seen) > self._known, len(self._seen)
         self._rounds_without_news = 0 if news else self._rounds_without_news + 1

@@ -96,27 +96,31 @@ def _judge_write(plan: Plan, server: Server, outcome: str) -> Judgement:
 def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
     """The reason why no client could have seen all of it."""
     replies = server.served[begun:]
-    if plan.offset_ignored and any(reply.cut and len(reply.shown) <= 1 for reply in replies):
-        return "a page of one row, always the same"
+    if plan.offset_ignored and any(reply.cut and len(set(reply.shown)) <= 1 for reply in replies):
+        return "a page of equal rows, always the same"
     if plan.offset_ignored and not plan.strict and plan.reading != "write":
         return "the offset is ignored"
     if plan.noun == "bids" and (_alike(replies) or _repeated_twins(replies)):
         return "two pages of equal bids, like one page repeated"
     if plan.reading == "plain" and plan.stride == "asked" and plan.hiding != "none":
         return "rows behind a clamp are out of reach, and hidden rows make the clamp unknowable"
-    if plan.stride == "asked" and not any(reply.shown for reply in replies):
-        return "rows behind a clamp are out of reach, and no page shows a row"
+    if not any(reply.shown for reply in replies) and (plan.stride == "asked" or _resized(replies)):
+        return "rows are out of reach behind a clamp, and no page shows a row"
     if _run_of_hollow(replies) >= LOOKED_PAST[plan.reading]:
         return "wholly hidden pages"
     return None
 
 
 def _alike(replies: Sequence[Served]) -> bool:
-    """Whether two pages without a row in common look the same, in whatever order."""
-    pages = {
-        (reply.start, reply.cut or 0, tuple(sorted(reply.shown))) for reply in replies if reply.shown and not reply.past
-    }
-    return any(first[2] == second[2] and first[0] + first[1] <= second[0] for first in pages for second in pages)
+    """Whether a page looks like another one without a row in common, or like a part of the first."""
+    given = (reply for reply in replies if reply.shown and not reply.past)
+    pages = {(reply.start, reply.cut or 0, tuple(sorted(reply.shown))) for reply in given}
+    return any(
+        first[2] == second[2] or (first[0] == 0 and Counter(second[2]) <= Counter(first[2]))
+        for first in pages
+        for second in pages
+        if first[0] + first[1] <= second[0]
+    )
 
 
 def _repeated_twins(replies: Sequence[Served]) -> bool:
@@ -135,12 +139,16 @@ def _run_of_hollow(replies: Sequence[Served]) -> int:
 
 def _moved(plan: Plan, server: Server, begun: int) -> bool:
     """Whether rows moved between the pages of the reading, by themselves or because the pages changed their size."""
-    replies = [reply for reply in server.served[begun:] if reply.cut is not None]
-    resized = any(
-        min(reply.asked, reply.clamp or reply.asked) != min(reply.asked, replies[0].clamp or reply.asked)
-        for reply in replies
+    return bool(server.moves) or _resized(server.served[begun:])
+
+
+def _resized(replies: Sequence[Served]) -> bool:
+    """Whether the clamp changed between two replies."""
+    given = [reply for reply in replies if reply.cut is not None]
+    return any(
+        min(reply.asked, reply.clamp or reply.asked) != min(reply.asked, given[0].clamp or reply.asked)
+        for reply in given
     )
-    return bool(server.moves) or resized
 
 
 def _key(plan: Plan, row: Row) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from datetime import timedelta
 from typing import Any
@@ -30,7 +31,7 @@ class Run:
     """Result of a run.
 
     Attributes:
-        outcome: "complete", "error <name>", "endless" or the verdict's name.
+        outcome: "complete", "unproven" where the client says so, "error <name>", "endless" or the verdict's name.
         pages: Page requests that the server answered.
     """
 
@@ -46,6 +47,23 @@ def run(seed: int) -> Run:
     # The client's jitter is drawn from the module's generator.
     random.seed(seed)
     return anyio.run(_run, plan, backend=plan.backend, backend_options=virtual_time_options(plan.backend))
+
+
+class _Warnings(logging.Handler):
+    """Hears the client say that a listing may be incomplete."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.incomplete = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.incomplete = self.incomplete or "the listing may hold more" in record.getMessage()
+
+    def __enter__(self) -> None:
+        logging.getLogger("freight_exchange").addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("freight_exchange").removeHandler(self)
 
 
 def _wall_time() -> float:
@@ -77,9 +95,11 @@ async def _read(plan: Plan, server: Server, exchange: FreightExchange, found: li
     if plan.warm:
         await _listing(plan, exchange, sweep=False).collect()
     server.begin()
-    async for record in _listing(plan, exchange, sweep=plan.reading == "sweep"):
-        found.append(record)
-    return "complete"
+    warnings = _Warnings()
+    with warnings:
+        async for record in _listing(plan, exchange, sweep=plan.reading == "sweep"):
+            found.append(record)
+    return "unproven" if warnings.incomplete else "complete"
 
 
 def _listing(plan: Plan, exchange: FreightExchange, *, sweep: bool) -> Paginator[Any]:

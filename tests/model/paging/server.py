@@ -17,7 +17,7 @@ __all__ = ["AMOUNT", "REQUEST", "EndlessError", "Row", "Server"]
 REQUEST, AMOUNT, CURRENCY = 4_000, 1840, 840
 """The offer that runs submit."""
 
-_MOST_PAGES = 6_000
+_MOST_PAGES = 20_000
 _KEYS = {"bids": "bids", "requests": "raterequests", "offers": "offers", "routes": "routes"}
 _PATHS = {
     "/api/quote/bid": "bids",

@@ -79,7 +79,7 @@ class Tally:
     def completed_share(self) -> float:
         """Share of listings that came to an end, and did not raise."""
         readings = {key: count for key, count in self.outcomes.items() if key[0] != "write"}
-        complete = sum(count for (_, outcome), count in readings.items() if outcome == "complete")
+        complete = sum(count for (_, outcome), count in readings.items() if outcome in ("complete", "unproven"))
         return complete / sum(readings.values()) if readings else 1.0
 
     def report(self) -> str:
