@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from freight_exchange.feed.feed import Feed
     from freight_exchange.feed.filter import RequestFilter
     from freight_exchange.feed.journal import Start
+    from freight_exchange.models import Bid
     from freight_exchange.store import Store
     from freight_exchange.transport.caller import Caller
     from freight_exchange.transport.http import HttpClient
@@ -450,6 +451,10 @@ class FreightExchange:
             settle=settle,
             baseline=baseline,
         )
+
+    async def _own_bids(self) -> list[Bid]:
+        """The own bids, by a reading that begins now or later and that other callers may share."""
+        return await self._readers().own_bids(None)
 
     def _readers(self) -> Readers:
         from freight_exchange.endpoints import reconcile

@@ -185,7 +185,7 @@ class Doubts:
                     )
                     if found == StillUnknown():
                         # Nothing was seen that comes near. Unless the bids can be read, nothing was seen at all.
-                        await self._exchange.bids.list(sweep=True).collect()
+                        await self._exchange._own_bids()
             except TROUBLE as error:
                 _logger.warning("%s cannot be looked for yet: %s", entry, error, extra={"request": entry.request})
             else:

@@ -81,7 +81,7 @@ class OwnBids:
 
     async def on(self, request: int) -> tuple[Bid, ...]:
         """The own bids on the request, as the plain listing shows them now."""
-        return tuple([bid async for bid in self._exchange.bids.list(sweep=True) if bid.index == request])
+        return tuple([bid for bid in await self._exchange._own_bids() if bid.index == request])
 
     async def _look(self) -> bool:
         """Read them; whether there are any, whoever made them."""
