@@ -116,7 +116,7 @@ def _plain(folder: Path, batch: int) -> Callable[[int], object]:
 
 def _same_rows(folder: Path, batch: int) -> Callable[[int], object]:
     """The store's own tables and rows, written by two statements in a loop."""
-    from freight_exchange.store.schema import prepare
+    from freight_exchange.store.sqlite.schema import prepare
 
     connection = sqlite3.connect(folder / "rows.db", isolation_level=None)
     prepare(connection, "rows.db")

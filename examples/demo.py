@@ -26,7 +26,7 @@ import attrs
 
 from freight_exchange import FreightExchange, RateRequestDraft
 from freight_exchange.sandbox import FAULTS, Exchange
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.protocol import Binding
 
@@ -61,7 +61,7 @@ SUBMIT = "quote/submitoffer"
 async def main() -> int:
     async with AsyncExitStack() as stack:
         sandbox = Exchange()
-        # The face that can really break a connection; for any other use, there is `freight_exchange.sandbox.asgi`.
+        # This face can really break a connection; for other uses see `freight_exchange.sandbox.faces.asgi`.
         url = (await stack.enter_async_context(serve_tcp(sandbox))).url
         say("exchange", f"listens at {url}")
         second = sandbox.add_account("consignor@demo.example", "consignor", firstname="Paula", lastname="Port")

@@ -16,7 +16,7 @@ from examples.bot import Tariff, router, shared
 
 from freight_exchange import Bot, RateRequest
 from freight_exchange.store import MemoryStore, Store
-from freight_exchange.testing import FAULTS, POINTS, Cargo, Sandbox, virtual_time_options
+from freight_exchange.testing import FAILPOINTS, FAULTS, Cargo, Sandbox, virtual_time_options
 
 pytestmark = pytest.mark.anyio
 
@@ -106,8 +106,8 @@ async def test_a_tariff_that_is_away_for_a_while_delays_the_offer_and_no_more() 
     assert prices(sandbox, request) == [WATCHES_BY_AIR]
 
 
-# `POINTS` names every place; these are the ones on an offer's way. "resolved" is met when an answer was lost.
-@pytest.mark.parametrize("point", [point for point in POINTS if point.split()[1] in ("intent", "sending", "send")])
+# `FAILPOINTS` names every place; these are the ones on an offer's way. "resolved" is met when an answer was lost.
+@pytest.mark.parametrize("point", [point for point in FAILPOINTS if point.split()[1] in ("intent", "sending", "send")])
 async def test_it_may_be_killed_wherever_it_likes(point: str) -> None:
     sandbox, store = Sandbox(), MemoryStore()
     request = sandbox.publish(TILES)

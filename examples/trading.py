@@ -16,7 +16,7 @@ import attrs
 
 from freight_exchange import FreightExchange, Listing, RateRequest, RequestType, RouteDraft
 from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.asgi import serve
+from freight_exchange.sandbox.faces.asgi import serve
 
 # A script's own folder is on the path, the tree's root is not, and what follows needs it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

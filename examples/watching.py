@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from freight_exchange import FreightExchange, RateRequestDraft
 from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.asgi import serve
+from freight_exchange.sandbox.faces.asgi import serve
 
 # A script's own folder is on the path, the tree's root is not, and what follows needs it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import hypothesis
 import pytest
 
-from freight_exchange._virtual_time import virtual_time_options
-from freight_exchange.sandbox.serving import LOGGER
+from freight_exchange.sandbox.faces.tcp_server import LOGGER
+from freight_exchange.testing.virtual_time import virtual_time_options
 
 # A browser's tests need what only `make test-browser` installs.
 collect_ignore = [] if find_spec("playwright") else ["browser"]

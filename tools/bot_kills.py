@@ -22,16 +22,16 @@ from tests.crash.bot.figures import Outcome, table
 from tests.crash.bot.ordeal import Ordeal
 from tests.crash.bot.plan import Kill, draw, without_ledger
 
-from freight_exchange.testing import POINTS
+from freight_exchange.testing import FAILPOINTS
 
 _MORE, _AT_RANDOM = 4, 2
-_IN_ONE = len(POINTS) + _MORE + _AT_RANDOM
+_IN_ONE = len(FAILPOINTS) + _MORE + _AT_RANDOM
 
 
 def plans(kills: int, seed: int) -> Iterator[tuple[int, list[Kill]]]:
     """The ordeals' seeds and plans; the last one is as long as it takes."""
     while kills > 0:
-        yield seed, draw(Random(seed), POINTS, more=_MORE, at_random=_AT_RANDOM)[:kills]
+        yield seed, draw(Random(seed), FAILPOINTS, more=_MORE, at_random=_AT_RANDOM)[:kills]
         kills -= _IN_ONE
         seed += 1
 

@@ -17,9 +17,9 @@ import httpx
 from tools.endless_exchange import EndlessExchange
 
 from freight_exchange import FreightExchange, RequestEvent
-from freight_exchange.feed.clock import Reading
 from freight_exchange.feed.events import Event
 from freight_exchange.hooks import Hook, Scan
+from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore, SQLiteStore, Store
 from freight_exchange.testing import virtual_time_options
 

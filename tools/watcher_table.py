@@ -34,7 +34,7 @@ from tools.naive_watchers import Tell, newest_of_the_last_hour, since_the_last_p
 
 from freight_exchange import FreightExchange, RequestEvent, RetryPolicy
 from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.inprocess import transport
+from freight_exchange.sandbox.faces.inprocess import transport
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox, virtual_time_options
 
 __all__ = ["ALGORITHMS", "COLUMNS", "ORDERS", "Setting", "Tally", "markdown", "run"]

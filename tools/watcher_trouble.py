@@ -24,7 +24,7 @@ import attrs
 import httpx
 
 from freight_exchange import Bot, FreightExchange, LoginRejectedError
-from freight_exchange.feed.clock import Reading
+from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import virtual_time_options
 

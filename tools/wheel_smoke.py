@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 import freight_exchange
-from freight_exchange.sandbox.core import Exchange
-from freight_exchange.sandbox.inprocess import transport
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.core.exchange import Exchange
+from freight_exchange.sandbox.faces.inprocess import transport
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.wire import parse
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def main(extras: list[str]) -> None:
         if anyio.run(log_in_and_list, importlib.import_module(library)) == 0:
             sys.exit(f"the sandbox listed no currency over {library}")
     if "sandbox" in extras:
-        importlib.import_module("freight_exchange.sandbox.asgi")
+        importlib.import_module("freight_exchange.sandbox.faces.asgi")
     if "speedups" in extras and decoded_by() != "msgspec":
         sys.exit("with its extra, msgspec does not decode long replies")
     tried = ""

@@ -140,8 +140,8 @@ if TYPE_CHECKING:
     )
     from freight_exchange.options import Addresses, RetryPolicy, Timeouts
     from freight_exchange.paging import Page, Paginator
+    from freight_exchange.transport.auth.token_store import TokenFile
     from freight_exchange.transport.message import Request, Response
-    from freight_exchange.transport.token_file import TokenFile
 
     __version__: str
 else:
@@ -213,7 +213,7 @@ else:
         "StillUnknown": "models",
         "StoreError": "errors",
         "Timeouts": "options",
-        "TokenFile": "transport.token_file",
+        "TokenFile": "transport.auth.token_store",
         "TransportError": "errors",
         "UnknownWord": "models",
         "Unreadable": "feed.events",

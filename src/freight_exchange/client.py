@@ -15,11 +15,11 @@ from freight_exchange.endpoints.carriers import Carriers
 from freight_exchange.endpoints.currencies import Currencies, KnownCurrencies
 from freight_exchange.endpoints.login import log_in
 from freight_exchange.endpoints.offers import Offers, SeenOffers
+from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
 from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes, SeenRoutes
 from freight_exchange.endpoints.service import Conventions, Service
-from freight_exchange.endpoints.shared_readings import SharedReadings
-from freight_exchange.endpoints.watching import UpdatedRequests
+from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.hooks import Hook, Hooks
 from freight_exchange.models import RawWrite, Reconciliation, User, Write
@@ -35,29 +35,29 @@ from freight_exchange.options import (
     seconds,
 )
 from freight_exchange.paging import DEFAULT_PAGE_SIZE, PageSizes
-from freight_exchange.transport.caller import Limits
-from freight_exchange.transport.connection import Connection, Settings
-from freight_exchange.transport.http import library_of
+from freight_exchange.transport.call import Limits
+from freight_exchange.transport.http.adapter import library_of
+from freight_exchange.transport.lifecycle import Connection, Settings
 from freight_exchange.transport.message import Kind, Middleware
-from freight_exchange.transport.redaction import Redactor, Secret
+from freight_exchange.transport.secrets import Redactor, Secret
 
 if TYPE_CHECKING:
     import os
     import ssl
     from types import TracebackType
 
-    from freight_exchange.endpoints.reconcile import Readers
-    from freight_exchange.feed.clock import Clock
+    from freight_exchange.endpoints.reconcile.reconcile import Readers
     from freight_exchange.feed.feed import Feed
     from freight_exchange.feed.filter import RequestFilter
     from freight_exchange.feed.journal import Start
     from freight_exchange.models import Bid
+    from freight_exchange.platform.clock import Clock
     from freight_exchange.store import Store
-    from freight_exchange.transport.caller import Caller
-    from freight_exchange.transport.http import HttpClient
-    from freight_exchange.transport.renewal import Credentials
-    from freight_exchange.transport.session import Grant
-    from freight_exchange.transport.token_file import TokenFile
+    from freight_exchange.transport.auth.refresh import Credentials
+    from freight_exchange.transport.auth.token import Grant
+    from freight_exchange.transport.auth.token_store import TokenFile
+    from freight_exchange.transport.call import CallExecutor
+    from freight_exchange.transport.http.adapter import HttpClient
 
 __all__ = ["FreightExchange"]
 
@@ -349,16 +349,16 @@ class FreightExchange:
         Raises:
             ConfigurationError: An argument cannot be right.
         """
-        from freight_exchange.feed import opening
+        from freight_exchange.feed import factory
 
-        return opening.feed(
+        return factory.feed(
             # A feed has retries of its own, of pages: those of its calls would multiply with them.
             UpdatedRequests(
                 self._service_of(
                     attrs.evolve(self._limits, retries=attrs.evolve(self._limits.retries, attempts=1)), strict=False
                 )
             ),
-            opening.Arguments(
+            factory.WatchOptions(
                 store=store,
                 start=start,
                 interval=interval,
@@ -441,7 +441,7 @@ class FreightExchange:
                 f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
             )
         # Doubt is rare, and most processes never need to import what resolves it.
-        from freight_exchange.endpoints import reconcile
+        from freight_exchange.endpoints.reconcile import reconcile
 
         deadline = max(self._limits.deadline, DEFAULT_DEADLINE)
         return await reconcile.reconcile(
@@ -457,7 +457,7 @@ class FreightExchange:
         return await self._readers().own_bids(None)
 
     def _readers(self) -> Readers:
-        from freight_exchange.endpoints import reconcile
+        from freight_exchange.endpoints.reconcile import reconcile
 
         shared = self._shared.readings
         return reconcile.Readers(
@@ -515,7 +515,7 @@ class FreightExchange:
         )
 
 
-async def _log_in(caller: Caller, email: str, password: Secret, *, limits: Limits, shared: _Shared) -> Grant:
+async def _log_in(caller: CallExecutor, email: str, password: Secret, *, limits: Limits, shared: _Shared) -> Grant:
     patient = attrs.evolve(limits, deadline=_login_deadline(limits))
     return await log_in(caller, patient, email, password, shared.welcome)
 

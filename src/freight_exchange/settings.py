@@ -13,10 +13,10 @@ from urllib.parse import SplitResult, urlsplit
 
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.options import ADDRESSES
-from freight_exchange.transport.redaction import Secret
+from freight_exchange.transport.secrets import Secret
 
 if TYPE_CHECKING:
-    from freight_exchange.transport.token_file import TokenFile
+    from freight_exchange.transport.auth.token_store import TokenFile
 
 __all__ = [
     "EMAIL_VARIABLE",
@@ -231,7 +231,7 @@ def token_file(given: TokenFile | str | os.PathLike[str] | None) -> TokenFile | 
     """The file to share a login in, given as such or by its path."""
     if given is None:
         return None
-    from freight_exchange.transport.token_file import TokenFile
+    from freight_exchange.transport.auth.token_store import TokenFile
 
     if isinstance(given, str | os.PathLike):
         return TokenFile(given)

@@ -23,7 +23,7 @@ from freight_exchange import (
     Route,
 )
 from freight_exchange.sandbox import FAULTS, Account, Exchange, Profile
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 
 each_row = pytest.mark.parametrize("row", ROWS, ids=str)
 

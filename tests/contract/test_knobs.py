@@ -19,7 +19,7 @@ from tests.unit.sandbox.test_core_profile import SCENES
 
 from freight_exchange import FreightExchange
 from freight_exchange.sandbox import Account, Profile
-from freight_exchange.sandbox.inprocess import transport
+from freight_exchange.sandbox.faces.inprocess import transport
 
 TURNS: dict[str, tuple[str, Any]] = {
     f"{knob.name}={value}": (knob.name, value) for knob in Profile.knobs() for value in knob.values

@@ -6,7 +6,7 @@ import pytest
 from tests.contract.table import COLUMNS, PROVED, ROWS, Proof
 
 from freight_exchange.options import ADDRESSES
-from freight_exchange.sandbox.operations import OPERATIONS
+from freight_exchange.sandbox.core.operations import OPERATIONS
 
 
 def test_the_rows_are_every_operation_at_every_address() -> None:

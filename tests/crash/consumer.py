@@ -20,7 +20,7 @@ from unittest.mock import patch
 import anyio
 
 from freight_exchange import FreightExchange, RequestEvent, Timeouts
-from freight_exchange.feed.clock import Reading, SystemClock
+from freight_exchange.platform.clock import Reading, SystemClock
 
 _INTERVAL: Final = timedelta(seconds=1)
 

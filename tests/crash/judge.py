@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from freight_exchange.sandbox.truth import RequestChange
+from freight_exchange.sandbox.core.audit_log import RequestChange
 
 __all__ = ["Line", "Verdict", "judge", "lines"]
 

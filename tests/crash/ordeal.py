@@ -19,7 +19,7 @@ import anyio.abc
 import attrs
 from tests.crash.judge import Verdict, judge, lines
 
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
 __all__ = ["Ordeal", "Outcome"]

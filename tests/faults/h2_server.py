@@ -20,7 +20,7 @@ from anyio.abc import AnyByteStream, SocketAttribute
 from anyio.streams.tls import TLSListener, TLSStream
 
 from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.faces import RESETS, call_of
+from freight_exchange.sandbox.faces.http_framing import RESETS, call_of
 
 __all__ = ["serve_h2"]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from freight_exchange import FreightExchange, FreightExchangeError, RetryPolicy, Timeouts
-from freight_exchange.sandbox.inprocess import transport
+from freight_exchange.sandbox.faces.inprocess import transport
 from freight_exchange.testing import FAULTS, Cargo, Sandbox
 
 __all__ = [

@@ -14,7 +14,7 @@ from tests.faults.support import REQUEST, Kind, arm, outcome, patient, perform, 
 
 from freight_exchange import FreightExchange, FreightExchangeError, RetryPolicy
 from freight_exchange.hooks import Attempt, Event
-from freight_exchange.sandbox.tcp import TcpFace, serve_tcp
+from freight_exchange.sandbox.faces.tcp import TcpFace, serve_tcp
 from freight_exchange.testing import Sandbox
 
 Cancel = Callable[[Callable[[], Awaitable[object]], int], Awaitable[bool]]

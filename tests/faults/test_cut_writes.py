@@ -15,8 +15,8 @@ from tests.faults.h2_server import serve_h2
 from tests.faults.support import BRISK, Ending, Kind, arm, ending, patient, perform, stocked
 
 from freight_exchange import FreightExchange, OutcomeUnknownError
-from freight_exchange.sandbox.inprocess import transport
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.inprocess import transport
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
 
 Carrier = Callable[[Sandbox], AbstractAsyncContextManager[FreightExchange]]
@@ -79,14 +79,14 @@ async def in_process(sandbox: Sandbox, http_client: Any) -> AsyncIterator[Freigh
 
 @carrier
 def asgi(sandbox: Sandbox) -> AbstractAsyncContextManager[FreightExchange]:
-    from freight_exchange.sandbox.asgi import app
+    from freight_exchange.sandbox.faces.asgi import app
 
     return in_process(sandbox, httpx.AsyncClient(transport=httpx.ASGITransport(app(sandbox.exchange))))
 
 
 @carrier
 def asgi_httpx2(sandbox: Sandbox) -> AbstractAsyncContextManager[FreightExchange]:
-    from freight_exchange.sandbox.asgi import app
+    from freight_exchange.sandbox.faces.asgi import app
 
     return in_process(sandbox, httpx2.AsyncClient(transport=httpx2.ASGITransport(app(sandbox.exchange))))
 

@@ -19,7 +19,7 @@ from tests.faults.support import REQUEST, Kind, outcome, patient, stocked
 from tests.faults.test_cancel import all_closed, no_task_left
 
 from freight_exchange import FreightExchange
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
 
 CONNECTIONS = 5

@@ -16,10 +16,10 @@ from tests.faults.support import BRISK, QUICK, Kind, patient, perform, stocked
 from tests.faults.test_sockets import port_of, trust
 
 from freight_exchange import DeadlineExceededError, FreightExchange, TransportError
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
-from freight_exchange.transport import own
-from freight_exchange.transport.redaction import Secret
+from freight_exchange.transport.http import own_pools
+from freight_exchange.transport.secrets import Secret
 
 ROUNDS = 3
 AT_ONCE = 4
@@ -129,7 +129,7 @@ async def test_no_connection_is_left_open(end: Callable[..., object], kind: Kind
 @pytest.mark.parametrize("times", [8])
 async def test_behind_a_proxy_no_place_in_the_pool_is_lost_either(times: int) -> None:
     async with stalling(proxy=True) as (staller, port):
-        reads, writes = own.own_pools(
+        reads, writes = own_pools.own_pools(
             base_url=BEHIND, proxy=Secret(f"http://127.0.0.1:{port}"), verify=True, keepalive=5
         )
         async with reads, writes:

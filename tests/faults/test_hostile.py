@@ -21,7 +21,7 @@ from freight_exchange import (
 )
 from freight_exchange.models import SubmitOffer
 from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Sandbox
 
 LOGIN = {"user": {"access_token": "token-1", "expires_on": 3600}}

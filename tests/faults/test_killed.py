@@ -14,8 +14,8 @@ import pytest
 from anyio.abc import ByteStream
 from tests.faults.raw import Server, reply, serving
 
-from freight_exchange.transport import own
-from freight_exchange.transport.backend import SEND_TIMEOUT
+from freight_exchange.transport.http import own_pools
+from freight_exchange.transport.http.backend import SEND_TIMEOUT
 
 SETTLE = 30
 """Seconds: the default of `reconcile()`."""
@@ -36,7 +36,7 @@ async def test_the_sockets_options() -> None:
         seen[name] = (raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT), linger)
 
     async with serving(answer) as server:
-        pools = own.own_pools(base_url=server.url, proxy=None, verify=True, keepalive=5)
+        pools = own_pools.own_pools(base_url=server.url, proxy=None, verify=True, keepalive=5)
         async with pools[0], pools[1]:
             for name, pool in zip(("read", "write"), pools, strict=True):
                 got = await pool.handle_async_request(httpcore.Request("GET", f"{server.url}/x", headers={"Host": "x"}))

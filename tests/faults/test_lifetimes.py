@@ -17,8 +17,8 @@ import trio
 from tests.faults.support import Kind, arm, outcome, patient, perform, stocked
 
 from freight_exchange import ConfigurationError, FreightExchange
-from freight_exchange.sandbox.asgi import serve
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.asgi import serve
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
 
 _PROJECT = """

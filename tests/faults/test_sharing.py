@@ -21,10 +21,10 @@ from tests.faults.canary import PASSWORD, TOKEN, Catch
 from tests.faults.support import Kind, arm, patient, perform, stocked
 
 from freight_exchange import BadRequestError, ConfigurationError, DeadlineExceededError, FreightExchange
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Profile, Sandbox
-from freight_exchange.transport.token_file import TokenFile
-from freight_exchange.transport.turn_lock import TurnLock
+from freight_exchange.transport.auth.token_store import TokenFile
+from freight_exchange.transport.auth.turn_lock import TurnLock
 
 _SHARER = Path(__file__).with_name("sharer.py")
 _SRC = Path(__file__).parents[2] / "src"

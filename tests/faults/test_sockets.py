@@ -21,7 +21,7 @@ from freight_exchange import (
     Timeouts,
     TransportError,
 )
-from freight_exchange.sandbox.tcp import TcpFace, refused_port, serve_tcp
+from freight_exchange.sandbox.faces.tcp import TcpFace, refused_port, serve_tcp
 from freight_exchange.testing import FAULTS, Sandbox
 
 # What strikes before there is a connection is below, each in its own way; what waits for seconds, in `test_matrix`.

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.support import BRISK, QUICK, Kind, arm, outcome, patient, perform, stocked
 
 from freight_exchange import DeadlineExceededError, OutcomeUnknownError, RetryPolicy, Timeouts
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
 
 

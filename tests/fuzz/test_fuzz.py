@@ -17,7 +17,7 @@ from collections.abc import Callable
 import pytest
 
 from freight_exchange import DecodeError, wire
-from freight_exchange.transport.inflate import LARGEST
+from freight_exchange.transport.http.decompression import LARGEST
 from freight_exchange.transport.retry_after import retry_after
 
 SHORT = 1.0

@@ -10,16 +10,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from freight_exchange._virtual_time import VirtualTimeLoop
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError, TransportError
 from freight_exchange.hooks import Hooks
 from freight_exchange.options import Timeouts
-from freight_exchange.transport import clock
+from freight_exchange.platform import elapsed
+from freight_exchange.testing.virtual_time import VirtualTimeLoop
+from freight_exchange.transport.auth.refresh import TokenRefresh
+from freight_exchange.transport.auth.token import Grant
+from freight_exchange.transport.background import BackgroundTasks
 from freight_exchange.transport.message import Kind, Request, Response
-from freight_exchange.transport.redaction import Secret
-from freight_exchange.transport.renewal import Renewal
-from freight_exchange.transport.session import Grant
-from freight_exchange.transport.tasks import Jobs
+from freight_exchange.transport.secrets import Secret
 
 REFUSED = Response(status=401, content=b"")
 FINE = Response(status=200, content=b"{}")
@@ -40,7 +40,7 @@ class RenewalModel(RuleBasedStateMachine):
         self.loop = VirtualTimeLoop()
         self.offsets = {"boot_time": 0.0, "wall_time": 0.0}
         self.patches = [
-            mock.patch.object(clock, name, lambda name=name: self.loop.time() + self.offsets[name])
+            mock.patch.object(elapsed, name, lambda name=name: self.loop.time() + self.offsets[name])
             for name in self.offsets
         ]
         for patch in self.patches:
@@ -60,8 +60,8 @@ class RenewalModel(RuleBasedStateMachine):
         self.loop.run_until_complete(self.open())
 
     async def open(self) -> None:
-        self.jobs = Jobs()
-        self.renewal = Renewal(self.jobs, Hooks(), self.credentials, self.log_in)
+        self.jobs = BackgroundTasks()
+        self.renewal = TokenRefresh(self.jobs, Hooks(), self.credentials, self.log_in)
 
     async def credentials(self) -> tuple[str, Secret]:
         return "me@co.example", Secret(str(self.password))
@@ -92,7 +92,7 @@ class RenewalModel(RuleBasedStateMachine):
             self.broken.append(said)
 
     def clocks(self) -> tuple[float, float, float]:
-        return self.loop.time(), clock.boot_time(), clock.wall_time()
+        return self.loop.time(), elapsed.boot_time(), elapsed.wall_time()
 
     def age(self, sent: tuple[float, float, float]) -> float:
         return max(now - then for now, then in zip(self.clocks(), sent, strict=True))

@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.transport.fleet import SAID, Process, Service
 
-from freight_exchange._virtual_time import VirtualTimeLoop
 from freight_exchange.errors import FreightExchangeError, TransportError
-from freight_exchange.transport import clock, kept_login
-from freight_exchange.transport.kept_login import KeptLogin
+from freight_exchange.platform import elapsed
+from freight_exchange.testing.virtual_time import VirtualTimeLoop
+from freight_exchange.transport.auth import cached_login
+from freight_exchange.transport.auth.cached_login import CachedLogin
+from freight_exchange.transport.auth.token import Grant
+from freight_exchange.transport.auth.token_store import TokenFile
+from freight_exchange.transport.auth.turn_lock import TurnLock
 from freight_exchange.transport.message import Request, Response
-from freight_exchange.transport.redaction import Secret
-from freight_exchange.transport.session import Grant
-from freight_exchange.transport.token_file import TokenFile
-from freight_exchange.transport.turn_lock import TurnLock
+from freight_exchange.transport.secrets import Secret
 
 REFUSED = Response(status=401, content=b"")
 FINE = Response(status=200, content=b"{}")
@@ -49,7 +50,7 @@ class One(Process):
     async def log_in(self, email: str, password: Secret) -> Grant:
         return await self.model.log_in(self)
 
-    def adopt(self, login: KeptLogin, password: Secret) -> None:
+    def adopt(self, login: CachedLogin, password: Secret) -> None:
         token = login.token.reveal()
         self.model.promise(token not in self.known_refused, "a token was taken again that had been refused")
         self.model.promise(not self.model.expired(token), "an expired token was taken")
@@ -92,10 +93,10 @@ class SharedLoginModel(RuleBasedStateMachine):
         self.loop = VirtualTimeLoop()
         self.offsets = {"boot_time": 1e5, "wall_time": 1.9e9}
         self.patches: list[Any] = [
-            mock.patch.object(clock, name, lambda name=name: self.loop.time() + self.offsets[name])
+            mock.patch.object(elapsed, name, lambda name=name: self.loop.time() + self.offsets[name])
             for name in self.offsets
         ]
-        self.patches.append(mock.patch.object(kept_login, "_boot_id", return_value="this"))
+        self.patches.append(mock.patch.object(cached_login, "_boot_id", return_value="this"))
         for patch in self.patches:
             patch.start()
         self.lifetime: float | None = None
@@ -141,7 +142,7 @@ class SharedLoginModel(RuleBasedStateMachine):
         return lifetime is not None and self.age(newest) >= lifetime - min(300, lifetime / 10)
 
     def clocks(self) -> tuple[float, float]:
-        return clock.boot_time(), clock.wall_time()
+        return elapsed.boot_time(), elapsed.wall_time()
 
     def age(self, number: int) -> float:
         return max(now - then for now, then in zip(self.clocks(), self.issued[number - 1], strict=True))

@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 from freight_exchange.sandbox import FAULTS, Account, Exchange, Fault
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 
 __all__ = ["ROOT", "blocks_of", "compiled", "environment_of", "run_against_a_server", "run_program"]
 

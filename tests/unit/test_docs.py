@@ -22,9 +22,9 @@ from tests.unit.blocks import ROOT, blocks_of, compiled, run_program
 
 import freight_exchange
 from freight_exchange import Bot
-from freight_exchange.bot.tally import ENDINGS, OUTCOMES
+from freight_exchange.bot.metrics import ENDINGS, OUTCOMES
 from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 

@@ -27,6 +27,7 @@ from freight_exchange.errors import (
     TransportError,
     ValidationError,
 )
+from freight_exchange.errors.base import twin as twin_of
 from freight_exchange.models import SubmitOffer, Write
 from freight_exchange.models.writes import NotApplied, Reconciliation
 
@@ -154,7 +155,7 @@ def test_only_what_can_take_effect_says_so() -> None:
 def test_twin_is_a_copy_with_a_traceback_of_its_own() -> None:
     with pytest.raises(TransportError) as caught:
         raise TransportError("reset", unsent=True)
-    twin = errors.twin(caught.value)
+    twin = twin_of(caught.value)
     assert caught.value.__traceback__ is not None
     assert twin.__traceback__ is None
     assert isinstance(twin, TransportError)

@@ -25,8 +25,9 @@ from examples import lanes, service, shipper
 from tests.unit.blocks import PATIENCE, ROOT, environment_of
 
 from freight_exchange import FreightExchange, Listing, RateRequest
-from freight_exchange.sandbox import Account, Exchange, Fault, Profile, mutations
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox import Account, Exchange, Fault, Profile
+from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_exchange.sandbox.faults import mutations
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Cargo, Sandbox
 

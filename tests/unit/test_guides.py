@@ -25,12 +25,12 @@ from tests.unit.blocks import PATIENCE, ROOT, blocks_of, compiled, environment_o
 from freight_exchange import Bot, RetryPolicy, settings
 from freight_exchange.bot.process import STATUSES
 from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.store import SQLiteStore
 from freight_exchange.testing import Sandbox
-from freight_exchange.transport.budget import THROTTLED_COST, TRANSIENT_COST
 from freight_exchange.transport.message import Kind
-from freight_exchange.transport.verdict import LONGEST_WAIT, MATRIX, Cause, Rule
+from freight_exchange.transport.retry import LONGEST_WAIT, MATRIX, Cause, Rule
+from freight_exchange.transport.retry_budget import THROTTLED_COST, TRANSIENT_COST
 
 DOCS = ROOT / "docs"
 ELSEWHERE = {"bot.md", "testing.md", "tutorial.md"}

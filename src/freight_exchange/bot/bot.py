@@ -10,31 +10,31 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 import anyio
 
-from freight_exchange.bot import resources
-from freight_exchange.bot.ending import cause, untold
-from freight_exchange.bot.handlers import Router
-from freight_exchange.bot.life import Life, Operators
+from freight_exchange.bot import lifespan as lifespans
+from freight_exchange.bot.failpoints import nowhere
+from freight_exchange.bot.metrics import Metrics
+from freight_exchange.bot.ops.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.outcomes import ProcessEnd
-from freight_exchange.bot.points import nowhere
 from freight_exchange.bot.process import run
-from freight_exchange.bot.run import NAME, Plan
-from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
-from freight_exchange.bot.tally import Tally
+from freight_exchange.bot.router import Router
+from freight_exchange.bot.session import NAME, BotOptions
+from freight_exchange.bot.shutdown import cause, untold
+from freight_exchange.bot.supervisor import Operators, Supervisor
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.feed import opening
+from freight_exchange.feed import factory
 from freight_exchange.options import seconds
 from freight_exchange.store.work import EVERY
-from freight_exchange.transport.tasks import Job, Jobs
+from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from freight_exchange.bot.ending import Ending
-    from freight_exchange.bot.handlers import Handler
-    from freight_exchange.bot.points import Points
-    from freight_exchange.bot.resources import Lifespan
-    from freight_exchange.bot.run import Parts
+    from freight_exchange.bot.failpoints import Failpoints
+    from freight_exchange.bot.lifespan import Lifespan
+    from freight_exchange.bot.router import Handler
+    from freight_exchange.bot.session import Components
+    from freight_exchange.bot.shutdown import Ending
     from freight_exchange.feed.journal import Start
     from freight_exchange.store import Store
 
@@ -110,13 +110,13 @@ class Bot(Router):
         if lifespan is not None and not callable(lifespan):
             raise ConfigurationError(f"lifespan must be a function, not a {type(lifespan).__name__}")
         if lifespan is not None:
-            resources.check(lifespan)
+            lifespans.check(lifespan)
         if port is not None:
             _whole(port, "port", 0, 65535)
         if not isinstance(host, str) or not host:
             raise ConfigurationError(f"host must be a text that is not empty, not {host!r}")
-        opening.check(
-            opening.Arguments(
+        factory.check(
+            factory.WatchOptions(
                 store=store,
                 start=start,
                 interval=interval,
@@ -127,9 +127,9 @@ class Bot(Router):
             )
         )
         self._exchange = exchange
-        self._lifespan = resources.nothing if lifespan is None else lifespan
+        self._lifespan = lifespans.nothing if lifespan is None else lifespan
         self._operators = Operators(host, port, self.status)
-        self._plan = Plan(
+        self._plan = BotOptions(
             store=store,
             start=start,
             interval=interval,
@@ -141,9 +141,9 @@ class Bot(Router):
             name=name,
             standby=standby,
         )
-        self._tally = Tally()
-        self._life: Life | None = None
-        self._job: Job[None] | None = None
+        self._tally = Metrics()
+        self._life: Supervisor | None = None
+        self._job: BackgroundTask[None] | None = None
 
     def _take(self, handlers: dict[str, Handler]) -> None:
         if self._lives() is not None:
@@ -172,7 +172,7 @@ class Bot(Router):
         """
         run(self, self._tally.at_work, self._plan.drain.total_seconds(), backend)
 
-    async def serve(self, *, exchange: FreightExchange | None = None, points: Points = nowhere) -> None:
+    async def serve(self, *, exchange: FreightExchange | None = None, points: Failpoints = nowhere) -> None:
         """Run until `stop()`, or until what does not pass.
 
         Args:
@@ -190,7 +190,7 @@ class Bot(Router):
         except ProcessEnd as end:
             raise end.reason from None
 
-    async def _serve(self, exchange: FreightExchange | None = None, points: Points = nowhere) -> None:
+    async def _serve(self, exchange: FreightExchange | None = None, points: Failpoints = nowhere) -> None:
         await self._begun()(exchange or self._exchange, points)
 
     def begin(self, ending: Ending = untold) -> anyio.Event:
@@ -207,17 +207,17 @@ class Bot(Router):
         """
         return self._begun(ending).stopping
 
-    def _begun(self, ending: Ending = untold) -> Life:
+    def _begun(self, ending: Ending = untold) -> Supervisor:
         if (life := self._lives()) is not None:
             if life.is_served:
                 raise ConfigurationError("this bot runs already: stop it first, or make another")
             return life
         if not self._handlers:
             raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
-        self._life = Life(self._plan, self._handlers, self._lifespan, self._operators, self._tally, ending)
+        self._life = Supervisor(self._plan, self._handlers, self._lifespan, self._operators, self._tally, ending)
         return self._life
 
-    def _lives(self) -> Life | None:
+    def _lives(self) -> Supervisor | None:
         """The life that has begun, and has not ended."""
         return None if self._life is None or self._life.has_ended else self._life
 
@@ -237,7 +237,7 @@ class Bot(Router):
         What ends the bot before the block does is logged, told by `status()`, and raised when the block ends.
         """
         life = self._begun()
-        job = self._job = Jobs().start(self._serve_beside, life.ready.set, heard=True)
+        job = self._job = BackgroundTasks().start(self._serve_beside, life.ready.set, heard=True)
         try:
             await life.ready.wait()
         except BaseException:
@@ -262,13 +262,13 @@ class Bot(Router):
                 _logger.critical("the bot has ended, and what it runs beside goes on", exc_info=True)
             raise
 
-    async def _end(self, job: Job[None]) -> None:
+    async def _end(self, job: BackgroundTask[None]) -> None:
         self.stop()
         with anyio.CancelScope(shield=True):
             await job.ended()
         await self._ended(job)
 
-    async def _ended(self, job: Job[None]) -> None:
+    async def _ended(self, job: BackgroundTask[None]) -> None:
         """Raise what the bot ended by, if that was no drain."""
         self._job = None
         try:
@@ -353,7 +353,7 @@ class Bot(Router):
         """Acknowledge the gaps that no handler took; how many there were."""
         return await self._running().feed.acknowledge_gaps()
 
-    def _running(self) -> Parts:
+    def _running(self) -> Components:
         run = None if self._life is None else self._life.run
         if run is None or run.phase not in ("running", "draining") or run.parts is None or run.is_over:
             raise ConfigurationError("this bot does not run: ask it while it does")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
-from freight_exchange.bot.last_moment import LastMoment
 from freight_exchange.bot.outcomes import ProcessEnd, told
-from freight_exchange.bot.run import plainly
+from freight_exchange.bot.session import plainly
+from freight_exchange.bot.watchdog import Watchdog
 from freight_exchange.errors import (
     ConfigurationError,
     FreightExchangeError,
@@ -25,11 +25,11 @@ from freight_exchange.errors import (
     TransportError,
     ValidationError,
 )
-from freight_exchange.logs import CleanFormatter
+from freight_exchange.platform.text import CleanFormatter
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.at_work import AtWork
     from freight_exchange.bot.bot import Bot
+    from freight_exchange.bot.delivery.in_flight import InFlight
 
 __all__ = ["HUNG", "STATUSES", "TO_CLOSE", "run"]
 
@@ -58,11 +58,11 @@ STATUSES: Final[tuple[tuple[type[FreightExchangeError], int], ...]] = (
 tell what another start may mend (75) from what it may not (76, 77, 78)."""
 
 
-def run(bot: Bot, at_work: AtWork, drain: float, backend: Literal["asyncio", "trio"]) -> None:
+def run(bot: Bot, at_work: InFlight, drain: float, backend: Literal["asyncio", "trio"]) -> None:
     """Run the bot until a signal; `SystemExit` unless it ended well."""
     _check(backend)
     _be_heard()
-    last_moment = LastMoment(at_work)
+    last_moment = Watchdog(at_work)
     status = 0
     try:
         ended_by = anyio.run(_main, bot, at_work, last_moment, drain, backend=backend)
@@ -132,7 +132,7 @@ def _be_heard() -> None:
     package.setLevel(logging.INFO)
 
 
-async def _main(bot: Bot, at_work: AtWork, last_moment: LastMoment, drain: float) -> int | None:
+async def _main(bot: Bot, at_work: InFlight, last_moment: Watchdog, drain: float) -> int | None:
     """The number of the signal that ended it at once, if one did."""
     ended_by: list[int] = []
 

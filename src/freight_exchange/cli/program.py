@@ -9,8 +9,8 @@ from typing import Final
 import click
 from click.shell_completion import shell_complete
 
-from freight_exchange.cli.commands import Commands, Home
-from freight_exchange.cli.ending import ended
+from freight_exchange.cli.exit_status import ended
+from freight_exchange.cli.lazy_group import Commands, Home
 from freight_exchange.cli.options import FILE, SECONDS
 from freight_exchange.cli.settings import Settings
 

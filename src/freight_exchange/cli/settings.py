@@ -7,7 +7,7 @@ import sys
 
 import attrs
 
-from freight_exchange.logs import CleanFormatter
+from freight_exchange.platform.text import CleanFormatter
 
 __all__ = ["Settings"]
 

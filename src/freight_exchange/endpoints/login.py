@@ -6,21 +6,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from freight_exchange import wire
-from freight_exchange.transport import clock
+from freight_exchange.platform import elapsed
+from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.message import Kind
-from freight_exchange.transport.redaction import Secret
-from freight_exchange.transport.session import Grant
+from freight_exchange.transport.secrets import Secret
 
 if TYPE_CHECKING:
     from freight_exchange.models import User
-    from freight_exchange.transport.caller import Caller, Limits
+    from freight_exchange.transport.call import CallExecutor, Limits
     from freight_exchange.transport.message import Response
 
 __all__ = ["log_in"]
 
 
 async def log_in(
-    caller: Caller, limits: Limits, email: str, password: Secret, welcome: Callable[[User], None]
+    caller: CallExecutor, limits: Limits, email: str, password: Secret, welcome: Callable[[User], None]
 ) -> Grant:
     """Obtain a token; `welcome` is given the user. The secrets are known to the redactor before anything is raised."""
     caller.redactor.learn(password)
@@ -33,7 +33,7 @@ async def log_in(
         welcome(wire.user(said))
         lifetime = login.lifetime
         if login.expires_at is not None:
-            lifetime = login.expires_at - clock.wall_time()
+            lifetime = login.expires_at - elapsed.wall_time()
         return Grant(token=token, lifetime=lifetime, user=said)
 
     return await caller.call(

@@ -12,30 +12,31 @@ import anyio.lowlevel
 import attrs
 
 from freight_exchange import wire
-from freight_exchange.endpoints.contradiction import check_reply
-from freight_exchange.endpoints.told import Told
+from freight_exchange.endpoints.reply_check import check_reply
+from freight_exchange.endpoints.reported_errors import ReportedErrors
 from freight_exchange.errors import DecodeError, NotFoundError, ValidationError
 from freight_exchange.hooks import BrokenRecord
 from freight_exchange.models import validation
 from freight_exchange.models._base import NOTHING
 from freight_exchange.paging import PageSizes, Paginator
-from freight_exchange.transport.caller import new_call_id
+from freight_exchange.transport.call import new_call_id
+from freight_exchange.transport.decode_errors import clean
 from freight_exchange.transport.message import Kind
-from freight_exchange.transport.reply_facts import shown_headers
-from freight_exchange.transport.reply_quotes import clean
+from freight_exchange.transport.shown_headers import shown_headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from freight_exchange.errors import FreightExchangeError, Reconciler
+    from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.errors.base import Reconciler
     from freight_exchange.hooks import Hooks
     from freight_exchange.models.writes import Write
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType
     from freight_exchange.paging import FetchPage
-    from freight_exchange.transport.caller import Limits
-    from freight_exchange.transport.connection import Connection
+    from freight_exchange.transport.call import Limits
+    from freight_exchange.transport.lifecycle import Connection
     from freight_exchange.transport.message import Response
-    from freight_exchange.transport.redaction import Redactor
+    from freight_exchange.transport.secrets import Redactor
 
 __all__ = ["Conventions", "Listed", "Service", "expect", "index_of"]
 
@@ -216,7 +217,7 @@ class Service:
         pages_wanted = validation.identifier(window, "window")
 
         def reading() -> FetchPage[T]:
-            told = Told()
+            told = ReportedErrors()
 
             async def fetch(number: int, rows: int) -> wire.Rows[T]:
                 page, sent = await self._page(listed, number, rows, kind)
@@ -245,7 +246,9 @@ class Service:
             path=listed.path,
         )
 
-    async def page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T], told: Told) -> wire.Rows[T]:
+    async def page(
+        self, listed: Listed, number: int, rows: int, kind: wire.Kind[T], told: ReportedErrors
+    ) -> wire.Rows[T]:
         """Fetch one page of a listing. Its broken records are the caller's to report; its flaws are reported once."""
         page, sent = await self._page(listed, number, rows, kind)
         described = page.broken[: wire.MOST_DESCRIBED]
@@ -343,7 +346,7 @@ class Service:
         errors: tuple[DecodeError, ...],
         listed: Listed,
         sent: _Sent,
-        told: Told | None = None,
+        told: ReportedErrors | None = None,
         more: int = 0,
     ) -> None:
         """Report what could not be read of a reply, and was not reported before; a strict view raises the first of it.

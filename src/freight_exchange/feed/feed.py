@@ -14,24 +14,24 @@ import anyio
 import anyio.lowlevel
 
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, ValidationError
+from freight_exchange.errors.transient import TROUBLE, may_pass
+from freight_exchange.feed.core.pacer import Pacer
 from freight_exchange.feed.events import KINDS, Event, Gap, RequestEvent, acknowledgeable
-from freight_exchange.feed.hold import Hold
 from freight_exchange.feed.journal import Journal, Start
-from freight_exchange.feed.pacer import Pacer
-from freight_exchange.feed.payload import unpack
+from freight_exchange.feed.lease import Lease
+from freight_exchange.feed.poller import Poller
+from freight_exchange.feed.serialization import unpack
 from freight_exchange.feed.source import Source
 from freight_exchange.feed.status import Explanation, FeedStatus, explain
-from freight_exchange.feed.watcher import Watcher
 from freight_exchange.hooks import Degraded, Recovered
 from freight_exchange.store.protocol import Binding
-from freight_exchange.trouble import TROUBLE, may_pass
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from freight_exchange.feed.clock import Clock
     from freight_exchange.feed.filter import RequestFilter
     from freight_exchange.hooks import Hooks
+    from freight_exchange.platform.clock import Clock
     from freight_exchange.store.protocol import Store, StoredEvent
     from freight_exchange.store.work import WorkStore
 
@@ -74,7 +74,7 @@ class Feed:
         closes_store: bool,
     ) -> None:
         self._source = source
-        self.hold = Hold(store, closes_store=closes_store)
+        self.hold = Lease(store, closes_store=closes_store)
         self._account = account
         self._hooks = hooks
         self._clock = clock
@@ -87,7 +87,7 @@ class Feed:
         self._standby = standby
         self._patience = patience
         self._journal: Journal
-        self._watcher: Watcher
+        self._watcher: Poller
         self._queue: deque[StoredEvent] = deque()
         self._loaded = 0
         self._in_hand: dict[int, StoredEvent] = {}
@@ -112,7 +112,7 @@ class Feed:
             self._journal = Journal(
                 self.hold.state(), self.hold.run, start=self._start, allowance=self._allowance, now=self._clock.read()
             )
-            self._watcher = Watcher(
+            self._watcher = Poller(
                 self._source,
                 self._journal,
                 self._hooks,

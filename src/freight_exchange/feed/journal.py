@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 
 from freight_exchange import wire
-from freight_exchange.feed import ladder
-from freight_exchange.feed.classify import classify, gone
-from freight_exchange.feed.clock import Reading
-from freight_exchange.feed.cover import LONGEST_ALLOWANCE, WIDEST, Cover, is_covered
+from freight_exchange.feed.core import schedule
+from freight_exchange.feed.core.classify import classify, gone
+from freight_exchange.feed.core.observation import UNTOLD, Lately, Observation
+from freight_exchange.feed.core.planner import is_young
+from freight_exchange.feed.core.scanner import OPERATION, Scanner
+from freight_exchange.feed.core.state import Behind, State
+from freight_exchange.feed.core.unsteady_fields import UnsteadyFields
+from freight_exchange.feed.core.watermark import LONGEST_ALLOWANCE, WIDEST, Watermark, is_covered
 from freight_exchange.feed.events import Gap
-from freight_exchange.feed.payload import pack
-from freight_exchange.feed.plan import is_young
-from freight_exchange.feed.scanner import OPERATION, Scanner
-from freight_exchange.feed.sight import UNTOLD, Lately, Sight
-from freight_exchange.feed.state import Behind, State
-from freight_exchange.feed.unsteady import UnsteadyFields
+from freight_exchange.feed.serialization import pack
 from freight_exchange.paging import PageSizes
+from freight_exchange.platform.clock import Reading
 from freight_exchange.store.protocol import Absence, Commit, FeedStore, Found, NewEvent, Seen
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ class Look:
     """
 
     number: int
-    rung: ladder.Rung
+    rung: schedule.Tier
     window: int
     own: int
     silent: bool
-    before: Cover
+    before: Watermark
     began: Reading
     started: float
     scanner: Scanner
@@ -124,14 +124,14 @@ class Journal:
         self._run = run
         self._start: Start = start
         self._allowance = allowance
-        kept = State(cover=Cover(0.0, now), allowance=allowance) if store.state is None else State.load(store.state)
+        kept = State(cover=Watermark(0.0, now), allowance=allowance) if store.state is None else State.load(store.state)
         self.state = attrs.evolve(kept, allowance=max(kept.allowance, allowance))
         self.sizes = PageSizes()
         if kept.longest:
             self.sizes.saw(OPERATION, kept.longest)
         if kept.clamp is not None:
             self.sizes.clamped(OPERATION, kept.clamp)
-        self.suspects: tuple[frozenset[int], Cover] | None = None
+        self.suspects: tuple[frozenset[int], Watermark] | None = None
         self._unsteady = UnsteadyFields()
         self._learn_again = -math.inf
 
@@ -149,7 +149,7 @@ class Journal:
         state, complete = self.state, look.scanner.ended
         came = state.cover.time_at(received)
         covered = complete and self._covers(look, received)
-        lately = UNTOLD if look.rung is ladder.NARROW else look.lately
+        lately = UNTOLD if look.rung is schedule.NARROW else look.lately
         sight = self._sight(look.number, sent, received, look.window, silent=look.silent, lately=lately)
         records = () if page is None else page.records
         broken = () if page is None else page.broken
@@ -251,15 +251,15 @@ class Journal:
 
     def judged(self, look: Look, now: Reading) -> None:
         """Take note, after a complete scan, of what the next narrow one can tell of this one's finds."""
-        tells = look.rung is not ladder.NARROW and bool(look.news) and is_young(look.before, now)
+        tells = look.rung is not schedule.NARROW and bool(look.news) and is_young(look.before, now)
         self.suspects = (frozenset(look.news), look.before) if tells else None
 
     def _sight(
         self, scan: int, sent: Reading, received: Reading, window: int, *, silent: bool, lately: Lately | None
-    ) -> Sight:
+    ) -> Observation:
         state = self.state
         earliest = self._at_the_earliest(state.cover.time - state.allowance, received)
-        return Sight(
+        return Observation(
             scan=scan,
             sent=state.cover.time_at(sent),
             window=window,
@@ -299,10 +299,10 @@ class Journal:
             state,
             # The second scan of such a start sees a part of the window only, and narrow scans may have overtaken a deep
             # one.
-            cover=state.cover if stays else Cover(time, look.began),
+            cover=state.cover if stays else Watermark(time, look.began),
             behind=state.behind if stays else self._behind(state, look.began),
             primed=state.primed or not (partial and look.silent),
-            rungs={**state.rungs, **dict.fromkeys(ladder.reached(look.window), time)},
+            rungs={**state.rungs, **dict.fromkeys(schedule.reached(look.window), time)},
             late=late,
             allowance=allowance,
             gap_until=None,
@@ -323,9 +323,9 @@ class Journal:
         What a deep scan found showed up later than allowed for, if the next narrow scan, in a window that reaches back
         to the cover before both, does not list it.
         """
-        if look.rung is ladder.DEEPEST:
+        if look.rung is schedule.DEEPEST:
             return state.late, max(self._allowance, state.allowance / 2)
-        if look.rung is not ladder.NARROW or self.suspects is None:
+        if look.rung is not schedule.NARROW or self.suspects is None:
             return state.late, state.allowance
         late = len(self.suspects[0] - look.indexes)
         longer = max(state.allowance, min(LONGEST_ALLOWANCE, 2 * state.allowance))

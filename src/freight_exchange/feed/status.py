@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 import attrs
 
 from freight_exchange.feed.events import RequestEvent, RequestKind, Unreadable
-from freight_exchange.feed.payload import recall, unpack
+from freight_exchange.feed.serialization import recall, unpack
 
 if TYPE_CHECKING:
+    from freight_exchange.feed.core.state import State
     from freight_exchange.feed.events import Gap
     from freight_exchange.feed.filter import RequestFilter
-    from freight_exchange.feed.state import State
-    from freight_exchange.feed.watcher import Phase
+    from freight_exchange.feed.poller import Phase
     from freight_exchange.store.protocol import Seen, StoredEvent
 
 __all__ = ["Explanation", "FeedStatus", "explain"]

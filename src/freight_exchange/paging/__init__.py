@@ -7,7 +7,7 @@ about a listing is worked out in `walk`, which is pure; `paginator` fetches them
 from __future__ import annotations
 
 from freight_exchange.paging.page import Page
+from freight_exchange.paging.page_sizes import DEFAULT_PAGE_SIZE, PageSizes
 from freight_exchange.paging.paginator import FetchPage, Paginator
-from freight_exchange.paging.sizes import DEFAULT_PAGE_SIZE, PageSizes
 
 __all__ = ["DEFAULT_PAGE_SIZE", "FetchPage", "Page", "PageSizes", "Paginator"]

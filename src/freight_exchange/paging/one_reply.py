@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from freight_exchange.paging.climb import Climb
-from freight_exchange.paging.seen import Seen
+from freight_exchange.paging.seen_rows import SeenRows
+from freight_exchange.paging.single_pass import SinglePass
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.paging.page import Rows
-    from freight_exchange.paging.sizes import PageSizes
+    from freight_exchange.paging.page import RawPage
+    from freight_exchange.paging.page_sizes import PageSizes
 
 __all__ = ["OneReply"]
 
@@ -31,8 +31,8 @@ class OneReply(Generic[T]):
     def __init__(self, operation: str, sizes: PageSizes, identity: Callable[[T], Hashable] | None) -> None:
         self._operation = operation
         self._sizes = sizes
-        self._seen = Seen(identity)
-        self._further: Climb[T] | None = None
+        self._seen = SeenRows(identity)
+        self._further: SinglePass[T] | None = None
         self.ended = False
 
     @property
@@ -52,7 +52,7 @@ class OneReply(Generic[T]):
         """The numbers of the next pages, as far as they are certain before the next one is there."""
         return (self.number,)
 
-    def take(self, rows: Rows[T]) -> tuple[T, ...]:
+    def take(self, rows: RawPage[T]) -> tuple[T, ...]:
         """Take in the page that was asked for; the records that it adds."""
         if self._further is not None:
             fresh = self._further.take(rows)
@@ -61,7 +61,7 @@ class OneReply(Generic[T]):
         keys = self._seen.keys(rows)
         fresh = self._seen.add(rows, keys)
         if keys and len(keys) % _ROUND == 0:
-            self._further = Climb(self._operation, self._sizes, len(keys), self._seen, start=1)
+            self._further = SinglePass(self._operation, self._sizes, len(keys), self._seen, start=1)
         else:
             self.ended = True
         return fresh

@@ -7,12 +7,12 @@ from typing import Protocol, TypeVar, overload
 
 import attrs
 
-__all__ = ["Page", "Rows"]
+__all__ = ["Page", "RawPage"]
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Rows(Protocol[T_co]):
+class RawPage(Protocol[T_co]):
     """One page as it came: records, and rows that could not be read but count as rows."""
 
     @property

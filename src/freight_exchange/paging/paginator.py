@@ -12,18 +12,18 @@ from freight_exchange.errors import (
     FreightExchangeError,
     ValidationError,
 )
-from freight_exchange.paging.climb import Climb
-from freight_exchange.paging.flights import FetchPage, Flights
 from freight_exchange.paging.one_reply import OneReply
 from freight_exchange.paging.page import Page
-from freight_exchange.paging.seen import Seen
-from freight_exchange.paging.sizes import PageSizes
+from freight_exchange.paging.page_sizes import PageSizes
+from freight_exchange.paging.prefetch import FetchPage, Prefetcher
+from freight_exchange.paging.seen_rows import SeenRows
+from freight_exchange.paging.single_pass import SinglePass
 from freight_exchange.paging.sweep import MOST_ROUNDS, Sweep
 
 if TYPE_CHECKING:
-    from freight_exchange.transport.tasks import Jobs
+    from freight_exchange.transport.background import BackgroundTasks
 
-__all__ = ["FetchPage", "Pages", "Paginator"]
+__all__ = ["FetchPage", "PageIterator", "Paginator"]
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ Reading = Callable[[], FetchPage[T]]
 """Begins a reading of the listing: what fetches its pages."""
 
 
-Walk = Climb[T] | Sweep[T] | OneReply[T]
+Walk = SinglePass[T] | Sweep[T] | OneReply[T]
 """The way through a listing: which page to ask for next, and what it adds."""
 
 
@@ -65,7 +65,7 @@ class Paginator(Generic[T]):
         *,
         operation: str,
         sizes: PageSizes,
-        jobs: Callable[[], Jobs],
+        jobs: Callable[[], BackgroundTasks],
         identity: Callable[[T], Hashable] | None,
         page_size: int | None,
         window: int = 1,
@@ -95,7 +95,7 @@ class Paginator(Generic[T]):
     def __aiter__(self) -> AsyncIterator[T]:
         return _Records(self.pages())
 
-    def pages(self, *, start: int = 0) -> Pages[T]:
+    def pages(self, *, start: int = 0) -> PageIterator[T]:
         """The listing's pages, from number `start` on; pages that add nothing are left out.
 
         Args:
@@ -107,8 +107,8 @@ class Paginator(Generic[T]):
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
         walk = self._walk(start=start, sweep=self._sweep)
-        flights = Flights(self._reading(), self._jobs, self._window)
-        return Pages(self._operation, self._sizes, walk, flights, strict=self._strict, path=self._path)
+        flights = Prefetcher(self._reading(), self._jobs, self._window)
+        return PageIterator(self._operation, self._sizes, walk, flights, strict=self._strict, path=self._path)
 
     async def collect(self) -> list[T]:
         """Every record, in a list."""
@@ -142,11 +142,11 @@ class Paginator(Generic[T]):
             return OneReply(self._operation, self._sizes, self._identity)
         if sweep:
             return Sweep(self._operation, self._sizes, self._page_size, self._identity, start=start)
-        seen = Seen(self._identity)
-        return Climb(self._operation, self._sizes, self._page_size, seen, start=start, curious=self._strict)
+        seen = SeenRows(self._identity)
+        return SinglePass(self._operation, self._sizes, self._page_size, seen, start=start, curious=self._strict)
 
 
-class Pages(AsyncIterator[Page[T]]):
+class PageIterator(AsyncIterator[Page[T]]):
     """The pages of a listing as they come. Leaving it, by `break` or `aclose()`, cancels those in flight.
 
     It is no generator: one that a loop left by `break` is closed whenever the collector comes by, and trio warns of it.
@@ -157,7 +157,7 @@ class Pages(AsyncIterator[Page[T]]):
         operation: str,
         sizes: PageSizes,
         walk: Walk[T],
-        flights: Flights[T],
+        flights: Prefetcher[T],
         *,
         strict: bool,
         path: str | None,
@@ -171,7 +171,7 @@ class Pages(AsyncIterator[Page[T]]):
         self._closed = False
         self._pulling = False
 
-    def __aiter__(self) -> Pages[T]:
+    def __aiter__(self) -> PageIterator[T]:
         return self
 
     async def __anext__(self) -> Page[T]:
@@ -235,7 +235,7 @@ class Pages(AsyncIterator[Page[T]]):
 class _Records(AsyncIterator[T]):
     """The records of a listing, one by one."""
 
-    def __init__(self, pages: Pages[T]) -> None:
+    def __init__(self, pages: PageIterator[T]) -> None:
         self._pages = pages
         self._page: Iterator[T] = iter(())
 

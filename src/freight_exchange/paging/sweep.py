@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from freight_exchange.paging.climb import Climb
-from freight_exchange.paging.recheck import LOOK_FURTHER, Recheck, Reread
-from freight_exchange.paging.seen import Alike, Seen
-from freight_exchange.paging.sizes import LEAST_PAGE_SIZE
+from freight_exchange.paging.page_sizes import LEAST_PAGE_SIZE
+from freight_exchange.paging.reread import LOOK_FURTHER, Recheck, Reread
+from freight_exchange.paging.seen_rows import Alike, SeenRows
+from freight_exchange.paging.single_pass import SinglePass
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.paging.page import Rows
-    from freight_exchange.paging.sizes import PageSizes
+    from freight_exchange.paging.page import RawPage
+    from freight_exchange.paging.page_sizes import PageSizes
 
 __all__ = ["MOST_ROUNDS", "ROUNDS_WITHOUT_NEWS", "Sweep"]
 
@@ -63,7 +63,7 @@ class Sweep(Generic[T]):
         self._sizes = sizes
         self._page_size = page_size
         self._start = start
-        self._seen = Seen(identity)
+        self._seen = SeenRows(identity)
         self._held: dict[Hashable, T] | None = {} if identity is None else None
         self._rounds = 0
         self._rounds_without_news = 0
@@ -76,10 +76,10 @@ class Sweep(Generic[T]):
         self._recheck: Recheck[T] | None = None
         self._climb = self._next_climb()
 
-    def _next_climb(self) -> Climb[T]:
+    def _next_climb(self) -> SinglePass[T]:
         self._rounds += 1
         self._recheck = None
-        return Climb(
+        return SinglePass(
             self._operation,
             self._sizes,
             self._page_size,
@@ -90,7 +90,7 @@ class Sweep(Generic[T]):
         )
 
     @property
-    def _pass(self) -> Climb[T] | Recheck[T]:
+    def _pass(self) -> SinglePass[T] | Recheck[T]:
         return self._recheck or self._climb
 
     @property
@@ -122,7 +122,7 @@ class Sweep(Generic[T]):
         """The numbers of the next pages, as far as they are certain before the next one is there."""
         return self._pass.numbers()
 
-    def take(self, rows: Rows[T]) -> tuple[T, ...]:
+    def take(self, rows: RawPage[T]) -> tuple[T, ...]:
         """Take in the page that was asked for; the records that it adds."""
         fresh = self._pass.take(rows)
         self._conclude()

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from .catalogue import FAULTS
-from .core import Exchange
-from .faults import Cut, Fault, FaultScript, Fired, WireFault
-from .messages import Call, Reply
-from .profile import Knob, Profile
-from .recipe import Recipe
-from .state import Account, Cargo, Company
-from .truth import Truth
+from freight_exchange.sandbox.core.audit_log import AuditLog
+from freight_exchange.sandbox.core.exchange import Exchange
+from freight_exchange.sandbox.core.messages import Call, Reply
+from freight_exchange.sandbox.core.profile import Knob, Profile
+from freight_exchange.sandbox.core.state import Account, Cargo, Company
+from freight_exchange.sandbox.faults.catalogue import FAULTS
+from freight_exchange.sandbox.faults.fault_factory import FaultFactory
+from freight_exchange.sandbox.faults.script import Cut, Fault, FaultScript, Fired, WireFault
 
 __all__ = [
     "FAULTS",
     "Account",
+    "AuditLog",
     "Call",
     "Cargo",
     "Company",
     "Cut",
     "Exchange",
     "Fault",
+    "FaultFactory",
     "FaultScript",
     "Fired",
     "Knob",
     "Profile",
-    "Recipe",
     "Reply",
-    "Truth",
     "WireFault",
 ]

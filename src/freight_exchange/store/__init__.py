@@ -8,7 +8,7 @@ from freight_exchange.store.memory import MemoryStore
 from freight_exchange.store.protocol import Store
 
 if TYPE_CHECKING:
-    from freight_exchange.store.sqlite import SQLiteStore
+    from freight_exchange.store.sqlite.store import SQLiteStore
 
 __all__ = ["MemoryStore", "SQLiteStore", "Store"]
 
@@ -18,6 +18,6 @@ if not TYPE_CHECKING:
         """`SQLiteStore`, imported when it is asked for: not every Python has sqlite3, nor does every user need it."""
         if name != "SQLiteStore":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from freight_exchange.store.sqlite import SQLiteStore
+        from freight_exchange.store.sqlite.store import SQLiteStore
 
         return SQLiteStore

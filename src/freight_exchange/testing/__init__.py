@@ -15,21 +15,21 @@ opened, on asyncio and trio alike.
 
 from __future__ import annotations
 
-from freight_exchange._virtual_time import VirtualDeadlockError, VirtualTimeLoop, virtual_time_options
-from freight_exchange.sandbox import FAULTS, Cargo, Cut, Fault, Profile, Truth, WireFault
-from freight_exchange.testing.trial import POINTS, Trial
+from freight_exchange.sandbox import FAULTS, AuditLog, Cargo, Cut, Fault, Profile, WireFault
+from freight_exchange.testing.trial import FAILPOINTS, Trial
+from freight_exchange.testing.virtual_time import VirtualDeadlockError, VirtualTimeLoop, virtual_time_options
 from freight_exchange.testing.world import Sandbox
 
 __all__ = [
+    "FAILPOINTS",
     "FAULTS",
-    "POINTS",
+    "AuditLog",
     "Cargo",
     "Cut",
     "Fault",
     "Profile",
     "Sandbox",
     "Trial",
-    "Truth",
     "VirtualDeadlockError",
     "VirtualTimeLoop",
     "WireFault",

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
+from freight_exchange.bot.failpoints import FAILPOINTS
 from freight_exchange.bot.outcomes import ProcessEnd
-from freight_exchange.bot.points import POINTS
-from freight_exchange.transport.tasks import Job, Jobs
+from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot import Bot, BotStatus
     from freight_exchange.client import FreightExchange
 
-__all__ = ["POINTS", "Trial"]
+__all__ = ["FAILPOINTS", "Trial"]
 
 _LOOK_AGAIN, _LONGEST_PAUSE = 0.05, 5.0
 _PATIENCE = timedelta(hours=1)
@@ -37,18 +37,18 @@ class Trial:
     """
 
     def __init__(self, bot: Bot, client: FreightExchange, *, crash_at: str | None, times: int) -> None:
-        if crash_at is not None and crash_at not in POINTS:
-            raise ValueError(f"crash_at must be one of {', '.join(POINTS)}, not {crash_at!r}")
+        if crash_at is not None and crash_at not in FAILPOINTS:
+            raise ValueError(f"crash_at must be one of {', '.join(FAILPOINTS)}, not {crash_at!r}")
         self._bot = bot
         self._client = client
         self._crash_at = crash_at
         self._visits_left = times
-        self._job: Job[None]
+        self._job: BackgroundTask[None]
         self.has_crashed = False
 
     async def __aenter__(self) -> Self:
         self._bot.begin()
-        self._job = Jobs().start(self._run, heard=True)
+        self._job = BackgroundTasks().start(self._run, heard=True)
         return self
 
     async def __aexit__(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from freight_exchange.client import FreightExchange
-from freight_exchange.feed.clock import Reading
-from freight_exchange.sandbox import Account, Cargo, Exchange, Fault, Profile, Truth
-from freight_exchange.sandbox.inprocess import transport
+from freight_exchange.platform.clock import Reading
+from freight_exchange.sandbox import Account, AuditLog, Cargo, Exchange, Fault, Profile
+from freight_exchange.sandbox.faces.inprocess import transport
 from freight_exchange.testing.trial import Trial
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Sandbox:
         self._began_loop: float | None = None
 
     @property
-    def truth(self) -> Truth:
+    def truth(self) -> AuditLog:
         """What really happened: every call, publication, offer and change of state."""
         return self.exchange.truth
 
@@ -100,7 +100,7 @@ class Sandbox:
         Args:
             bot: The bot; its own client is not used. It may be run again, and goes on with what its store holds.
             account: Whose bot it is; the forwarder's unless told.
-            crash_at: One of `freight_exchange.testing.POINTS`, at which the bot ends as if its process were killed:
+            crash_at: One of `freight_exchange.testing.FAILPOINTS`, at which the bot ends as if its process were killed:
                 what is durable by then stays, and nothing else does.
             times: At which of its visits to that point, from 1.
         """

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import anyio
 
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError, TransportError
+from freight_exchange.errors.reply_headers import NO_HEADERS
 from freight_exchange.hooks import Attempt
-from freight_exchange.reply_headers import NO_HEADERS
-from freight_exchange.transport import wire_log
-from freight_exchange.transport.latency import WriteLatency
+from freight_exchange.transport.background import EndedError
+from freight_exchange.transport.http import log_filter
 from freight_exchange.transport.message import AbandonedError, Kind
-from freight_exchange.transport.reply_facts import shown_headers
-from freight_exchange.transport.tasks import EndedError
+from freight_exchange.transport.shown_headers import shown_headers
+from freight_exchange.transport.write_latency import WriteLatency
 
 if TYPE_CHECKING:
+    from freight_exchange.errors.reply_headers import ReplyHeaders
     from freight_exchange.hooks import Hooks
-    from freight_exchange.reply_headers import ReplyHeaders
+    from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
     from freight_exchange.transport.message import Next, Request, Response
-    from freight_exchange.transport.redaction import Redactor
-    from freight_exchange.transport.tasks import Job, Jobs
+    from freight_exchange.transport.secrets import Redactor
 
 __all__ = ["LENT", "Limiter"]
 
@@ -50,10 +50,10 @@ class Limiter:
     """
 
     def __init__(
-        self, jobs: Jobs, hooks: Hooks, redactor: Redactor, *, reads: int, writes: int, shared: bool = False
+        self, jobs: BackgroundTasks, hooks: Hooks, redactor: Redactor, *, reads: int, writes: int, shared: bool = False
     ) -> None:
         """`shared` says that writes use the same connections as reads."""
-        wire_log.watch()
+        log_filter.watch()
         self._jobs = jobs
         self._hooks = hooks
         self._redactor = redactor
@@ -120,12 +120,12 @@ class Limiter:
     async def _send(self, request: Request, call_next: Next, place: _Place) -> Response:
         started = anyio.current_time()
         first_byte = _FirstByte(request, self._latency)
-        wire_log.begin(request, self._redactor)
+        log_filter.begin(request, self._redactor)
         try:
             try:
                 response = await call_next(request)
             finally:
-                wire_log.end()
+                log_filter.end()
                 if request.kind is Kind.WRITE and request.progress.may_have_begun:
                     self._latency.observe(anyio.current_time() - (first_byte.at or started))
         except FreightExchangeError as failure:
@@ -259,7 +259,7 @@ class _Place:
 
     def __init__(self) -> None:
         self._taken: list[_Queue] = []
-        self._timer: Job[None] | None = None
+        self._timer: BackgroundTask[None] | None = None
 
     async def take(self, queue: _Queue, request: Request) -> None:
         await queue.enter(request)
@@ -272,7 +272,7 @@ class _Place:
         if self._timer is not None:
             self._timer.end()
 
-    def lend_after(self, seconds: float, jobs: Jobs) -> None:
+    def lend_after(self, seconds: float, jobs: BackgroundTasks) -> None:
         """Give up the first place, the one among the writes, unless all are free by then."""
 
         async def lend() -> None:

@@ -11,7 +11,7 @@ import attrs
 if TYPE_CHECKING:
     from freight_exchange.models.writes import Write
     from freight_exchange.options import Timeouts
-    from freight_exchange.transport.redaction import Secret
+    from freight_exchange.transport.secrets import Secret
 
 __all__ = ["Kind", "Middleware", "Next", "Progress", "Request", "Response"]
 

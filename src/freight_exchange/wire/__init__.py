@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from freight_exchange.wire.absence import says_no_records
-from freight_exchange.wire.decoding import (
+from freight_exchange.wire.decoder import (
     BIDS,
     CARRIERS,
     CURRENCIES,
@@ -20,7 +19,8 @@ from freight_exchange.wire.decoding import (
     rows,
     written_route,
 )
-from freight_exchange.wire.encoding import (
+from freight_exchange.wire.empty_listing import says_no_records
+from freight_exchange.wire.encoder import (
     Body,
     CarrierField,
     CurrencyField,
@@ -34,7 +34,6 @@ from freight_exchange.wire.encoding import (
     route_filters,
 )
 from freight_exchange.wire.json import dump, parse
-from freight_exchange.wire.keeping import keep, keep_bid, recall, recall_bid
 from freight_exchange.wire.login import (
     Login,
     login,
@@ -45,7 +44,8 @@ from freight_exchange.wire.login import (
     unauthorized,
     user,
 )
-from freight_exchange.wire.repeats import repeats
+from freight_exchange.wire.repeated_keys import repeats
+from freight_exchange.wire.snapshots import keep, keep_bid, recall, recall_bid
 
 __all__ = [
     "BIDS",

@@ -11,7 +11,7 @@ from cattrs import AttributeValidationNote, ClassValidationError, Converter
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from freight_exchange.models._base import Record
-from freight_exchange.wire.readers import Misfit, Unreadable, kind
+from freight_exchange.wire.scalars import Misfit, Unreadable, kind
 
 __all__: list[str] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from freight_exchange.wire import names
+from freight_exchange.wire import fields
 
 __all__ = ["CUT", "LONGEST", "MASK", "excerpt", "is_secret"]
 
@@ -27,7 +27,7 @@ def excerpt(value: object) -> object:
 def is_secret(key: str) -> bool:
     """Return whether a key is that of a password or token."""
     folded = key.casefold()
-    return any(word in folded for word in names.SECRETS)
+    return any(word in folded for word in fields.SECRETS)
 
 
 class _Excerpt:

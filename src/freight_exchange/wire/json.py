@@ -11,7 +11,7 @@ from json.encoder import encode_basestring
 from typing import Any, Final, NoReturn
 
 from freight_exchange.errors import DecodeError, ValidationError
-from freight_exchange.wire.repeats import RepeatedKeys, Repeats, count_keys
+from freight_exchange.wire.repeated_keys import RepeatedKeys, Repeats, count_keys
 
 __all__ = ["decoded", "dump", "parse"]
 

@@ -11,9 +11,9 @@ import attrs
 
 from freight_exchange.errors import DecodeError
 from freight_exchange.models import User
-from freight_exchange.wire import names, records
+from freight_exchange.wire import fields, shapes
 from freight_exchange.wire.excerpt import is_secret
-from freight_exchange.wire.readers import number
+from freight_exchange.wire.scalars import number
 
 __all__ = ["Login", "login", "masked_user", "rejection", "sentence", "sentence_of_text", "unauthorized", "user"]
 
@@ -21,9 +21,9 @@ __all__ = ["Login", "login", "masked_user", "rejection", "sentence", "sentence_o
 _EARLIEST_EPOCH: Final = 10**9
 _LONGEST_SENTENCE: Final = 300
 _DEEPEST_SENTENCE: Final = 4
-_PERSONAL: Final = frozenset(key for field in records.USER.fields for key in field.keys) - set(names.IMAGE_URL)
-_COMPANY: Final = frozenset(key for field in records.COMPANY.fields for key in field.keys)
-_NOT_FIELDS: Final = names.ASIDES | {key.casefold() for key in names.SENTENCES}
+_PERSONAL: Final = frozenset(key for field in shapes.USER.fields for key in field.keys) - set(fields.IMAGE_URL)
+_COMPANY: Final = frozenset(key for field in shapes.COMPANY.fields for key in field.keys)
+_NOT_FIELDS: Final = fields.ASIDES | {key.casefold() for key in fields.SENTENCES}
 _HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
 
 
@@ -68,8 +68,8 @@ def user(said: object) -> User:
         DecodeError: It is no JSON object.
     """
     if not isinstance(said, dict):
-        raise DecodeError("no object", path=names.USER)
-    return records.USER.structure(said)
+        raise DecodeError("no object", path=fields.USER)
+    return shapes.USER.structure(said)
 
 
 def masked_user(said: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
@@ -83,7 +83,7 @@ def masked_user(said: Mapping[str, object], mask: Callable[[object], object]) ->
 def _masked(said: Mapping[str, object], known: frozenset[str], mask: Callable[[object], object]) -> dict[str, object]:
     masked: dict[str, object] = {}
     for key, value in said.items():
-        if known is _PERSONAL and key == names.USER_COMPANY and isinstance(value, dict):
+        if known is _PERSONAL and key == fields.USER_COMPANY and isinstance(value, dict):
             masked[key] = _masked(value, _COMPANY, mask)
         elif key in known and not isinstance(value, dict | list):
             masked[key] = value
@@ -96,7 +96,7 @@ def rejection(data: object) -> str | None:
     """What a reply says that rejects a login: an object without a token but with a message; else `None`."""
     if not isinstance(data, dict) or _token(data) is not None:
         return None
-    if names.MESSAGE in data or names.UNAUTHORIZED in data:
+    if fields.MESSAGE in data or fields.UNAUTHORIZED in data:
         return sentence(data) or "the service gave no reason"
     return None
 
@@ -107,13 +107,13 @@ def unauthorized(data: object, *, success: bool) -> bool:
     A result in the reply wins over the key: a write whose reply holds one may have been carried out, and repeating it
     would do it twice. So does an empty value of the key where the status says `success`: it refuses nothing.
     """
-    if not isinstance(data, dict) or names.UNAUTHORIZED not in data or (success and not data[names.UNAUTHORIZED]):
+    if not isinstance(data, dict) or fields.UNAUTHORIZED not in data or (success and not data[fields.UNAUTHORIZED]):
         return False
-    return not any(_is_result(key, value) for key, value in data.items() if key != names.UNAUTHORIZED)
+    return not any(_is_result(key, value) for key, value in data.items() if key != fields.UNAUTHORIZED)
 
 
 def _is_result(key: str, value: object) -> bool:
-    return (isinstance(value, dict | list) and bool(value)) or key in names.OFFER_ID
+    return (isinstance(value, dict | list) and bool(value)) or key in fields.OFFER_ID
 
 
 def sentence(data: object) -> str | None:
@@ -135,15 +135,15 @@ def sentence_of_text(text: str) -> str | None:
 def _login(data: object) -> Login | tuple[str, str]:
     if not isinstance(data, dict):
         return "$", "no login reply"
-    holder = data.get(names.USER)
+    holder = data.get(fields.USER)
     if not isinstance(holder, dict):
-        return names.USER, "missing from the login reply"
+        return fields.USER, "missing from the login reply"
     token = _token(data)
     if not isinstance(token, str):
-        return f"{names.USER}.{names.TOKEN}", "missing from the login reply"
+        return f"{fields.USER}.{fields.TOKEN}", "missing from the login reply"
     if not token.isascii() or not token.isprintable() or " " in token:
-        return f"{names.USER}.{names.TOKEN}", "no token that a header can carry"
-    lifetime = _lifetime(holder) if any(holder.get(key) is not None for key in names.LIFETIME) else _lifetime(data)
+        return f"{fields.USER}.{fields.TOKEN}", "no token that a header can carry"
+    lifetime = _lifetime(holder) if any(holder.get(key) is not None for key in fields.LIFETIME) else _lifetime(data)
     said = cast("dict[str, object]", _without_secrets(holder))
     is_date = lifetime is not None and lifetime > _EARLIEST_EPOCH
     return Login(
@@ -163,13 +163,13 @@ def _without_secrets(value: object) -> object:
 
 def _token(data: dict[str, object]) -> object:
     """What stands where a token should, in the user or beside it; `None` where nothing does."""
-    holder = data.get(names.USER)
-    inside = holder.get(names.TOKEN) if isinstance(holder, dict) else None
-    return inside or data.get(names.TOKEN) or None
+    holder = data.get(fields.USER)
+    inside = holder.get(fields.TOKEN) if isinstance(holder, dict) else None
+    return inside or data.get(fields.TOKEN) or None
 
 
 def _lifetime(holder: dict[str, object]) -> float | None:
-    for key in names.LIFETIME:
+    for key in fields.LIFETIME:
         try:
             seconds = number(holder.get(key))
         except ValueError:
@@ -201,7 +201,7 @@ def _sentences(data: object, depth: int = 0) -> Iterator[str]:
 
 def _named(data: dict[str, object], depth: int) -> Iterator[str]:
     folded = {key.casefold(): value for key, value in data.items()}
-    for key in names.SENTENCES:
+    for key in fields.SENTENCES:
         yield from _sentences(folded.get(key.casefold()), depth)
 
 

@@ -8,17 +8,17 @@ import attrs
 
 from freight_exchange.models import Company, Contact, Offer, OfferStatus
 from freight_exchange.models._base import Record
-from freight_exchange.wire import names
+from freight_exchange.wire import fields
 from freight_exchange.wire.converter import CONVERTER, Extra, Flaws, Raw
-from freight_exchange.wire.readers import Unreadable, place
+from freight_exchange.wire.scalars import Unreadable, place
 
 __all__: list[str] = []
 
 # An absent object may come as an empty list, or as what else is empty in the backend's language.
 NOTHING_THERE: Final[tuple[object, ...]] = (None, {}, [], "", False)
-_CONTACTS: Final = (names.CONTACT, names.COMPANY)
-NEGOTIATED: Final = (names.OFFER, *_CONTACTS)
-_OF_AN_OFFER: Final = (*names.OFFER_AMOUNT, *names.OFFER_ID)
+_CONTACTS: Final = (fields.CONTACT, fields.COMPANY)
+NEGOTIATED: Final = (fields.OFFER, *_CONTACTS)
+_OF_AN_OFFER: Final = (*fields.OFFER_AMOUNT, *fields.OFFER_ID)
 
 
 def _nested(model: type[Record], raw: object, key: str) -> Any:
@@ -66,7 +66,7 @@ class Negotiation:
             self.unread[key] = own
         if key in self.rest:
             if found is None:
-                found, taken = self._contact(model, self.rest[key], f"{names.OFFER}.{key}"), self.rest[key]
+                found, taken = self._contact(model, self.rest[key], f"{fields.OFFER}.{key}"), self.rest[key]
             if found is not None and self.rest[key] == taken:
                 del self.rest[key]
         entry = None if self.used is None else self._entries[self.used]
@@ -94,15 +94,15 @@ class Negotiation:
 
 def negotiate(raw: Raw, extra: Extra, flaws: Flaws | None) -> Negotiation:
     """Read the offers and the contacts of a record; what cannot be read of them moves to `extra`."""
-    found = Negotiation(raw.get(names.OFFER), flaws)
+    found = Negotiation(raw.get(fields.OFFER), flaws)
     # Bid listings have the contacts on the record, the approval's reply in the offer.
     found.contacts = {
-        "contact": found.take(Contact, names.CONTACT, raw.get(names.CONTACT)),
-        "company": found.take(Company, names.COMPANY, raw.get(names.COMPANY)),
+        "contact": found.take(Contact, fields.CONTACT, raw.get(fields.CONTACT)),
+        "company": found.take(Company, fields.COMPANY, raw.get(fields.COMPANY)),
     }
     if found.rest:
         alone = found.rest.keys() == {""}
-        found.unread[names.OFFER] = found.rest[""] if alone else found.rest
+        found.unread[fields.OFFER] = found.rest[""] if alone else found.rest
     extra.update(found.unread)
     return found
 
@@ -129,4 +129,4 @@ def _entries(raw: object) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def _path(key: str) -> str:
-    return f"{names.OFFER}.{key}" if key else names.OFFER
+    return f"{fields.OFFER}.{key}" if key else fields.OFFER

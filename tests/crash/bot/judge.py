@@ -13,7 +13,7 @@ import attrs
 from tests.crash.bot.tariff import price
 from tests.crash.bot.witness import Book, Step
 
-from freight_exchange.sandbox.truth import OfferRecord, Truth
+from freight_exchange.sandbox.core.audit_log import AuditLog, OfferRecord
 
 __all__ = ["RIVAL", "Told", "Verdict", "judge", "told"]
 
@@ -104,7 +104,7 @@ def told(path: Path) -> list[Told]:
     return [Told(line["life"], line["request"], line["contact"]) for line in said]
 
 
-def judge(truth: Truth, book: Book, heard: Sequence[Told] = (), *, ledger: bool = True) -> Verdict:
+def judge(truth: AuditLog, book: Book, heard: Sequence[Told] = (), *, ledger: bool = True) -> Verdict:
     """The verdict; without a `ledger` nothing is asked of one."""
     published = [publication.request for publication in truth.publications]
     offers = Counter(record.offer.request for record in _offers(truth))
@@ -130,12 +130,12 @@ def judge(truth: Truth, book: Book, heard: Sequence[Told] = (), *, ledger: bool 
     )
 
 
-def _offers(truth: Truth) -> list[OfferRecord]:
+def _offers(truth: AuditLog) -> list[OfferRecord]:
     """All offers but those of the rival, whose bids only fill pages."""
     return [record for record in truth.offers if record.account != RIVAL]
 
 
-def _wrong(truth: Truth) -> Iterable[str]:
+def _wrong(truth: AuditLog) -> Iterable[str]:
     prices: dict[int, list[tuple[float, Decimal]]] = {}
     for change in truth.changes:
         cargo = change.state.cargo
@@ -166,7 +166,7 @@ def _astray(steps: Iterable[Step]) -> Iterable[str]:
         states[step.key] = step.became
 
 
-def _denied(truth: Truth, book: Book) -> Iterable[str]:
+def _denied(truth: AuditLog, book: Book) -> Iterable[str]:
     """What the ledger and the exchange do not agree on."""
     seen = Counter((record.offer.request, Decimal(record.offer.amount)) for record in _offers(truth))
     said = Counter((entry.request, entry.amount) for entry in book.offers if entry.state == "confirmed")

@@ -24,7 +24,7 @@ from tests.crash.bot.judge import RIVAL, Verdict, judge, told
 from tests.crash.bot.plan import Kill
 from tests.crash.bot.tariff import PORTS
 
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
 __all__ = ["Ordeal"]

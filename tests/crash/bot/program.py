@@ -24,7 +24,7 @@ from tests.crash.bot.tariff import price
 
 from freight_exchange import Bot, FreightExchange, OfferRejectedError, Timeouts
 
-_LOADED_ONCE: Final = ("httpcore", "httpx", "freight_exchange.feed.feed", "freight_exchange.store.sqlite")
+_LOADED_ONCE: Final = ("httpcore", "httpx", "freight_exchange.feed.feed", "freight_exchange.store.sqlite.store")
 """What is otherwise loaded when a bot starts."""
 
 _DOLLARS: Final = 840

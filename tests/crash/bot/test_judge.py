@@ -14,7 +14,7 @@ from tests.crash.bot.judge import Told, judge, told
 from tests.crash.bot.tariff import PORTS, price
 from tests.crash.bot.witness import Book, Delivered, Entered, Step, fresh, read, read_after_death
 
-from freight_exchange.sandbox.truth import Truth
+from freight_exchange.sandbox.core.audit_log import AuditLog
 from freight_exchange.testing import Cargo, Sandbox
 
 RIGHT = price(10, "Oakland")
@@ -22,7 +22,7 @@ CARGO = Cargo(quantity=10, destination="Oakland")
 KINDS = ("missed", "duplicated", "wrong", "unended", "dead", "astray", "untold")
 
 
-def market(*amounts: Decimal, selected: bool = False) -> Truth:
+def market(*amounts: Decimal, selected: bool = False) -> AuditLog:
     """One request, published at 1, and offered on from 2 on."""
     sandbox = Sandbox()
     exchange = sandbox.exchange
@@ -43,7 +43,9 @@ DONE = Delivered(1, "quote", "done", 1, None)
 GOOD = Book(steps=steps("intent", "sending", "confirmed"), offers=[CONFIRMED], deliveries=[DONE])
 
 
-def flawed(truth: Truth, book: Book = GOOD, heard: tuple[Told, ...] = (), *, ledger: bool = True) -> Mapping[str, int]:
+def flawed(
+    truth: AuditLog, book: Book = GOOD, heard: tuple[Told, ...] = (), *, ledger: bool = True
+) -> Mapping[str, int]:
     """How many flaws of each kind are found."""
     verdict = judge(truth, book, heard, ledger=ledger)
     found = {kind: len(getattr(verdict, kind)) for kind in KINDS}

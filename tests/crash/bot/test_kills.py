@@ -13,7 +13,7 @@ from tests.crash.bot.figures import Outcome, table
 from tests.crash.bot.ordeal import Ordeal
 from tests.crash.bot.plan import FEW, Kill, draw, without_ledger
 
-from freight_exchange.testing import POINTS
+from freight_exchange.testing import FAILPOINTS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills by SIGKILL")
 
@@ -60,11 +60,11 @@ def test_without_its_ledger_it_makes_several(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_two_hundred_and_forty_kills_at_every_point(backend: str, seed: int, tmp_path: Path) -> None:
-    _judge(_ordeal(tmp_path, backend, 100 + seed, draw(Random(seed), POINTS, more=4, at_random=2)))
+    _judge(_ordeal(tmp_path, backend, 100 + seed, draw(Random(seed), FAILPOINTS, more=4, at_random=2)))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_without_its_ledger_the_same_kills_bring_about_several(backend: str, tmp_path: Path) -> None:
-    plan = without_ledger(draw(Random(0), POINTS, more=4, at_random=2), Random(0))
+    plan = without_ledger(draw(Random(0), FAILPOINTS, more=4, at_random=2), Random(0))
     assert _ordeal(tmp_path, backend, 100, plan, ledger=False).verdict.duplicates > 0

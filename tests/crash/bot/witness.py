@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from freight_exchange.store.schema import prepare
+from freight_exchange.store.sqlite.schema import prepare
 
 __all__ = ["Book", "Delivered", "Entered", "Step", "fresh", "read", "read_after_death"]
 

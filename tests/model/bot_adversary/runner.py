@@ -9,7 +9,7 @@ from typing import Final
 
 import anyio
 
-from freight_exchange._virtual_time import VirtualDeadlockError, virtual_time_options
+from freight_exchange.testing.virtual_time import VirtualDeadlockError, virtual_time_options
 
 from . import scenarios as scenarios  # they enrol themselves
 from .disk import tapped_connections

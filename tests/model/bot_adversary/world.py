@@ -15,7 +15,7 @@ import anyio
 import attrs
 import httpx
 
-from freight_exchange.feed.clock import Reading
+from freight_exchange.platform.clock import Reading
 
 from .disk import Disk
 from .market import Market, Shipment

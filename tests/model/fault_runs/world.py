@@ -14,7 +14,7 @@ from freight_exchange.sandbox import Account, Call
 from freight_exchange.testing import FAULTS, Cargo, Sandbox
 
 if TYPE_CHECKING:
-    from freight_exchange.sandbox.truth import CallRecord
+    from freight_exchange.sandbox.core.audit_log import CallRecord
 
 __all__ = ["ADDRESSES", "ROUTE", "World"]
 

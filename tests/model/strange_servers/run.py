@@ -15,8 +15,8 @@ from tests.model.strange_servers.market import Content
 from tests.model.strange_servers.server import StormError, StrangeServer
 
 from freight_exchange import FreightExchange, RequestEvent, RetryPolicy
-from freight_exchange.feed.clock import Reading
 from freight_exchange.hooks import Degraded, Event, Recovered, Scan
+from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import virtual_time_options
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import anyio
 
-from freight_exchange.feed.clock import Reading
+from freight_exchange.platform.clock import Reading
 
 __all__ = ["BEGAN", "Clocks"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 if TYPE_CHECKING:
-    from freight_exchange.sandbox import Truth
-    from freight_exchange.sandbox.state import Request
+    from freight_exchange.sandbox import AuditLog
+    from freight_exchange.sandbox.core.state import Request
 
 __all__ = ["UNREADABLE", "Delivery", "Gap", "History", "Note", "State", "of_wire", "plain", "state_of", "weight"]
 
@@ -79,7 +79,7 @@ class History:
         told: Whether every withdrawal must have been told.
     """
 
-    truth: Truth
+    truth: AuditLog
     shown_at: Callable[[float], float]
     start: Literal["now", "backfill"] | float
     primed: float | None = None

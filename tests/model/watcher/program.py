@@ -13,7 +13,7 @@ from tests.model.watcher.tap import Died, DiskFull, Tap
 from freight_exchange.errors import APIStatusError
 from freight_exchange.feed.events import Event, RequestEvent, SchemaChanged, Unreadable
 from freight_exchange.feed.events import Gap as GapEvent
-from freight_exchange.feed.payload import unpack
+from freight_exchange.feed.serialization import unpack
 
 if TYPE_CHECKING:
     from tests.model.watcher.schedule import Op

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from freight_exchange import Bot
-from freight_exchange.bot.status import Doubt
+from freight_exchange.bot.ops.status import Doubt
 from freight_exchange.store import Store
 from freight_exchange.testing import FAULTS, Sandbox, Trial
 

@@ -11,7 +11,7 @@ import pytest
 
 from freight_exchange import Bot
 from freight_exchange.store import MemoryStore, SQLiteStore, Store
-from freight_exchange.testing import FAULTS, POINTS, Sandbox
+from freight_exchange.testing import FAILPOINTS, FAULTS, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
@@ -45,7 +45,7 @@ def bot_on(store: Store, selected: list[int], currency: int) -> Bot:
     return bot
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", FAILPOINTS)
 async def test_dying_there_changes_nothing_that_the_shipper_sees(point: str, store: Store) -> None:
     sandbox, selected = Sandbox(), list[int]()
     index = sandbox.publish()

@@ -14,11 +14,12 @@ import anyio.to_thread
 import pytest
 from tests.unit.store.ledger import BINDING, LEASE, effect
 
-from freight_exchange.bot.desk import Desk
-from freight_exchange.bot.points import nowhere
+from freight_exchange.bot.failpoints import nowhere
+from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.errors import StoreError
-from freight_exchange.feed.hold import Hold
-from freight_exchange.store import SQLiteStore, sqlite_feed
+from freight_exchange.feed.lease import Lease
+from freight_exchange.store import SQLiteStore
+from freight_exchange.store.sqlite import feed
 from freight_exchange.store.work import WorkStore
 
 ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
@@ -27,9 +28,9 @@ ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True
 class Rig:
     """A desk over a file, a step that keeps the file busy until it is let go, and the commits that were made."""
 
-    def __init__(self, hold: Hold) -> None:
+    def __init__(self, hold: Lease) -> None:
         self.hold = hold
-        self.desk = Desk(cast("Any", SimpleNamespace(hold=hold)), nowhere)
+        self.desk = UnitOfWork(cast("Any", SimpleNamespace(hold=hold)), nowhere)
         self.commits = 0
         self.go_on, self.begun = threading.Event(), threading.Event()
 
@@ -53,15 +54,15 @@ class Rig:
 
 @pytest.fixture
 async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
-    hold = Hold(SQLiteStore(tmp_path / "bot.db"), closes_store=True)
+    hold = Lease(SQLiteStore(tmp_path / "bot.db"), closes_store=True)
     await hold.take(BINDING, lease=LEASE, standby=False)
-    made, real = Rig(hold), sqlite_feed.transaction
+    made, real = Rig(hold), feed.transaction
 
     def counted(*given: Any) -> Any:
         made.commits += 1
         return real(*given)
 
-    monkeypatch.setattr(sqlite_feed, "transaction", counted)
+    monkeypatch.setattr(feed, "transaction", counted)
     yield made
     made.go_on.set()
     if hold.taken:

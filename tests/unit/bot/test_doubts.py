@@ -29,10 +29,10 @@ from tests.unit.bot.ledger_rig import (
 )
 
 from freight_exchange import Drop
-from freight_exchange.bot.doubts import Doubts
-from freight_exchange.bot.entries import Entries
-from freight_exchange.bot.entry import Entry
-from freight_exchange.bot.tally import Tally
+from freight_exchange.bot.metrics import Metrics
+from freight_exchange.bot.offers.in_doubt import InDoubtResolver
+from freight_exchange.bot.offers.record import OfferRecord
+from freight_exchange.bot.offers.repository import OfferRepository
 from freight_exchange.errors import FreightExchangeError, OfferInDoubtError, ValidationError
 from freight_exchange.models import Bid, NotApplied, StillUnknown
 from freight_exchange.store import MemoryStore
@@ -44,7 +44,7 @@ TAKEN = [UNANSWERED, "server_error_after_commit", "reset_mid_reply", "stall", "h
 NOT_TAKEN = [UNPROCESSED, "server_error", "html_200", "garbage_status", "unavailable"]
 
 
-async def nothing_is_seen(doubts: Doubts, entry: Entry) -> StillUnknown:
+async def nothing_is_seen(doubts: InDoubtResolver, entry: OfferRecord) -> StillUnknown:
     """A look that proves nothing."""
     return StillUnknown()
 
@@ -128,20 +128,20 @@ class TestWhatBecomesOfADoubt:
         self, sandbox: Sandbox, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         noting: list[str] = []
-        advance = Entries.advance
+        advance = OfferRepository.advance
 
-        async def slowly(entries: Entries, entry: Any, state: Any, **how: Any) -> Any:
+        async def slowly(entries: OfferRepository, entry: Any, state: Any, **how: Any) -> Any:
             if how.get("step") == "resolved" and not noting:
                 noting.append(state)
                 await anyio.sleep(5)
             return await advance(entries, entry, state, **how)
 
-        monkeypatch.setattr(Entries, "advance", slowly)
+        monkeypatch.setattr(OfferRepository, "advance", slowly)
         bot = offering_bot(store)
         async with sandbox.running(bot) as trial:
             await trial.idle()
             strike(sandbox, UNPROCESSED)
-            monkeypatch.setattr(Doubts, "_look", nothing_is_seen)
+            monkeypatch.setattr(InDoubtResolver, "_look", nothing_is_seen)
             index = sandbox.publish()
             await eventually(lambda: noting)
             await bot.resolve(index, taken=False)
@@ -579,9 +579,9 @@ class TestAPersonAndALook:
 
 
 class TestTheDeliveriesThatWait:
-    def rig(self, crowd: int, *, parked: bool) -> Doubts:
+    def rig(self, crowd: int, *, parked: bool) -> InDoubtResolver:
         nothing: Any = None
-        doubts = Doubts(nothing, nothing, Tally(), settle=SETTLE)
+        doubts = InDoubtResolver(nothing, nothing, Metrics(), settle=SETTLE)
         for request in range(1, crowd + 1):
             doubts.take_up(attrs.evolve(entry(at=0.0), request=request, parked=parked))
         return doubts
@@ -598,8 +598,8 @@ class TestTheDeliveriesThatWait:
         assert self.rig(3, parked=False).pause(4) is None
 
 
-def entry(*, at: float) -> Entry:
-    return Entry(request=1, handler="quote", amount=Decimal(AMOUNT), currency=840, state="unknown", at=at)
+def entry(*, at: float) -> OfferRecord:
+    return OfferRecord(request=1, handler="quote", amount=Decimal(AMOUNT), currency=840, state="unknown", at=at)
 
 
 class _Rig:
@@ -612,9 +612,9 @@ class _Rig:
         self.advanced: list[str] = []
         exchange: Any = self
         entries: Any = self
-        self.doubts = Doubts(exchange, entries, Tally(), settle=SETTLE)
+        self.doubts = InDoubtResolver(exchange, entries, Metrics(), settle=SETTLE)
 
-    async def on(self, request: int) -> tuple[Entry, ...]:
+    async def on(self, request: int) -> tuple[OfferRecord, ...]:
         return ()
 
     async def reconcile(self, *_: object, **__: object) -> NotApplied:
@@ -622,7 +622,7 @@ class _Rig:
         await asked.wait()
         return NotApplied()
 
-    async def advance(self, entry: Entry, state: Any, *, step: str | None = None, **facts: Any) -> Entry:
+    async def advance(self, entry: OfferRecord, state: Any, *, step: str | None = None, **facts: Any) -> OfferRecord:
         assert not self.advancing, "two write about one offer: the store refuses the second, which ends the bot"
         self.advancing = True
         await anyio.sleep(self.writing)
@@ -630,7 +630,7 @@ class _Rig:
         self.advanced.append(state)
         return entry
 
-    async def give_back(self, entry: Entry, **facts: Any) -> bool:
+    async def give_back(self, entry: OfferRecord, **facts: Any) -> bool:
         await self.advance(entry, "intent", **facts)
         return True
 

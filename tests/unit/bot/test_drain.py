@@ -13,7 +13,7 @@ import pytest
 from tests.unit.bot.ledger_rig import AMOUNT, amounts_on, eventually, new_bot, offering_bot, strike
 
 from freight_exchange import Bot, FreightExchange
-from freight_exchange.bot.desk import Desk
+from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.errors import ConfigurationError, LoginRejectedError, StoreError
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Sandbox
@@ -133,9 +133,9 @@ class TestDrain:
         self, sandbox: Sandbox, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A slow disk: its handler would begin when nobody waits for it any more."""
-        bot, attempts, claims, write = new_bot(store), list[int](), anyio.Event(), Desk.write
+        bot, attempts, claims, write = new_bot(store), list[int](), anyio.Event(), UnitOfWork.write
 
-        async def slow(desk: Desk, step: str, work: Any) -> Any:
+        async def slow(desk: UnitOfWork, step: str, work: Any) -> Any:
             done = await write(desk, step, work)
             if step == "claim":
                 claims.set()
@@ -148,7 +148,7 @@ class TestDrain:
 
         sandbox.publish()
         with monkeypatch.context() as patch:
-            patch.setattr(Desk, "write", slow)
+            patch.setattr(UnitOfWork, "write", slow)
             async with sandbox.running(bot):
                 await claims.wait()
         assert attempts == []

@@ -13,10 +13,10 @@ import pytest
 from tests.unit.bot.ledger_rig import AMOUNT, BIDS, OFFER, UNANSWERED, amounts_on, eventually, new_bot, strike
 
 from freight_exchange import Bid, RateRequest, RetryLater, UnknownWord
-from freight_exchange.bot.echoes import shown, turned
-from freight_exchange.bot.entry import Entry
+from freight_exchange.bot.offers.own_updates import shown, turned
+from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.models import BidStatus, RequestStatus
-from freight_exchange.sandbox.messages import Reply
+from freight_exchange.sandbox.core.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
 
@@ -42,8 +42,8 @@ def test_what_differs_from_what_was_shown_before_may_be_its_doing(
 ) -> None:
     assert turned(Bid(index=4, **answer), shown(WAITING)) == expected
     # ... as it was kept, through a restart too.
-    entry = Entry(request=4, handler="quote", amount=Decimal(AMOUNT), currency=840, shown=shown(WAITING))
-    assert turned(Bid(index=4, **answer), Entry.of(entry.effect()).shown) == expected
+    entry = OfferRecord(request=4, handler="quote", amount=Decimal(AMOUNT), currency=840, shown=shown(WAITING))
+    assert turned(Bid(index=4, **answer), OfferRecord.of(entry.effect()).shown) == expected
 
 
 def test_what_showed_nothing_shows_more_now() -> None:

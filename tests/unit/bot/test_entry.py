@@ -12,11 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from freight_exchange import Bid, Company, Contact, Offer, UnknownWord
-from freight_exchange.bot.entry import Entry, State, is_entry, key_of
+from freight_exchange.bot.offers.record import OfferRecord, State, is_entry, key_of
 from freight_exchange.models import BidStatus, SubmitOffer, validation
 from freight_exchange.store.work import Effect
 
-ENTRY = Entry(request=4, handler="quote", amount=Decimal("1840.50"), currency=978)
+ENTRY = OfferRecord(request=4, handler="quote", amount=Decimal("1840.50"), currency=978)
 
 indexes = st.integers(1, 2**62)
 money = st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=0, max_value=10**12)
@@ -48,7 +48,7 @@ bids = st.builds(
     company=st.none() | st.builds(Company, index=st.none() | indexes, name=st.none() | texts),
 )
 entries = st.builds(
-    Entry,
+    OfferRecord,
     request=indexes,
     revision=st.integers(0, 99),
     state=st.sampled_from(get_args(State)),
@@ -86,16 +86,16 @@ def digits(value: Any) -> Any:
 
 class TestKeeping:
     @given(entries)
-    def test_gives_back_what_was_kept(self, entry: Entry) -> None:
+    def test_gives_back_what_was_kept(self, entry: OfferRecord) -> None:
         effect = entry.effect()
-        back = Entry.of(effect)
+        back = OfferRecord.of(effect)
         assert back == entry
         assert digits(back) == digits(entry)
         assert (effect.key, effect.state, effect.at) == (entry.key, entry.state, entry.at)
         assert back.effect() == effect
 
     @given(entries)
-    def test_is_json_that_any_store_can_hold(self, entry: Entry) -> None:
+    def test_is_json_that_any_store_can_hold(self, entry: OfferRecord) -> None:
         payload = entry.effect().payload
         assert payload.isascii()
         assert isinstance(json.loads(payload), dict)
@@ -103,7 +103,7 @@ class TestKeeping:
     def test_keeps_the_order_of_the_fees(self) -> None:
         """The shipper reads them in the order in which they were given."""
         entry = attrs.evolve(ENTRY, rates={"Ocean Freight": Decimal(1700), "Chassis Fee": Decimal("140.50")})
-        back = Entry.of(entry.effect())
+        back = OfferRecord.of(entry.effect())
         assert back.rates is not None
         assert [*back.rates] == ["Ocean Freight", "Chassis Fee"]
 
@@ -112,20 +112,20 @@ class TestKeeping:
     )
     def test_keeps_amounts_as_they_were_given(self, amount: str) -> None:
         given = validation.amount(amount, "amount")
-        back = Entry.of(attrs.evolve(ENTRY, amount=given, rates=validation.rates({"Freight": amount})).effect())
+        back = OfferRecord.of(attrs.evolve(ENTRY, amount=given, rates=validation.rates({"Freight": amount})).effect())
         assert back.rates is not None
         assert str(back.amount) == str(back.rates["Freight"]) == str(given)
 
     def test_no_fees_are_not_unsaid_fees(self) -> None:
-        assert Entry.of(attrs.evolve(ENTRY, rates={}).effect()).rates == {}
-        assert Entry.of(ENTRY.effect()).rates is None
-        assert Entry.of(attrs.evolve(ENTRY, terms="").effect()).terms == ""
-        assert Entry.of(ENTRY.effect()).terms is None
+        assert OfferRecord.of(attrs.evolve(ENTRY, rates={}).effect()).rates == {}
+        assert OfferRecord.of(ENTRY.effect()).rates is None
+        assert OfferRecord.of(attrs.evolve(ENTRY, terms="").effect()).terms == ""
+        assert OfferRecord.of(ENTRY.effect()).terms is None
 
     def test_refuses_a_state_that_there_is_not(self) -> None:
         effect = attrs.evolve(ENTRY.effect(), state="told")
         with pytest.raises(ValueError, match="no offer is 'told'"):
-            Entry.of(effect)
+            OfferRecord.of(effect)
 
     def test_reads_what_was_written_before_it_said_more(self) -> None:
         """What lies in the stores of bots that run: this payload must be read for ever."""
@@ -134,8 +134,8 @@ class TestKeeping:
             b'"terms":"14 days","baseline":["{\\"bid\\":{\\"index\\":4,\\"price\\":99.90}}"],'
             b'"bid":null,"refusal":"no","status":422,"looks":3,"parked":true}'
         )
-        entry = Entry.of(Effect(key="offer:4:1", state="unknown", payload=payload, at=12.5))
-        assert entry == Entry(
+        entry = OfferRecord.of(Effect(key="offer:4:1", state="unknown", payload=payload, at=12.5))
+        assert entry == OfferRecord(
             request=4,
             revision=1,
             state="unknown",
@@ -162,7 +162,7 @@ class TestTheKey:
         assert (key_of(one, first) == key_of(two, second)) == ((one, first) == (two, second))
 
     @given(entries)
-    def test_is_that_of_the_request_and_the_revision(self, entry: Entry) -> None:
+    def test_is_that_of_the_request_and_the_revision(self, entry: OfferRecord) -> None:
         assert entry.key == key_of(entry.request, entry.revision) == entry.effect().key
         assert is_entry(entry.effect())
 

@@ -20,10 +20,10 @@ from freight_exchange import (
     StoreError,
     ValidationError,
 )
-from freight_exchange._virtual_time import virtual_time_options
-from freight_exchange.bot.file import BotFile
+from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.store import SQLiteStore
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
+from freight_exchange.testing.virtual_time import virtual_time_options
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from freight_exchange import (
     Unreadable,
     ValidationError,
 )
-from freight_exchange.bot.handlers import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Handler, subject
+from freight_exchange.bot.router import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Handler, subject
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 KINDS = ["new", "updated", "withdrawn", "selected", "gap", "unreadable"]

@@ -14,7 +14,7 @@ from tests.unit.bot import rig
 from tests.unit.bot.rig import DAY, HOUR, INTERVAL, bot_on, other
 
 from freight_exchange import Bot, Gap, Unreadable
-from freight_exchange.bot.intake import Intake
+from freight_exchange.bot.delivery.routing import Routing
 from freight_exchange.store import Store
 from freight_exchange.testing import Profile, Sandbox
 
@@ -164,7 +164,7 @@ async def test_from_start_says_nothing_to_a_handler_that_has_run_before(
     known = [sandbox.publish() for _ in range(3)]
     with monkeypatch.context() as earlier:
         if not is_marked:
-            earlier.setattr(Intake, "introduce", AsyncMock())
+            earlier.setattr(Routing, "introduce", AsyncMock())
         async with sandbox.running(hearing(bot_on(store), heard)) as trial:
             await trial.idle()
     assert sorted(heard) == known

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange import errors
-from freight_exchange.bot.handlers import Handler
-from freight_exchange.bot.judging import IN_DOUBT, INTERRUPTED, Verdict, backoff, judge
+from freight_exchange.bot.delivery.retry_policy import IN_DOUBT, INTERRUPTED, Decision, backoff, decide
 from freight_exchange.bot.outcomes import Drop, RetryLater
+from freight_exchange.bot.router import Handler
 from freight_exchange.store.work import Delivery
 
 
@@ -32,37 +32,37 @@ def delivery(attempts: int, error: str | None = None) -> Delivery:
     )  # fmt: skip
 
 
-def verdict(error: Exception | None, *, attempts: int = 1, retries: int = 8, served: bool = True) -> Verdict:
-    return judge(delivery(attempts), handler(retries), error, served=served, random=Random(0))
+def verdict(error: Exception | None, *, attempts: int = 1, retries: int = 8, served: bool = True) -> Decision:
+    return decide(delivery(attempts), handler(retries), error, served=served, random=Random(0))
 
 
-DONE = Verdict(ending="done", state="done")
+DONE = Decision(ending="done", state="done")
 
 
-def dropped(error: str) -> Verdict:
-    return Verdict(ending="dropped", state="done", error=error)
+def dropped(error: str) -> Decision:
+    return Decision(ending="dropped", state="done", error=error)
 
 
-def later(delay: float, error: str | None = None) -> Verdict:
-    return Verdict(ending="later", state="ready", delay=delay, error=error, forgive=True)
+def later(delay: float, error: str | None = None) -> Decision:
+    return Decision(ending="later", state="ready", delay=delay, error=error, forgive=True)
 
 
-def dead(error: str) -> Verdict:
-    return Verdict(ending="dead", state="dead", error=error)
+def dead(error: str) -> Decision:
+    return Decision(ending="dead", state="dead", error=error)
 
 
-def released(error: str) -> Verdict:
-    return Verdict(ending="released", state="ready", delay=15.0, error=error, forgive=True)
+def released(error: str) -> Decision:
+    return Decision(ending="released", state="ready", delay=15.0, error=error, forgive=True)
 
 
-def held_back(error: str, delay: float = 15.0) -> Verdict:
-    return Verdict(ending="trouble", state="ready", delay=delay, error=error, forgive=True)
+def held_back(error: str, delay: float = 15.0) -> Decision:
+    return Decision(ending="trouble", state="ready", delay=delay, error=error, forgive=True)
 
 
-DOUBT = Verdict(ending="doubt", state="ready", delay=2.0, error="its offer is in doubt", forgive=True)
+DOUBT = Decision(ending="doubt", state="ready", delay=2.0, error="its offer is in doubt", forgive=True)
 
 # What a handler ended by, and what that comes to, whichever attempt it was and whether or not others are served.
-ALWAYS: list[tuple[Exception | None, Verdict]] = [
+ALWAYS: list[tuple[Exception | None, Decision]] = [
     (None, DONE),
     (Drop(), dropped("Drop")),
     (Drop("too far"), dropped("Drop: too far")),
@@ -115,7 +115,7 @@ FAILURES: list[Exception] = [
 
 
 def ids(value: object) -> str:
-    return "" if isinstance(value, Verdict) else type(value).__name__
+    return "" if isinstance(value, Decision) else type(value).__name__
 
 
 @pytest.mark.parametrize(("error", "expected"), ALWAYS, ids=ids)
@@ -123,7 +123,7 @@ def ids(value: object) -> str:
 @pytest.mark.parametrize("retries", [0, 8])
 @pytest.mark.parametrize("served", [True, False])
 def test_what_is_decided_by_the_error_alone(
-    error: Exception | None, expected: Verdict, attempts: int, retries: int, served: bool
+    error: Exception | None, expected: Decision, attempts: int, retries: int, served: bool
 ) -> None:
     assert verdict(error, attempts=attempts, retries=retries, served=served) == expected
 
@@ -148,7 +148,7 @@ def test_a_failure_is_tried_again_as_often_as_was_said(
     if ending == "dead":
         assert found == dead(said)
     else:
-        assert found == Verdict(ending="failed", state="ready", delay=found.delay, error=said)
+        assert found == Decision(ending="failed", state="ready", delay=found.delay, error=said)
         assert found.delay == backoff(attempts, Random(0))
 
 
@@ -181,7 +181,7 @@ def test_while_nobody_is_served_a_failure_of_the_handlers_own_counts(error: Exce
 @pytest.mark.parametrize(("error", "expected"), ALWAYS[1:], ids=ids)
 @pytest.mark.parametrize("layers", [1, 3])
 def test_one_error_in_the_wrappings_of_task_groups_is_that_error(
-    error: Exception, expected: Verdict, layers: int
+    error: Exception, expected: Decision, layers: int
 ) -> None:
     for _ in range(layers):
         error = ExceptionGroup("unhandled errors in a TaskGroup", [error])
@@ -200,7 +200,7 @@ def test_trouble_in_wrappings_is_trouble() -> None:
 DOUBTFUL = errors.OfferInDoubtError("perhaps", request=4)
 
 # What the tasks of a handler's own group ended by, and what that comes to.
-TOGETHER: list[tuple[ExceptionGroup[Exception], Verdict]] = [
+TOGETHER: list[tuple[ExceptionGroup[Exception], Decision]] = [
     (group(Drop("a"), Drop("b")), dropped("Drop: a")),
     (group(errors.AlreadyOfferedError("a"), errors.AlreadyOfferedError("b")), dropped("AlreadyOfferedError: a")),
     (group(errors.OfferRejectedError("a"), errors.OfferRejectedError("b")), dead("OfferRejectedError: a")),
@@ -216,7 +216,7 @@ TOGETHER: list[tuple[ExceptionGroup[Exception], Verdict]] = [
 @pytest.mark.parametrize(("held", "delay"), [(0.0, 15.0), (120.0, 15.0), (400.0, 50.0), (1600.0, 200.0), (1e6, 300.0)])
 def test_the_longer_the_service_is_away_the_seldomer_it_is_tried(held: float, delay: float) -> None:
     error = errors.ServerError("down")
-    found = judge(delivery(9), handler(8), error, served=False, random=Random(0), held=held)
+    found = decide(delivery(9), handler(8), error, served=False, random=Random(0), held=held)
     assert found == held_back("ServerError: down", delay)
 
 
@@ -224,7 +224,7 @@ def test_the_longer_the_service_is_away_the_seldomer_it_is_tried(held: float, de
 @pytest.mark.parametrize("attempts", [1, 9])
 @pytest.mark.parametrize("served", [True, False])
 def test_errors_alike_are_one_and_a_doubt_goes_before_all(
-    error: ExceptionGroup[Exception], expected: Verdict, attempts: int, served: bool
+    error: ExceptionGroup[Exception], expected: Decision, attempts: int, served: bool
 ) -> None:
     assert verdict(error, attempts=attempts, served=served) == expected
 
@@ -297,7 +297,7 @@ class TestBackoff:
         assert backoff(attempts, Random(seed)) <= backoff(attempts + 1, Random(seed))
 
 
-LEFT: list[tuple[Exception | None, Exception, Verdict]] = [
+LEFT: list[tuple[Exception | None, Exception, Decision]] = [
     (None, DOUBTFUL, DOUBT),
     (TimeoutError(), DOUBTFUL, DOUBT),
     (RuntimeError("quoting failed"), DOUBTFUL, DOUBT),
@@ -320,16 +320,16 @@ LEFT: list[tuple[Exception | None, Exception, Verdict]] = [
 @pytest.mark.parametrize(("error", "left", "expected"), LEFT)
 @pytest.mark.parametrize("retries", [0, 8])
 def test_however_it_ends_a_handler_has_let_pass_what_it_left(
-    error: Exception | None, left: Exception, expected: Verdict, retries: int
+    error: Exception | None, left: Exception, expected: Decision, retries: int
 ) -> None:
-    found = judge(delivery(9), handler(retries), error, left=left, served=False, random=Random(0))
+    found = decide(delivery(9), handler(retries), error, left=left, served=False, random=Random(0))
     assert found == expected
 
 
 def test_a_verdict_is_a_value() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         DONE.state = "ready"  # type: ignore[misc]  # frozen
-    assert Verdict(ending="done", state="done") == DONE
+    assert Decision(ending="done", state="done") == DONE
 
 
 @pytest.mark.parametrize(("earlier", "kept"), [(INTERRUPTED, None), ("OSError: down", "not yet"), (None, "not yet")])
@@ -337,5 +337,5 @@ def test_a_handler_that_asks_for_later_stays_suspected_of_ending_the_process(
     earlier: str | None, kept: str | None
 ) -> None:
     """No error is noted then, so that the store keeps the one that was there."""
-    asked = judge(delivery(1, earlier), handler(8), RetryLater(5, "not yet"), served=True, random=Random(0))
+    asked = decide(delivery(1, earlier), handler(8), RetryLater(5, "not yet"), served=True, random=Random(0))
     assert asked == later(5.0, kept)

@@ -28,12 +28,12 @@ from tests.unit.bot.ledger_rig import (
     strike,
 )
 
-from freight_exchange.bot.doubts import Doubts
-from freight_exchange.bot.entry import Entry
-from freight_exchange.bot.tally import Tally
+from freight_exchange.bot.metrics import Metrics
+from freight_exchange.bot.offers.in_doubt import InDoubtResolver
+from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.errors import ConfigurationError, OfferRejectedError, ValidationError
 from freight_exchange.models import Bid, NotApplied
-from freight_exchange.sandbox.messages import Reply
+from freight_exchange.sandbox.core.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
 
@@ -350,7 +350,7 @@ class TestTwoPricesAtATime:
                 return NotApplied()
 
         exchange: Any = Exchange()
-        doubts = Doubts(exchange, entries, Tally(), settle=timedelta(0))
+        doubts = InDoubtResolver(exchange, entries, Metrics(), settle=timedelta(0))
         doubtful = _entry(1)
         doubts.take_up(doubtful)
         await doubts.resolve(doubtful)
@@ -754,21 +754,21 @@ async def test_what_an_offer_comes_to_is_counted_and_logged(
     assert AMOUNT in line
 
 
-def _entry(revision: int) -> Entry:
-    return Entry(request=4, revision=revision, handler="quote", amount=D, currency=840, state="unknown", at=0.0)
+def _entry(revision: int) -> OfferRecord:
+    return OfferRecord(request=4, revision=revision, handler="quote", amount=D, currency=840, state="unknown", at=0.0)
 
 
 class _Kept:
     """Entries that are only looked at."""
 
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: list[OfferRecord]) -> None:
         self._entries = entries
 
-    async def on(self, request: int) -> list[Entry]:
+    async def on(self, request: int) -> list[OfferRecord]:
         return self._entries
 
-    async def advance(self, entry: Entry, state: Any, *, step: str | None = None, **facts: Any) -> Entry:
+    async def advance(self, entry: OfferRecord, state: Any, *, step: str | None = None, **facts: Any) -> OfferRecord:
         return attrs.evolve(entry, state=state, **facts)
 
-    async def give_back(self, entry: Entry, **facts: Any) -> bool:
+    async def give_back(self, entry: OfferRecord, **facts: Any) -> bool:
         return True

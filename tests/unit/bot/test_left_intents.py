@@ -15,9 +15,10 @@ import pytest
 from tests.unit.bot.ledger_rig import AMOUNT, amounts_on, sent
 
 from freight_exchange import Bot, Drop
-from freight_exchange.bot.context import Context
+from freight_exchange.bot.delivery.context import Context
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.store import SQLiteStore, sqlite_feed
+from freight_exchange.store import SQLiteStore
+from freight_exchange.store.sqlite import feed as feeds
 from freight_exchange.testing import Sandbox
 
 PATIENCE = 30
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def ended(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a handler has ended; no offer is written down before."""
-    made, put, close = threading.Event(), sqlite_feed.SQLiteFeed.put_effect, Context.close
+    made, put, close = threading.Event(), feeds.SQLiteFeed.put_effect, Context.close
 
     def once_it_has(feed: Any, effect: Any, *, was: Any) -> bool:
         if effect.key.startswith("offer"):
@@ -39,7 +40,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         close(context)
         made.set()
 
-    monkeypatch.setattr(sqlite_feed.SQLiteFeed, "put_effect", once_it_has)
+    monkeypatch.setattr(feeds.SQLiteFeed, "put_effect", once_it_has)
     monkeypatch.setattr(Context, "close", ends)
     return made
 

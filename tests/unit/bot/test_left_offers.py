@@ -34,12 +34,12 @@ from tests.unit.bot.ledger_rig import (
 )
 
 from freight_exchange import Bot, Drop, RetryLater
-from freight_exchange._virtual_time import virtual_time_options
-from freight_exchange.bot.file import BotFile
+from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.errors import ConfigurationError, OfferInDoubtError, ValidationError
 from freight_exchange.store import SQLiteStore, Store
 from freight_exchange.store.work import WorkStore
 from freight_exchange.testing import FAULTS, Sandbox, Trial
+from freight_exchange.testing.virtual_time import virtual_time_options
 
 pytestmark = pytest.mark.virtual_time
 

@@ -21,11 +21,12 @@ import pytest
 from tests.unit.bot.ledger_rig import UNPROCESSED, amounts_on, sent, strike
 
 from freight_exchange import Bot
-from freight_exchange.bot.doubts import Doubts
-from freight_exchange.bot.entry import Entry
+from freight_exchange.bot.offers.in_doubt import InDoubtResolver
+from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.models import StillUnknown
-from freight_exchange.store import SQLiteStore, sqlite_feed
+from freight_exchange.store import SQLiteStore
+from freight_exchange.store.sqlite import feed as feeds
 from freight_exchange.testing import Sandbox
 
 ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
@@ -52,18 +53,18 @@ class Disk:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    made, put = Disk(), sqlite_feed.SQLiteFeed.put_effect
+    made, put = Disk(), feeds.SQLiteFeed.put_effect
 
     def slowly(feed: Any, effect: Any, *, was: Any) -> bool:
         if effect.key.startswith("offer"):
             made.write()
         return put(feed, effect, was=was)
 
-    async def nothing_is_seen(doubts: Doubts, entry: Entry) -> StillUnknown:
+    async def nothing_is_seen(doubts: InDoubtResolver, entry: OfferRecord) -> StillUnknown:
         return StillUnknown()
 
-    monkeypatch.setattr(sqlite_feed.SQLiteFeed, "put_effect", slowly)
-    monkeypatch.setattr(Doubts, "_look", nothing_is_seen)
+    monkeypatch.setattr(feeds.SQLiteFeed, "put_effect", slowly)
+    monkeypatch.setattr(InDoubtResolver, "_look", nothing_is_seen)
     return made
 
 
@@ -163,7 +164,7 @@ async def test_by_nobody_whoever_waits_is_told_when_the_bot_ends_before_it_is_do
         await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks, doubtful(sandbox, tmp_path, []) as (bot, index):
-        monkeypatch.setattr(Doubts, "noted", never)
+        monkeypatch.setattr(InDoubtResolver, "noted", never)
 
         async def resolve() -> None:
             with pytest.raises(ConfigurationError) as error:

@@ -12,10 +12,10 @@ import pytest
 from tests.unit.bot.ledger_rig import INTERVAL, amounts_on, eventually, new_bot, offering_bot, strike
 from tests.unit.bot.rig import Shared
 
-from freight_exchange.bot import operations
-from freight_exchange.bot.tally import Tally
+from freight_exchange.bot.metrics import Metrics
+from freight_exchange.bot.ops import probes
 from freight_exchange.errors import LoginRejectedError, NotFoundError
-from freight_exchange.feed.hold import Hold
+from freight_exchange.feed.lease import Lease
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Profile, Sandbox, Trial
 
@@ -44,7 +44,7 @@ def state(trial: Trial) -> str:
 
 def port(trial: Trial, path: str) -> int:
     """What the operator's port says."""
-    said = operations.answer(f"GET {path} HTTP/1.1\r\n\r\n".encode(), trial.status, Tally())
+    said = probes.answer(f"GET {path} HTTP/1.1\r\n\r\n".encode(), trial.status, Metrics())
     return int(said.split()[1])
 
 
@@ -182,7 +182,7 @@ async def test_while_a_login_is_waited_out_the_cover_grows_older(sandbox: Sandbo
             assert feed.cover_age is not None
             for age in (trial.status.age, feed.cover_age):
                 assert silent <= age.total_seconds() <= silent + INTERVAL.total_seconds()
-            assert f"cover_age_seconds {feed.cover_age.total_seconds()}" in operations.metrics(trial.status, bot._tally)
+            assert f"cover_age_seconds {feed.cover_age.total_seconds()}" in probes.metrics(trial.status, bot._tally)
         assert looks > 50
     stopped = bot.status()
     await anyio.sleep(600)
@@ -300,13 +300,13 @@ async def test_a_bot_that_could_stand_by_and_need_not_never_says_so(sandbox: San
 
 async def test_nor_while_its_store_takes_its_time_to_open(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[str] = set()
-    take = Hold.take
+    take = Lease.take
 
-    async def slowly(hold: Hold, *which: Any, **how: Any) -> None:
+    async def slowly(hold: Lease, *which: Any, **how: Any) -> None:
         await anyio.sleep(20)
         await take(hold, *which, **how)
 
-    monkeypatch.setattr(Hold, "take", slowly)
+    monkeypatch.setattr(Lease, "take", slowly)
     async with sandbox.running(offering_bot(MemoryStore(), standby=True)) as trial:
         for _ in range(19):
             await anyio.sleep(1)

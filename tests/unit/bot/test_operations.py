@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from tests.unit.bot.rig import Shared
 
 from freight_exchange import Bot, BotStatus, ConfigurationError, FeedStatus, Gap
-from freight_exchange.bot import operations
-from freight_exchange.bot.judging import Verdict
-from freight_exchange.bot.operations import answer, listening, metrics, serve
-from freight_exchange.bot.tally import ENDINGS, OUTCOMES, Tally
+from freight_exchange.bot.delivery.retry_policy import Decision
+from freight_exchange.bot.metrics import ENDINGS, OUTCOMES, Metrics
+from freight_exchange.bot.ops import probes
+from freight_exchange.bot.ops.probes import answer, listening, metrics, serve
 from freight_exchange.testing import Sandbox
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -85,9 +85,9 @@ def read(raw: bytes) -> Reply:
     return Reply(int(code), reason, headers, body.decode())
 
 
-def ask(line: str, status: BotStatus = STATUS, tally: Tally | None = None) -> Reply:
+def ask(line: str, status: BotStatus = STATUS, tally: Metrics | None = None) -> Reply:
     head = f"{line}\r\nHost: bot\r\n\r\n".encode("latin-1")
-    return read(answer(head, status, Tally() if tally is None else tally))
+    return read(answer(head, status, Metrics() if tally is None else tally))
 
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -159,7 +159,7 @@ class TestThePages:
         reply = ask("GET /metrics HTTP/1.1", status)
         assert reply.code == 200
         assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-        assert reply.body == metrics(status, Tally())
+        assert reply.body == metrics(status, Metrics())
 
     @pytest.mark.parametrize("path", [*PATHS, "/", "/healthz"])
     @pytest.mark.parametrize("live", [True, False])
@@ -204,14 +204,14 @@ class TestThePages:
         ids=repr,
     )  # fmt: skip
     def test_what_is_no_http_is_told_so(self, head: bytes) -> None:
-        reply = read(answer(head, STATUS, Tally()))
+        reply = read(answer(head, STATUS, Metrics()))
         assert (reply.code, reply.reason) == (400, "Bad Request")
 
     @given(st.binary(max_size=200))
     @example(b"")
     @example(b"GET \xc2\x85 HTTP/\n")
     def test_whatever_comes_is_answered(self, head: bytes) -> None:
-        reply = read(answer(head, STATUS, Tally()))
+        reply = read(answer(head, STATUS, Metrics()))
         assert reply.code in (200, 400, 404, 405)
         if reply.body:
             assert int(reply.headers["content-length"]) == len(reply.body.encode())
@@ -220,11 +220,11 @@ class TestThePages:
     def test_what_is_asked_for_is_never_said_back(self, path: str) -> None:
         """Nothing that comes in reaches a reply's head, nor a page that a browser shows."""
         marked = f"/sentinel{path}"
-        assert b"sentinel" not in answer(f"GET {marked} HTTP/1.1\r\n\r\n".encode(), STATUS, Tally())
+        assert b"sentinel" not in answer(f"GET {marked} HTTP/1.1\r\n\r\n".encode(), STATUS, Metrics())
 
     @given(st.sampled_from(PATHS), st.sampled_from(STATES))
     def test_the_length_is_that_of_the_body(self, path: str, state: Any) -> None:
-        tally = Tally(events=Counter({"Ünïcode \N{DELIVERY TRUCK}": 1}))
+        tally = Metrics(events=Counter({"Ünïcode \N{DELIVERY TRUCK}": 1}))
         reply = ask(f"GET {path} HTTP/1.1", attrs.evolve(STATUS, state=state), tally)
         assert int(reply.headers["content-length"]) == len(reply.body.encode())
 
@@ -232,7 +232,7 @@ class TestThePages:
 NAMES = st.text(max_size=12) | st.sampled_from(['"', "\\", "\n", "\\n", '}",x="', "} 5", "a,b", "Desk.quote", "\r"])
 COUNTS = st.integers(0, 10**15)
 tallies = st.builds(
-    Tally,
+    Metrics,
     events=st.dictionaries(NAMES, COUNTS, max_size=3).map(Counter),
     deliveries=st.dictionaries(st.tuples(NAMES, NAMES), COUNTS, max_size=3).map(Counter),
     offers=st.dictionaries(NAMES, COUNTS, max_size=3).map(Counter),
@@ -255,7 +255,7 @@ statuses = st.builds(
 class TestTheMetrics:
     @given(statuses, tallies)
     @settings(report_multiple_bugs=False)  # one wrong line is many errors of the parser, and each takes a minute
-    def test_are_read_back_as_they_were(self, status: BotStatus, tally: Tally) -> None:
+    def test_are_read_back_as_they_were(self, status: BotStatus, tally: Metrics) -> None:
         samples, types = exposed(metrics(status, tally, handlers=["Desk.quote"]))
         named: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in types}
         for (name, labels), value in samples.items():
@@ -281,7 +281,7 @@ class TestTheMetrics:
         assert plain == expected
 
     def test_have_labels(self) -> None:
-        tally = Tally(
+        tally = Metrics(
             events=Counter(new=2),
             deliveries=Counter({("quote", "done"): 3, ("quote", "failed"): 1}),
             offers=Counter(confirmed=4),
@@ -297,23 +297,23 @@ class TestTheMetrics:
 
     def test_say_what_has_not_come_yet(self) -> None:
         """A series that first appears as 1 has not grown: an alert would miss the first dead letter."""
-        samples, _ = exposed(metrics(STATUS, Tally(), handlers=["quote", "log"]))
+        samples, _ = exposed(metrics(STATUS, Metrics(), handlers=["quote", "log"]))
         labelled = {key: value for key, value in samples.items() if key[1]}
         name = "freight_exchange_bot_deliveries_total"
         expected: dict[Any, float] = {
             (name, (("handler", handler), ("ending", ending))): 0
             for handler in ("quote", "log")
-            for ending in get_args(get_type_hints(Verdict)["ending"])
+            for ending in get_args(get_type_hints(Decision)["ending"])
         }
         expected |= {("freight_exchange_bot_offers_total", (("outcome", outcome),)): 0 for outcome in OUTCOMES}
         assert labelled == expected
-        first = Tally(deliveries=Counter({("quote", "dead"): 1}), offers=Counter({"not taken": 1}))
+        first = Metrics(deliveries=Counter({("quote", "dead"): 1}), offers=Counter({"not taken": 1}))
         grown, _ = exposed(metrics(STATUS, first, handlers=["quote", "log"]))
         assert grown.keys() == samples.keys()
         assert {key[1][-1][1] for key in grown if grown[key] != samples[key]} == {"dead", "not taken"}
 
     def test_know_every_word_that_offers_are_counted_by(self) -> None:
-        package = Path(operations.__file__).parent
+        package = Path(probes.__file__).parent
         places = [re.findall(r"_tally\.offers\[(.*?)\] \+= 1", file.read_text()) for file in package.glob("*.py")]
         assert {word for place in places for one in place for word in re.findall(r'"(.*?)"', one)} == {*OUTCOMES}
 
@@ -322,13 +322,13 @@ class TestTheMetrics:
         days = attrs.evolve(STATUS, age=timedelta(seconds=5), feed=attrs.evolve(FEED, cover_age=timedelta(days=3)))
         begins = attrs.evolve(days, feed=attrs.evolve(FEED, cover_age=None))
         for status, seconds in ((days, 3 * 86400), (begins, 5)):
-            samples, _ = exposed(metrics(status, Tally()))
+            samples, _ = exposed(metrics(status, Metrics()))
             assert samples["freight_exchange_bot_cover_age_seconds", ()] == seconds
             assert samples["freight_exchange_bot_live", ()] == 1
 
     def test_are_spelt_so(self) -> None:
         """As they stand on dashboards, and by hand."""
-        text = metrics(STATUS, Tally(deliveries=Counter({('a"b\\c\nd', "done"): 3})))
+        text = metrics(STATUS, Metrics(deliveries=Counter({('a"b\\c\nd', "done"): 3})))
         assert (
             "# HELP freight_exchange_bot_deliveries_total Deliveries by handler and how they or their attempts ended.\n"
             "# TYPE freight_exchange_bot_deliveries_total counter\n"
@@ -349,7 +349,7 @@ class TestTheMetrics:
                 exposed(good.replace(old, new))
 
     def test_the_tally_counts_by_ending(self) -> None:
-        tally = Tally(deliveries=Counter({("quote", "done"): 3, ("log", "done"): 2, ("log", "dead"): 1}))
+        tally = Metrics(deliveries=Counter({("quote", "done"): 3, ("log", "done"): 2, ("log", "dead"): 1}))
         assert (tally.ended("done"), tally.ended("dead"), tally.ended("failed")) == (5, 1, 0)
 
 
@@ -362,7 +362,7 @@ async def port(status: Any = None, patience: float | None = None) -> AsyncIterat
     async with anyio.create_task_group() as tasks:
         listener, (host, number) = await listening(HOST, 0)
         assert host == HOST
-        tasks.start_soon(serve, listener, status or (lambda: STATUS), Tally())
+        tasks.start_soon(serve, listener, status or (lambda: STATUS), Metrics())
         yield number
         tasks.cancel_scope.cancel()
 
@@ -386,7 +386,7 @@ async def said_to(number: int, *parts: bytes) -> bytes:
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "_PATIENCE", 0.2)
+    monkeypatch.setattr(probes, "_PATIENCE", 0.2)
 
 
 class TestOverASocket:
@@ -394,7 +394,7 @@ class TestOverASocket:
         async with port() as number:
             for path in PATHS:
                 head = f"GET {path} HTTP/1.1\r\nHost: bot\r\n\r\n".encode()
-                assert await said_to(number, head) == answer(head, STATUS, Tally())
+                assert await said_to(number, head) == answer(head, STATUS, Metrics())
 
     async def test_says_how_the_bot_is_now(self) -> None:
         now = [STATUS]
@@ -462,7 +462,7 @@ class TestOverASocket:
     async def test_a_connection_that_cannot_be_taken_ends_nothing(
         self, error: OSError, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr(operations, "_A_WHILE", 0.0)
+        monkeypatch.setattr(probes, "_A_WHILE", 0.0)
         listener, (_, number) = await listening(HOST, 0)
         (one,) = listener.listeners
         assert isinstance(one, SocketListener)
@@ -475,7 +475,7 @@ class TestOverASocket:
 
         monkeypatch.setattr(one, "accept", reluctant)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(serve, listener, lambda: STATUS, Tally())
+            tasks.start_soon(serve, listener, lambda: STATUS, Metrics())
             for _ in range(2):
                 assert read(await said_to(number, GET)).code == 200
             tasks.cancel_scope.cancel()
@@ -656,7 +656,7 @@ class TestABotThatStandsBy:
 
     @pytest.mark.parametrize("held", [True, False])
     async def test_ends_where_the_port_is_somebody_elses(self, held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("freight_exchange.bot.life.TO_CLOSE", 1.0)
+        monkeypatch.setattr("freight_exchange.bot.supervisor.TO_CLOSE", 1.0)
         store = Shared()
         store.is_held = held
         async with port() as number:

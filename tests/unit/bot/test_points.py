@@ -13,11 +13,11 @@ import pytest
 
 from freight_exchange import Bot
 from freight_exchange import bot as package
-from freight_exchange.bot.entry import State
-from freight_exchange.bot.points import POINTS, STEPS, nowhere
+from freight_exchange.bot.failpoints import FAILPOINTS, STEPS, nowhere
+from freight_exchange.bot.offers.record import State
 from freight_exchange.store import MemoryStore
+from freight_exchange.testing import FAILPOINTS as PUBLISHED
 from freight_exchange.testing import FAULTS, Sandbox
-from freight_exchange.testing import POINTS as PUBLISHED
 
 pytestmark = pytest.mark.virtual_time
 
@@ -27,9 +27,9 @@ SOURCES = sorted(Path(package.__file__).parent.glob("*.py"))
 
 
 def test_each_step_has_a_point_on_either_side() -> None:
-    assert len(POINTS) == 2 * len(STEPS) == len({*POINTS})
-    assert PUBLISHED is POINTS
-    pairs = [(POINTS[place], POINTS[place + 1]) for place in range(0, len(POINTS), 2)]
+    assert len(FAILPOINTS) == 2 * len(STEPS) == len({*FAILPOINTS})
+    assert PUBLISHED is FAILPOINTS
+    pairs = [(FAILPOINTS[place], FAILPOINTS[place + 1]) for place in range(0, len(FAILPOINTS), 2)]
     assert pairs == [(f"before {step}", f"after {step}") for step in STEPS]
 
 
@@ -41,7 +41,7 @@ def test_the_names_are_kept() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", FAILPOINTS)
 def test_nobody_need_listen(point: str) -> None:
     nowhere(point)
 
@@ -51,7 +51,7 @@ def test_what_the_bot_says_is_a_name_and_every_name_is_said() -> None:
     said = {word for source in SOURCES for word in spoken(ast.parse(source.read_text()))}
     steps = {word for word in said if " " not in word} | {word.split(" ", 1)[1] for word in said if " " in word}
     assert steps == {*STEPS}
-    assert {word for word in said if " " in word} <= {*POINTS}
+    assert {word for word in said if " " in word} <= {*FAILPOINTS}
 
 
 def spoken(tree: ast.AST) -> Iterator[str]:

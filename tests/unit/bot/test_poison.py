@@ -154,7 +154,7 @@ async def test_many_of_them_are_told_apart_from_those_that_are_well(store: Store
 
 async def test_those_that_wait_behind_it_have_no_part_in_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends the process as soon as it is called, when the other suspects have not been put off yet."""
-    monkeypatch.setattr("freight_exchange.bot.deliveries.backoff", lambda attempts, random: 1.0)
+    monkeypatch.setattr("freight_exchange.bot.delivery.dispatcher.backoff", lambda attempts, random: 1.0)
     sandbox, calls, handled = Sandbox(), list[int](), set[int]()
 
     def register(bot: Bot, process: Process) -> None:

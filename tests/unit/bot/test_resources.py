@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from freight_exchange import Bot, ConfigurationError, FreightExchange, Router
-from freight_exchange.bot import resources
+from freight_exchange.bot import lifespan as lifespans
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Sandbox
 
@@ -56,14 +56,14 @@ def exchange() -> FreightExchange:
 
 
 async def given(lifespan: Any, client: FreightExchange | None = None) -> Mapping[str, object]:
-    async with resources.opened(lifespan, exchange() if client is None else client) as shared:
+    async with lifespans.opened(lifespan, exchange() if client is None else client) as shared:
         return dict(shared)
 
 
 def arguments(handler: Callable[..., Any], shared: Mapping[str, object] = BOTH) -> Mapping[str, object]:
     router = Router()
     router.on_new(id="quote")(handler)
-    found = resources.arguments(router, shared)
+    found = lifespans.arguments(router, shared)
     assert [*found] == ["quote"]
     return found["quote"]
 
@@ -161,7 +161,7 @@ class TestALifespan:
         assert [*(await given(yielding(POOL))).values()] == [POOL]
         assert [*(await given(yielding(0))).values()] == [0]
         assert [*(await given(yielding([POOL, TARIFF]))).values()] == [[POOL, TARIFF]]
-        assert await given(resources.nothing) == {}
+        assert await given(lifespans.nothing) == {}
 
     @pytest.mark.parametrize("shape", ["generator", "manager"])
     async def test_is_closed_once_however_it_ends(self, shape: str) -> None:
@@ -179,7 +179,7 @@ class TestALifespan:
         assert await given(lifespan) == BOTH
         assert told == ["open", "closed"]
         with pytest.raises(LookupError):
-            async with resources.opened(lifespan, exchange()):
+            async with lifespans.opened(lifespan, exchange()):
                 raise LookupError
         assert told == ["open", "closed"] * 2
 
@@ -274,7 +274,7 @@ class TestByName:
         router = Router()
         router.on_new(id="one")(one)
         router.on_updated(id="two")(two)
-        assert resources.arguments(router, BOTH) == {"one": {"pool": POOL}, "two": {"tariff": TARIFF}}
+        assert lifespans.arguments(router, BOTH) == {"one": {"pool": POOL}, "two": {"tariff": TARIFF}}
 
 
 class TestByType:
@@ -499,5 +499,5 @@ def test_the_shapes_are_of_the_type_that_is_documented() -> None:
     def manager(client: FreightExchange) -> AbstractAsyncContextManager[Mapping[str, object]]:
         return asynccontextmanager(lifespan_of.__wrapped__)({})  # type: ignore[attr-defined]  # what wraps sets it
 
-    shapes: list[resources.Lifespan] = [generator, manager, lifespan_of]
+    shapes: list[lifespans.Lifespan] = [generator, manager, lifespan_of]
     assert all(callable(shape) for shape in shapes)

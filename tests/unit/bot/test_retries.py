@@ -14,7 +14,7 @@ from tests.unit.bot import rig
 from tests.unit.bot.rig import HOUR, INTERVAL, Watch, bot_on, other
 
 from freight_exchange import AlreadyOfferedError, ConfigurationError, Drop, OfferRejectedError, RetryLater
-from freight_exchange.bot.desk import Desk
+from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.store import MemoryStore, Store
 from freight_exchange.store.work import DeliveryState
 from freight_exchange.testing import FAULTS, Sandbox
@@ -277,16 +277,16 @@ async def test_a_flood_is_held_to_one_a_second(store: Store, delay: Any) -> None
 
 async def test_what_is_due_but_for_a_rounding_is_not_spun_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The feed's clock may stand just before what is due while the loop's goes on: that turns no loop."""
-    looks, time, read = 0, Desk.time, Desk.read
+    looks, time, read = 0, UnitOfWork.time, UnitOfWork.read
 
-    async def counted(desk: Desk, work: Any) -> Any:
+    async def counted(desk: UnitOfWork, work: Any) -> Any:
         nonlocal looks
         looks += 1
         assert looks < 10_000
         return await read(desk, work)
 
-    monkeypatch.setattr(Desk, "time", lambda desk: float(int(time(desk))))
-    monkeypatch.setattr(Desk, "read", counted)
+    monkeypatch.setattr(UnitOfWork, "time", lambda desk: float(int(time(desk))))
+    monkeypatch.setattr(UnitOfWork, "read", counted)
     sandbox, watch = Sandbox(), Watch()
     bot = bot_on(MemoryStore())
 

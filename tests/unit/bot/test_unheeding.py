@@ -15,7 +15,7 @@ from tests.unit.bot import rig
 from tests.unit.bot.rig import HOUR, Watch, bot_on, other
 
 from freight_exchange import LoginRejectedError, StoreError
-from freight_exchange.bot.at_work import AtWork, Stint
+from freight_exchange.bot.delivery.in_flight import ActiveDelivery, InFlight
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.store import Store
 from freight_exchange.testing import FAULTS, Profile, Sandbox, virtual_time_options
@@ -289,15 +289,15 @@ async def test_one_that_ends_the_bot_is_told_of(
 
 
 def test_of_many_at_work_the_first_are_named() -> None:
-    at_work = AtWork()
+    at_work = InFlight()
     assert (len(at_work), str(at_work)) == (0, "")
     with contextlib.ExitStack() as blocks:
         for index in range(7):
-            blocks.enter_context(at_work.on(Stint("quote", "new", index, 0.0)))
-        blocks.enter_context(at_work.on(Stint("tell", "gap", None, 0.0)))
+            blocks.enter_context(at_work.on(ActiveDelivery("quote", "new", index, 0.0)))
+        blocks.enter_context(at_work.on(ActiveDelivery("tell", "gap", None, 0.0)))
         assert len(at_work) == 8
         assert str(at_work).startswith("the handler 'quote' of the event 'new' of request 0; ")
         assert str(at_work).endswith("request 4; and 3 more")
     assert len(at_work) == 0
-    with at_work.on(Stint("tell", "gap", None, 0.0)):
+    with at_work.on(ActiveDelivery("tell", "gap", None, 0.0)):
         assert str(at_work) == "the handler 'tell' of the event 'gap'"

@@ -17,10 +17,10 @@ import pytest
 from tests.unit.cli.rig import COMMAND, PATIENCE, Shell, until
 
 from freight_exchange import Bot
-from freight_exchange._virtual_time import virtual_time_options
-from freight_exchange.cli.ending import Status
+from freight_exchange.cli.exit_status import Status
 from freight_exchange.store import SQLiteStore
 from freight_exchange.testing import FAULTS, Profile, Sandbox
+from freight_exchange.testing.virtual_time import virtual_time_options
 
 MODULE = """
 from datetime import timedelta

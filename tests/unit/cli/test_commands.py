@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from tests.unit.cli.rig import TILES, Shell
 
-from freight_exchange.cli.ending import Status
-from freight_exchange.sandbox import Cargo, Fault, mutations
+from freight_exchange.cli.exit_status import Status
+from freight_exchange.sandbox import Cargo, Fault
+from freight_exchange.sandbox.faults import mutations
 
 BATTERIES = Cargo(
     commodityname="Lithium batteries",

@@ -10,11 +10,11 @@ import pytest
 from tests.unit.cli.rig import Shell
 
 from freight_exchange import FreightExchange
-from freight_exchange.cli.connecting import connected
-from freight_exchange.cli.ending import InterruptedWriteError, Status
+from freight_exchange.cli.exit_status import InterruptedWriteError, Status
+from freight_exchange.cli.session import connected
 from freight_exchange.cli.settings import Settings
 from freight_exchange.sandbox import FAULTS, Exchange
-from freight_exchange.sandbox.tcp import refused_port
+from freight_exchange.sandbox.faces.tcp import refused_port
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from tests.unit.cli.rig import COMMAND, PATIENCE, Shell, terminal, until
 from freight_exchange import errors
 from freight_exchange.bot.process import STATUSES as OF_A_BOT
 from freight_exchange.cli import program
-from freight_exchange.cli.ending import Status, row_of
+from freight_exchange.cli.exit_status import Status, row_of
 from freight_exchange.sandbox import FAULTS, Cargo
-from freight_exchange.sandbox.tcp import refused_port
+from freight_exchange.sandbox.faces.tcp import refused_port
 
 SUBMIT = ("bids", "submit", "1", "--amount", "1840.50", "--currency", "USD", "--yes")
 # Raised to a bot's handlers alone.
@@ -172,7 +172,7 @@ class TestSentences:
         def broken(*_: object, **__: object) -> None:
             raise ZeroDivisionError
 
-        monkeypatch.setattr("freight_exchange.cli.reference.show_listing", broken)
+        monkeypatch.setattr("freight_exchange.cli.commands.reference.show_listing", broken)
         with pytest.raises(ZeroDivisionError):
             program.run(["currencies"])
 

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from freight_exchange.cli.looping import run, sole
+from freight_exchange.cli.runner import run, sole
 
 
 @pytest.fixture

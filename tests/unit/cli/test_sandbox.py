@@ -20,10 +20,10 @@ import pytest
 from tests.unit.cli.rig import COMMAND, PATIENCE, Shell
 
 from freight_exchange import FreightExchange
-from freight_exchange.cli.sandbox import _announce, _begin, _from_here
+from freight_exchange.cli.commands.sandbox import _announce, _begin, _from_here
 from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.board import Desk
-from freight_exchange.sandbox.keeping import StateFile
+from freight_exchange.sandbox.board import BoardController
+from freight_exchange.sandbox.core.state_file import StateFile
 
 ROOT = Path(__file__).resolve().parents[3]
 ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -290,7 +290,7 @@ def test_the_url_for_programs_on_this_machine_is_one_that_the_sdk_takes(url: str
 
 
 def test_at_an_address_of_the_network_alone_a_program_needs_the_proxy(capsys: pytest.CaptureFixture[str]) -> None:
-    _announce(Desk(Exchange()), "http://192.0.2.1:1/api", "192.0.2.1", as_json=False, state=None)
+    _announce(BoardController(Exchange()), "http://192.0.2.1:1/api", "192.0.2.1", as_json=False, state=None)
     out, err = capsys.readouterr()
     assert "The exchange  http://192.0.2.1:1/api\n" in out
     assert "paste this line where it will run, with the name of your proxy:\n" in out

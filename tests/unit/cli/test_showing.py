@@ -16,7 +16,7 @@ from tests.unit.cli.rig import Shell, on_a_terminal
 from tests.unit.cli.rig import plain as screen
 
 from freight_exchange import Listing, Offer
-from freight_exchange.cli.showing import Column, plain, said, show_details, show_json, show_table
+from freight_exchange.cli.render.tables import Column, plain, said, show_details, show_json, show_table
 
 COLUMNS: Sequence[Column[dict[str, Any]]] = (
     Column("INDEX", lambda row: row["index"], right=True),

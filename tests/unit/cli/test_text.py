@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freight_exchange.cli.render.text import escaped_json, fitted, width
 from freight_exchange.cli.settings import Settings
-from freight_exchange.cli.text import escaped_json, fitted, width
-from freight_exchange.logs import clean
+from freight_exchange.platform.text import clean
 
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]))
 

@@ -22,9 +22,9 @@ from rich.console import Console
 from tests.unit.cli.rig import PATIENCE, TILES, Shell, plain, terminal
 
 from freight_exchange import Feed, FeedStatus, Gap, RateRequest, RequestEvent, SchemaChanged, StoreError, Unreadable
-from freight_exchange.cli.ending import Status
-from freight_exchange.cli.live import live, status_line
-from freight_exchange.cli.watch import as_object, line_of
+from freight_exchange.cli.commands.watch import as_object, line_of
+from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.render.live import live, status_line
 from freight_exchange.feed.events import Event
 from freight_exchange.sandbox import FAULTS, Cargo
 

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.cli.rig import Shell
 from tests.unit.cli.test_commands import DRAFT, ROUTE
 
-from freight_exchange.cli.ending import Status
-from freight_exchange.cli.wording import worded
+from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.messages import worded
 from freight_exchange.errors import BadRequestError, NotFoundError
 
 PYTHON = re.compile(

@@ -25,7 +25,7 @@ from freight_exchange import (
     StillUnknown,
     ValidationError,
 )
-from freight_exchange.paging.recheck import LOOK_FURTHER
+from freight_exchange.paging.reread import LOOK_FURTHER
 from freight_exchange.testing import Cargo
 
 pytestmark = pytest.mark.virtual_time

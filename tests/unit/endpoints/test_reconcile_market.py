@@ -18,7 +18,7 @@ from freight_exchange import (
     StillUnknown,
 )
 from freight_exchange.models import Respond
-from freight_exchange.sandbox import mutations
+from freight_exchange.sandbox.faults import mutations
 from freight_exchange.testing import Cargo, Fault
 
 pytestmark = pytest.mark.virtual_time

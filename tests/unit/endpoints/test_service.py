@@ -29,7 +29,7 @@ from freight_exchange import (
     RouteDraft,
     ValidationError,
 )
-from freight_exchange.endpoints.watching import UpdatedRequests
+from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.hooks import BrokenRecord, Event
 from freight_exchange.transport.message import Next
 

@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from freight_exchange.endpoints.shared_readings import SharedReadings
+from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
 from freight_exchange.errors import ServerError
 
 pytestmark = pytest.mark.anyio

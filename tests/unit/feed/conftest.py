@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from freight_exchange.store import MemoryStore, Store
-from freight_exchange.store.sqlite import SQLiteStore
+from freight_exchange.store.sqlite.store import SQLiteStore
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -10,15 +10,15 @@ import anyio
 import attrs
 
 from freight_exchange.errors import FreightExchangeError
-from freight_exchange.feed.clock import Reading
+from freight_exchange.feed.core.pacer import Pacer
 from freight_exchange.feed.events import Event, RequestEvent
 from freight_exchange.feed.journal import Journal, Start
-from freight_exchange.feed.pacer import Pacer
-from freight_exchange.feed.payload import unpack
-from freight_exchange.feed.watcher import Watcher
+from freight_exchange.feed.poller import Poller
+from freight_exchange.feed.serialization import unpack
 from freight_exchange.hooks import Event as HookEvent
 from freight_exchange.hooks import Hooks
 from freight_exchange.models import RateRequest
+from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore, Store
 from freight_exchange.store.protocol import Binding, Seen
 from freight_exchange.wire import Rows
@@ -146,7 +146,7 @@ class Rig:
         self._options: dict[str, Any] = {"start": start, "interval": interval, "allowance": allowance}
         self.held = self.store.open(BINDING, lease=60.0)
         self.journal = Journal(self.held, self._run, start=start, allowance=allowance, now=self.clock.read())
-        self.watcher = Watcher(
+        self.watcher = Poller(
             service,
             self.journal,
             Hooks((self.told.append,)),

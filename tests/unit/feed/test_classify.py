@@ -11,16 +11,16 @@ import pytest
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
-from freight_exchange.feed.classify import Meaning, classify, gone
-from freight_exchange.feed.comparing import digest
+from freight_exchange.feed.core.classify import Meaning, classify, gone
+from freight_exchange.feed.core.diff import digest
+from freight_exchange.feed.core.observation import Lately, Observation, Schema
 from freight_exchange.feed.events import RequestEvent, SchemaChanged, Unreadable
-from freight_exchange.feed.payload import unpack
-from freight_exchange.feed.sight import Lately, Schema, Sight
+from freight_exchange.feed.serialization import unpack
 from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import Seen
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SIGHT = Sight(
+SIGHT = Observation(
     scan=5,
     sent=1000.0,
     window=95,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freight_exchange.feed.clock import Reading, SystemClock, least, most
+from freight_exchange.platform.clock import Reading, SystemClock, least, most
 
 THEN = Reading(run="a", loop=100.0, boot_id="x", boot=1000.0, wall=1.7e9)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freight_exchange.feed.clock import Reading
-from freight_exchange.feed.cover import SCAN_TIME, WIDEST, Cover, ScanTimes, is_covered, window_for
+from freight_exchange.feed.core.watermark import SCAN_TIME, WIDEST, ScanTimes, Watermark, is_covered, window_for
+from freight_exchange.platform.clock import Reading
 
 
 def reading(at: float, *, boot_id: str = "x", wall: float | None = None) -> Reading:
@@ -65,19 +65,19 @@ def test_quick_scans_leave_room_all_the_same_and_slow_ones_are_forgotten() -> No
 
 
 def test_the_feeds_own_clock_goes_on_by_what_nobody_can_set() -> None:
-    cover = Cover(1000.0, reading(100.0))
+    cover = Watermark(1000.0, reading(100.0))
     assert cover.time_at(reading(130.0, wall=9999.0)) == 1030.0
     assert cover.most(reading(130.0, wall=9999.0)) == 9899.0
     assert cover.least(reading(130.0, wall=9999.0)) == 30.0
 
 
 def test_where_no_clock_tells_the_longest_silence_is_counted() -> None:
-    cover = Cover(1000.0, reading(100.0))
+    cover = Watermark(1000.0, reading(100.0))
     assert cover.time_at(reading(5.0, boot_id="y", wall=100.0 - 7200.0)) == 1000.0 + WIDEST
 
 
 def test_a_clock_that_was_put_right_by_a_little_over_a_restart_is_no_silence_of_days() -> None:
-    cover = Cover(1000.0, reading(100.0))
+    cover = Watermark(1000.0, reading(100.0))
     later = reading(5.0, boot_id="y", wall=99.0)
     assert cover.time_at(later) == 1000.0
     assert cover.most(later) == math.inf

@@ -21,7 +21,7 @@ from freight_exchange import (
     TransportError,
     ValidationError,
 )
-from freight_exchange.feed.cover import WIDEST
+from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.feed.feed import Feed
 from freight_exchange.hooks import Degraded, Recovered
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.store.ledger import BINDING, LEASE
 
 from freight_exchange import HeldError
-from freight_exchange.feed.hold import Hold
+from freight_exchange.feed.lease import Lease
 from freight_exchange.store import MemoryStore, SQLiteStore, Store
 from freight_exchange.store.protocol import Binding, FeedStore, HeldHereError
 from freight_exchange.testing import Sandbox
@@ -53,7 +53,7 @@ class Occupied(MemoryStore):
 
 
 async def test_another_process_is_waited_for_and_told_once(told: Callable[[], list[str]]) -> None:
-    hold = Hold(Occupied(here=0), closes_store=True)
+    hold = Lease(Occupied(here=0), closes_store=True)
     await hold.take(BINDING, lease=LEASE, standby=True)
     assert hold.taken
     assert told() == ["the feed 'requests' stands by: it is held by process 7 on pod-b"]
@@ -62,7 +62,7 @@ async def test_another_process_is_waited_for_and_told_once(told: Callable[[], li
 
 @pytest.mark.parametrize(("here", "taken"), [(3, True), (MANY, False)])
 async def test_after_a_long_wait_too_only_who_is_leaving_is_waited_for(here: float, taken: bool) -> None:
-    hold = Hold(Occupied(here), closes_store=True)
+    hold = Lease(Occupied(here), closes_store=True)
     with nullcontext() if taken else pytest.raises(HeldError, match="already"):
         await hold.take(BINDING, lease=LEASE, standby=True)
     assert hold.taken is taken
@@ -83,7 +83,7 @@ async def test_another_path_to_the_file_in_the_same_program_is_refused(
 
 
 async def test_the_same_name_in_the_same_store_is_refused(store: Store) -> None:
-    first, second = (Hold(store, closes_store=False) for _ in range(2))
+    first, second = (Lease(store, closes_store=False) for _ in range(2))
     await first.take(BINDING, lease=LEASE, standby=True)
     with anyio.fail_after(MANY), pytest.raises(HeldError, match="its own name"):
         await second.take(BINDING, lease=LEASE, standby=True)
@@ -93,7 +93,7 @@ async def test_the_same_name_in_the_same_store_is_refused(store: Store) -> None:
 
 
 async def test_a_feed_that_is_being_left_is_waited_for(path: Path) -> None:
-    first, second = (Hold(SQLiteStore(path, inline=True), closes_store=True) for _ in range(2))
+    first, second = (Lease(SQLiteStore(path, inline=True), closes_store=True) for _ in range(2))
     await first.take(BINDING, lease=LEASE, standby=False)
     async with anyio.create_task_group() as tasks:
 

@@ -10,12 +10,12 @@ import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
 from freight_exchange.errors import ServerError, StoreError
-from freight_exchange.feed.clock import Reading
-from freight_exchange.feed.cover import Cover
-from freight_exchange.feed.scanner import OPERATION
-from freight_exchange.feed.sight import Schema
-from freight_exchange.feed.state import State
+from freight_exchange.feed.core.observation import Schema
+from freight_exchange.feed.core.scanner import OPERATION
+from freight_exchange.feed.core.state import State
+from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.models import RateRequest
+from freight_exchange.platform.clock import Reading
 from freight_exchange.store import Store
 from freight_exchange.store.protocol import Commit
 
@@ -27,7 +27,7 @@ READING = Reading(run="r", loop=1.5, boot_id="b", boot=2.5, wall=1.7e9 + 0.125)
 
 def test_a_state_comes_back_as_it_was() -> None:
     state = State(
-        cover=Cover(12.25, READING),
+        cover=Watermark(12.25, READING),
         primed=True,
         allowance=120.0,
         scan=77,
@@ -42,7 +42,7 @@ def test_a_state_comes_back_as_it_was() -> None:
 
 
 def test_a_state_that_knows_nothing_yet_comes_back_too() -> None:
-    state = State(cover=Cover(0.0, READING), allowance=60.0)
+    state = State(cover=Watermark(0.0, READING), allowance=60.0)
     assert State.load(state.dump()) == state
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from freight_exchange.feed.ladder import DEEP, DEEPEST, NARROW, due, reached
+from freight_exchange.feed.core.schedule import DEEP, DEEPEST, NARROW, due, reached
 
 SIX_HOURS, HALF_AN_HOUR = DEEP[1], DEEP[2]
 ALL_AT_0 = {rung.name: 0.0 for rung in DEEP}

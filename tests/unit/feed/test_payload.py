@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from freight_exchange import wire
 from freight_exchange.errors import StoreError
 from freight_exchange.feed.events import BidSelected, Event, Gap, RequestEvent, SchemaChanged, Unreadable
-from freight_exchange.feed.payload import pack, pack_selected, recall, unpack, unpack_selected
+from freight_exchange.feed.serialization import pack, pack_selected, recall, unpack, unpack_selected
 from freight_exchange.models import Bid, Contact, RateRequest
 
 NOW = datetime(2026, 3, 1, 12, 30, 45, 123457, tzinfo=UTC)

@@ -17,10 +17,10 @@ from freight_exchange.errors import (
     ServerError,
     TransportError,
 )
-from freight_exchange.feed.scanner import MODEST_PAGE, OPERATION, PAGE_SIZE, Scanner
+from freight_exchange.errors.transient import may_pass
+from freight_exchange.feed.core.scanner import MODEST_PAGE, OPERATION, PAGE_SIZE, Scanner
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
-from freight_exchange.trouble import may_pass
 from freight_exchange.wire import Rows
 
 GONE = NotFoundError("no such page", status=404)

@@ -10,11 +10,11 @@ import attrs
 import pytest
 
 from freight_exchange import Bot, ConfigurationError, LoginRejectedError, RateRequest, RequestEvent, RequestFilter
-from freight_exchange.feed.clock import Reading
-from freight_exchange.feed.cover import Cover
-from freight_exchange.feed.payload import pack
-from freight_exchange.feed.state import State
+from freight_exchange.feed.core.state import State
+from freight_exchange.feed.core.watermark import Watermark
+from freight_exchange.feed.serialization import pack
 from freight_exchange.feed.status import explain
+from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore, Store
 from freight_exchange.store.protocol import Seen, StoredEvent
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
@@ -22,7 +22,7 @@ from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 POLL = "quote/getrequests"
 MINUTE = timedelta(minutes=1)
 READING = Reading(run="r", loop=0.0, boot_id="b", boot=0.0, wall=0.0)
-STATE = State(cover=Cover(900.0, READING), primed=True, allowance=60.0)
+STATE = State(cover=Watermark(900.0, READING), primed=True, allowance=60.0)
 ROW = Seen(
     index=4, digest=b"d", record=b'{"index":4,"origin":"Oslo"}', version=1, first=100.0, last=800.0, scan=3,
     updated_after=0.0,

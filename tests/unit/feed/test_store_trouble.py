@@ -20,7 +20,7 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from freight_exchange import FreightExchange, HeldError, RequestEvent, StoreError
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Cargo, Sandbox
 
 SOON = timedelta(seconds=1)

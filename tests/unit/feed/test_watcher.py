@@ -18,7 +18,7 @@ from freight_exchange.errors import (
     RateLimitedError,
     ServerError,
 )
-from freight_exchange.feed.cover import WIDEST
+from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.feed.events import Gap
 from freight_exchange.hooks import Degraded, Recovered, Scan
 from freight_exchange.store import Store

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.feed.rig import DAY, HOUR, Rig, Service
 
 from freight_exchange.errors import NotFoundError, ServerError
-from freight_exchange.feed.comparing import digest
+from freight_exchange.feed.core.diff import digest
 from freight_exchange.feed.events import RequestEvent
 from freight_exchange.hooks import Scan
 from freight_exchange.models import RateRequest
@@ -104,7 +104,7 @@ async def test_another_version_that_writes_other_digests_tells_nothing_again(
     service.publish(*range(30))
     await rig.looks()
     assert len(rig.events) == 30
-    monkeypatch.setattr("freight_exchange.feed.classify.digest", lambda request: digest(request)[::-1])
+    monkeypatch.setattr("freight_exchange.feed.core.classify.digest", lambda request: digest(request)[::-1])
     next_one = rig.again()
     await next_one.looks(3)
     assert len(next_one.events) == 30

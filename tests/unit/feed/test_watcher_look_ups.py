@@ -12,7 +12,7 @@ import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
 from freight_exchange.errors import DecodeError, LoginRejectedError, NotFoundError, RateLimitedError
-from freight_exchange.feed.lookups import Lookups
+from freight_exchange.feed.core.lookups import Lookups
 from freight_exchange.hooks import Degraded, Scan
 from freight_exchange.models import RateRequest
 from freight_exchange.store import Store

@@ -6,12 +6,12 @@ import attrs
 import pytest
 from tests.unit.feed.rig import DAY, HOUR
 
-from freight_exchange.feed import ladder
-from freight_exchange.feed.clock import Reading
-from freight_exchange.feed.cover import WIDEST, Cover
-from freight_exchange.feed.ladder import DEEP, DEEPEST, NARROW
-from freight_exchange.feed.plan import Depth, Planner
-from freight_exchange.feed.state import State
+from freight_exchange.feed.core import schedule
+from freight_exchange.feed.core.planner import Depth, Planner
+from freight_exchange.feed.core.schedule import DEEP, DEEPEST, NARROW
+from freight_exchange.feed.core.state import State
+from freight_exchange.feed.core.watermark import WIDEST, Watermark
+from freight_exchange.platform.clock import Reading
 
 SIX_HOURS, HALF_AN_HOUR = DEEP[1], DEEP[2]
 
@@ -23,7 +23,7 @@ def at(time: float) -> Reading:
 def after(age: float, *, now: float = 2 * DAY, allowance: float = 60.0, **ago: float) -> State:
     """The state of a feed whose cover is that old, and whose rungs are so many seconds back."""
     rungs = {rung.name: now - ago.get(rung.name.replace(" ", "_"), 0.0) for rung in DEEP}
-    return State(cover=Cover(now - age, at(now - age)), primed=True, allowance=allowance, rungs=rungs)
+    return State(cover=Watermark(now - age, at(now - age)), primed=True, allowance=allowance, rungs=rungs)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_once_what_failed_goes_well_the_trouble_is_over_at_every_depth(planner: 
     [(1799.0, NARROW), (1800.0, HALF_AN_HOUR), (7 * HOUR, SIX_HOURS), (6 * DAY, DEEPEST), (float("inf"), DEEPEST)],
 )
 def test_after_a_long_silence_there_are_deep_looks_only_whatever_rests(
-    planner: Planner, age: float, rung: ladder.Rung
+    planner: Planner, age: float, rung: schedule.Tier
 ) -> None:
     now = 10 * DAY
     for each in DEEP:

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.feed.rig import DAY, HOUR, Rig, Service
 
 from freight_exchange.errors import NotFoundError, ServerError
-from freight_exchange.feed.cover import WIDEST
+from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.feed.events import Gap
 from freight_exchange.store import Store
 

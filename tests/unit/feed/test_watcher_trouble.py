@@ -12,7 +12,7 @@ import pytest
 from tests.unit.feed.rig import DAY, HOUR, HandClock, Rig, Service
 
 from freight_exchange.errors import DecodeError, RateLimitedError, ServerError
-from freight_exchange.feed.cover import WIDEST
+from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.feed.events import Gap
 from freight_exchange.hooks import Degraded, Recovered, Scan
 from freight_exchange.models import RateRequest

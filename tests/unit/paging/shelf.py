@@ -10,8 +10,8 @@ import attrs
 
 from freight_exchange.errors import APIStatusError, BadRequestError, DecodeError, NotFoundError, ServerError
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.climb import Climb
-from freight_exchange.paging.seen import Seen
+from freight_exchange.paging.seen_rows import SeenRows
+from freight_exchange.paging.single_pass import SinglePass
 from freight_exchange.paging.sweep import Sweep
 
 T = TypeVar("T")
@@ -147,9 +147,9 @@ def reader(
     start: int = 0,
     sweep: bool = False,
     curious: bool = False,
-) -> Climb[T] | Sweep[T]:
+) -> SinglePass[T] | Sweep[T]:
     """What reads a listing."""
     sizes = sizes or PageSizes()
     if sweep:
         return Sweep("operation", sizes, page_size, identity, start=start)
-    return Climb("operation", sizes, page_size, Seen(identity), start=start, curious=curious)
+    return SinglePass("operation", sizes, page_size, SeenRows(identity), start=start, curious=curious)

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.paging.shelf import Shelf, same
 
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.walk import MOST_ROUNDS, ROUNDS_WITHOUT_NEWS, Walk
+from freight_exchange.paging.window_walk import MOST_ROUNDS, ROUNDS_WITHOUT_NEWS, WindowWalk
 
 Happening = Callable[[list[int]], None]
 
@@ -16,11 +16,11 @@ THERE = frozenset(range(6))
 MOST_PAGES = 20
 
 
-def sweep() -> Walk[int]:
-    return Walk("operation", PageSizes(), 2, same)
+def sweep() -> WindowWalk[int]:
+    return WindowWalk("operation", PageSizes(), 2, same)
 
 
-def one_round(walk: Walk[int], shelf: Shelf[int], happening: Happening | None = None) -> set[int]:
+def one_round(walk: WindowWalk[int], shelf: Shelf[int], happening: Happening | None = None) -> set[int]:
     """Climb and come down once; what happens does so after the first page. What no round brought before."""
     before = frozenset(walk._known)
     walk.take(shelf.page(walk.number, walk.size))
@@ -42,7 +42,7 @@ def repeat(rows: list[int]) -> None:
     rows.insert(0, rows[-1])
 
 
-def unproven() -> tuple[Walk[int], Shelf[int]]:
+def unproven() -> tuple[WindowWalk[int], Shelf[int]]:
     """After a first round, which brought all that is there and a row inserted meanwhile."""
     walk, shelf = sweep(), Shelf(sorted(THERE))
     one_round(walk, shelf, insert(100))

@@ -19,8 +19,8 @@ from freight_exchange.errors import (
     ValidationError,
 )
 from freight_exchange.paging import Page, PageSizes, Paginator
-from freight_exchange.paging.recheck import LOOK_FURTHER
-from freight_exchange.transport.tasks import Jobs
+from freight_exchange.paging.reread import LOOK_FURTHER
+from freight_exchange.transport.background import BackgroundTasks
 
 
 @attrs.define
@@ -28,7 +28,7 @@ class Server:
     """A shelf behind a network: a page is under way until its gate is open."""
 
     shelf: Shelf[int]
-    jobs: Jobs = attrs.Factory(Jobs)
+    jobs: BackgroundTasks = attrs.Factory(BackgroundTasks)
     sizes: PageSizes = attrs.Factory(PageSizes)
     gates: dict[int, anyio.Event] = attrs.Factory(dict)
     failures: dict[int, Exception] = attrs.Factory(dict)

@@ -16,9 +16,9 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.climb import Climb
 from freight_exchange.paging.one_reply import OneReply
-from freight_exchange.paging.recheck import LOOK_FURTHER
+from freight_exchange.paging.reread import LOOK_FURTHER
+from freight_exchange.paging.single_pass import SinglePass
 from freight_exchange.paging.sweep import MOST_ROUNDS, Sweep
 
 
@@ -61,7 +61,7 @@ def test_a_clamp_that_was_learned_wrongly_is_forgotten() -> None:
 
 @pytest.mark.parametrize("stride", ["clamped", "asked"])
 def test_whoever_leaves_a_sweep_can_go_on_behind_any_page_of_it(stride: Literal["clamped", "asked"]) -> None:
-    walk: Climb[int] | Sweep[int] = reader(100, sweep=True)
+    walk: SinglePass[int] | Sweep[int] = reader(100, sweep=True)
     shelf = Shelf([*range(35)], clamp=10, stride=stride)
     while not walk.ended:
         number = walk.number
@@ -195,7 +195,7 @@ def test_a_size_that_is_refused_is_stepped_down_and_remembered(most_rows: int, s
 
 @pytest.mark.parametrize("error", [TransportError("reset"), ServerError(status=503)])
 def test_an_outage_at_the_first_page_is_met_with_a_modest_size(error: FreightExchangeError) -> None:
-    walk: Climb[int] | Sweep[int] = reader(1000)
+    walk: SinglePass[int] | Sweep[int] = reader(1000)
     assert walk.fail(error)
     assert (walk.number, walk.size) == (0, 100)
     assert not walk.fail(error)
@@ -203,7 +203,7 @@ def test_an_outage_at_the_first_page_is_met_with_a_modest_size(error: FreightExc
 
 @pytest.mark.parametrize("sweep", [False, True])
 def test_a_failure_over_a_page_size_is_stepped_down_to_the_least(sweep: bool) -> None:
-    walk: Climb[int] | Sweep[int] = reader(1000, sweep=sweep)
+    walk: SinglePass[int] | Sweep[int] = reader(1000, sweep=sweep)
     for size in (100, 20, 10):
         assert walk.fail(ServerError(status=500))
         assert (walk.number, walk.size) == (0, size)
@@ -211,7 +211,7 @@ def test_a_failure_over_a_page_size_is_stepped_down_to_the_least(sweep: bool) ->
 
 
 def test_what_is_refused_in_every_size_is_an_error() -> None:
-    walk: Climb[int] | Sweep[int] = reader(1000)
+    walk: SinglePass[int] | Sweep[int] = reader(1000)
     for size in (100, 20, 10):
         assert walk.fail(BadRequestError(status=400))
         assert walk.size == size
@@ -220,14 +220,14 @@ def test_what_is_refused_in_every_size_is_an_error() -> None:
 
 @pytest.mark.parametrize("status", [400, 404, 416, 422])
 def test_every_refusal_past_the_first_page_ends_the_listing(status: int) -> None:
-    walk: Climb[int] | Sweep[int] = reader(2)
+    walk: SinglePass[int] | Sweep[int] = reader(2)
     walk.take(Rows((1, 2)))
     assert walk.fail(APIStatusError(status=status))
     assert walk.ended
 
 
 def test_a_failure_past_the_first_page_is_the_end_only_if_the_first_page_still_comes() -> None:
-    walk: Climb[int] | Sweep[int] = reader(2)
+    walk: SinglePass[int] | Sweep[int] = reader(2)
     walk.take(Rows((1, 2)))
     assert walk.fail(ServerError(status=500))
     assert walk.number == 0
@@ -239,7 +239,7 @@ def test_a_failure_past_the_first_page_is_the_end_only_if_the_first_page_still_c
 
 
 def test_a_failure_that_passes_does_not_end_the_listing() -> None:
-    walk: Climb[int] | Sweep[int] = reader(2)
+    walk: SinglePass[int] | Sweep[int] = reader(2)
     walk.take(Rows((1, 2)))
     assert walk.fail(ServerError(status=500))
     walk.take(Rows((1, 2)))
@@ -277,7 +277,7 @@ def test_one_page_beyond_the_end_is_all_that_is_asked_for() -> None:
 
 def test_a_row_inserted_before_the_first_makes_no_ignored_offset() -> None:
     """Asked for one row, the second page then begins with the row that was the first."""
-    walk: Climb[int] | Sweep[int] = reader(10, learned(10), sweep=True)
+    walk: SinglePass[int] | Sweep[int] = reader(10, learned(10), sweep=True)
     shelf = Shelf([*range(10)], end="last page")
     while not walk.ended:
         if walk.size == 1 and shelf.rows[0] != -1:
@@ -301,7 +301,7 @@ def test_an_ignored_offset_ends_the_listing(sweep: bool) -> None:
 def test_a_sweep_tells_an_ignored_offset_from_a_repeated_end() -> None:
     for ignored in (True, False):
         shelf = Shelf([*range(10)], offset_ignored=ignored, end="last page")
-        walk: Climb[int] | Sweep[int] = reader(10, sweep=True)
+        walk: SinglePass[int] | Sweep[int] = reader(10, sweep=True)
         while not walk.ended:
             walk.take(shelf.page(walk.number, walk.size))
         assert walk.repeated
@@ -458,7 +458,7 @@ def test_a_first_page_cut_by_an_unknown_clamp_is_not_the_end_wherever_it_is() ->
 
 
 def test_what_is_no_end_is_an_error() -> None:
-    walk: Climb[int] | Sweep[int] = reader(1)
+    walk: SinglePass[int] | Sweep[int] = reader(1)
     assert not walk.fail(NotFoundError(status=404))
     walk.take(Rows((1,)))
     for status in (401, 403, 405, 409, 429, 502, 503, 504):
@@ -530,7 +530,7 @@ def test_a_listing_that_holds_a_row_twice_is_swept_in_bounded_time() -> None:
 
 def test_a_listing_that_never_stands_still_is_given_up() -> None:
     shelf = Shelf([*range(20)])
-    walk: Climb[int] | Sweep[int] = reader(10, sweep=True)
+    walk: SinglePass[int] | Sweep[int] = reader(10, sweep=True)
     assert isinstance(walk, Sweep)
     while not walk.restless:
         walk.take(shelf.page(walk.number, walk.size))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.paging.shelf import ENDS, End, IncompleteError, Shelf, read
 
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.recheck import LOOK_FURTHER
+from freight_exchange.paging.reread import LOOK_FURTHER
 from freight_exchange.paging.sweep import MOST_ROUNDS
 
 Change = Callable[[list[int]], None]

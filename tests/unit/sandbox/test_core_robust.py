@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.sandbox.desk import OFFER, PUBLISH, ROUTE, Desk
 
 from freight_exchange.sandbox import Profile
-from freight_exchange.sandbox.operations import OPERATIONS
+from freight_exchange.sandbox.core.operations import OPERATIONS
 
 ADDRESSES = sorted(OPERATIONS)
 SCALARS = (

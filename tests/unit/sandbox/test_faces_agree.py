@@ -14,10 +14,10 @@ import httpx2
 import pytest
 import trustme
 
-from freight_exchange.sandbox.core import Exchange
-from freight_exchange.sandbox.faults import Cut, Fault, WireFault
-from freight_exchange.sandbox.inprocess import transport
-from freight_exchange.sandbox.tcp import refused_port, serve_tcp, stalled_listener
+from freight_exchange.sandbox.core.exchange import Exchange
+from freight_exchange.sandbox.faces.inprocess import transport
+from freight_exchange.sandbox.faces.tcp import refused_port, serve_tcp, stalled_listener
+from freight_exchange.sandbox.faults.script import Cut, Fault, WireFault
 
 LOGIN = {"email": "shipper@demo.example", "password": "shipper"}
 

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from tests.unit.sandbox.test_faces_agree import LOGIN, STALLS, libraries, outcome, over_tcp, patience, struck
 
-from freight_exchange.sandbox.asgi import app, serve
-from freight_exchange.sandbox.core import Exchange
-from freight_exchange.sandbox.faults import Cut
+from freight_exchange.sandbox.core.exchange import Exchange
+from freight_exchange.sandbox.faces.asgi import app, serve
+from freight_exchange.sandbox.faults.script import Cut
 
 # Where the ASGI face can do no more than say so, the reply is a 500.
 UNDER_UVICORN = {

@@ -10,9 +10,9 @@ import pytest
 from tests.unit.sandbox.test_faces_agree import LOGIN, ask, in_process, libraries, outcome, struck
 from tests.unit.sandbox.test_faces_trace import NORMAL, Trace, traced
 
-from freight_exchange.sandbox.core import Exchange
-from freight_exchange.sandbox.faults import Cut, Fault, WireFault
-from freight_exchange.sandbox.inprocess import transport
+from freight_exchange.sandbox.core.exchange import Exchange
+from freight_exchange.sandbox.faces.inprocess import transport
+from freight_exchange.sandbox.faults.script import Cut, Fault, WireFault
 
 FOR_EVER = {"timeout": None}
 

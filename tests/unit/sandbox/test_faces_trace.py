@@ -23,9 +23,9 @@ from tests.unit.sandbox.test_faces_agree import (
     struck,
 )
 
-from freight_exchange.sandbox.core import Exchange
-from freight_exchange.sandbox.faults import Cut
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.core.exchange import Exchange
+from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_exchange.sandbox.faults.script import Cut
 
 
 class Trace:

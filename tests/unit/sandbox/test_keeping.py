@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from tests.unit.sandbox.desk import NOW, PUBLISH, ROUTE
 
 from freight_exchange.sandbox import Cargo, Exchange, Profile
-from freight_exchange.sandbox.codec import decode
-from freight_exchange.sandbox.keeping import StateError, StateFile
+from freight_exchange.sandbox.core.state_file import StateError, StateFile
+from freight_exchange.sandbox.rendering.codec import decode
 
 
 @contextmanager

@@ -12,8 +12,9 @@ import pytest
 from tests.unit.store.ledger import BINDING, LEASE, absent, effect, event, everything, known, put, seen
 
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
-from freight_exchange.store import MemoryStore, SQLiteStore, rows
+from freight_exchange.store import MemoryStore, SQLiteStore
 from freight_exchange.store.protocol import Binding, Commit, Found, StoredEvent
+from freight_exchange.store.sqlite import feed_sql
 from freight_exchange.store.work import BotStore, WorkStore
 
 INDEXES = range(12)
@@ -198,7 +199,7 @@ class TestPruning:
         assert put(feed, events=[event("a")], at=50.0) == 0
 
     def test_says_while_more_is_due(self, store: BotStore, feed: WorkStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rows, "_PRUNED_AT_ONCE", 2)
+        monkeypatch.setattr(feed_sql, "_PRUNED_AT_ONCE", 2)
         assert feed.prune(before=50.0) is False
         put(feed, [seen(index, last=10.0) for index in range(5)], [event(str(index)) for index in range(5)], at=10.0)
         feed.acknowledge([one.id for one in feed.pending()[:3]], at=11.0)

@@ -16,8 +16,8 @@ import pytest
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.lock import Holder
-from freight_exchange.store.looking import feeds, looking_into
 from freight_exchange.store.protocol import Binding, Commit
+from freight_exchange.store.sqlite.inspect import feeds, looking_into
 
 BINDING = Binding("https://exchange.example/api", "me@co.example", "requests")
 

@@ -18,11 +18,12 @@ import pytest
 from tests.unit.store.ledger import BINDING, LEASE, effect, event, everything, put, seen
 
 from freight_exchange.errors import HeldError, StoreError
-from freight_exchange.store import SQLiteStore, rows, trouble
-from freight_exchange.store import sqlite as sqlite_store
-from freight_exchange.store.looking import looking_into
+from freight_exchange.store import SQLiteStore
 from freight_exchange.store.protocol import Seen
-from freight_exchange.store.schema import APPLICATION_ID, VERSION
+from freight_exchange.store.sqlite import diagnostics, feed_sql
+from freight_exchange.store.sqlite import store as sqlite_store
+from freight_exchange.store.sqlite.inspect import looking_into
+from freight_exchange.store.sqlite.schema import APPLICATION_ID, VERSION
 
 INDEXES = range(100)
 NOBODY = 65534
@@ -187,19 +188,19 @@ class TestAFile:
     def test_that_another_makes_just_then_is_held(
         self, path: Path, looks: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        first, look, looked = SQLiteStore(path), trouble._size, 0
+        first, look, looked = SQLiteStore(path), diagnostics._size, 0
 
         def interrupted(file: Path) -> int:
             nonlocal looked
             looked += 1
             found = look(file)
             if looked == looks:
-                monkeypatch.setattr(trouble, "_size", look)
+                monkeypatch.setattr(diagnostics, "_size", look)
                 put(first.open(BINDING, lease=LEASE), state="the first")
-                monkeypatch.setattr(trouble, "_size", interrupted)
+                monkeypatch.setattr(diagnostics, "_size", interrupted)
             return found
 
-        monkeypatch.setattr(trouble, "_size", interrupted)
+        monkeypatch.setattr(diagnostics, "_size", interrupted)
         with pytest.raises(HeldError):
             SQLiteStore(path).open(BINDING, lease=LEASE)
         assert looked >= looks
@@ -235,7 +236,7 @@ class TestAFile:
         self, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path, mounts = tmp_path / name, tmp_path / "mountinfo"
-        monkeypatch.setattr(trouble, "_MOUNTS", mounts)
+        monkeypatch.setattr(diagnostics, "_MOUNTS", mounts)
         told = os.fsencode(path)
         for sign, number in ((b"\\", b"134"), (b" ", b"040"), (b"\t", b"011"), (b"\n", b"012")):
             told = told.replace(sign, b"\\" + number)
@@ -466,16 +467,16 @@ class TestRights:
 def test_no_question_reads_a_whole_table(path: Path, sound: Path) -> None:
     shutil.copy(sound, path)
     questions = {
-        rows._ABSENT: (1, 0.0, 1),
-        rows._PENDING: (1, 0, 1),
-        rows._OF_KIND: (1, "new"),
-        rows._ABOUT: (1, 1),
-        rows._OLD: (1, 0.0, 1),
-        rows._DROP: (1, 0.0, 1),
-        rows._DROP_DELIVERIES: (1, 1, 0.0, 1),
-        rows._DUE: (1, 0.0, 1, 0.0),
-        rows._ACKNOWLEDGE: (b"", 0.0, 1, 1),
-        rows._PROPOSED_AGAIN: (0.0, 1, "a", 0.0),
+        feed_sql._ABSENT: (1, 0.0, 1),
+        feed_sql._PENDING: (1, 0, 1),
+        feed_sql._OF_KIND: (1, "new"),
+        feed_sql._ABOUT: (1, 1),
+        feed_sql._OLD: (1, 0.0, 1),
+        feed_sql._DROP: (1, 0.0, 1),
+        feed_sql._DROP_DELIVERIES: (1, 1, 0.0, 1),
+        feed_sql._DUE: (1, 0.0, 1, 0.0),
+        feed_sql._ACKNOWLEDGE: (b"", 0.0, 1, 1),
+        feed_sql._PROPOSED_AGAIN: (0.0, 1, "a", 0.0),
         "SELECT count(*) FROM event WHERE feed = ? AND acknowledged = 0": (1,),
     }
     with closing(sqlite3.connect(path)) as plain:

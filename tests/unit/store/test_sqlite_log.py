@@ -14,9 +14,10 @@ import pytest
 from tests.unit.store.ledger import BINDING, LEASE, event, put, seen
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store import SQLiteStore, log, trouble
-from freight_exchange.store.looking import feeds, looking_into
-from freight_exchange.store.trouble import unbroken
+from freight_exchange.store import SQLiteStore
+from freight_exchange.store.sqlite import diagnostics, wal_check
+from freight_exchange.store.sqlite.diagnostics import unbroken
+from freight_exchange.store.sqlite.inspect import feeds, looking_into
 
 HEADER, FRAME, PAGE = 32, 24, 4096
 LENGTH = FRAME + PAGE
@@ -96,7 +97,7 @@ def refused(left: Left, path: Path) -> bool:
 
 
 def broken_at(left: Left) -> int | None:
-    return log.broken_at(io.BytesIO(left.log))
+    return wal_check.broken_at(io.BytesIO(left.log))
 
 
 def test_a_whole_log_opens(left: Left, path: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_log_that_begins_anew_while_somebody_looks_is_not_told_as_broken(
     left: Left, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([0, None])
-    monkeypatch.setattr(trouble, "broken_at", lambda file: next(found))
+    monkeypatch.setattr(diagnostics, "broken_at", lambda file: next(found))
     lay(left, path)
     with looking_into(path) as connection:
         assert feeds(connection)[0].state == str(COMMITS - 1)
@@ -213,7 +214,7 @@ def test_logs_of_both_orders_are_read(left: Left, path: Path, order: str) -> Non
 
 @pytest.mark.parametrize("piece", [1, 2 * LENGTH, 7 * LENGTH])
 def test_it_is_read_in_pieces(left: Left, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "_PIECE", piece)
+    monkeypatch.setattr(wal_check, "_PIECE", piece)
     assert broken_at(left) is None
     for start in left.ends[:-2]:
         assert broken_at(left.flipped(start + FRAME)) == start

@@ -13,7 +13,7 @@ from tests.unit.store.ledger import BINDING, LEASE, Watch, event, everything, pu
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store.schema import VERSION
+from freight_exchange.store.sqlite.schema import VERSION
 from freight_exchange.store.work import BotStore
 
 INDEXES = range(8)

@@ -20,7 +20,8 @@ import pytest
 from tests.unit.store.ledger import BINDING, LEASE, event, known, put, seen
 
 from freight_exchange.errors import HeldError, StoreError
-from freight_exchange.store import SQLiteStore, lock
+from freight_exchange.store import SQLiteStore
+from freight_exchange.store import lock as lock_module
 from freight_exchange.store.lock import Holder
 from freight_exchange.store.protocol import HeldHereError
 
@@ -241,8 +242,8 @@ class TestFencing:
     def test_a_holder_on_this_machine_is_respected_only_where_its_lock_is_another_one(
         self, path: Path, them: dict[str, str], runs: bool, held: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lock, "_told_by", lambda file: file.name)
-        monkeypatch.setattr(lock, "_runs", lambda pid: runs if pid == 7 else pid == os.getpid())
+        monkeypatch.setattr(lock_module, "_told_by", lambda file: file.name)
+        monkeypatch.setattr(lock_module, "_runs", lambda pid: runs if pid == 7 else pid == os.getpid())
         store, file = SQLiteStore(path), path.with_name("bot.db.lock")
         store.open(BINDING, lease=LEASE).release()
         holder = attrs.evolve(Holder.here(), pid=7, **them)
@@ -356,7 +357,7 @@ class TestFencing:
 
 
 def test_a_lock_on_a_file_that_was_removed_meanwhile_is_not_taken(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    take, removed = lock._lock, False
+    take, removed = lock_module._lock, False
 
     def remove_first(file: int, path: Path) -> None:
         nonlocal removed
@@ -365,7 +366,7 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_not_taken(path: Path, mo
             path.unlink()
         take(file, path)
 
-    monkeypatch.setattr(lock, "_lock", remove_first)
+    monkeypatch.setattr(lock_module, "_lock", remove_first)
     store = SQLiteStore(path)
     store.open(BINDING, lease=LEASE)
     with pytest.raises(HeldHereError):
@@ -384,7 +385,7 @@ def test_whose_a_lock_is_is_not_told_by_its_note(path: Path) -> None:
     file = path.with_name("bot.db.lock")
     for note, said in ((here.note(), f"is held by process {here.pid} on"), ("", "is held by another process")):
         # As another process would have it.
-        other = lock._taken(file)
+        other = lock_module._taken(file)
         file.write_text(note)
         with pytest.raises(HeldError, match=said) as caught:
             SQLiteStore(path).open(BINDING, lease=LEASE)

@@ -11,7 +11,8 @@ import pytest
 from tests.unit.store.ledger import BINDING, LEASE, effect, event, put
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store import SQLiteStore, work_rows
+from freight_exchange.store import SQLiteStore
+from freight_exchange.store.sqlite import work_sql
 from freight_exchange.store.work import WorkStore
 
 
@@ -32,34 +33,34 @@ def worked_through(feed: WorkStore, first: int, count: int) -> None:
 def test_no_question_reads_a_whole_table(path: Path) -> None:
     SQLiteStore(path).open(BINDING, lease=LEASE).release()
     questions: dict[str, Sequence[object] | dict[str, object]] = {
-        work_rows._ACKNOWLEDGE: (0.0, 1, 1),
-        work_rows._DELIVER: ("quote", 20.0, 1),
-        work_rows._ONE: (1, 1, "quote"),
-        **dict.fromkeys(work_rows._IN_STATE.values(), (1, 1)),
-        work_rows._ABOUT: (1, 1, "ready", 1),
-        work_rows._CLAIM: (1, 1, "quote"),
-        work_rows._RECLAIM: (1,),
-        work_rows._SETTLE: ("done", 0.0, None, 1, 1, "quote"),
-        work_rows._FORGIVE: ("done", 0.0, None, 1, 1, "quote"),
-        work_rows._REPLAY: (0.0, 1, 1, "quote"),
-        work_rows._TOUCH: (0.0, 1),
-        work_rows._FINISH: (1, 1, 1),
-        work_rows._EFFECTS: (1,),
-        work_rows._KEYED: (1, "1/0"),
-        work_rows._STATED: (1, "intent"),
-        work_rows._BEGIN: (1, "1/0", "intent", b"", 0.0),
-        work_rows._ADVANCE: ("sending", b"", 0.0, 1, "1/0", "intent"),
+        work_sql._ACKNOWLEDGE: (0.0, 1, 1),
+        work_sql._DELIVER: ("quote", 20.0, 1),
+        work_sql._ONE: (1, 1, "quote"),
+        **dict.fromkeys(work_sql._IN_STATE.values(), (1, 1)),
+        work_sql._ABOUT: (1, 1, "ready", 1),
+        work_sql._CLAIM: (1, 1, "quote"),
+        work_sql._RECLAIM: (1,),
+        work_sql._SETTLE: ("done", 0.0, None, 1, 1, "quote"),
+        work_sql._FORGIVE: ("done", 0.0, None, 1, 1, "quote"),
+        work_sql._REPLAY: (0.0, 1, 1, "quote"),
+        work_sql._TOUCH: (0.0, 1),
+        work_sql._FINISH: (1, 1, 1),
+        work_sql._EFFECTS: (1,),
+        work_sql._KEYED: (1, "1/0"),
+        work_sql._STATED: (1, "intent"),
+        work_sql._BEGIN: (1, "1/0", "intent", b"", 0.0),
+        work_sql._ADVANCE: ("sending", b"", 0.0, 1, "1/0", "intent"),
     }
     for handlers in (None, ["quote"], ["quote", "log", "late"]):
-        named, values = work_rows._named(handlers)
-        for question in (work_rows._CLAIMABLE, work_rows._NEXT, work_rows._DUE):
+        named, values = work_sql._named(handlers)
+        for question in (work_sql._CLAIMABLE, work_sql._NEXT, work_sql._DUE):
             questions[question.format(named=named)] = {"feed": 1, "now": 0.0, **values}
     with closing(sqlite3.connect(path)) as plain:
         for question, given in questions.items():
             plan = [row[3] for row in plain.execute(f"EXPLAIN QUERY PLAN {question}", given)]
             assert [step for step in plan if step.startswith("SCAN")] == [], question
             # No more are claimed than there are handlers at work: those may be sorted.
-            if question != work_rows._IN_STATE["claimed"]:
+            if question != work_sql._IN_STATE["claimed"]:
                 assert not any("TEMP B-TREE" in step for step in plan), question
 
 

@@ -19,10 +19,10 @@ from freight_exchange.errors import (
 from freight_exchange.hooks import Event, Hooks
 from freight_exchange.models.writes import RawWrite
 from freight_exchange.options import RetryPolicy, Timeouts
-from freight_exchange.transport.budget import RetryBudget
-from freight_exchange.transport.caller import Caller, Limits
+from freight_exchange.transport.call import CallExecutor, Limits
 from freight_exchange.transport.message import Kind, Request, Response
-from freight_exchange.transport.redaction import Redactor, Secret
+from freight_exchange.transport.retry_budget import RetryBudget
+from freight_exchange.transport.secrets import Redactor, Secret
 
 READ, LOGIN, WRITE = Kind.READ, Kind.LOGIN, Kind.WRITE
 TCP = ("connection.connect_tcp.started", "connection.connect_tcp.complete")
@@ -79,7 +79,7 @@ class Bench:
         self.redactor = Redactor()
         self.redactor.learn_token(Secret(CANARY))
         self.budget = RetryBudget(tokens)
-        self.caller = Caller(
+        self.caller = CallExecutor(
             self.send, self.budget, self.redactor, Hooks((*hooks, self.events.append)), chance=lambda: chance
         )
 

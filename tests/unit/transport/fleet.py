@@ -14,15 +14,15 @@ from freight_exchange.errors import FreightExchangeError
 from freight_exchange.hooks import Event, Hooks, Login
 from freight_exchange.models import User
 from freight_exchange.options import Timeouts
-from freight_exchange.transport import clock
-from freight_exchange.transport.kept_login import KeptLogin, Moment
+from freight_exchange.platform import elapsed
+from freight_exchange.transport.auth.cached_login import CachedLogin, Moment
+from freight_exchange.transport.auth.refresh import LoginCall, TokenRefresh
+from freight_exchange.transport.auth.shared import SharedLogin
+from freight_exchange.transport.auth.token import Grant
+from freight_exchange.transport.auth.token_store import TokenFile
+from freight_exchange.transport.background import BackgroundTasks
 from freight_exchange.transport.message import Kind, Request, Response
-from freight_exchange.transport.redaction import Secret
-from freight_exchange.transport.renewal import LoginCall, Renewal
-from freight_exchange.transport.session import Grant
-from freight_exchange.transport.shared_login import SharedLogin
-from freight_exchange.transport.tasks import Jobs
-from freight_exchange.transport.token_file import TokenFile
+from freight_exchange.transport.secrets import Secret
 
 URL = "https://host.example/api"
 EMAIL = "me@co.example"
@@ -85,13 +85,13 @@ class Process:
         self.events: list[Event] = []
         self.adopted: list[tuple[str, User]] = []
         self.sent: list[str] = []
-        self.jobs = Jobs()
+        self.jobs = BackgroundTasks()
         self.shared = SharedLogin(store, URL, log_in or service.log_in, adopt=self.adopt, patience=patience)
-        self.renewal = Renewal(
+        self.renewal = TokenRefresh(
             self.jobs, Hooks((self.events.append,)), self.credentials, self.shared, refused=self.shared.refuse
         )
 
-    def adopt(self, login: KeptLogin, password: Secret) -> None:
+    def adopt(self, login: CachedLogin, password: Secret) -> None:
         assert password.reveal() == "right"
         self.adopted.append((login.token.reveal(), wire.user(login.user)))
 
@@ -116,14 +116,14 @@ class Process:
         return [event.reason for event in self.events if isinstance(event, Login)]
 
 
-def kept(token: str = "c4nary-t0ken", *, lifetime: float | None = HOUR, age: float = 0.0, **others: Any) -> KeptLogin:
+def kept(token: str = "c4nary-t0ken", *, lifetime: float | None = HOUR, age: float = 0.0, **others: Any) -> CachedLogin:
     """A login that somebody kept so many seconds ago."""
-    moment = Moment(wall=clock.wall_time() - age, boot=0.0, boot_id="")
+    moment = Moment(wall=elapsed.wall_time() - age, boot=0.0, boot_id="")
     facts: dict[str, Any] = {"base_url": URL, "account": EMAIL, "obtained": moment, "user": SAID} | others
-    return KeptLogin(token=Secret(token), lifetime=lifetime, **facts)
+    return CachedLogin(token=Secret(token), lifetime=lifetime, **facts)
 
 
-def put(path: Path, login: KeptLogin) -> None:
+def put(path: Path, login: CachedLogin) -> None:
     """Write the file as another process would."""
     TokenFile(path).of(URL, EMAIL).write(login, alone=False)
 

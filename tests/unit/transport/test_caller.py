@@ -28,10 +28,10 @@ from freight_exchange.errors import (
 )
 from freight_exchange.hooks import Event, Hooks, Retry
 from freight_exchange.options import RetryPolicy, Timeouts
-from freight_exchange.transport.budget import RetryBudget
-from freight_exchange.transport.caller import Caller, Limits
+from freight_exchange.transport.call import CallExecutor, Limits
 from freight_exchange.transport.message import Kind, Request, Response
-from freight_exchange.transport.redaction import Redactor
+from freight_exchange.transport.retry_budget import RetryBudget
+from freight_exchange.transport.secrets import Redactor
 
 pytestmark = pytest.mark.virtual_time
 
@@ -81,7 +81,7 @@ class TestAttempts:
                 raise TransportError(f"reset {request.path}")
             return Response(status=200, content=request.path.encode())
 
-        caller = Caller(send, RetryBudget(10_000), Redactor(), Hooks())
+        caller = CallExecutor(send, RetryBudget(10_000), Redactor(), Hooks())
         limits = Limits(deadline=60, timeouts=Timeouts(), retries=RetryPolicy(attempts=4))
         outcomes: dict[int, str] = {}
 

@@ -10,8 +10,8 @@ import pytest
 
 from freight_exchange.errors import ConfigurationError, TransportError
 from freight_exchange.options import Timeouts
-from freight_exchange.transport.chain import chain, guarded
 from freight_exchange.transport.message import Kind, Middleware, Next, Request, Response
+from freight_exchange.transport.middleware import chain, guarded
 
 
 def request(kind: Kind) -> Request:

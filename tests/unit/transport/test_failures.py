@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from freight_exchange.options import Timeouts
-from freight_exchange.transport.failures import Failure, Route, destination, explain
+from freight_exchange.transport.http.connect_errors import Failure, Route, destination, explain
 
 SERVER = Route("host.example:443")
 LIBRARIES = [httpx, httpx2, httpcore]

@@ -17,9 +17,9 @@ import pytest
 
 from freight_exchange.errors import ConfigurationError, DecodeError, TransportError
 from freight_exchange.options import Timeouts
-from freight_exchange.transport import http, own
+from freight_exchange.transport.http import adapter, own_pools
 from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
-from freight_exchange.transport.redaction import Secret
+from freight_exchange.transport.secrets import Secret
 
 BASE = "https://host.example/api"
 LOOPBACK = "http://127.0.0.1/api"
@@ -37,9 +37,9 @@ def request(kind: Kind = Kind.READ, **changes: Any) -> Request:
     return Request(**values)
 
 
-def network(library: ModuleType, handler: Callable[[Any], Any], base: str = BASE) -> http.Network:
+def network(library: ModuleType, handler: Callable[[Any], Any], base: str = BASE) -> adapter.Network:
     client = library.AsyncClient(transport=library.MockTransport(handler))
-    return http.Network(base, http.through(client), http.through(client), library)
+    return adapter.Network(base, adapter.through(client), adapter.through(client), library)
 
 
 async def sent(library: ModuleType, request: Request, base: str = BASE) -> Any:
@@ -144,7 +144,7 @@ class TestRequests:
     async def test_reads_and_writes_have_their_own_ways(self) -> None:
         ways: list[str] = []
 
-        def way(name: str) -> http.Send:
+        def way(name: str) -> adapter.Send:
             async def send(native: httpx.Request) -> httpx.Response:
                 ways.append(name)
                 return httpx.Response(200, request=native)
@@ -152,7 +152,7 @@ class TestRequests:
             return send
 
         for kind in (Kind.READ, Kind.WRITE, Kind.LOGIN):
-            await http.Network(BASE, way("reads"), way("writes"))(request(kind))
+            await adapter.Network(BASE, way("reads"), way("writes"))(request(kind))
         assert ways == ["reads", "writes", "reads"]
 
     @pytest.mark.parametrize("base", ["https://host\x00/api", "https://[v1.a]/api"])
@@ -208,7 +208,7 @@ async def given_back(close: Callable[[], Awaitable[None]], *, own: bool) -> Resp
     async def send(_: httpx.Request) -> httpx.Response:
         return httpx.Response(200, stream=Stream())
 
-    return await http.Network(BASE, send, send, None if own else httpx)(request())
+    return await adapter.Network(BASE, send, send, None if own else httpx)(request())
 
 
 class TestReplies:
@@ -228,7 +228,7 @@ class TestReplies:
     async def test_a_callers_connection_that_is_never_given_back_is_not_waited_for(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(http, "_LETTING_GO", 0)
+        monkeypatch.setattr(adapter, "_LETTING_GO", 0)
         assert (await given_back(anyio.sleep_forever, own=False)).content == b"{}"
 
     async def test_gzip_is_undone(self, library: ModuleType) -> None:
@@ -407,18 +407,18 @@ class TestFailures:
 class TestClients:
     async def test_each_library_knows_its_own(self, library: ModuleType) -> None:
         async with library.AsyncClient() as client:
-            assert http.library_of(client) is library
+            assert adapter.library_of(client) is library
 
     @pytest.mark.parametrize("client", [httpx.Client, object, None, httpx.AsyncHTTPTransport])
     def test_anything_else_is_refused(self, client: Callable[[], object] | None) -> None:
         with pytest.raises(ConfigurationError, match="http_client must be"):
-            http.library_of(client() if client is not None else None)
+            adapter.library_of(client() if client is not None else None)
 
     async def test_a_closed_client_is_named(self, library: ModuleType) -> None:
         client = library.AsyncClient()
         await client.aclose()
         with pytest.raises(ConfigurationError, match="closed"):
-            await http.Network(BASE, http.through(client), http.through(client), library)(request())
+            await adapter.Network(BASE, adapter.through(client), adapter.through(client), library)(request())
 
     async def test_a_clients_auth_and_redirects_are_not_used(self, library: ModuleType) -> None:
         seen: list[Any] = []
@@ -430,7 +430,7 @@ class TestClients:
         client = library.AsyncClient(
             transport=library.MockTransport(handler), auth=("u", CANARY), follow_redirects=True
         )
-        response = await http.Network(BASE, http.through(client), http.through(client), library)(request())
+        response = await adapter.Network(BASE, adapter.through(client), adapter.through(client), library)(request())
         assert response.status == 307
         assert len(seen) == 1
         assert "authorization" not in seen[0].headers
@@ -438,10 +438,10 @@ class TestClients:
     @pytest.mark.parametrize("proxy", ["", "nowhere", "ftp://u:c4nary@p", "http://", "http://u:c4nary@p\x00", 5])
     def test_an_impossible_proxy_is_named_without_its_password(self, proxy: Any) -> None:
         with pytest.raises(ConfigurationError, match="proxy must be") as caught:
-            own.own_pools(base_url=BASE, proxy=Secret(proxy), verify=True, keepalive=5)
+            own_pools.own_pools(base_url=BASE, proxy=Secret(proxy), verify=True, keepalive=5)
         assert "c4nary" not in "".join(traceback.format_exception(caught.value))
 
     async def test_the_environment_is_not_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/at/all")
-        for transport in own.own_pools(base_url=BASE, proxy=None, verify=True, keepalive=5):
+        for transport in own_pools.own_pools(base_url=BASE, proxy=None, verify=True, keepalive=5):
             await transport.aclose()

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange.errors import DecodeError, TransportError
-from freight_exchange.transport.inflate import LARGEST, Body
+from freight_exchange.transport.http.decompression import LARGEST, Body
 
 TEXT = b'{"raterequests": {}}' * 50
 

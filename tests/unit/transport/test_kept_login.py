@@ -15,9 +15,10 @@ from tests.unit.transport.fleet import EMAIL, HOUR, SAID, URL, kept
 
 from freight_exchange import wire
 from freight_exchange.models import Company
-from freight_exchange.transport import clock, kept_login
-from freight_exchange.transport.kept_login import KeptLogin, Moment, UnfitError
-from freight_exchange.transport.redaction import Secret
+from freight_exchange.platform import elapsed
+from freight_exchange.transport.auth import cached_login
+from freight_exchange.transport.auth.cached_login import CachedLogin, Moment, UnfitError
+from freight_exchange.transport.secrets import Secret
 
 CANARY = "c4nary-t0ken"
 
@@ -31,7 +32,7 @@ JSON = st.recursive(
 USERS = st.dictionaries(st.sampled_from(["firstname", "email", "enabled", "lastlogin", "company"]) | TEXT, JSON)
 SECONDS = st.floats(0, 1e11, allow_subnormal=False).map(lambda seconds: round(seconds, 9))
 LOGINS = st.builds(
-    KeptLogin,
+    CachedLogin,
     base_url=st.just(URL),
     account=st.just(EMAIL),
     token=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1).map(Secret),
@@ -41,15 +42,15 @@ LOGINS = st.builds(
 )
 
 
-def read(content: bytes) -> KeptLogin:
-    return KeptLogin.read(content, base_url=URL, account=EMAIL)
+def read(content: bytes) -> CachedLogin:
+    return CachedLogin.read(content, base_url=URL, account=EMAIL)
 
 
 def problem(content: bytes) -> str:
     with pytest.raises(UnfitError) as caught:
         read(content)
     shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
-    own = [frame for frame in shown.stack if frame.filename == kept_login.__file__]
+    own = [frame for frame in shown.stack if frame.filename == cached_login.__file__]
     assert CANARY not in f"{caught.value!r}{[frame.locals for frame in own]}"
     return str(caught.value)
 
@@ -60,7 +61,7 @@ def with_changes(**changes: Any) -> bytes:
 
 class TestContent:
     @given(LOGINS)
-    def test_all_of_it_comes_back(self, login: KeptLogin) -> None:
+    def test_all_of_it_comes_back(self, login: CachedLogin) -> None:
         assert read(login.text()) == login
 
     def test_every_field_of_the_user_comes_back(self) -> None:
@@ -200,9 +201,9 @@ class TestContent:
 class TestAge:
     @pytest.fixture(autouse=True)
     def _clocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(clock, "wall_time", lambda: 10_000.0)
-        monkeypatch.setattr(clock, "boot_time", lambda: 1_000.0)
-        monkeypatch.setattr(kept_login, "_boot_id", lambda: "this")
+        monkeypatch.setattr(elapsed, "wall_time", lambda: 10_000.0)
+        monkeypatch.setattr(elapsed, "boot_time", lambda: 1_000.0)
+        monkeypatch.setattr(cached_login, "_boot_id", lambda: "this")
 
     @pytest.mark.parametrize(
         ("wall", "boot", "boot_id", "age"),
@@ -223,7 +224,7 @@ class TestAge:
         assert Moment(wall=wall, boot=boot, boot_id=boot_id).age() == age
 
     def test_where_the_system_tells_no_start_there_is_the_calendar_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(kept_login, "_boot_id", lambda: "")
+        monkeypatch.setattr(cached_login, "_boot_id", lambda: "")
         assert Moment(wall=9_900, boot=0, boot_id="").age() == 100
 
     @pytest.mark.parametrize(
@@ -247,8 +248,8 @@ class TestAge:
 
 
 def test_a_moment_is_told_by_the_machines_own_clocks() -> None:
-    moment = Moment.at(clock.Instant(1.0, clock.boot_time(), clock.wall_time()))
+    moment = Moment.at(elapsed.Instant(1.0, elapsed.boot_time(), elapsed.wall_time()))
     age = moment.age()
     assert age is not None
     assert 0 <= age < HOUR
-    assert moment.boot_id == kept_login._boot_id()
+    assert moment.boot_id == cached_login._boot_id()

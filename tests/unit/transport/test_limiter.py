@@ -12,10 +12,10 @@ import pytest
 from freight_exchange.errors import TransportError
 from freight_exchange.hooks import Attempt, Event, Hooks
 from freight_exchange.options import Timeouts
+from freight_exchange.transport.background import BackgroundTasks
 from freight_exchange.transport.limiter import Limiter
 from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
-from freight_exchange.transport.redaction import Redactor
-from freight_exchange.transport.tasks import Jobs
+from freight_exchange.transport.secrets import Redactor
 
 pytestmark = pytest.mark.virtual_time
 
@@ -53,7 +53,7 @@ class Sender:
 class Bench:
     def __init__(self, reads: int = 3, writes: int = 2, *, shared: bool = False) -> None:
         self.events: list[Event] = []
-        self.jobs = Jobs()
+        self.jobs = BackgroundTasks()
         self.limiter = Limiter(
             self.jobs, Hooks((self.events.append,)), Redactor(), reads=reads, writes=writes, shared=shared
         )
@@ -224,7 +224,7 @@ class TestRecords:
             raise KeyError("hook")
 
         sender = Sender()
-        limiter = Limiter(Jobs(), Hooks((hook,)), Redactor(), reads=1, writes=1)
+        limiter = Limiter(BackgroundTasks(), Hooks((hook,)), Redactor(), reads=1, writes=1)
         for _ in range(3):
             await limiter(request(), sender)
         assert sender.answered == 3

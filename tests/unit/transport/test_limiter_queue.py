@@ -11,14 +11,14 @@ from freight_exchange.errors import DeadlineExceededError, FreightExchangeError,
 from freight_exchange.hooks import Attempt, Event, Hooks
 from freight_exchange.models.writes import RawWrite
 from freight_exchange.options import RetryPolicy, Timeouts
-from freight_exchange.transport.budget import RetryBudget
-from freight_exchange.transport.caller import Caller, Limits
-from freight_exchange.transport.chain import chain
-from freight_exchange.transport.latency import WriteLatency
+from freight_exchange.transport.background import BackgroundTasks
+from freight_exchange.transport.call import CallExecutor, Limits
 from freight_exchange.transport.limiter import Limiter
 from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
-from freight_exchange.transport.redaction import Redactor
-from freight_exchange.transport.tasks import Jobs
+from freight_exchange.transport.middleware import chain
+from freight_exchange.transport.retry_budget import RetryBudget
+from freight_exchange.transport.secrets import Redactor
+from freight_exchange.transport.write_latency import WriteLatency
 
 pytestmark = pytest.mark.virtual_time
 
@@ -32,8 +32,8 @@ class Service:
         self.outcomes: list[FreightExchangeError | int] = []
         self.events: list[Event] = []
         hooks = Hooks((self.events.append,))
-        limiter = Limiter(Jobs(), hooks, Redactor(), reads=limits.pop("reads", 20), writes=writes, **limits)
-        self.caller = Caller(chain([limiter], self.send), RetryBudget(500), Redactor(), hooks)
+        limiter = Limiter(BackgroundTasks(), hooks, Redactor(), reads=limits.pop("reads", 20), writes=writes, **limits)
+        self.caller = CallExecutor(chain([limiter], self.send), RetryBudget(500), Redactor(), hooks)
 
     async def send(self, request: Request) -> Response:
         number = request.progress.hand_over()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from freight_exchange.options import Timeouts
 from freight_exchange.transport.message import AbandonedError, Kind, Progress, Request, Response
-from freight_exchange.transport.redaction import Secret
+from freight_exchange.transport.secrets import Secret
 
 TCP = ["connection.connect_tcp.started", "connection.connect_tcp.complete"]
 TLS = ["connection.start_tls.started", "connection.start_tls.complete"]

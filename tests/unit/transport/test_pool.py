@@ -11,7 +11,7 @@ import anyio.lowlevel
 import attrs
 import pytest
 
-from freight_exchange.transport.pool import REPEATABLE, Pool
+from freight_exchange.transport.http.pool import REPEATABLE, Pool
 
 KEPT = 5.0
 
@@ -181,7 +181,7 @@ async def test_a_cancelled_request_takes_its_connection_along(made: Made) -> Non
 
 async def test_what_is_idle_for_long_is_closed_as_others_come_back(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("freight_exchange.transport.pool.time.monotonic", lambda: now)
+    monkeypatch.setattr("freight_exchange.transport.http.pool.time.monotonic", lambda: now)
     replies = [await made.send() for _ in range(3)]
     for reply in replies:
         await reply.stream.aclose()

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange.errors import DecodeError
-from freight_exchange.transport.redaction import LONGEST, MASK, Redactor, Secret
-from freight_exchange.transport.reply_quotes import clean
+from freight_exchange.transport.decode_errors import clean
+from freight_exchange.transport.secrets import LONGEST, MASK, Redactor, Secret
 
 CANARY = "c4nary-pa55"
 

@@ -18,11 +18,11 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.hooks import Hooks, Login
-from freight_exchange.transport import clock
-from freight_exchange.transport.redaction import Secret
-from freight_exchange.transport.renewal import Renewal
-from freight_exchange.transport.session import Grant
-from freight_exchange.transport.tasks import Job, Jobs
+from freight_exchange.platform import elapsed
+from freight_exchange.transport.auth.refresh import TokenRefresh
+from freight_exchange.transport.auth.token import Grant
+from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
+from freight_exchange.transport.secrets import Secret
 
 pytestmark = pytest.mark.virtual_time
 
@@ -89,9 +89,9 @@ class TestOneLoginForEverybody:
             exchange.jobs.start_last(anyio.lowlevel.checkpoint)
 
     async def test_a_login_that_ends_at_once_is_not_taken_for_one_under_way(self) -> None:
-        class Eager(Jobs):
-            def start(self, work: Any, afterwards: Any = None, *, heard: bool = False) -> Job[Any]:
-                job = Job(work, lambda _: None)
+        class Eager(BackgroundTasks):
+            def start(self, work: Any, afterwards: Any = None, *, heard: bool = False) -> BackgroundTask[Any]:
+                job = BackgroundTask(work, lambda _: None)
                 # What an eager task factory does with work that never waits.
                 with pytest.raises(StopIteration):
                     job.run().send(None)
@@ -103,7 +103,7 @@ class TestOneLoginForEverybody:
             exchange.logins += 1
             raise TransportError("down")
 
-        exchange.renewal = Renewal(exchange.jobs, Hooks(), exchange.credentials, log_in)
+        exchange.renewal = TokenRefresh(exchange.jobs, Hooks(), exchange.credentials, log_in)
         for count in (1, 2, 3):
             with pytest.raises(TransportError):
                 await exchange.call()
@@ -180,8 +180,8 @@ class TestByTheClock:
     ) -> None:
         exchange = Exchange()
         await exchange.call()
-        real = getattr(clock, which)
-        monkeypatch.setattr(clock, which, lambda: real() + step)
+        real = getattr(elapsed, which)
+        monkeypatch.setattr(elapsed, which, lambda: real() + step)
         for _ in range(5):
             await exchange.call()
         assert exchange.seen == ["t1"] + ["t2"] * 5
@@ -189,8 +189,8 @@ class TestByTheClock:
     async def test_a_wall_clock_set_back_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         exchange = Exchange()
         await exchange.call()
-        real = clock.wall_time
-        monkeypatch.setattr(clock, "wall_time", lambda: real() - 24 * HOUR)
+        real = elapsed.wall_time
+        monkeypatch.setattr(elapsed, "wall_time", lambda: real() - 24 * HOUR)
         await exchange.call()
         assert exchange.logins == 1
         await anyio.sleep(HOUR)

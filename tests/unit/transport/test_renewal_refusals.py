@@ -19,9 +19,9 @@ from freight_exchange.errors import (
     ServerError,
     TransportError,
 )
-from freight_exchange.transport.holdback import Holdback
+from freight_exchange.transport.auth.backoff import LoginBackoff
 from freight_exchange.transport.message import Kind, Request, Response
-from freight_exchange.transport.redaction import Secret
+from freight_exchange.transport.secrets import Secret
 
 pytestmark = pytest.mark.virtual_time
 
@@ -388,7 +388,7 @@ class TestHold:
         assert await exchange.call() == 200
 
     async def test_another_processs_login_proves_the_account_as_well(self) -> None:
-        holdback = Holdback()
+        holdback = LoginBackoff()
         credentials = ("me@co.example", Secret("right"))
         holdback.adopted("me@co.example")
         assert type(holdback.failed(credentials, rejection(GATEWAYS))) is AuthenticationError

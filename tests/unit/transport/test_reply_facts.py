@@ -7,9 +7,9 @@ import pickle
 
 import pytest
 
-from freight_exchange.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
-from freight_exchange.transport.redaction import Redactor, Secret
-from freight_exchange.transport.reply_facts import shown_headers
+from freight_exchange.errors.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
+from freight_exchange.transport.secrets import Redactor, Secret
+from freight_exchange.transport.shown_headers import shown_headers
 
 TOKEN = "c4nary-t0ken-of-some-length"
 

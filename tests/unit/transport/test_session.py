@@ -7,16 +7,16 @@ import time
 import anyio
 import pytest
 
-from freight_exchange.transport import clock
-from freight_exchange.transport.redaction import Secret
-from freight_exchange.transport.session import Grant, Session
+from freight_exchange.platform import elapsed
+from freight_exchange.transport.auth.token import AccessToken, Grant
+from freight_exchange.transport.secrets import Secret
 
 pytestmark = pytest.mark.virtual_time
 
 
-def session(lifetime: float | None, *, after_refusal: bool = False) -> Session:
+def session(lifetime: float | None, *, after_refusal: bool = False) -> AccessToken:
     grant = Grant(token=Secret("c4nary"), lifetime=lifetime)
-    return Session.begin(1, grant, obtained=clock.now(), after_refusal=after_refusal)
+    return AccessToken.begin(1, grant, obtained=elapsed.now(), after_refusal=after_refusal)
 
 
 @pytest.mark.parametrize(("lifetime", "most"), [(3600, 300), (100_000, 300), (1000, 100), (10, 1), (0.5, 0.05)])
@@ -46,12 +46,12 @@ async def test_without_a_lifetime_it_never_expires(lifetime: float | None) -> No
 @pytest.mark.parametrize("which", ["boot_time", "wall_time"])
 async def test_the_clock_that_says_most_counts(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
     token = session(3600)
-    moment = clock.now()
-    real = getattr(clock, which)
-    monkeypatch.setattr(clock, which, lambda: real() + 3601)
+    moment = elapsed.now()
+    real = getattr(elapsed, which)
+    monkeypatch.setattr(elapsed, which, lambda: real() + 3601)
     assert token.expired()
     assert moment.elapsed() == pytest.approx(3601, abs=1)
-    monkeypatch.setattr(clock, which, lambda: real() - 86_400)
+    monkeypatch.setattr(elapsed, which, lambda: real() - 86_400)
     assert not token.expired()
     assert moment.elapsed() == pytest.approx(0, abs=1)
 
@@ -70,10 +70,10 @@ async def test_no_repr_shows_the_token() -> None:
 
 
 def test_boot_time_goes_on() -> None:
-    assert 0 < clock.boot_time() <= clock.boot_time()
-    assert clock.wall_time() > 1.7e9
+    assert 0 < elapsed.boot_time() <= elapsed.boot_time()
+    assert elapsed.wall_time() > 1.7e9
 
 
 def test_without_a_boot_clock_the_monotonic_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
-    assert clock.boot_time() == pytest.approx(time.monotonic(), abs=5)
+    assert elapsed.boot_time() == pytest.approx(time.monotonic(), abs=5)

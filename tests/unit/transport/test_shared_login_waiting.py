@@ -17,11 +17,11 @@ from tests.unit.transport.fleet import EMAIL, URL, Process, Service, all_of
 from tests.unit.transport.tokens import crowd
 
 from freight_exchange.errors import TransportError
-from freight_exchange.transport import shared_login
-from freight_exchange.transport.kept_login import KeptLogin
-from freight_exchange.transport.login_file import LoginFile
-from freight_exchange.transport.token_file import TokenFile
-from freight_exchange.transport.turn_lock import TurnLock
+from freight_exchange.transport.auth import shared
+from freight_exchange.transport.auth.cached_login import CachedLogin
+from freight_exchange.transport.auth.login_file import LoginFile
+from freight_exchange.transport.auth.token_store import TokenFile
+from freight_exchange.transport.auth.turn_lock import TurnLock
 
 
 @pytest.mark.virtual_time
@@ -149,7 +149,7 @@ class TestThreads:
         finally:
             for borrower in borrowers:
                 limiter.release_on_behalf_of(borrower)
-        assert isinstance(TokenFile(path).of(URL, EMAIL).look(lambda _: True), KeptLogin), "it was not given up"
+        assert isinstance(TokenFile(path).of(URL, EMAIL).look(lambda _: True), CachedLogin), "it was not given up"
 
     async def test_a_disk_that_hangs_hangs_no_login_and_keeps_no_lock(
         self, path: Path, service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -158,14 +158,14 @@ class TestThreads:
         ended = threading.Event()
         real = LoginFile.look
 
-        def hang(file: LoginFile, wanted: Any) -> KeptLogin | TurnLock | None:
+        def hang(file: LoginFile, wanted: Any) -> CachedLogin | TurnLock | None:
             goes_on.wait(40)
             try:
                 return real(file, wanted)
             finally:
                 ended.set()
 
-        monkeypatch.setattr(shared_login, "_SLOWEST", 0.05)
+        monkeypatch.setattr(shared, "_SLOWEST", 0.05)
         monkeypatch.setattr(LoginFile, "look", hang)
         process = Process(service, TokenFile(path))
         with anyio.fail_after(30):
@@ -188,7 +188,7 @@ class TestThreads:
         taking, goes_on = threading.Event(), threading.Event()
         real = LoginFile.look
 
-        def slow(file: LoginFile, wanted: Any) -> KeptLogin | TurnLock | None:
+        def slow(file: LoginFile, wanted: Any) -> CachedLogin | TurnLock | None:
             found = real(file, wanted)
             taking.set()
             goes_on.wait(40)

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from freight_exchange.errors import ConfigurationError, TransportError
-from freight_exchange.transport.tasks import EndedError, Job, Jobs
+from freight_exchange.transport.background import BackgroundTask, BackgroundTasks, EndedError
 
 pytestmark = pytest.mark.virtual_time
 
@@ -28,7 +28,7 @@ async def failing() -> NoReturn:
 
 
 async def test_its_result_reaches_everyone_who_waits() -> None:
-    jobs, results = Jobs(), []
+    jobs, results = BackgroundTasks(), []
     job = jobs.start(soon)
     assert not job.finished
 
@@ -44,14 +44,14 @@ async def test_its_result_reaches_everyone_who_waits() -> None:
 
 
 async def test_none_is_a_result() -> None:
-    job = Jobs().start(lambda: anyio.sleep(1))
+    job = BackgroundTasks().start(lambda: anyio.sleep(1))
     await job.ended()
     await job.wait()
 
 
 async def test_its_error_reaches_whoever_waits_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(KeyError):
-        await Jobs().start(failing).wait()
+        await BackgroundTasks().start(failing).wait()
     assert not caplog.records
 
 
@@ -63,21 +63,21 @@ async def test_what_no_handler_may_catch_reaches_whoever_waits_and_not_the_loop(
             tasks.start_soon(soon)
             raise error
 
-    job = Jobs().start(fail)
+    job = BackgroundTasks().start(fail)
     with pytest.raises(BaseExceptionGroup) as raised:
         await job.wait()
     assert raised.value.exceptions == (error,)
 
 
 async def test_a_bug_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    job = Jobs().start(failing)
+    job = BackgroundTasks().start(failing)
     await job.ended()
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert caplog.records[0].exc_info is not None
 
 
 async def test_a_bug_whose_waiter_has_left_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    job = Jobs().start(failing)
+    job = BackgroundTasks().start(failing)
     with anyio.move_on_after(0.5):
         await job.wait()
     await job.ended()
@@ -93,7 +93,7 @@ async def test_a_bug_in_the_tick_in_which_its_waiter_is_cancelled_is_logged(capl
         scope.cancel()
         raise KeyError("bug")
 
-    job = Jobs().start(cancel_and_fail)
+    job = BackgroundTasks().start(cancel_and_fail)
     with scope:
         await job.wait()
     assert scope.cancelled_caught
@@ -108,7 +108,7 @@ async def test_a_bug_that_another_waiter_hears_of_is_not_logged(caplog: pytest.L
         leaver.cancel()
         raise KeyError("bug")
 
-    job = Jobs().start(cancel_and_fail)
+    job = BackgroundTasks().start(cancel_and_fail)
 
     async def stay() -> None:
         with pytest.raises(KeyError) as caught:
@@ -128,7 +128,7 @@ async def test_a_bug_that_another_waiter_hears_of_is_not_logged(caplog: pytest.L
 
 
 async def test_the_job_that_closes_is_not_waited_for_and_all_others_are() -> None:
-    jobs, steps = Jobs(), list[str]()
+    jobs, steps = BackgroundTasks(), list[str]()
     started = anyio.current_time()
 
     async def last() -> None:
@@ -152,12 +152,12 @@ async def test_the_packages_own_error_is_not_news(caplog: pytest.LogCaptureFixtu
     async def fail() -> NoReturn:
         raise TransportError("reset")
 
-    await Jobs().start(fail).ended()
+    await BackgroundTasks().start(fail).ended()
     assert not caplog.records
 
 
 async def test_a_waiter_that_leaves_does_not_stop_it() -> None:
-    job = Jobs().start(soon)
+    job = BackgroundTasks().start(soon)
     with anyio.move_on_after(0.1) as scope:
         await job.wait()
     assert scope.cancelled_caught
@@ -166,7 +166,7 @@ async def test_a_waiter_that_leaves_does_not_stop_it() -> None:
 
 async def test_end_stops_it_now() -> None:
     began = anyio.current_time()
-    job = Jobs().start(anyio.sleep_forever)
+    job = BackgroundTasks().start(anyio.sleep_forever)
     await anyio.sleep(1)
     job.end()
     with pytest.raises(EndedError):
@@ -175,7 +175,7 @@ async def test_end_stops_it_now() -> None:
 
 
 async def test_end_before_it_began_stops_it_at_its_first_wait() -> None:
-    job = Jobs().start(anyio.sleep_forever)
+    job = BackgroundTasks().start(anyio.sleep_forever)
     job.end()
     with pytest.raises(EndedError):
         await job.wait()
@@ -183,14 +183,14 @@ async def test_end_before_it_began_stops_it_at_its_first_wait() -> None:
 
 async def test_end_at_a_time_stops_it_then() -> None:
     began = anyio.current_time()
-    job = Jobs().start(anyio.sleep_forever)
+    job = BackgroundTasks().start(anyio.sleep_forever)
     job.end(began + 5)
     await job.ended()
     assert anyio.current_time() == pytest.approx(began + 5)
 
 
 async def test_end_after_the_end_changes_nothing() -> None:
-    job = Jobs().start(soon)
+    job = BackgroundTasks().start(soon)
     await job.ended()
     job.end()
     job.end(anyio.current_time())
@@ -198,7 +198,7 @@ async def test_end_after_the_end_changes_nothing() -> None:
 
 
 async def test_the_last_job_runs_when_all_others_have_ended_and_nothing_starts_any_more() -> None:
-    jobs, steps = Jobs(), list[str]()
+    jobs, steps = BackgroundTasks(), list[str]()
 
     async def slow_to_end() -> None:
         try:
@@ -227,7 +227,7 @@ async def test_the_last_job_runs_when_all_others_have_ended_and_nothing_starts_a
 
 
 async def test_closing_goes_on_when_whoever_closes_is_cancelled() -> None:
-    jobs, closed = Jobs(), anyio.Event()
+    jobs, closed = BackgroundTasks(), anyio.Event()
 
     async def last() -> None:
         await anyio.sleep(1)
@@ -240,14 +240,14 @@ async def test_closing_goes_on_when_whoever_closes_is_cancelled() -> None:
 
 
 async def test_check_loop_passes_on_its_own_loop() -> None:
-    Jobs().check_loop()
+    BackgroundTasks().check_loop()
 
 
 def test_check_loop_refuses_every_other() -> None:
-    async def make() -> Jobs:
-        return Jobs()
+    async def make() -> BackgroundTasks:
+        return BackgroundTasks()
 
-    async def check(jobs: Jobs) -> None:
+    async def check(jobs: BackgroundTasks) -> None:
         with pytest.raises(ConfigurationError, match="another event loop"):
             jobs.check_loop()
 
@@ -260,7 +260,7 @@ def test_check_loop_refuses_every_other() -> None:
 
 def test_a_native_cancel_of_the_waiter_does_not_stop_it_either() -> None:
     async def main() -> int:
-        job: Job[int] = Jobs().start(brief)
+        job: BackgroundTask[int] = BackgroundTasks().start(brief)
         waiter = asyncio.create_task(job.wait())
         await asyncio.sleep(0)
         waiter.cancel()

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from tests.unit.transport.fleet import EMAIL, URL, kept, put
 
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.transport.kept_login import KeptLogin
-from freight_exchange.transport.login_file import LoginFile
-from freight_exchange.transport.token_file import TokenFile
-from freight_exchange.transport.turn_lock import TurnLock
+from freight_exchange.transport.auth.cached_login import CachedLogin
+from freight_exchange.transport.auth.login_file import LoginFile
+from freight_exchange.transport.auth.token_store import TokenFile
+from freight_exchange.transport.auth.turn_lock import TurnLock
 
 CANARY = "c4nary-t0ken"
 
@@ -50,11 +50,11 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def anything(_: KeptLogin) -> bool:
+def anything(_: CachedLogin) -> bool:
     return True
 
 
-def nothing(_: KeptLogin) -> bool:
+def nothing(_: CachedLogin) -> bool:
     return False
 
 
@@ -367,7 +367,7 @@ class TestWhatIsNotUsed:
 class TestTheTurn:
     def test_a_login_that_is_wanted_needs_no_lock(self, file: LoginFile) -> None:
         put(file.path, kept())
-        assert isinstance(file.look(anything), KeptLogin)
+        assert isinstance(file.look(anything), CachedLogin)
         assert not file.path.with_name("token.json.lock").exists()
 
     def test_one_has_the_lock_and_the_others_do_not(self, file: LoginFile, path: Path) -> None:
@@ -393,7 +393,7 @@ class TestTheTurn:
 
         monkeypatch.setattr(TurnLock, "take", late)
         found = file.look(anything)
-        assert isinstance(found, KeptLogin)
+        assert isinstance(found, CachedLogin)
         monkeypatch.undo()
         assert isinstance(LoginFile(path, URL, EMAIL).look(nothing), TurnLock), "the lock was given back"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from freight_exchange.transport.http.trace import Trace
 from freight_exchange.transport.message import Progress
-from freight_exchange.transport.trace import Trace
 
 CONNECT = {"request": SimpleNamespace(method=b"CONNECT")}
 POST = {"request": SimpleNamespace(method=b"POST")}

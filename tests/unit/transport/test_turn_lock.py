@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from freight_exchange.transport.turn_lock import TurnLock
+from freight_exchange.transport.auth.turn_lock import TurnLock
 
 ROOT = Path(__file__).parents[3]
 

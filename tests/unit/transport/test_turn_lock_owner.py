@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from freight_exchange.transport.login_file import LoginFile
-from freight_exchange.transport.turn_lock import TurnLock
+from freight_exchange.transport.auth.login_file import LoginFile
+from freight_exchange.transport.auth.turn_lock import TurnLock
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owner here")
 

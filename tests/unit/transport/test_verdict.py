@@ -20,10 +20,10 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.options import RetryPolicy
-from freight_exchange.transport.budget import RetryBudget
 from freight_exchange.transport.message import Kind
-from freight_exchange.transport.verdict import MATRIX as RULES
-from freight_exchange.transport.verdict import Again, Cause, GiveUp, Unknown, verdict
+from freight_exchange.transport.retry import MATRIX as RULES
+from freight_exchange.transport.retry import Again, Cause, GiveUp, Unknown, verdict
+from freight_exchange.transport.retry_budget import RetryBudget
 
 READ, LOGIN, WRITE = Kind.READ, Kind.LOGIN, Kind.WRITE
 

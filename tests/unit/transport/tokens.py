@@ -12,11 +12,11 @@ from freight_exchange.errors import (
 )
 from freight_exchange.hooks import Event, Hooks, Login
 from freight_exchange.options import Timeouts
+from freight_exchange.transport.auth.refresh import TokenRefresh
+from freight_exchange.transport.auth.token import Grant
+from freight_exchange.transport.background import BackgroundTasks
 from freight_exchange.transport.message import Kind, Request, Response
-from freight_exchange.transport.redaction import Secret
-from freight_exchange.transport.renewal import Renewal
-from freight_exchange.transport.session import Grant
-from freight_exchange.transport.tasks import Jobs
+from freight_exchange.transport.secrets import Secret
 
 HOUR = 3600.0
 
@@ -28,7 +28,7 @@ def request(kind: Kind = Kind.READ, *, replayable: bool = True) -> Request:
 class Exchange:
     """A service whose tokens are `t1`, `t2`, ...; a login takes a second, a call a tenth."""
 
-    def __init__(self, *, lifetime: float | None = HOUR, jobs: Jobs | None = None) -> None:
+    def __init__(self, *, lifetime: float | None = HOUR, jobs: BackgroundTasks | None = None) -> None:
         self.lifetime = lifetime
         self.logins = self.at_once = 0
         self.failure: FreightExchangeError | None = None
@@ -37,8 +37,8 @@ class Exchange:
         self.refused: set[str] = set()
         self.seen: list[str] = []
         self.events: list[Event] = []
-        self.jobs = jobs or Jobs()
-        self.renewal = Renewal(self.jobs, Hooks((self.events.append,)), self.credentials, self.log_in)
+        self.jobs = jobs or BackgroundTasks()
+        self.renewal = TokenRefresh(self.jobs, Hooks((self.events.append,)), self.credentials, self.log_in)
 
     async def credentials(self) -> tuple[str, Secret]:
         return self.account

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
-from freight_exchange.wire import records
+from freight_exchange.wire import shapes
 from freight_exchange.wire.converter import RecordShape
-from freight_exchange.wire.readers import Unreadable
+from freight_exchange.wire.scalars import Unreadable
 
 WAYS: list[dict[str, Any]] = [
     {"weight": {}},
@@ -33,7 +33,7 @@ def reading(raws: list[object]) -> wire.Rows[Any]:
 
 def breaks(raw: object) -> bool:
     try:
-        records.REQUEST.structure(raw)
+        shapes.REQUEST.structure(raw)
     except Unreadable:
         return True
     return False

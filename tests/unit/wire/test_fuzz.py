@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
-from freight_exchange.wire import names
+from freight_exchange.wire import fields as fieldss
 
 KINDS: list[wire.Kind[Any]] = [
     wire.REQUESTS,
@@ -24,8 +24,12 @@ KINDS: list[wire.Kind[Any]] = [
 ]
 KEYS = sorted(
     {"0", "1", "-1", "01", "x", "1" * 30, "access_token", "expires_on", "user", "bid", "message", "Unauthorized"}
-    | {key for value in vars(names).values() if isinstance(value, tuple) for key in value}
-    | {value for value in vars(names).values() if isinstance(value, str) and not value.startswith(("Every", "freight"))}
+    | {key for value in vars(fieldss).values() if isinstance(value, tuple) for key in value}
+    | {
+        value
+        for value in vars(fieldss).values()
+        if isinstance(value, str) and not value.startswith(("Every", "freight"))
+    }
 )
 WORDS = ["", "0", "1", "4.0", "1e30", "1e999", "NaN", "2025-03-01 00:00:00", "0000-00-00 00:00:00", "selected", "UTC"]
 scalars = st.none() | st.booleans() | st.integers() | st.decimals() | st.text(max_size=5) | st.sampled_from(WORDS)

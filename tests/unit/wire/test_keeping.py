@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
 from freight_exchange.models import RateRequest
-from freight_exchange.wire import names, records
+from freight_exchange.wire import fields, shapes
 
 REPLIES = Path(__file__).parents[2] / "contract" / "replies"
-KEYS = sorted({key for field in records.SHIPMENT for key in field.keys} | {"status"})
+KEYS = sorted({key for field in shapes.SHIPMENT for key in field.keys} | {"status"})
 WORDS = ["Shipping", "AIR freight", "pallet", "Piece", "Available", "Frozen", " ", "", "yes", "maybe", "1", "0", "1.5"]
 DATES = ["2025-03-01 00:00:00", "0000-00-00 00:00:00", "2025-03-01T10:00:00.250", "2025-03-01T10:00+02:00", "soon"]
 numbers = st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**20), max_value=10**20)
@@ -44,7 +44,7 @@ def written(raw: object) -> bytes:
 
 
 def decoded(content: bytes) -> RateRequest:
-    return wire.one({names.REQUESTS: {"0": wire.parse(content)}}, wire.REQUESTS)
+    return wire.one({fields.REQUESTS: {"0": wire.parse(content)}}, wire.REQUESTS)
 
 
 def digits(value: object) -> object:
@@ -139,12 +139,12 @@ def test_a_recalled_bid_is_the_bid_that_was_kept(reply: str) -> None:
 
 
 def test_a_bid_keeps_the_fee_that_has_no_amount() -> None:
-    offer = records.OFFER.structure({"offerId": 1, "rates": {"Fuel": None, "Freight": "1.50"}})
-    bid = attrs.evolve(records.BID.structure({"index": 1, "colour": "red"}), offer=offer)
+    offer = shapes.OFFER.structure({"offerId": 1, "rates": {"Fuel": None, "Freight": "1.50"}})
+    bid = attrs.evolve(shapes.BID.structure({"index": 1, "colour": "red"}), offer=offer)
 
     back = wire.recall_bid(wire.keep_bid(bid))
 
     assert back == bid
     assert back.offer is not None
     assert back.offer.rates == {"Freight": Decimal("1.50")}
-    assert back.offer.extra == {names.RATES: {"Fuel": None}}
+    assert back.offer.extra == {fields.RATES: {"Fuel": None}}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange import wire
-from freight_exchange.wire.repeats import RepeatedKeys
+from freight_exchange.wire.repeated_keys import RepeatedKeys
 
 PAD = json.dumps("-" * 5000)
 

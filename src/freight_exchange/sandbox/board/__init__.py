@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .desk import Desk
-from .samples import samples
-from .site import PATH, Board
+from freight_exchange.sandbox.board.controller import BoardController
+from freight_exchange.sandbox.board.samples import samples
+from freight_exchange.sandbox.board.site import PATH, Board
 
-__all__ = ["PATH", "Board", "Desk", "samples"]
+__all__ = ["PATH", "Board", "BoardController", "samples"]

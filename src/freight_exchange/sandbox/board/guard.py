@@ -11,7 +11,7 @@ import ipaddress
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
-from freight_exchange.sandbox.validation import Refusal
+from freight_exchange.sandbox.core.validation import Refusal
 
 __all__ = ["from_elsewhere", "known_host", "permit_change", "permit_look"]
 

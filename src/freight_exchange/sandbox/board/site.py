@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any, Final
 
-from freight_exchange.sandbox.codec import decode
-from freight_exchange.sandbox.messages import Call, Reply
-from freight_exchange.sandbox.validation import Fields, Refusal, read_number
-
-from .desk import Desk
-from .guard import known_host, permit_change, permit_look
-from .samples import samples
-from .view import snapshot
-from .words import catalogue
+from freight_exchange.sandbox.board.controller import BoardController
+from freight_exchange.sandbox.board.guard import known_host, permit_change, permit_look
+from freight_exchange.sandbox.board.samples import samples
+from freight_exchange.sandbox.board.view import snapshot
+from freight_exchange.sandbox.board.words import catalogue
+from freight_exchange.sandbox.core.messages import Call, Reply
+from freight_exchange.sandbox.core.validation import Fields, Refusal, read_number
+from freight_exchange.sandbox.rendering.codec import decode
 
 __all__ = ["PATH", "Board"]
 
@@ -55,7 +54,7 @@ class Board:
         url: The API root that the page tells people to use: to be set when the server knows it.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: BoardController) -> None:
         self.url = ""
         self._desk = desk
         self._pages = {path: (_content(name), kind) for path, (name, kind) in _FILES.items()}

@@ -7,10 +7,9 @@ from typing import Any, Final, Self
 
 import attrs
 
-from freight_exchange.sandbox.codec import decode
-from freight_exchange.sandbox.truth import CallRecord
-
-from .words import OPERATIONS, fault_label, operation_of
+from freight_exchange.sandbox.board.words import OPERATIONS, fault_label, operation_of
+from freight_exchange.sandbox.core.audit_log import CallRecord
+from freight_exchange.sandbox.rendering.codec import decode
 
 __all__ = ["Line", "Traffic", "line_of"]
 

@@ -6,12 +6,11 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any, Final
 
-from freight_exchange.sandbox.books import Books
-from freight_exchange.sandbox.profile import Profile
-from freight_exchange.sandbox.state import Account, Offer, Request
-
-from .desk import Desk
-from .words import OPERATIONS, fault_label
+from freight_exchange.sandbox.board.controller import BoardController
+from freight_exchange.sandbox.board.words import OPERATIONS, fault_label
+from freight_exchange.sandbox.core.database import Database
+from freight_exchange.sandbox.core.profile import Profile
+from freight_exchange.sandbox.core.state import Account, Offer, Request
 
 __all__ = ["snapshot"]
 
@@ -19,7 +18,7 @@ _MOST_REQUESTS: Final = 200
 _REFUSED: Final = frozenset({"declined", "rejected"})
 
 
-def snapshot(desk: Desk) -> dict[str, Any]:
+def snapshot(desk: BoardController) -> dict[str, Any]:
     """Everything that changes, in one value."""
     exchange, now = desk.exchange, desk.clock()
     books = exchange.books
@@ -58,7 +57,7 @@ def snapshot(desk: Desk) -> dict[str, Any]:
     }
 
 
-def _shown(books: Books, requests: list[Request]) -> list[Request]:
+def _shown(books: Database, requests: list[Request]) -> list[Request]:
     """The newest first; if they are too many, those that somebody can still do something about."""
     offered = {offer.request for _, _, _, offer in books.offers.latest() if offer.status == "pending"}
 
@@ -69,7 +68,7 @@ def _shown(books: Books, requests: list[Request]) -> list[Request]:
     return sorted(first, key=lambda request: request.index, reverse=True)
 
 
-def _request(books: Books, request: Request, now: float) -> dict[str, Any]:
+def _request(books: Database, request: Request, now: float) -> dict[str, Any]:
     cargo = request.cargo
     return {
         "index": request.index,
@@ -95,7 +94,7 @@ def _request(books: Books, request: Request, now: float) -> dict[str, Any]:
     }
 
 
-def _offer(books: Books, request: Request, offer: Offer) -> dict[str, Any]:
+def _offer(books: Database, request: Request, offer: Offer) -> dict[str, Any]:
     currency = books.currencies.get(offer.currency)
     chosen = offer.index == request.selected
     return {
@@ -129,7 +128,7 @@ def _decimals(value: Decimal, places: int) -> str:
     return f"{value:,.{places}f}" if value == 0 or abs(value.adjusted()) < 18 else f"{value:.3E}"
 
 
-def _waiting(books: Books) -> int:
+def _waiting(books: Database) -> int:
     return sum(
         offer.status == "pending" and _open(books.requests.get(offer.request))
         for _, _, _, offer in books.offers.latest()
@@ -140,14 +139,14 @@ def _open(request: Request | None) -> bool:
     return request is not None and request.state == "open"
 
 
-def _twice(books: Books) -> int:
+def _twice(books: Database) -> int:
     """Offers alike in forwarder, request and amount, beyond the first: what a careful bot never makes."""
     offers = (offer for _, _, _, offer in books.offers.latest())
     made = Counter((offer.request, offer.account, offer.amount, offer.currency) for offer in offers)
     return sum(count - 1 for count in made.values())
 
 
-def _offers(books: Books, who: str | None, request: int | None, now: float) -> int | None:
+def _offers(books: Database, who: str | None, request: int | None, now: float) -> int | None:
     """How often a caller has the same offer on a request by now: once, if it coped.
 
     A better offer is no second one, and what was declined may be offered again.

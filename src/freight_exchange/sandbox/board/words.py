@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from freight_exchange.sandbox.catalogue import FAULTS
-from freight_exchange.sandbox.profile import Profile
-from freight_exchange.sandbox.recipe import Recipe
+from freight_exchange.sandbox.core.profile import Profile
+from freight_exchange.sandbox.faults.catalogue import FAULTS
+from freight_exchange.sandbox.faults.fault_factory import FaultFactory
 
 __all__ = ["HABITS", "OPERATIONS", "PERFORMED", "SHELF", "catalogue", "fault_label", "operation_of"]
 
@@ -112,7 +112,7 @@ SHELF: Final = (
     Shelved("html_200", "A web page instead of data", "What a proxy or a login wall sends, with status 200.", ""),
 )
 
-PERFORMED: Final[Mapping[str, Recipe]] = {
+PERFORMED: Final[Mapping[str, FaultFactory]] = {
     name: recipe
     for name, recipe in FAULTS.items()
     if recipe.cut is None or not recipe.cut.early or recipe.cut.value.startswith("reset")

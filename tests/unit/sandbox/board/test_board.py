@@ -13,8 +13,8 @@ import pytest
 from tests.unit.sandbox.desk import NOW, PUBLISH
 
 from freight_exchange.sandbox import Call, Exchange, Profile, Reply
-from freight_exchange.sandbox.board import Board, Desk, samples
-from freight_exchange.sandbox.tcp import serve_tcp
+from freight_exchange.sandbox.board import Board, BoardController, samples
+from freight_exchange.sandbox.faces.tcp import serve_tcp
 
 HERE = {"host": "127.0.0.1:8765"}
 PAGE = {**HERE, "origin": "http://127.0.0.1:8765", "content-type": "application/json", "sec-fetch-site": "same-origin"}
@@ -25,7 +25,7 @@ class Person:
 
     def __init__(self) -> None:
         self.now = NOW
-        self.desk = Desk(Exchange(seed=3), clock=lambda: self.now)
+        self.desk = BoardController(Exchange(seed=3), clock=lambda: self.now)
         self.board = Board(self.desk)
         self.board.url = "http://127.0.0.1:8765/api"
 
@@ -415,7 +415,7 @@ async def test_news_comes_at_once_and_silence_after_a_while(person: Person) -> N
 
 async def test_another_exchange_is_at_another_revision() -> None:
     """Or a page that has waited at the one before it would take it for that one."""
-    revisions = {Desk(Exchange()).revision for _ in range(5)}
+    revisions = {BoardController(Exchange()).revision for _ in range(5)}
     assert len(revisions) == 5
     # Enough for what happens meanwhile; and a page counts exactly up to 2**53. It asks after 0 for what there is.
     assert all(0 < revision < 2**50 for revision in revisions)
@@ -470,7 +470,7 @@ async def test_a_name_that_was_pointed_here(person: Person, host: str) -> None:
     "host", ["127.0.0.1:8765", "localhost:8765", "[::1]:8765", "10.1.2.3", "sandbox:8765", "Box.Local", "Localhost"]
 )
 async def test_its_own_names(person: Person, host: str) -> None:
-    person.desk = Desk(person.desk.exchange, names=["Sandbox", "BOX.local"])
+    person.desk = BoardController(person.desk.exchange, names=["Sandbox", "BOX.local"])
     person.board = Board(person.desk)
     headers = {**PAGE, "host": host, "origin": f"http://{host}"}
     assert (await person.get("board", headers)).status == 200
@@ -570,7 +570,7 @@ async def test_other_methods(person: Person) -> None:
 
 
 async def test_over_sockets_beside_the_api() -> None:
-    desk = Desk(Exchange())
+    desk = BoardController(Exchange())
     board = Board(desk)
     async with serve_tcp(desk, site=board) as face:
         root = face.url.removesuffix("/api")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.sandbox.desk import NOW, PUBLISH
 
 from freight_exchange.sandbox import Call, Exchange, Profile
-from freight_exchange.sandbox.board import Board, Desk
+from freight_exchange.sandbox.board import Board, BoardController
 from freight_exchange.sandbox.board.words import OPERATIONS, PERFORMED
 
 PAGE = {"host": "localhost:1", "origin": "http://localhost:1", "content-type": "application/json"}
@@ -48,7 +48,7 @@ ACTS = st.sampled_from(
 
 @given(st.lists(st.tuples(ACTS, BODIES), max_size=6))
 def test_any_acts(acts: list[tuple[str, Any]]) -> None:
-    desk = Desk(Exchange(), clock=lambda: NOW)
+    desk = BoardController(Exchange(), clock=lambda: NOW)
     desk.exchange.offer(desk.exchange.forwarder, desk.exchange.publish(desk.exchange.shipper, NOW), NOW)
     board = Board(desk)
 
@@ -73,7 +73,7 @@ def test_any_acts(acts: list[tuple[str, Any]]) -> None:
     st.binary(max_size=30),
 )
 def test_any_call(method: str, path: str, query: dict[str, str], headers: dict[str, str], body: bytes) -> None:
-    desk = Desk(Exchange(), clock=lambda: NOW)
+    desk = BoardController(Exchange(), clock=lambda: NOW)
     desk.revision = REVISION
     board = Board(desk)
     reply = anyio.run(board, Call(method, path, query, {**PAGE, **headers}, body))

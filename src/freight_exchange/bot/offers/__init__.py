@@ -1,0 +1,1 @@
+"""The offer ledger: at most one offer for each request and revision."""

@@ -1,0 +1,1 @@
+"""Status, probes and administration of a bot."""

@@ -1,0 +1,1 @@
+"""Commands of the program, one module for each noun."""

@@ -1,0 +1,1 @@
+"""Reconciliation: find out whether a write took effect, by reading what the service shows."""

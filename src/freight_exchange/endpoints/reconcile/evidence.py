@@ -1,0 +1,316 @@
+"""What each write leaves behind, and what one reading of it proves.
+
+A reading proves as little as it must: servers round amounts, total weights, drop fields, replace an earlier offer
+by a later one, and list a selected offer alone. Where that leaves two readings of the same reply, it is doubt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from freight_exchange.endpoints.reconcile.route_images import Image
+from freight_exchange.errors import BadRequestError, ConfigurationError
+from freight_exchange.errors.transient import is_of_login
+from freight_exchange.models import (
+    Applied,
+    Bid,
+    BidsType,
+    Conflict,
+    CreateRoute,
+    Listing,
+    NotApplied,
+    Offer,
+    OfferStatus,
+    Publish,
+    Reconciliation,
+    Respond,
+    Route,
+    StillUnknown,
+    SubmitOffer,
+    UpdateRoute,
+)
+from freight_exchange.models._base import EXACT
+
+if TYPE_CHECKING:
+    from freight_exchange.endpoints.bids import Bids
+    from freight_exchange.endpoints.offers import Offers
+    from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
+    from freight_exchange.endpoints.routes import Routes
+
+__all__ = ["Gone", "Look", "Readers", "look_for"]
+
+T = TypeVar("T")
+
+Look = Callable[[], Awaitable[Reconciliation]]
+"""One complete reading, and what it says."""
+
+_COARSEST_ROUNDING = Decimal(1)
+"""How far from the amount that was sent a server that rounds may put it."""
+
+_COARSEST_VOLUME = Decimal("0.15")
+"""By what part a server that rounds dimensions may change the volume."""
+
+_DECLINED = frozenset({"declined", "rejected", "refused"})
+"""Words for a declined offer; the document shows none (section 3), and no other word is taken for one."""
+
+
+@attrs.frozen(kw_only=True)
+class Readers:
+    """The resources that a reconciliation reads.
+
+    Attributes:
+        shared: Readings that reconciliations under way at the same time share.
+        strict: Whether the listings fail unless every record of them can be read.
+    """
+
+    bids: Bids
+    offers: Offers
+    routes: Routes
+    shared: SharedReadings
+    strict: bool
+
+    async def own_bids(self, type: BidsType | None) -> list[Bid]:
+        """The own bids that the listing shows under this type, by a reading that begins now or later."""
+        return await self.shared.read(("bids", type, self.strict), self.bids.list(type=type, sweep=True).collect)
+
+
+def look_for(
+    write: SubmitOffer | Publish | Respond | CreateRoute | UpdateRoute,
+    readers: Readers,
+    baseline: Sequence[object] | None,
+) -> Look:
+    """How to look for the write. `ConfigurationError` where the baseline is made of something else."""
+    match write:
+        case SubmitOffer():
+            return _Submitted(readers, write, _baseline(Bid, baseline)).look
+        case Publish():
+            return _Published(readers.offers, write, _indexes(_baseline(Listing, baseline))).look
+        case Respond():
+            # An offer's state is read off the offer, whatever stood before: a wrong baseline is refused all the same.
+            _baseline(Listing, baseline)
+            return _Responded(readers.offers, write).look
+        case CreateRoute():
+            return _Created(readers.routes, write, _indexes(_baseline(Route, baseline))).look
+        case UpdateRoute():
+            routes = _baseline(Route, baseline) or ()
+            before = next((route for route in routes if route.index == write.route.index), None)
+            return _Updated(readers.routes, write.route, before or write.before).look
+
+
+@attrs.frozen
+class _Submitted:
+    """An own bid on that request with that price and currency, not there before."""
+
+    readers: Readers
+    write: SubmitOffer
+    baseline: list[Bid] | None
+    served: set[BidsType | None] = attrs.field(factory=set)
+
+    async def look(self) -> Reconciliation:
+        before = Counter(map(_terms, self._on_request(self.baseline or ())))
+        wanted = (self.write.amount, self.write.currency)
+        views: list[list[Bid]] = []
+        # What the plain listing leaves out is not documented, and neither is that every type is served.
+        for type in (None, *BidsType):
+            view = await self._view(type)
+            # A baseline is what the plain listing showed: what only another view shows may be as old as the account.
+            if type is None or self.baseline is None:
+                alike = [bid for bid in view if _terms(bid) == wanted]
+                if len(alike) > before[wanted]:
+                    return Applied(alike[-1])
+            views.append(view)
+        doubtful: dict[Bid, None] = {}
+        for view in views:
+            now = Counter(map(_terms, view))
+            doubtful |= dict.fromkeys(
+                bid for bid in view if now[_terms(bid)] > before[_terms(bid)] or self._may_be_it(bid)
+            )
+        return StillUnknown(tuple(doubtful)) if doubtful else NotApplied()
+
+    async def _view(self, type: BidsType | None) -> list[Bid]:
+        """The own bids on that request in one view of the bid listing; none where the service refuses the view."""
+        try:
+            listed = await self.readers.own_bids(type)
+        except BadRequestError as error:
+            # One that was served before is not refused but failing.
+            if type is None or type in self.served or is_of_login(error):
+                raise
+            return []
+        self.served.add(type)
+        return self._on_request(listed)
+
+    def _on_request(self, bids: Iterable[Bid]) -> list[Bid]:
+        return [bid for bid in bids if bid.index == self.write.request]
+
+    def _may_be_it(self, bid: Bid) -> bool:
+        """Whether the bid, though one like it stood before, may be this one: it may have been put in its place."""
+        if bid.currency not in (None, self.write.currency):
+            return False
+        return bid.amount is None or abs(bid.amount - self.write.amount) <= _COARSEST_ROUNDING
+
+
+def _terms(bid: Bid) -> tuple[object, object]:
+    return bid.amount, bid.currency
+
+
+@attrs.frozen
+class _Published:
+    """An own request with the same commodity, lane, quantity, volume and weight, not there before."""
+
+    offers: Offers
+    write: Publish
+    before: frozenset[int]
+
+    async def look(self) -> Reconciliation:
+        near: list[Listing] = []
+        async for listing in self.offers.list(sweep=True):
+            if listing.index in self.before:
+                continue
+            named, measured = self._compare(listing)
+            if listing.volume not in (None, self.write.draft.volume):
+                if named and self._rounded(listing):
+                    near.append(listing)
+            elif named and measured:
+                return Applied(listing)
+            elif named or measured:
+                near.append(listing)
+        return StillUnknown(tuple(near)) if near else NotApplied()
+
+    def _rounded(self, listing: Listing) -> bool:
+        """Whether the volume may be what a server that rounds dimensions makes of the one that was sent."""
+        shown, sent = listing.volume, self.write.draft.volume
+        return shown is not None and abs(shown - sent) <= sent * _COARSEST_VOLUME
+
+    def _compare(self, listing: Listing) -> tuple[bool, bool]:
+        """Whether the words agree, and whether the figures do; the weight may come back as that of all units."""
+        draft = self.write.draft
+        weights = (draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity)))
+        named = _named(listing.commodity, listing.origin, listing.destination)
+        return (
+            named == _named(draft.commodity, draft.origin, draft.destination),
+            listing.volume is not None and listing.quantity == draft.quantity and listing.weight in weights,
+        )
+
+
+def _named(*words: str | None) -> tuple[str, ...]:
+    return tuple(" ".join((word or "").split()).casefold() for word in words)
+
+
+@attrs.frozen(eq=False, repr=False)
+class Gone(Applied):
+    """A declined offer that is listed no more. Unlike other evidence it has to last: a listing may be behind."""
+
+
+@attrs.frozen
+class _Responded:
+    """The offer's state says so; another one selected stands in the way."""
+
+    offers: Offers
+    write: Respond
+
+    async def look(self) -> Reconciliation:
+        without: Listing | None = None
+        async for listing in self.offers.list(sweep=True):
+            for offer in listing.offers:
+                if offer.id == self.write.offer:
+                    return self._judge(listing, offer)
+            if listing.index == self.write.request:
+                without = listing
+        if without is None:
+            return StillUnknown()
+        if not self.write.approved and without.selected is not None:
+            # A selected offer may be listed alone, so that this one is missing whether it was declined or not.
+            return StillUnknown((without,))
+        if not self.write.approved:
+            # Declined, or withdrawn by its forwarder: either way it stands no more.
+            return Gone(without)
+        # A selected offer is listed alone.
+        lost = without.selected is not None and without.selected.id is not None
+        return Conflict(without) if lost else StillUnknown((without,))
+
+    def _judge(self, listing: Listing, offer: Offer) -> Reconciliation:
+        approved = self.write.approved
+        if offer.status == OfferStatus.SELECTED:
+            return Applied(listing) if approved else Conflict(listing)
+        if offer.status in _DECLINED:
+            return Conflict(listing) if approved else Applied(listing)
+        pending = offer.status == OfferStatus.PENDING
+        if listing.selected is not None and (approved or pending):
+            return Conflict(listing)
+        return NotApplied() if pending else StillUnknown((listing,))
+
+
+@attrs.frozen
+class _Created:
+    """A route with that image, not there before."""
+
+    routes: Routes
+    write: CreateRoute
+    before: frozenset[int]
+
+    async def look(self) -> Reconciliation:
+        wanted = Image.of(self.write.draft)
+        near: list[Route] = []
+        async for route in self.routes.list(sweep=True):
+            if route.index in self.before:
+                continue
+            likeness = Image.of(route).likeness(wanted)
+            if likeness.whole:
+                return Applied(route)
+            if likeness.same_voyage:
+                near.append(route)
+        return StillUnknown(tuple(near)) if near else NotApplied()
+
+
+@attrs.frozen
+class _Updated:
+    """The route reads as the new image, as the old one, or as neither."""
+
+    routes: Routes
+    new: Route
+    old: Route | None
+
+    async def look(self) -> Reconciliation:
+        async for route in self.routes.list(sweep=True):
+            if route.index == self.new.index:
+                return self._judge(route)
+        return StillUnknown()
+
+    def _judge(self, route: Route) -> Reconciliation:
+        shown = Image.of(route)
+        new = shown.likeness(Image.of(self.new))
+        if new.whole:
+            return Applied(route)
+        # Where something is left out, somebody else's image may look like the new one.
+        if new.agrees or self.old is None:
+            return StillUnknown((route,))
+        # An old image with gaps, of a route that was never read whole, agrees with anything.
+        old = shown.likeness(Image.of(self.old))
+        if old.whole:
+            return NotApplied()
+        return StillUnknown((route,)) if old.agrees else Conflict(route)
+
+
+def _baseline(kind: type[T], baseline: Sequence[object] | None) -> list[T] | None:
+    """The baseline, once it is known to hold what the write's listing shows: another kind's indexes mean nothing."""
+    if baseline is None:
+        return None
+    # What can be read only once would be empty at the second look.
+    if not isinstance(baseline, Sequence):
+        raise ConfigurationError(
+            f"the baseline of this write is a sequence of {kind.__name__}s, not a {type(baseline).__name__}"
+        )
+    records = [record for record in baseline if isinstance(record, kind)]
+    if len(records) < len(baseline):
+        wrong = next(record for record in baseline if not isinstance(record, kind))
+        raise ConfigurationError(f"the baseline of this write is made of {kind.__name__}s, not {type(wrong).__name__}s")
+    return records
+
+
+def _indexes(baseline: Iterable[Listing | Route] | None) -> frozenset[int]:
+    return frozenset(record.index for record in baseline or ())

@@ -1,0 +1,123 @@
+"""Finding out whether a write happened, by reading what the service shows now.
+
+Absence is proof only when complete readings agree on it over the settle time: the service may be slow to show what
+it has done. Nothing is ever sent again from here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+
+import anyio
+
+from freight_exchange.endpoints.reconcile import evidence
+from freight_exchange.endpoints.reconcile.evidence import Gone, Look, Readers
+from freight_exchange.errors import DecodeError, FeedProtocolError, LoginRejectedError, ValidationError
+from freight_exchange.errors.transient import TROUBLE, asked_for
+from freight_exchange.models import (
+    Applied,
+    CreateRoute,
+    NotApplied,
+    Publish,
+    RawWrite,
+    Reconciliation,
+    Respond,
+    StillUnknown,
+    SubmitOffer,
+    Write,
+)
+
+__all__ = ["Readers", "reconcile"]
+
+_logger = logging.getLogger("freight_exchange.reconcile")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0
+_SHARE_OF_SETTLE = 0.125
+"""A service that is given ten minutes to show a write is not asked every eight seconds."""
+_LEAST_PAUSE = 0.001
+"""A rest that rounds to nothing would read without end where the clock only moves while tasks rest."""
+
+_PATIENCE = 4
+"""How many settle times, and a minute, readings may keep failing before doubt is all that is left."""
+
+
+async def reconcile(
+    strict: Readers, lenient: Readers, write: Write, *, settle: timedelta, baseline: Sequence[object] | None
+) -> Reconciliation:
+    """What became of the write. `settle` is its time; no deadline of the client bounds it.
+
+    Args:
+        strict: Resources whose listings fail unless every record of them can be read: what cannot might be what is
+            looked for.
+        lenient: Resources whose listings give what can be read: a record that can be is there all the same.
+        write: What to look for.
+        settle: How long the service may take to show a write.
+        baseline: What was there before.
+    """
+    if not isinstance(settle, timedelta) or settle < timedelta(0):
+        raise ValidationError("settle must be a timedelta that is not negative", field="settle")
+    if isinstance(write, RawWrite):
+        return StillUnknown()
+    look = evidence.look_for(write, lenient, baseline)
+    # The others read the state of one record, and conclude nothing from what is not there.
+    if isinstance(write, SubmitOffer | Publish | CreateRoute) or (isinstance(write, Respond) and not write.approved):
+        look = _despite_gaps(evidence.look_for(write, strict, baseline), look)
+    return await _settle(look, settle.total_seconds())
+
+
+def _despite_gaps(strict: Look, lenient: Look) -> Look:
+    """A look that a listing with gaps keeps from telling absence, but not from telling presence."""
+
+    async def look() -> Reconciliation:
+        try:
+            return await strict()
+        except (DecodeError, FeedProtocolError) as error:
+            _logger.info("not all that is listed can be read: %s", error)
+        found = await lenient()
+        return StillUnknown() if isinstance(found, NotApplied | Gone) else found
+
+    return look
+
+
+async def _settle(look: Look, settle: float) -> Reconciliation:
+    """Look until the write is seen, or two readings at least agree on something else over the whole settle time.
+
+    All but `Applied` has to last: what the service shows may be older than the write.
+    """
+    patience = anyio.current_time() + _PATIENCE * settle + 60
+    agreed: type[Reconciliation] | None = None
+    until = 0.0
+    doubt = StillUnknown()
+    pause = _FIRST_PAUSE
+    while True:
+        looked = anyio.current_time()
+        wait = pause
+        try:
+            found: Reconciliation | None = None
+            with anyio.CancelScope(deadline=patience):
+                found = await look()
+            if found is None:
+                return doubt
+        except TROUBLE as error:
+            if isinstance(error, LoginRejectedError):
+                raise
+            _logger.info("a reading failed, counting starts again: %s", error)
+            agreed = None
+            wait = max(wait, asked_for(error) or 0.0)
+        else:
+            if isinstance(found, Applied) and not isinstance(found, Gone):
+                return found
+            if isinstance(found, StillUnknown):
+                doubt = found
+            if agreed is not type(found):
+                agreed, until = type(found), looked + settle
+            elif looked >= until:
+                return Applied(found.record) if isinstance(found, Gone) else found
+            wait = min(wait, until - anyio.current_time())
+        wait = max(wait, _LEAST_PAUSE)
+        if anyio.current_time() + wait > patience:
+            return doubt
+        await anyio.sleep(wait)
+        pause = min(2 * pause, max(_LONGEST_PAUSE, _SHARE_OF_SETTLE * settle))

@@ -1,0 +1,1 @@
+"""Pure rules of the feed: no I/O, no clock, no event loop."""

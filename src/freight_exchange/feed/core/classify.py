@@ -1,0 +1,205 @@
+"""What a page of a scan means, given what was known: new, updated, the service's own change of shape, or nothing. Pure.
+
+A request is compared with its last state, not with all that it ever was: one that changes and changes back has changed
+twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.errors import DecodeError
+from freight_exchange.feed.core.diff import DIGEST, differences, digest, present
+from freight_exchange.feed.core.observation import Observation, Schema
+from freight_exchange.feed.core.schema_drift import Change, change_of_shape, is_only_the_shape
+from freight_exchange.feed.core.unsteady_fields import with_unsteady
+from freight_exchange.feed.events import Event, RequestEvent, RequestKind, Unreadable
+from freight_exchange.feed.serialization import pack, recall
+from freight_exchange.models import RateRequest
+from freight_exchange.store.protocol import NewEvent, Seen
+
+__all__ = ["Meaning", "classify", "gone"]
+
+
+@attrs.frozen
+class Meaning:
+    """What a page means.
+
+    Attributes:
+        seen: What is known now of the requests on it.
+        events: What is to be handed out.
+        news: The indexes of requests that are new or changed.
+        schema: The last change of shape that is known now.
+        excused: The indexes of requests that differ, and are no news: in nothing but the service's shape.
+        turned: Indexes and fields of requests in which nothing changed but that this field came or went.
+    """
+
+    seen: Sequence[Seen]
+    events: Sequence[NewEvent]
+    news: frozenset[int]
+    schema: Schema
+    excused: frozenset[int]
+    turned: frozenset[tuple[int, str]] = frozenset()
+
+
+def classify(
+    records: Sequence[RateRequest], broken: Iterable[DecodeError], known: Mapping[int, Seen], sight: Observation
+) -> Meaning:
+    """What a page means: its records, what on it could not be read, and what was known of both before."""
+    states = _states(_steadied(record, known.get(record.index), sight) for record in records)
+    digests = {index: b"".join(sorted(several)) for index, several in states.items()}
+    # Which of several states is the last one nobody can tell: all that are not known already are told.
+    fresh = {index: _fresh(several, known.get(index)) for index, several in states.items()}
+    changes = {
+        index: [Change.of(recall(before.record), record) for record in fresh[index]]
+        for index, before in known.items()
+        if index in digests and before.digest != digests[index] and before.record is not None and before.digest
+    }
+    now = {index: several[-1] for index, several in fresh.items()}
+    schema, event = change_of_shape(now, {index: several[-1] for index, several in changes.items()}, known, sight)
+    seen: list[Seen] = []
+    events: list[tuple[str, int | None, Event]] = []
+    if event is not None:
+        fields = ",".join((*event.added, "", *event.removed))
+        of_fields = hashlib.blake2b(fields.encode(), digest_size=8).hexdigest()
+        events.append((f"schema:{sight.scan}:{of_fields}", None, event))
+    news: set[int] = set()
+    excused: set[int] = set()
+    for index, several in fresh.items():
+        before = known.get(index)
+        version, record = (0 if before is None else before.version), several[-1]
+        told: Iterable[RequestEvent]
+        if before is None or (sight.priming and before.version == 0):
+            told = () if sight.silent else _in_turn("new", None, several, sight)
+        elif before.digest == digests[index]:
+            told = ()
+        elif index not in changes:
+            previous = None if before.record is None else recall(before.record)
+            told = _in_turn("updated", previous, several, sight, returned=not before.digest)
+        else:
+            # Where nothing differs another version of this package wrote the digest.
+            differing = [change for change in changes[index] if change.fields]
+            real = [change for change in differing if not is_only_the_shape(change, before, schema, sight)]
+            if len(real) < len(differing):
+                excused.add(index)
+            told = _in_turn("updated", changes[index][0].previous, [change.record for change in real], sight)
+        for event_of_it in told:
+            version, record = version + 1, event_of_it.request
+            events.append((f"{index}:{version}", index, event_of_it))
+            news.add(index)
+        seen.append(_sighted(record, digests[index], version, before, sight))
+    for error in broken:
+        raw, index_of_it = error.raw, wire.index_of_raw(error.raw)
+        before = None if index_of_it is None else known.get(index_of_it)
+        if before is not None and index_of_it not in now:
+            seen.append(attrs.evolve(before, last=sight.sent, scan=sight.scan, missing=0))
+        unreadable = Unreadable(index=index_of_it, raw=raw, error=str(error), observed=sight.between[1])
+        events.append((f"unreadable:{_digest_of_raw(raw)}", index_of_it, unreadable))
+    return Meaning(
+        seen,
+        [NewEvent(key=key, index=about, kind=event.kind, payload=pack(event)) for key, about, event in events],
+        frozenset(news),
+        schema,
+        frozenset(excused),
+        frozenset(_turned(changes)),
+    )
+
+
+def gone(before: Seen, between: tuple[datetime | None, datetime], at: float) -> tuple[Seen, NewEvent | None]:
+    """What is known of a request after it was found to be withdrawn, and the event, unless nothing is left to tell."""
+    after = attrs.evolve(before, digest=b"", version=before.version + 1, last=at, missing=0)
+    if before.record is None or not before.digest:
+        return after, None
+    request = recall(before.record)
+    event = RequestEvent(kind="withdrawn", request=request, previous=request, observed_between=between)
+    return after, NewEvent(
+        key=f"{before.index}:{after.version}", index=before.index, kind=event.kind, payload=pack(event)
+    )
+
+
+def _steadied(record: RateRequest, before: Seen | None, sight: Observation) -> RateRequest:
+    """The record, with what an older release of the service may have left out."""
+    unsteady = sight.unsteady(record.index)
+    if before is None or before.record is None or not unsteady - present(record):
+        return record
+    return with_unsteady(record, recall(before.record), unsteady)
+
+
+def _turned(changes: Mapping[int, Sequence[Change]]) -> Iterator[tuple[int, str]]:
+    for index, several in changes.items():
+        for change in several:
+            turned = change.had ^ change.has
+            if change.is_only_of(turned):
+                yield from ((index, name) for name in turned)
+
+
+def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest]]:
+    """By index, the states in which a page shows each request, as it lists them: one, unless the service errs."""
+    states: dict[int, dict[bytes, RateRequest]] = {}
+    for record in records:
+        states.setdefault(record.index, {}).setdefault(digest(record), record)
+    return states
+
+
+def _fresh(states: Mapping[bytes, RateRequest], before: Seen | None) -> Sequence[RateRequest]:
+    """Of several states those that were not among the last ones; there is always one."""
+    several = tuple(states.values())
+    if len(several) == 1 or before is None:
+        return several
+    shown = {before.digest[start : start + DIGEST] for start in range(0, len(before.digest), DIGEST)}
+    fresh = [several[at] for at, state in enumerate(states) if state not in shown]
+    if fresh or before.record is None:
+        return fresh or several[-1:]
+    known = recall(before.record)
+    # Where there are fewer than there were, what was told last stays true as long as it is one of them.
+    return [next((record for record in several if not differences(known, record)), several[-1])]
+
+
+def _in_turn(
+    kind: RequestKind,
+    previous: RateRequest | None,
+    states: Iterable[RateRequest],
+    sight: Observation,
+    *,
+    returned: bool = False,
+) -> Iterator[RequestEvent]:
+    """The events of these states: the first is of this kind, and each further one an update of the one before it."""
+    for record in states:
+        changed = () if previous is None else differences(previous, record)
+        yield RequestEvent(
+            kind=kind,
+            request=record,
+            previous=previous,
+            changed=changed,
+            returned=returned,
+            observed_between=sight.between,
+        )
+        kind, previous, returned = "updated", record, False
+
+
+def _sighted(record: RateRequest, digest: bytes, version: int, before: Seen | None, sight: Observation) -> Seen:
+    proven = sight.sent - sight.window
+    if sight.covered is not None and (before is None or before.digest != digest):
+        proven = max(proven, sight.covered)
+    same = before is not None and before.digest == digest and before.record is not None
+    return Seen(
+        index=record.index,
+        digest=digest,
+        record=before.record if before is not None and same else wire.keep(record),
+        version=version,
+        first=sight.sent if before is None else before.first,
+        last=sight.sent,
+        scan=sight.scan,
+        updated_after=proven if before is None else max(proven, before.updated_after),
+    )
+
+
+def _digest_of_raw(raw: object) -> str:
+    text = json.dumps(raw, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -1,0 +1,167 @@
+"""One scan of a window: which page to ask for next, and when all of it was seen. Pure.
+
+One page is the only snapshot that the service gives. A listing of several is walked up and down until nothing that was
+there all the time can have been missed (`paging.walk`). What a watcher needs beyond that is here: an error in place of
+a page ends the listing only if a second walk meets it as well, a page that fails for a passing reason is asked for
+again, and a service that refuses large pages, or fails to give them, is asked for smaller ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from operator import attrgetter
+from typing import Final, Literal
+
+from freight_exchange.errors import APIStatusError, FeedProtocolError, FreightExchangeError, RateLimitedError
+from freight_exchange.errors.transient import is_of_login, may_pass
+from freight_exchange.models import RateRequest
+from freight_exchange.paging import PageSizes
+from freight_exchange.paging.window_walk import WindowWalk
+from freight_exchange.wire import Rows
+
+__all__ = ["MODEST_PAGE", "OPERATION", "PAGE_SIZE", "Scanner", "may_be_too_large"]
+
+OPERATION: Final = "feed"
+PAGE_SIZE: Final = 1000
+"""Rows asked for in a page: the more a page holds, the more often it is the whole window."""
+
+MODEST_PAGE: Final = 100
+_SMALLER: Final = (MODEST_PAGE, 20)
+"""Rows asked for where more are refused; 20 is what the service gives where nothing is said (section 4.4)."""
+_ATTEMPTS: Final = 3
+_ATTEMPTS_IN_THE_MIDDLE: Final = 6
+"""After which a later page is taken to be too large where it stands, though the first ones came: what was read is read
+again then, which an outage of a minute or two is not worth."""
+_WALKS: Final = 4
+
+_index = attrgetter("index")
+
+
+class Scanner:
+    """One scan: `number` and `size` say which page it waits for, until it has `ended`.
+
+    Attributes:
+        sizes: What is known of the service's page sizes; the scan adds to it.
+        number: The page to ask for.
+        attempts: How often it was asked for and failed.
+        pages: How many pages have come.
+        rows: How many rows were on them.
+        ended: Whether nothing that was listed all the time can have been missed.
+        offset_ignored: Whether the service gives its first page, whichever is asked for: only that one was seen.
+    """
+
+    def __init__(self, sizes: PageSizes, page_size: int = PAGE_SIZE) -> None:
+        self.sizes = sizes
+        self._page_size = page_size
+        self._walks = 0
+        self._agreed: int | None = None
+        self._refused = False
+        self._end: int | None = None
+        self.attempts = 0
+        self.pages = 0
+        self.rows = 0
+        self.ended = False
+        self.offset_ignored = False
+        self._start_walk()
+
+    @property
+    def number(self) -> int:
+        return self._walk.number
+
+    @property
+    def size(self) -> int:
+        return self._walk.size
+
+    @property
+    def unexplained(self) -> frozenset[Hashable]:
+        """What the last round through the listing brought, if it proved nothing: unless all of it is recent, more may
+        have slipped past."""
+        return self._walk.unexplained
+
+    def excuse(self, recent: frozenset[int]) -> None:
+        """Take note of what was updated since the scan began: it moves the listing, and need not have been seen."""
+        self._walk.excuse(recent)
+        self._conclude()
+
+    def take(self, page: Rows[RateRequest]) -> None:
+        """Take in the page that was asked for.
+
+        Raises:
+            FeedProtocolError: The listing changed during every one of many passes: what it holds cannot be told.
+        """
+        self.attempts = 0
+        self.pages += 1
+        self.rows += len(page.records) + len(page.broken)
+        if self._refused:
+            self._refused = False
+            self.sizes.refused(OPERATION, self._page_size)
+        if not self._walk.descending:
+            self._end = None
+        self._walk.take(page)
+        if self._walk.restless:
+            raise FeedProtocolError("the listing changed during every one of many passes: what it holds cannot be told")
+        self._conclude()
+
+    def fail(self, error: FreightExchangeError) -> Literal["again", "on", "lost"]:
+        """What an error in place of the page means: ask again after a pause, go on with another page, or give up."""
+        if is_of_login(error):
+            self.attempts += 1
+            return "again" if may_pass(error) and self.attempts < _ATTEMPTS else "lost"
+        smaller = next((rows for rows in _SMALLER if rows < self._walk.size), None)
+        if smaller is not None and self._refused_size(error):
+            self._page_size = smaller
+            self._refused = True
+            self._start_walk()
+            return "on"
+        number, climbing = self._walk.number, not self._walk.descending
+        if self._walk.beyond(error):
+            self.attempts = 0
+            self._end = number if climbing else self._end
+            self._conclude()
+            return "on"
+        self.attempts += 1
+        if may_pass(error) and self.attempts < _ATTEMPTS:
+            return "again"
+        if self._may_be_too_much(error):
+            # A size that is learned of nothing but trouble: the next scan asks for large pages again.
+            self._page_size = MODEST_PAGE
+            self._agreed = None
+            self._start_walk()
+            return "again"
+        return "lost"
+
+    def _start_walk(self) -> None:
+        self._walks += 1
+        self._end = None
+        self._walk: WindowWalk[RateRequest] = WindowWalk(OPERATION, self.sizes, self._page_size, _index)
+
+    def _conclude(self) -> None:
+        if not self._walk.ended:
+            return
+        self.offset_ignored = self._walk.offset_ignored
+        if self._end is None or self._end == self._agreed:
+            self.ended = True
+        elif self._walks < _WALKS:
+            # An error where the listing may go on: a second walk has to meet it in the same place.
+            self._agreed = self._end
+            self._start_walk()
+        else:
+            raise FeedProtocolError("every walk through the listing ended by an error, each in another place")
+
+    @property
+    def _begins(self) -> bool:
+        return self._walk.number == 0 and self.pages == 0
+
+    def _refused_size(self, error: FreightExchangeError) -> bool:
+        return self._begins and isinstance(error, APIStatusError) and error.status in (400, 413, 422)
+
+    def _may_be_too_much(self, error: FreightExchangeError) -> bool:
+        """Whether the service may have failed over the size: too slow for a gateway, perhaps only from some offset on,
+        or a reply without an end."""
+        large = self._walk.size > MODEST_PAGE and self.attempts >= _ATTEMPTS_IN_THE_MIDDLE
+        return large and may_be_too_large(error)
+
+
+def may_be_too_large(error: FreightExchangeError) -> bool:
+    """Tell whether fewer rows may help: the error may pass, and is no refusal for asking too often."""
+    return may_pass(error) and not isinstance(error, RateLimitedError)

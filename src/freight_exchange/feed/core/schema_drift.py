@@ -1,0 +1,118 @@
+"""Whether the service changed its own shape: a field that nearly all requests gain or lose is no news of any. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from freight_exchange.feed.core.diff import FIELDS, differences, present
+from freight_exchange.feed.core.observation import Observation, Schema
+from freight_exchange.feed.events import SchemaChanged
+from freight_exchange.models import RateRequest
+from freight_exchange.store.protocol import Seen
+
+__all__ = ["Change", "change_of_shape", "is_only_the_shape"]
+
+_FEW: Final = 3
+_NEARLY_ALL: Final = 0.8
+_MOST_EXTRAS: Final = 500
+
+_NONE: Final = frozenset[str]()
+
+
+@attrs.frozen
+class Change:
+    """A known request that differs from what was known of it.
+
+    Attributes:
+        previous: What that was.
+        record: What it is now.
+        fields: The fields that differ.
+        had, has: The fields that it had, and those that it has.
+    """
+
+    previous: RateRequest
+    record: RateRequest
+    fields: tuple[str, ...]
+    had: frozenset[str]
+    has: frozenset[str]
+
+    @classmethod
+    def of(cls, previous: RateRequest, record: RateRequest) -> Change:
+        return cls(previous, record, differences(previous, record), present(previous), present(record))
+
+    def is_only_of(self, fields: frozenset[str]) -> bool:
+        """Whether it differs in nothing but the presence of these fields."""
+        return bool(fields) and fields & (self.had ^ self.has) >= {*self.fields}
+
+
+def change_of_shape(
+    now: Mapping[int, RateRequest], changed: Mapping[int, Change], known: Mapping[int, Seen], sight: Observation
+) -> tuple[Schema, SchemaChanged | None]:
+    """Whether the service itself changed: nearly all known requests of the page gained or lost the same field.
+
+    Those that their shippers have updated do not count, whatever changed in them. Of those that they may have updated
+    counts only what no shipper can do: a field beside the service's document that no request had before, or that none
+    has any more.
+    """
+    before = sight.schema
+    extras = before.extras.union(*(record.extra for record in now.values() if record.extra))
+    schema = attrs.evolve(before, extras=extras if len(extras) <= _MOST_EXTRAS else before.extras)
+    if len(changed) < _FEW:
+        return schema, None
+    afters = _NONE.union(*(present(record) for record in now.values()))
+    befores = _NONE.union(*(change.had for change in changed.values()))
+    doubtful = ((afters - befores - before.extras) | (befores - afters)).difference(FIELDS)
+    turns: list[tuple[int, Change, frozenset[str], frozenset[str]]] = []
+    common = 0
+    for index in now.keys() & known.keys():
+        services = _excusable(known[index], sight, befores | afters, doubtful=doubtful)
+        change = changed.get(index)
+        told = known[index].last < before.at and change is not None and change.is_only_of(before.fields & services)
+        if not services or told:
+            continue
+        common += 1
+        if change is not None:
+            turns.append((index, change, (change.has - change.had) & services, (change.had - change.has) & services))
+    gained = Counter(name for _, _, came, _ in turns for name in came)
+    lost = Counter(name for _, _, _, went in turns for name in went)
+    if not any(count >= max(_FEW, _NEARLY_ALL * common) for count in (*gained.values(), *lost.values())):
+        return schema, None
+    having = Counter(name for _, change, _, _ in turns for name in change.had)
+    added = sorted(name for name, count in gained.items() if count >= _NEARLY_ALL * (len(turns) - having[name]))
+    removed = sorted(name for name, count in lost.items() if count >= _NEARLY_ALL * having[name])
+    fields = frozenset((*added, *removed))
+    affected = sorted(index for index, _, came, went in turns if (came | went) & fields)
+    event = SchemaChanged(
+        added=tuple(added), removed=tuple(removed), requests=tuple(affected), observed=sight.between[1]
+    )
+    # What no request has any more is new again should it come back.
+    return Schema(fields=fields, at=sight.sent, extras=schema.extras.difference(removed)), event
+
+
+def is_only_the_shape(change: Change, before: Seen, schema: Schema, sight: Observation) -> bool:
+    """Whether a request differs in nothing but the service's last change of shape."""
+    unseen_since = before.last < schema.at or schema.at == sight.sent
+    doubtful = schema.fields.difference(FIELDS)
+    return unseen_since and change.is_only_of(_excusable(before, sight, schema.fields, doubtful=doubtful))
+
+
+def _excusable(before: Seen, sight: Observation, fields: frozenset[str], *, doubtful: frozenset[str]) -> frozenset[str]:
+    """Those of these fields whose presence in a request may be the service's doing, and none of its shipper's.
+
+    All where the request is known not to have been updated since it was last seen, and none where it is known that it
+    was: a window begins only after that. Where neither is known, those that are `doubtful`.
+    """
+    if before.last < sight.sent - sight.window:
+        return _NONE
+    if sight.lately is None:
+        return fields
+    if sight.lately.listed is not None:
+        if before.index not in sight.lately.listed:
+            return fields
+        if before.last < sight.sent - sight.lately.window:
+            return _NONE
+    return fields & doubtful

@@ -1,0 +1,92 @@
+"""What a feed knows beside the requests themselves, as text to keep, and back. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from freight_exchange.errors import StoreError
+from freight_exchange.feed.core.observation import Schema
+from freight_exchange.feed.core.watermark import Watermark
+from freight_exchange.feed.serialization import NOT_OURS, UNREADABLE
+from freight_exchange.platform.clock import Reading
+
+__all__ = ["Behind", "State"]
+
+
+@attrs.frozen(kw_only=True)
+class Behind:
+    """How far the feed's clock may be behind the world's.
+
+    Attributes:
+        by: Seconds: what happened before `until` may be as much longer ago.
+        until: On the feed's clock.
+    """
+
+    by: float = 0.0
+    until: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class State:
+    """The state of a feed, committed together with what led to it.
+
+    Attributes:
+        cover: The moment before which everything is covered; while the feed is not `primed`, merely that at which it
+            began.
+        primed: Whether the first complete scan is done: from then on the feed knows what is new.
+        allowance: Seconds that the service is given to show an update.
+        scan: The number of the last scan.
+        rungs: When each rung of the ladder was last completed, on the feed's clock.
+        longest: The most rows that one page ever held.
+        clamp: The most rows in a page that the service gives, where that is known.
+        late: How many requests were found by deep scans that narrow ones should have found.
+        gap_until: Up to when a gap was told that scans have not closed yet, on the feed's clock.
+        schema: What is known of the service's shape.
+        behind: How far the feed's clock may be behind.
+    """
+
+    cover: Watermark
+    primed: bool = False
+    allowance: float
+    scan: int = 0
+    rungs: Mapping[str, float] = attrs.field(factory=dict)
+    longest: int = 0
+    clamp: int | None = None
+    late: int = 0
+    gap_until: float | None = None
+    schema: Schema = attrs.field(factory=Schema)
+    behind: Behind = attrs.field(factory=Behind)
+
+    def since_entered(self, now: Reading) -> float:
+        """The most seconds since the feed was first entered, as long as it is not `primed`."""
+        return max(self.cover.most(now), self.cover.time_at(now))
+
+    def dump(self) -> str:
+        said = attrs.asdict(self, recurse=True)
+        said["schema"] |= {"fields": sorted(self.schema.fields), "extras": sorted(self.schema.extras)}
+        return json.dumps(said, separators=(",", ":"))
+
+    @classmethod
+    def load(cls, text: str) -> State:
+        """The state that was kept.
+
+        Raises:
+            StoreError: It is damaged, or another version of this package wrote it.
+        """
+        try:
+            said: dict[str, Any] = json.loads(text)
+            cover, schema, behind = said.pop("cover"), said.pop("schema"), said.pop("behind", {})
+            return cls(
+                **said,
+                cover=Watermark(cover["time"], Reading(**cover["reading"])),
+                behind=Behind(**behind),
+                schema=Schema(
+                    fields=frozenset(schema["fields"]), at=schema["at"], extras=frozenset(schema.get("extras", ()))
+                ),
+            )
+        except NOT_OURS as error:
+            raise StoreError(f"the feed's state in the store {UNREADABLE}") from error

@@ -1,0 +1,66 @@
+"""Fields of a request that come and go from reply to reply, as two releases of a service behind one address send them.
+
+Which release answers says nothing of the request: once a field has come and gone several times within hours, a reply
+without it leaves its value as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from freight_exchange.feed.core.diff import FIELDS
+from freight_exchange.models import RateRequest
+
+__all__ = ["UnsteadyFields", "with_unsteady"]
+
+_TURNS: Final = 3
+"""Times that a field came or went, and nothing else changed, until it counts as unsteady."""
+
+_WITHIN: Final = 6 * 3600.0
+"""Seconds after which such a turn is forgotten, unless the field is unsteady by then."""
+
+_FEW: Final = 3
+_NONE: Final = frozenset[str]()
+
+_MOST: Final = 10_000
+"""Fields of requests that are remembered; what is forgotten is found out again."""
+
+
+class UnsteadyFields:
+    """The unsteady fields of each request, as this run of the program has found them out."""
+
+    def __init__(self) -> None:
+        self._turns: dict[tuple[int, str], tuple[int, float]] = {}
+        self._fields: dict[int, frozenset[str]] = {}
+        self._common = _NONE
+
+    def of(self, index: int) -> frozenset[str]:
+        """The unsteady fields of a request; those beside the service's document are so for all, if for a few."""
+        return self._fields.get(index, _NONE) | self._common
+
+    def saw(self, turned: Iterable[tuple[int, str]], now: float) -> None:
+        """Take note of requests in which nothing changed but that this field came or went."""
+        if len(self._turns) > _MOST:
+            self._turns.clear()
+            self._fields.clear()
+            self._common = _NONE
+        for index, name in turned:
+            turns, last = self._turns.get((index, name), (0, now))
+            turns = turns + 1 if now - last <= _WITHIN else 1
+            self._turns[index, name] = turns, now
+            if turns >= _TURNS:
+                self._fields[index] = self._fields.get(index, _NONE) | {name}
+                if name not in FIELDS and sum(name in fields for fields in self._fields.values()) >= _FEW:
+                    self._common |= {name}
+
+
+def with_unsteady(record: RateRequest, previous: RateRequest, unsteady: frozenset[str]) -> RateRequest:
+    """The record, with the previous values of the unsteady fields that it lacks."""
+    lacking = {name: getattr(previous, name) for name in FIELDS if name in unsteady and getattr(record, name) is None}
+    kept = {key: previous.extra[key] for key in unsteady if key in previous.extra and key not in record.extra}
+    if kept:
+        lacking["extra"] = {**record.extra, **kept}
+    return attrs.evolve(record, **lacking) if lacking else record

@@ -1,0 +1,87 @@
+"""Which window to ask for, so that no update falls between two scans, and what a finished scan has proven. Pure.
+
+The service lists what was updated in the last so many seconds, and names no times. What is covered is therefore all
+that was updated before the moment at which the last complete scan began, less the time that the service may take to
+show an update.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Final
+
+import attrs
+
+from freight_exchange.models import validation
+from freight_exchange.platform.clock import Reading, least, most
+
+__all__ = ["LONGEST_ALLOWANCE", "SCAN_TIME", "WIDEST", "ScanTimes", "Watermark", "is_covered", "window_for"]
+
+LONGEST_ALLOWANCE: Final = 1800.0
+"""Seconds up to which the allowance grows by itself, where deep scans find what narrow ones should have found."""
+
+SCAN_TIME: Final = 5.0
+"""Seconds that a scan is expected to take, until it is known."""
+
+WIDEST: Final = int(validation.LONGEST_WINDOW.total_seconds())
+"""Seconds: the widest window that the service allows (service document, 8)."""
+
+_SCANS_REMEMBERED: Final = 200
+
+
+@attrs.frozen
+class Watermark:
+    """The moment before which everything is covered: page 0 of the last complete scan was sent then.
+
+    Attributes:
+        time: On the feed's own clock.
+        reading: By every other clock.
+    """
+
+    time: float
+    reading: Reading
+
+    def most(self, now: Reading) -> float:
+        """The most seconds that can have passed since."""
+        return most(self.reading, now)
+
+    def least(self, now: Reading) -> float:
+        """The seconds that have passed since, by clocks that nobody can set."""
+        return least(self.reading, now)
+
+    def time_at(self, now: Reading) -> float:
+        """The feed's clock at that reading. It counts the longest silence there can be where no clock tells."""
+        passed = self.least(now)
+        return self.time + (passed if math.isfinite(passed) else WIDEST)
+
+
+def window_for(elapsed: float, allowance: float, scan_time: float) -> int:
+    """The window in seconds that reaches back over the cover's age, the service's delay and the scan itself."""
+    wanted = elapsed + allowance + scan_time
+    return WIDEST if wanted >= WIDEST else max(1, math.ceil(wanted))
+
+
+def is_covered(window: int, elapsed: float, allowance: float) -> bool:
+    """Whether a scan, whose last page came when the cover was this old, left nothing out.
+
+    The window slides on while the pages are read: one that was wide enough at the first may not be at the last.
+    """
+    return elapsed + allowance <= window
+
+
+class ScanTimes:
+    """How long scans take, by experience."""
+
+    def __init__(self) -> None:
+        self._seconds: deque[float] = deque(maxlen=_SCANS_REMEMBERED)
+
+    def took(self, seconds: float) -> None:
+        self._seconds.append(seconds)
+
+    def expected(self) -> float:
+        """What all but one in a hundred scans stay within: the allowance for the next one."""
+        if not self._seconds:
+            return SCAN_TIME
+        ordered = sorted(self._seconds)
+        return max(SCAN_TIME, ordered[math.ceil(0.99 * len(ordered)) - 1])

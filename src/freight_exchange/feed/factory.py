@@ -1,0 +1,138 @@
+"""How a feed is made of what the user asks for: every argument is checked before anything is sent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import attrs
+
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.feed.feed import Feed
+from freight_exchange.feed.filter import RequestFilter
+from freight_exchange.feed.journal import Start
+from freight_exchange.models import validation
+from freight_exchange.platform.clock import Clock, SystemClock
+from freight_exchange.store import MemoryStore
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.source import Source
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.store import Store
+
+__all__ = ["WatchOptions", "check", "check_text", "feed"]
+
+_LONGEST_ALLOWANCE = timedelta(days=1)
+_LEAST_INTERVAL = timedelta(seconds=1)
+_LONGEST_INTERVAL = timedelta(days=1)
+
+
+@attrs.frozen(kw_only=True)
+class WatchOptions:
+    """What `exchange.watch()` was given."""
+
+    store: Store | str | os.PathLike[str] | None
+    start: Start
+    interval: timedelta
+    allowance: timedelta
+    where: RequestFilter | None
+    name: str
+    standby: bool
+
+
+def feed(
+    source: Source,
+    arguments: WatchOptions,
+    *,
+    account: Callable[[], Awaitable[str]],
+    hooks: Hooks,
+    clock: Clock | None,
+    base_url: str,
+    patience: float,
+) -> Feed:
+    """The feed, not entered yet.
+
+    Raises:
+        ConfigurationError: An argument cannot be right; the message names it.
+    """
+    check(arguments)
+    store, made_here = _store(arguments.store)
+    return Feed(
+        source,
+        store,
+        account,
+        hooks,
+        SystemClock() if clock is None else clock,
+        base_url=base_url,
+        name=arguments.name,
+        start=arguments.start,
+        interval=arguments.interval,
+        allowance=arguments.allowance,
+        where=arguments.where,
+        standby=arguments.standby,
+        patience=patience,
+        closes_store=made_here,
+    )
+
+
+def check(arguments: WatchOptions) -> None:
+    """`ConfigurationError`, naming the argument, unless all of them can be right."""
+    start, where, name = arguments.start, arguments.where, arguments.name
+    if isinstance(start, timedelta):
+        if not timedelta(0) <= start <= validation.LONGEST_WINDOW:
+            raise ConfigurationError(
+                f"start must be from zero to five days, which is all that the service lists, not {start}"
+            )
+    elif start not in ("now", "backfill"):
+        raise ConfigurationError(f"start must be 'now', 'backfill' or a timedelta, not {start!r}")
+    if where is not None and not isinstance(where, RequestFilter):
+        raise ConfigurationError(f"where must be RequestFilter(...), not {type(where).__name__}")
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"name must be a text that is not empty, not {name!r}")
+    check_text(name, "name")
+    if not isinstance(arguments.standby, bool):
+        raise ConfigurationError(f"standby must be True or False, not {arguments.standby!r}")
+    if (interval := _positive(arguments.interval, "interval")) < _LEAST_INTERVAL:
+        raise ConfigurationError(f"interval must be at least one second, to spare the service, not {interval}")
+    if interval > _LONGEST_INTERVAL:
+        raise ConfigurationError(f"interval must be at most {_LONGEST_INTERVAL}, not {interval}")
+    if (allowance := _positive(arguments.allowance, "allowance")) > _LONGEST_ALLOWANCE:
+        raise ConfigurationError(
+            f"allowance must be at most {_LONGEST_ALLOWANCE}: every scan looks back further by it, not {allowance}"
+        )
+    given = arguments.store
+    if given is None or isinstance(given, str | os.PathLike):
+        return
+    if not all(hasattr(given, name) for name in ("open", "close", "inline")):
+        raise ConfigurationError(
+            f"store must be a path, a store of freight_exchange.store, or None, not {type(given).__name__}"
+        )
+
+
+def check_text(text: str, name: str) -> None:
+    """`ConfigurationError` unless the text can be kept: as UTF-8, that is."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"{name} holds half a character (a lone surrogate), which cannot be kept: {text!r}"
+        ) from None
+
+
+def _store(given: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:
+    """The store, and whether it is the feed's own to close."""
+    if given is None:
+        return MemoryStore(), True
+    if isinstance(given, str | os.PathLike):
+        from freight_exchange.store.sqlite.store import SQLiteStore
+
+        return SQLiteStore(given), True
+    return given, False
+
+
+def _positive(value: timedelta, name: str) -> timedelta:
+    if not isinstance(value, timedelta) or value <= timedelta(0):
+        raise ConfigurationError(f"{name} must be a timedelta of more than 0, not {value!r}")
+    return value

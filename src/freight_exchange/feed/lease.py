@@ -1,0 +1,134 @@
+"""A feed's hold on its state: the lease of a store, and the one call at a time that is made under it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from freight_exchange.errors import ConfigurationError, HeldError
+from freight_exchange.store.protocol import HeldHereError
+
+if TYPE_CHECKING:
+    from freight_exchange.store.protocol import Binding, FeedStore, Store
+
+__all__ = ["Lease"]
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("freight_exchange.feed")
+
+_BETWEEN_TRIES: Final = 1.0
+_TO_LEAVE: Final = 5.0
+"""A feed of this process may be about to be left; the wait for one that is not would never end."""
+
+
+class Lease:
+    """The state of one feed, from `take` to `let_go`.
+
+    Args:
+        store: Where it is kept.
+        closes_store: Whether the store was made for this feed alone, and ends with it.
+
+    Attributes:
+        waits: Whether somebody else has it, who is waited for.
+    """
+
+    def __init__(self, store: Store, *, closes_store: bool) -> None:
+        self._store = store
+        self._closes_store = closes_store
+        self._threads: anyio.CapacityLimiter | None = None
+        self._at_work = threading.Lock()
+        self._left = False
+        self._held: FeedStore | None = None
+        self.waits = False
+
+    @property
+    def taken(self) -> bool:
+        """Whether the state is held."""
+        return self._held is not None
+
+    @property
+    def inline(self) -> bool:
+        """Whether the store is called in the loop itself."""
+        return self._store.inline
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many events wait to be acknowledged; 0 while nothing is held."""
+        return 0 if self._held is None else self._held.unacknowledged
+
+    def check_free(self) -> None:
+        """`ConfigurationError` unless it can be taken."""
+        if self._held is not None:
+            raise ConfigurationError("this feed is entered already: make another with exchange.watch()")
+        if self._left and self._closes_store:
+            raise ConfigurationError("this feed was left, and its store is closed: make another with exchange.watch()")
+
+    async def take(self, binding: Binding, *, lease: float, standby: bool) -> None:
+        """Take the lease; with `standby`, wait for as long as another process has it."""
+        self._left = self.waits = False
+        here_until = math.inf
+        while True:
+            try:
+                await self.run(partial(self._open_store, binding, lease))
+            except HeldError as error:
+                now = anyio.current_time()
+                here_until = min(here_until, now + _TO_LEAVE) if isinstance(error, HeldHereError) else math.inf
+                if not standby or now >= here_until:
+                    raise
+                if not self.waits:
+                    _logger.info("the feed %r stands by: it is held by %s", binding.feed, error.holder)
+                    self.waits = True
+                await anyio.sleep(_BETWEEN_TRIES)
+            else:
+                self.waits = False
+                return
+
+    def _open_store(self, binding: Binding, lease: float) -> None:
+        # Here and not by whoever waits: he may have been cancelled meanwhile.
+        if not self._left:
+            self._held = self._store.open(binding, lease=lease)
+
+    async def let_go(self) -> None:
+        """Give the lease back, whoever is being cancelled."""
+        self._left = True
+        with anyio.CancelScope(shield=True):
+            await self.run(self._give_back)
+
+    def _give_back(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.release()
+        if self._closes_store:
+            self._store.close()
+
+    def state(self) -> FeedStore:
+        """What is held."""
+        if self._held is None:
+            raise ConfigurationError("this feed is closed: what was not acknowledged comes again from the next one")
+        return self._held
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Call the store: in the loop itself where it is quick enough, else in a thread of this hold's own."""
+        if self._store.inline:
+            return work()
+
+        def alone() -> T:
+            # Whoever is cancelled natively leaves while his work goes on: the next one waits for it.
+            with self._at_work:
+                return work()
+
+        return await anyio.to_thread.run_sync(alone, limiter=self._limiter())
+
+    def _limiter(self) -> anyio.CapacityLimiter:
+        # Its own, made on the loop: a program that keeps all the loop's threads busy does not stop its feed.
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(1)
+        return self._threads

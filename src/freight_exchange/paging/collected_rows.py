@@ -1,0 +1,56 @@
+"""Rows that one pass through a listing has found. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
+
+import attrs
+
+from freight_exchange.paging.seen_rows import Alike
+
+__all__ = ["CollectedRows"]
+
+T = TypeVar("T")
+
+
+@attrs.define
+class CollectedRows(Generic[T]):
+    """Rows and records of one pass, up to the page just taken.
+
+    Attributes:
+        rows: The rows, by key.
+        records: The records, in order.
+        first: The rows of the first page.
+        before: The rows of the page before.
+        end: The number of pages up to the last one with rows.
+        moved: Two pages hold the same row, which may have moved.
+    """
+
+    end: int
+    rows: Counter[Hashable] = attrs.Factory(Counter)
+    records: list[T] = attrs.Factory(list)
+    first: list[Hashable] = attrs.Factory(list)
+    before: Counter[Hashable] = attrs.Factory(Counter)
+    moved: bool = False
+    _pages: set[frozenset[tuple[Hashable, int]]] = attrs.Factory(set)
+
+    def holds(self, keys: list[Hashable]) -> bool:
+        """Whether every row was found before."""
+        return all(key in self.rows for key in keys)
+
+    def add(self, number: int, keys: list[Hashable], records: Sequence[T]) -> bool:
+        """Add a page; whether it says nothing that was not known."""
+        page = Counter(keys)
+        content = frozenset(page.items())
+        # A page of twins may bring new rows, unless a page like it came before.
+        idle = content in self._pages if isinstance(keys[0], Alike) else self.holds(keys)
+        self.moved = self.moved or not self.rows.keys().isdisjoint(keys)
+        self._pages.add(content)
+        self.first = self.first or keys
+        self.before = page
+        self.rows.update(keys)
+        self.records += records
+        self.end = number + 1
+        return idle

@@ -1,0 +1,71 @@
+"""Pages in flight: fetched side by side, landed in the order in which they were asked for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from freight_exchange.errors import ConfigurationError, TransportError
+from freight_exchange.paging.page import RawPage
+from freight_exchange.transport.background import EndedError
+
+if TYPE_CHECKING:
+    from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
+
+__all__ = ["FetchPage", "Prefetcher"]
+
+T = TypeVar("T")
+
+FetchPage = Callable[[int, int], Awaitable[RawPage[T]]]
+"""Fetches the page with this number in this size."""
+
+
+class Prefetcher(Generic[T]):
+    """The pages in flight: at most `window`, landed in the order in which they were asked for."""
+
+    def __init__(self, fetch: FetchPage[T], jobs: Callable[[], BackgroundTasks], window: int) -> None:
+        self._fetch = fetch
+        self._window = window
+        self._find_jobs = jobs
+        self._jobs: BackgroundTasks | None = None
+        self._under_way: deque[tuple[int, int, BackgroundTask[RawPage[T]]]] = deque()
+
+    async def land(self, numbers: Iterable[int], size: int) -> RawPage[T]:
+        """The first of these pages; as many of the others as the window allows are sent for.
+
+        A pull that is cancelled here loses nothing: what is in flight stays there for the next one.
+        """
+        wanted = [*islice(numbers, self._window)]
+        if self._under_way and self._under_way[0][:2] != (wanted[0], size):
+            self.end()
+        if len(wanted) == 1 and not self._under_way:
+            return await self._fetch(wanted[0], size)
+        if self._jobs is None:
+            self._jobs = self._find_jobs()
+        for number in wanted[len(self._under_way) :]:
+            self._under_way.append((number, size, self._jobs.start(partial(self._fetch, number, size))))
+        job = self._under_way[0][2]
+        try:
+            return await job.wait()
+        except EndedError:
+            raise TransportError("the client was closed while the listing was under way", permanent=True) from None
+        finally:
+            # One that failed is out of the way as well: whoever pulls again has its page fetched again.
+            if job.finished:
+                self._under_way.popleft()
+
+    def end(self) -> None:
+        while self._under_way:
+            self._under_way.popleft()[2].end()
+
+    def __del__(self) -> None:
+        # The collector may come by in another thread, or when the loop is gone, where nothing can be cancelled.
+        if self._under_way and self._jobs is not None:
+            try:
+                self._jobs.check_loop()
+            except ConfigurationError:
+                return
+            self.end()

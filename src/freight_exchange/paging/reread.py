@@ -1,0 +1,117 @@
+"""Second readings of a listing, to be compared with the first one. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from freight_exchange.paging.single_pass import REFUSALS
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.paging.page import RawPage
+    from freight_exchange.paging.seen_rows import SeenRows
+
+__all__ = ["LOOK_FURTHER", "Recheck", "Reread"]
+
+T = TypeVar("T")
+
+LOOK_FURTHER: Final = 3
+"""Pages that a sweep asks for past the first sign of the end: all rows of a page may be hidden from the user."""
+
+_MISSING: Final = REFUSALS | {500}
+
+
+class Recheck(Generic[T]):
+    """Second reading of the pages of a climb, from the last to the first: `number` and `size` name the next page.
+
+    Attributes:
+        found: The rows, by key.
+    """
+
+    def __init__(self, numbers: range, size: int, seen: SeenRows[T]) -> None:
+        self._numbers = numbers
+        self._seen = seen
+        self._page_before: Counter[Hashable] = Counter()
+        self._beyond_end = True
+        self._at = 0
+        self.size = size
+        self.found: Counter[Hashable] = Counter()
+        seen.begin_pass()
+
+    @property
+    def ended(self) -> bool:
+        return self._at == len(self._numbers)
+
+    @property
+    def reached_end(self) -> bool:
+        """The reading has seen all of the listing."""
+        return self.ended
+
+    @property
+    def number(self) -> int:
+        return self._numbers[min(self._at, len(self._numbers) - 1)]
+
+    def numbers(self) -> Iterable[int]:
+        """The numbers of the next pages."""
+        return self._numbers[self._at :]
+
+    def take(self, rows: RawPage[T]) -> tuple[T, ...]:
+        """Take in the page that was asked for; the records that it adds."""
+        keys = self._seen.keys(rows)
+        self._at += 1
+        page = Counter(keys)
+        if self._beyond_end and page == self._page_before:
+            # A page beyond the end, which was the last one over again.
+            return ()
+        self._beyond_end = self._at == 1
+        self._page_before = page
+        self.found.update(keys)
+        return self._seen.add(rows, keys)
+
+    def fail(self, error: FreightExchangeError) -> bool:
+        """Take a refused page for one without rows; `False` if the error is the caller's."""
+        if error.status not in _MISSING:
+            return False
+        self._at += 1
+        return True
+
+
+class Reread(Recheck[T]):
+    """Second reading of a listing of one page, upwards, in a size that the service is known to give in full.
+
+    It goes on until it has met every row of the first reading, and then looks further past the end. A first page that
+    was cut shows itself here, even where the service counts pages in the size it is asked for and hides the rows that
+    follow.
+    """
+
+    def __init__(self, numbers: range, size: int, seen: SeenRows[T], expected: Counter[Hashable]) -> None:
+        super().__init__(numbers, size, seen)
+        self._expected = expected
+        self._misses = 0
+
+    @property
+    def ended(self) -> bool:
+        return super().ended or self.reached_end
+
+    @property
+    def reached_end(self) -> bool:
+        # Pages that run out before may have been cut shorter than those of the first reading.
+        return self._misses >= LOOK_FURTHER and not self._expected - self.found
+
+    def take(self, rows: RawPage[T]) -> tuple[T, ...]:
+        keys = self._seen.keys(rows)
+        self._at += 1
+        page = Counter(keys)
+        if not page or page == self._page_before:
+            self._misses += 1
+            return ()
+        self._misses = 0
+        self._page_before = page
+        self.found.update(keys)
+        return self._seen.add(rows, keys)
+
+    def fail(self, error: FreightExchangeError) -> bool:
+        self._misses += 1
+        return super().fail(error)

@@ -1,0 +1,75 @@
+"""The rows of a listing that were handed out, so that none is handed out twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Generic, TypeVar, cast
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.paging.page import RawPage
+
+__all__ = ["Alike", "SeenRows", "keys_of"]
+
+T = TypeVar("T")
+Identity = Callable[[T], Hashable] | None
+
+
+@attrs.frozen(cache_hash=True)
+class Alike:
+    """Key of a row that has no identity: its whole content."""
+
+    row: Hashable
+
+
+def keys_of(rows: RawPage[T], identity: Identity[T]) -> list[Hashable]:
+    """The keys of a page's rows, the unreadable ones last."""
+    records = (Alike(cast("Hashable", row)) if identity is None else identity(row) for row in rows.records)
+    return [*records, *map(_unreadable, rows.broken)]
+
+
+class SeenRows(Generic[T]):
+    """The rows that a reading has brought, over all its passes.
+
+    Two rows that are alike count as two within one pass, and as the same two in the next.
+    """
+
+    def __init__(self, identity: Identity[T]) -> None:
+        self._identity = identity
+        self._known: set[Hashable] = set()
+        self._twins: Counter[Hashable] = Counter()
+
+    def begin_pass(self) -> None:
+        """Count rows that are alike from the first one again."""
+        self._twins.clear()
+
+    def keys(self, rows: RawPage[T]) -> list[Hashable]:
+        return keys_of(rows, self._identity)
+
+    def add(self, rows: RawPage[T], keys: list[Hashable]) -> tuple[T, ...]:
+        """Take in a page; the records on it that no page brought before."""
+        numbered = [*self._number(keys)]
+        fresh = {key: record for key, record in zip(numbered, rows.records, strict=False) if key not in self._known}
+        self._known.update(numbered)
+        return tuple(fresh.values())
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def _number(self, keys: Iterable[Hashable]) -> Iterator[Hashable]:
+        for key in keys:
+            if isinstance(key, Alike):
+                self._twins[key] += 1
+                yield key, self._twins[key]
+            else:
+                yield key
+
+
+def _unreadable(error: Exception) -> Alike:
+    # The error names the row's place, which changes as rows move. The content may change as well, such as a count of
+    # views. The index does not.
+    raw = getattr(error, "raw", error)
+    index = wire.index_of_raw(raw)
+    return Alike(repr(raw) if index is None else ("unreadable", index))

@@ -1,0 +1,1 @@
+"""Clocks, file locks and terminal text."""

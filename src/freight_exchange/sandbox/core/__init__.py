@@ -1,0 +1,1 @@
+"""The exchange itself: a pure function of a call, a time and a state."""

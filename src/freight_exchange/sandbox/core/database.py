@@ -1,0 +1,260 @@
+"""The books of the exchange: all its records, how they change, and the truth about every change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import ROUND_HALF_UP, Context, Decimal
+from random import Random
+from typing import Literal
+
+import attrs
+
+from freight_exchange.sandbox.core.audit_log import AuditLog, LoginRecord, OfferRecord, Publication, RequestChange
+from freight_exchange.sandbox.core.paging import Sorter
+from freight_exchange.sandbox.core.profile import Profile
+from freight_exchange.sandbox.core.reference import CARRIERS, CURRENCIES, ROUTES
+from freight_exchange.sandbox.core.state import (
+    Account,
+    Cargo,
+    Carrier,
+    Company,
+    Currency,
+    Number,
+    Offer,
+    Request,
+    Role,
+    Route,
+    Table,
+    Token,
+)
+
+__all__ = ["Database"]
+
+# The kinds of records count from different numbers, so that one's id in the place of another's finds nothing.
+_FIRST_REQUEST = 1
+_FIRST_OFFER = 5001
+_FIRST_ROUTE = 301
+# The default of 28 digits makes an error of rounding a large amount.
+_WIDE = Context(prec=100)
+
+
+class Database:
+    """All state but the profile. Methods apply a change that was found valid, and write it into the truth."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.sorter = Sorter(seed)
+        self.truth = AuditLog()
+        self.accounts: dict[int, Account] = {}
+        self.by_email: dict[str, Account] = {}
+        self.tokens: dict[str, Token] = {}
+        self.requests: Table[Request] = Table()
+        self.offers: Table[Offer] = Table()
+        self.routes: Table[Route] = Table()
+        self.carriers: Mapping[int, Carrier] = CARRIERS
+        self.currencies: Mapping[int, Currency] = CURRENCIES
+        self.pages_served = 0
+        self._offers_of_request: dict[int, list[int]] = {}
+        self._offers_of_account: dict[int, list[int]] = {}
+        self._owned: dict[int, list[int]] = {}
+        for number, route in enumerate(ROUTES):
+            self.routes.put(_FIRST_ROUTE + number, float("-inf"), attrs.evolve(route, index=_FIRST_ROUTE + number))
+
+    def restore(
+        self,
+        requests: Iterable[tuple[float, Request]],
+        offers: Iterable[tuple[float, Offer]],
+        routes: Iterable[tuple[float, Route]],
+    ) -> None:
+        """Puts back what another exchange had, each with the time of its last change and in the order of these.
+
+        For books in which nothing has happened yet. The truth stays what these books have seen themselves.
+        """
+        self.routes = Table()
+        for time, request in requests:
+            self.requests.put(request.index, time, request)
+        for time, offer in offers:
+            self.offers.put(offer.index, time, offer)
+        for time, route in routes:
+            self.routes.put(route.index, time, route)
+        for index in self.requests.indexes():
+            self._owned.setdefault(self._request(index).owner, []).append(index)
+        for index, _, _, offer in sorted(self.offers.latest(), key=lambda entry: entry[0]):
+            self._offers_of_request.setdefault(offer.request, []).append(index)
+            self._offers_of_account.setdefault(offer.account, []).append(index)
+
+    # Accounts and tokens
+
+    def add_account(
+        self,
+        email: str,
+        password: str,
+        *,
+        role: Role,
+        firstname: str,
+        lastname: str,
+        title: str,
+        company: Company | None,
+    ) -> Account:
+        index = len(self.accounts) + 11
+        account = Account(
+            index=index,
+            email=email,
+            password=password,
+            role=role,
+            firstname=firstname,
+            middlename="",
+            lastname=lastname,
+            title=title,
+            image_url=f"https://images.example/avatars/{index}.png",
+            company=company or Company(index=index + 60, name=f"{lastname} & Co. Ltd"),
+            lastlogin="2029-12-31 08:00:00",
+        )
+        self.accounts[index] = account
+        self.by_email[email.casefold()] = account
+        return account
+
+    def issue_token(self, account: Account, now: float, profile: Profile) -> Token:
+        if profile.tokens == "same":
+            for token in self.tokens.values():
+                if token.account == account.index and token.expires > now:
+                    return token
+        if profile.tokens == "latest":
+            self.revoke(account)
+        secret = f"{self.random.getrandbits(256):064x}"
+        if profile.token_form == "jwt":
+            # {"alg":"none"} and {"exp":1}: whoever reads the claims takes a fresh token for an expired one.
+            secret = f"eyJhbGciOiJub25lIn0.eyJleHAiOjF9.{secret}"
+        token = Token(secret, account.index, now, now + profile.token_lifetime)
+        self.tokens[secret] = token
+        return token
+
+    def revoke(self, account: Account | None = None) -> None:
+        """Takes the tokens of one account, or of all, out of force."""
+        for value in [v for v, token in self.tokens.items() if account is None or token.account == account.index]:
+            del self.tokens[value]
+
+    def logged_in(self, email: str, accepted: bool, now: float, call: int | None) -> None:
+        self.truth.logins.append(LoginRecord(email, accepted, now, call))
+
+    # Rate requests
+
+    def publish(self, owner: Account, cargo: Cargo, now: float, call: int | None) -> Request:
+        index = _FIRST_REQUEST + len(self.requests)
+        request = Request(index=index, owner=owner.index, refid=f"FX{index:06d}", cargo=cargo, created=now, updated=now)
+        self._owned.setdefault(owner.index, []).append(index)
+        self.truth.publications.append(Publication(index, owner.email, now, call))
+        return self._changed(request, now, "published", call)
+
+    def change(
+        self,
+        index: int,
+        now: float,
+        what: Literal["updated", "touched", "withdrawn"],
+        cargo: Cargo | None = None,
+    ) -> Request:
+        """A change that no call made: another cargo, a new time of update, or the end of the request."""
+        request = self._request(index)
+        if cargo is not None:
+            request = attrs.evolve(request, cargo=cargo)
+        if what == "withdrawn":
+            request = attrs.evolve(request, state="withdrawn")
+        return self._changed(attrs.evolve(request, updated=now), now, what, None)
+
+    def _request(self, index: int) -> Request:
+        request = self.requests.get(index)
+        if request is None:
+            raise LookupError(f"no request {index}")
+        return request
+
+    def _changed(self, request: Request, now: float, what: str, call: int | None) -> Request:
+        self.requests.put(request.index, now, request)
+        self.truth.changes.append(RequestChange(request.index, now, what, request, call))
+        return request
+
+    def owned(self, account: Account, at: float) -> list[Request]:
+        """The account's own requests as they were at that time."""
+        return self._seen_requests(self._owned.get(account.index, ()), at)
+
+    def _seen_requests(self, indexes: Iterable[int], at: float) -> list[Request]:
+        seen = (self.requests.seen(index, at) for index in indexes)
+        return [request for request in seen if request is not None and request.state != "withdrawn"]
+
+    def all_requests(self, at: float) -> list[Request]:
+        """Every account's requests as they were at that time."""
+        return self._seen_requests(self.requests.indexes(), at)
+
+    # Offers
+
+    def offer(
+        self,
+        account: Account,
+        request: int,
+        amount: Number,
+        currency: int,
+        rates: Mapping[str, Number],
+        terms: str | None,
+        now: float,
+        call: int | None,
+        rounding: str = "none",
+    ) -> Offer:
+        index = _FIRST_OFFER + len(self.offers)
+        offer = Offer(
+            index=index,
+            request=request,
+            account=account.index,
+            amount=_rounded(amount, rounding),
+            currency=currency,
+            rates=rates,
+            terms=terms,
+            status="pending",
+            created=now,
+        )
+        self.offers.put(index, now, offer)
+        self._offers_of_request.setdefault(request, []).append(index)
+        self._offers_of_account.setdefault(account.index, []).append(index)
+        self.truth.offers.append(OfferRecord(offer, account.email, now, call))
+        return offer
+
+    def set_offer(self, offer: Offer, status: str, now: float) -> Offer:
+        changed = attrs.evolve(offer, status=status)
+        self.offers.put(offer.index, now, changed)
+        return changed
+
+    def select(self, request: Request, offer: Offer, now: float, call: int | None) -> tuple[Request, Offer]:
+        """The offer is taken: the request leaves the open list, the other offers stay what they are."""
+        changed = attrs.evolve(request, state="selected", selected=offer.index, updated=now)
+        return self._changed(changed, now, "selected", call), self.set_offer(offer, "selected", now)
+
+    def offers_on(self, request: int, at: float) -> list[Offer]:
+        return self._seen_offers(self._offers_of_request.get(request, ()), at)
+
+    def offers_by(self, account: Account, at: float) -> list[Offer]:
+        return self._seen_offers(self._offers_of_account.get(account.index, ()), at)
+
+    def all_offers(self, at: float) -> list[Offer]:
+        """Every account's offers as they were at that time."""
+        return self._seen_offers(self.offers.indexes(), at)
+
+    def _seen_offers(self, indexes: Iterable[int], at: float) -> list[Offer]:
+        seen = (self.offers.seen(index, at) for index in indexes)
+        return [offer for offer in seen if offer is not None and offer.status != "removed"]
+
+    # Routes
+
+    def put_route(self, route: Route, now: float) -> Route:
+        """A new route, if its index is 0, or the new image of one."""
+        if route.index == 0:
+            route = attrs.evolve(route, index=_FIRST_ROUTE + len(self.routes))
+        self.routes.put(route.index, now, route)
+        return route
+
+
+def _rounded(amount: Number, rounding: str) -> Number:
+    match rounding:
+        case "cents":
+            return Decimal(amount).quantize(Decimal("0.01"), ROUND_HALF_UP, _WIDE)
+        case "whole":
+            return int(Decimal(amount).to_integral_value(ROUND_HALF_UP))
+        case _:
+            return amount

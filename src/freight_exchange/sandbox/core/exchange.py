@@ -1,0 +1,325 @@
+"""The exchange: takes a call and a time, gives a reply. No I/O, no clock, no loop."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import attrs
+
+from freight_exchange.sandbox.core.audit_log import AuditLog, CallRecord
+from freight_exchange.sandbox.core.database import Database
+from freight_exchange.sandbox.core.messages import Call, Reply
+from freight_exchange.sandbox.core.operations import OPERATIONS
+from freight_exchange.sandbox.core.profile import Profile
+from freight_exchange.sandbox.core.request_context import Answer, RequestContext
+from freight_exchange.sandbox.core.state import Account, Cargo, Company, Number, Role
+from freight_exchange.sandbox.core.validation import Fields, Refusal
+from freight_exchange.sandbox.faults.script import Fault, FaultScript
+from freight_exchange.sandbox.rendering.codec import decode, encode
+from freight_exchange.sandbox.rendering.renderer import Renderer
+
+__all__ = ["Exchange"]
+
+_PATHS = frozenset(path for _, path in OPERATIONS) | {"login"}
+_BOM = b"\xef\xbb\xbf"
+_DENIED = "Access denied. The token is missing, invalid or expired."
+_NEVER = float("inf")
+_UNAUTHORIZED: Mapping[str, object] = {"null": None, "false": False, "empty": "", "zero": 0}
+_PLAIN = Profile()
+_CARGO = Cargo()
+
+
+class _Outcome(NamedTuple):
+    """What became of a call: its reply, who made it with what, and whether the operation was done."""
+
+    reply: Reply
+    account: Account | None
+    parameters: Mapping[str, Any]
+    done: bool
+
+
+class Exchange:
+    """A freight exchange in memory.
+
+    `profile` may be replaced at any time; `faults` strike calls; `truth` records what happened. There are
+    three accounts from the start, `shipper`, `forwarder` and `rival`, each with its name as password and with
+    the address `<name>@demo.example`.
+    """
+
+    def __init__(self, profile: Profile = _PLAIN, *, seed: int = 0) -> None:
+        self._profile = profile
+        self._renderer = Renderer(profile)
+        self._books = Database(seed)
+        self.faults = FaultScript()
+        self.shipper = self.add_account(
+            "shipper@demo.example", "shipper", role="shipper", firstname="Sylvia", lastname="Ship"
+        )
+        self.forwarder = self.add_account(
+            "forwarder@demo.example", "forwarder", role="forwarder", firstname="Fergus", lastname="Forward"
+        )
+        self.rival = self.add_account(
+            "rival@demo.example", "rival", role="forwarder", firstname="Rita", lastname="Rival"
+        )
+
+    @property
+    def profile(self) -> Profile:
+        return self._profile
+
+    @profile.setter
+    def profile(self, profile: Profile) -> None:
+        self._profile = profile
+        self._renderer = Renderer(profile)
+
+    @property
+    def truth(self) -> AuditLog:
+        return self._books.truth
+
+    @property
+    def books(self) -> Database:
+        """All its records, to look at: what changes them are the methods here."""
+        return self._books
+
+    # HTTP
+
+    def handle(self, call: Call, now: float) -> Reply:
+        """Answers one call. `now` is the server's time in seconds since the epoch.
+
+        The call is received whole, unless an early cut strikes it: before a face reads a request to its end,
+        it asks `faults.peek(call)` and hands over what it knows of the call if that fault is `early`.
+        """
+        number = self.truth.next_call()
+        fault = self.faults.take(call)
+        outcome = self._answer(call, now, number) if fault is None else self._strike(fault, call, now, number)
+        self.truth.calls.append(
+            CallRecord(
+                number=number,
+                time=now,
+                method=call.method,
+                path=call.path,
+                query=call.query,
+                parameters=outcome.parameters,
+                body=call.body,
+                account=outcome.account.email if outcome.account is not None else None,
+                status=outcome.reply.status,
+                processed=outcome.done,
+                fault=fault.name if fault is not None else None,
+            )
+        )
+        return outcome.reply
+
+    def _strike(self, fault: Fault, call: Call, now: float, number: int) -> _Outcome:
+        if fault.change is not None:
+            fault.change(self, now)
+        outcome = _Outcome(Reply(0), None, {}, done=False)
+        if fault.processed and not fault.early:
+            outcome = self._answer(call, now, number)
+        reply = outcome.reply
+        if fault.mutate is not None:
+            reply = fault.mutate(reply, now, self._books.random)
+        if fault.wire is not None:
+            reply = attrs.evolve(reply, wire=fault.wire)
+        if fault.delay:
+            reply = attrs.evolve(reply, delay=reply.delay + fault.delay)
+        self.faults.note(fault, number, outcome.done)
+        return outcome._replace(reply=reply)
+
+    def _answer(self, call: Call, now: float, number: int) -> _Outcome:
+        account: Account | None = None
+        parameters: Mapping[str, Any] = {}
+        try:
+            if call.path not in _PATHS:
+                raise Refusal(404, "Not Found")
+            login = call.path == "login"
+            if not login:
+                account = self._authenticated(call, now)
+            fields = self._fields(call)
+            parameters = fields.merged()
+            if login or account is None:
+                answer = self._login(call, fields, now, number)
+            else:
+                answer = self._operate(call.method, call.path, fields, account, now, number)
+            return _Outcome(self._reply(answer), account, parameters, done=True)
+        except Refusal as refusal:
+            return _Outcome(self._refused(refusal), account, parameters, done=False)
+
+    def _operate(
+        self, method: str, path: str, fields: Fields, account: Account, now: float, number: int | None
+    ) -> Answer:
+        operation = OPERATIONS.get((method, path))
+        if operation is None:
+            raise Refusal(405, "Method Not Allowed")
+        late = self._profile.late_visibility
+        visit = RequestContext(
+            books=self._books,
+            profile=self._profile,
+            renderer=self._renderer,
+            fields=fields,
+            account=account,
+            now=now,
+            seen_at=now - late if late else _NEVER,
+            call=number,
+        )
+        return operation(visit)
+
+    def _fields(self, call: Call) -> Fields:
+        body = call.body
+        if call.method == "GET" and self._profile.get_body == "dropped":
+            body = b""
+        if not body:
+            return Fields({}, call.query, self._profile.index_type)
+        typed = call.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+        if not typed and self._profile.content_type_check == "required":
+            raise Refusal(400, "Content-Type must be application/json.")
+        try:
+            values = decode(body)
+        except ValueError:
+            raise Refusal(400, "The body is not well-formed JSON.") from None
+        if not isinstance(values, dict):
+            raise Refusal(400, "The body must be a JSON object.")
+        return Fields(values, call.query, self._profile.index_type)
+
+    def _authenticated(self, call: Call, now: float) -> Account:
+        scheme, _, value = call.headers.get("authorization", "").partition(" ")
+        token = self._books.tokens.get(value) if scheme.lower() == "bearer" else None
+        if token is None or token.expires <= now:
+            raise Refusal(self._profile.unauthorized_status, _DENIED, key="Unauthorized")
+        return self._books.accounts[token.account]
+
+    def _login(self, call: Call, fields: Fields, now: float, number: int) -> Answer:
+        if call.method != "POST":
+            raise Refusal(405, "Method Not Allowed")
+        email, password = fields.text("email"), fields.text("password")
+        account = self._books.by_email.get(email.casefold())
+        accepted = account is not None and account.password == password
+        self._books.logged_in(email, accepted, now, number)
+        if account is None or not accepted:
+            profile = self._profile
+            sentence = "The user name or password is invalid."
+            raise Refusal(profile.failed_login_status, sentence, key=profile.failed_login_key)
+        token = self._books.issue_token(account, now, self._profile)
+        user = self._renderer.user(account, token, now)
+        moment = dt.datetime.fromtimestamp(now, dt.UTC)
+        account.lastlogin = f"{moment:%Y-%m-%d %H:%M:%S}"
+        return Answer({"user": user})
+
+    # Replies
+
+    def _reply(self, answer: Answer) -> Reply:
+        payload = answer.payload
+        if self._profile.unauthorized_key != "absent" and isinstance(payload, dict):
+            payload = {**payload, "Unauthorized": _UNAUTHORIZED[self._profile.unauthorized_key]}
+        return self._sent(answer.status, b"" if answer.empty else encode(payload))
+
+    def _refused(self, refusal: Refusal) -> Reply:
+        habit = self._profile.bad_request_body
+        content_type: str = self._profile.content_type
+        if refusal.key:
+            body = encode({refusal.key: refusal.sentence})
+        elif refusal.sentence == "Not Found" or refusal.status != 400 or habit == "message":
+            body = encode({"message": refusal.sentence})
+        elif habit == "error":
+            body = encode({"error": refusal.sentence})
+        elif habit == "errors":
+            body = encode({"errors": {refusal.field or "body": [refusal.sentence]}})
+        elif habit == "text":
+            body, content_type = refusal.sentence.encode(), "text/plain; charset=utf-8"
+        else:
+            body = b""
+        return self._sent(refusal.status, body, content_type)
+
+    def _sent(self, status: int, body: bytes, content_type: str | None = None) -> Reply:
+        profile = self._profile
+        kind = profile.content_type if content_type is None else content_type
+        if profile.bom and body:
+            body = _BOM + body
+        headers = (("content-type", kind),) if kind and body else ()
+        return Reply(status, headers, body, delay=profile.latency)
+
+    # What tests and demonstrations do without HTTP
+
+    def add_account(
+        self,
+        email: str,
+        password: str,
+        *,
+        role: Role = "both",
+        firstname: str = "Alex",
+        lastname: str = "Sample",
+        title: str = "Manager",
+        company: Company | None = None,
+    ) -> Account:
+        """Registers a user. `role` counts only where the profile enforces rights."""
+        return self._books.add_account(
+            email, password, role=role, firstname=firstname, lastname=lastname, title=title, company=company
+        )
+
+    def act(self, account: Account, method: str, path: str, parameters: Mapping[str, Any], now: float) -> None:
+        """Does what a call of the account would do, by the same rules, and out of reach of every fault.
+
+        Raises:
+            Refusal: The exchange will not do it.
+        """
+        self._operate(method, path, Fields(parameters, {}), account, now, None)
+
+    def publish(self, account: Account, now: float, cargo: Cargo = _CARGO) -> int:
+        """Publishes a rate request and gives its index."""
+        return self._books.publish(account, cargo, now, None).index
+
+    def touch(self, request: int, now: float) -> None:
+        """Renews a request's time of update and nothing else."""
+        self._books.change(request, now, "touched")
+
+    def update(self, request: int, now: float, cargo: Cargo) -> None:
+        """Replaces what a request asks for."""
+        self._books.change(request, now, "updated", cargo)
+
+    def withdraw(self, request: int, now: float) -> None:
+        """Takes a request out of every list."""
+        self._books.change(request, now, "withdrawn")
+
+    def newest_open(self) -> int | None:
+        """The index of the open request that was published last."""
+        return max(self._open(), default=None)
+
+    def oldest_open(self) -> int | None:
+        """The index of the open request that was published first."""
+        return min(self._open(), default=None)
+
+    def _open(self) -> list[int]:
+        return [request.index for request in self._books.requests.recent(_NEVER) if request.state == "open"]
+
+    def reorder(self) -> None:
+        """Puts every listing in a new random order, which stays until the next call of this."""
+        self._books.sorter.reorder()
+
+    def offer(
+        self,
+        account: Account,
+        request: int,
+        now: float,
+        *,
+        amount: Number = 1000,
+        currency: int = 840,
+        rates: Mapping[str, Number] | None = None,
+        terms: str | None = None,
+    ) -> int:
+        """Makes an offer and gives its index."""
+        return self._books.offer(account, request, amount, currency, rates or {}, terms, now, None).index
+
+    def select(self, offer: int, now: float) -> None:
+        """Approves an offer."""
+        chosen = self._books.offers.get(offer)
+        request = self._books.requests.get(chosen.request) if chosen is not None else None
+        if chosen is None or request is None:
+            raise LookupError(f"no offer {offer}")
+        self._books.select(request, chosen, now, None)
+
+    def token(self, account: Account, now: float) -> str:
+        """A valid token without a login."""
+        return self._books.issue_token(account, now, self._profile).value
+
+    def expire_tokens(self, account: Account | None = None) -> None:
+        """Takes the tokens of one account, or of all, out of force at once."""
+        self._books.revoke(account)

@@ -1,0 +1,44 @@
+"""Every operation of the service document's section 4, at every address that the document gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from freight_exchange.sandbox.core.operations import bids, lists, offers, requests, routes
+from freight_exchange.sandbox.core.request_context import Operation
+
+__all__ = ["OPERATIONS", "WRITES"]
+
+OPERATIONS: Mapping[tuple[str, str], Operation] = {
+    ("GET", "quote/request"): requests.open_requests,
+    ("POST", "quote/request"): requests.publish_or_submit,
+    ("POST", "quote/submitrequest"): requests.publish,
+    ("POST", "request"): requests.publish,
+    ("POST", "quote/getrequests"): requests.search,
+    ("GET", "route"): routes.search,
+    ("POST", "route"): routes.create,
+    ("PUT", "route"): routes.update,
+    ("GET", "quote/offer"): offers.listing,
+    ("POST", "quote/offer"): offers.respond,
+    ("POST", "quote/getoffers"): offers.search,
+    ("POST", "quote/approveoffer"): offers.respond,
+    ("GET", "quote/bid"): bids.listing,
+    ("POST", "quote/bid"): bids.submit,
+    ("POST", "quote/submitoffer"): bids.submit,
+    ("GET", "carrier"): lists.carriers,
+    ("GET", "currency"): lists.currencies,
+}
+
+WRITES = frozenset(
+    {
+        ("POST", "quote/request"),
+        ("POST", "quote/submitrequest"),
+        ("POST", "request"),
+        ("POST", "route"),
+        ("PUT", "route"),
+        ("POST", "quote/offer"),
+        ("POST", "quote/approveoffer"),
+        ("POST", "quote/bid"),
+        ("POST", "quote/submitoffer"),
+    }
+)

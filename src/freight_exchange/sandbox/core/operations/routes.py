@@ -1,0 +1,132 @@
+"""Routes: listing with every filter, creating and replacing (service document, 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from freight_exchange.sandbox.core.paging import missing, page
+from freight_exchange.sandbox.core.request_context import Answer, RequestContext
+from freight_exchange.sandbox.core.state import Route
+from freight_exchange.sandbox.core.validation import Fields, Refusal
+
+__all__ = ["create", "search", "update"]
+
+_TEXTS: Mapping[str, Callable[[Route], str]] = {
+    "origin": lambda route: route.origin,
+    "destination": lambda route: route.destination,
+    "vessel": lambda route: route.vessel,
+    "voyageId": lambda route: route.voyageid,
+    "timezone": lambda route: route.timezone,
+}
+_TIMES: Mapping[str, Callable[[Route], str]] = {
+    "departure": lambda route: route.departure,
+    "arrival": lambda route: route.arrival,
+    "cycutoff": lambda route: route.cycutoff,
+    "cfscutoff": lambda route: route.cfscutoff,
+}
+_RANGES: Mapping[str, str] = {
+    "depart": "departure",
+    "arrival": "arrival",
+    "cy": "cycutoff",
+    "cfs": "cfscutoff",
+}
+
+
+def search(visit: RequestContext) -> Answer:
+    fields, profile, books, renderer = visit.fields, visit.profile, visit.books, visit.renderer
+    wanted = _filter(fields, profile.route_text_match == "contains")
+    rows = [route for route in books.routes.recent(visit.seen_at) if wanted(route)]
+    if "index" in fields:
+        index = fields.identifier("index")
+        rows = [route for route in rows if route.index == index]
+        if not rows:
+            missing(profile)
+        return Answer(renderer.collection("routes", [renderer.route(route) for route in rows]))
+    rows = books.sorter.plain(profile.order, rows, lambda route: route.index)
+    shown = page(visit, rows, profile.default_rows, lambda route: True)
+    return Answer(renderer.collection("routes", [renderer.route(route) for route in shown]))
+
+
+def _filter(fields: Fields, contains: bool) -> Callable[[Route], bool]:
+    """All filters given must hold. Date-times of that format compare as texts; both bounds are included."""
+    tests: list[Callable[[Route], bool]] = []
+    for name, read in _TEXTS.items():
+        if name in fields:
+            tests.append(_text_test(read, fields.text(name), contains))
+    for name, read in _TIMES.items():
+        if name in fields:
+            tests.append(_between(read, fields.date(name), fields.date(name)))
+    for prefix, name in _RANGES.items():
+        lowest = fields.date(f"{prefix}Start") if f"{prefix}Start" in fields else ""
+        highest = fields.date(f"{prefix}End") if f"{prefix}End" in fields else "~"
+        if (lowest, highest) != ("", "~"):
+            tests.append(_between(_TIMES[name], lowest, highest))
+    if "carrierId" in fields:
+        carrier = fields.identifier("carrierId")
+        tests.append(lambda route: route.carrier == carrier)
+    return lambda route: all(test(route) for test in tests)
+
+
+def _text_test(read: Callable[[Route], str], wanted: str, contains: bool) -> Callable[[Route], bool]:
+    if contains:
+        return lambda route: wanted.casefold() in read(route).casefold()
+    return lambda route: wanted == read(route)
+
+
+def _between(read: Callable[[Route], str], lowest: str, highest: str) -> Callable[[Route], bool]:
+    return lambda route: lowest <= read(route) <= highest
+
+
+def create(visit: RequestContext) -> Answer:
+    visit.side("forwarder")
+    return _written(visit, visit.books.put_route(_image(visit, 0), visit.now))
+
+
+def update(visit: RequestContext) -> Answer:
+    """PUT takes the entire route: what is left out is missing, not kept."""
+    visit.side("forwarder")
+    index = visit.fields.identifier("index")
+    if visit.books.routes.get(index) is None:
+        raise Refusal(visit.profile.unknown_id_status, "There is no such route.", "index")
+    return _written(visit, visit.books.put_route(_image(visit, index), visit.now))
+
+
+def _image(visit: RequestContext, index: int) -> Route:
+    fields = visit.fields
+    wanted = visit.profile.carrier_field
+    if wanted == "either":
+        wanted = "carrier" if "carrier" in fields or "carrierId" not in fields else "carrierId"
+    route = Route(
+        index=index,
+        origin=fields.text("origin"),
+        destination=fields.text("destination"),
+        cycutoff=fields.date("cycutoff"),
+        cfscutoff=fields.date("cfscutoff"),
+        departure=fields.date("departure"),
+        arrival=fields.date("arrival"),
+        carrier=fields.identifier(wanted),
+        vessel=fields.text("vessel"),
+        voyageid=fields.text("voyageId"),
+        timezone=fields.text("timezone"),
+    )
+    if route.carrier not in visit.books.carriers:
+        raise Refusal(400, "There is no such carrier.", wanted)
+    return route
+
+
+def _written(visit: RequestContext, route: Route) -> Answer:
+    """What POST and PUT answer with is not shown: the profile decides."""
+    status = visit.profile.write_status
+    match visit.profile.route_write:
+        case "collection":
+            return Answer(visit.renderer.collection("routes", [visit.renderer.route(route)]), status)
+        case "record":
+            return Answer(visit.renderer.route(route), status)
+        case "empty_object":
+            return Answer({}, status)
+        case "empty_list":
+            return Answer([], status)
+        case "no_body":
+            return Answer(None, status, empty=True)
+        case _:
+            return Answer(None, 204, empty=True)

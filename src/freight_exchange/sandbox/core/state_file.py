@@ -1,0 +1,312 @@
+"""An exchange that outlives its process: its records and habits in one SQLite file, written before a reply goes out.
+
+What is kept: rate requests, offers, routes and the profile. What is not: tokens, so that a restart logs everybody out,
+as a real server's may; armed faults, which nobody wants to meet again unawares; and the truth, which is about one run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import attrs
+
+from freight_exchange.sandbox.core.database import Database
+from freight_exchange.sandbox.core.exchange import Exchange
+from freight_exchange.sandbox.core.paging import Sorter
+from freight_exchange.sandbox.core.profile import Profile
+from freight_exchange.sandbox.core.state import Cargo, Offer, Request, Route, Table
+
+__all__ = ["StateError", "StateFile"]
+
+APPLICATION_ID: Final = 0x46_58_53_42
+"""Says to whoever looks into the file (`file`, `PRAGMA application_id`) whose it is: FXSB."""
+VERSION: Final = 1
+# What is shorter is no database. SQLite takes a single byte for an empty one, and would write over it.
+_MAGIC: Final = b"SQLite format 3\0"
+
+_TABLES: Final = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    """
+    CREATE TABLE record (
+        kind TEXT NOT NULL,
+        "index" INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        time REAL NOT NULL,
+        body TEXT NOT NULL,
+        checksum INTEGER NOT NULL,
+        PRIMARY KEY (kind, "index")
+    ) WITHOUT ROWID
+    """,
+)
+_PUT: Final = "INSERT OR REPLACE INTO record VALUES (?, ?, ?, ?, ?, ?)"
+_KINDS: Final[Mapping[str, Callable[[Database], Table[Any]]]] = {
+    "request": lambda books: books.requests,
+    "offer": lambda books: books.offers,
+    "route": lambda books: books.routes,
+}
+
+
+class StateError(Exception):
+    """The file cannot be used, or not any more. The message is a sentence for whoever gave its name."""
+
+
+class StateFile:
+    """One file, held by one process from being opened until it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens or begins it.
+
+        Raises:
+            StateError: It is another program's, damaged, a newer version's, in use, or cannot be read or written.
+        """
+        self._path = path
+        # As it is now, and never one of the names that SQLite has for what is no file.
+        self._absolute = path.absolute()
+        self._position = 0
+        self._saved: dict[str, dict[int, int]] = {kind: {} for kind in _KINDS}
+        self._profile = Profile()
+        found = self._found()
+        if found is not None and 0 < found.st_size < len(_MAGIC):
+            raise self._foreign()
+        try:
+            self._connection = sqlite3.connect(self._absolute, timeout=0, isolation_level=None)
+        except sqlite3.Error as error:
+            raise self._trouble(error) from error
+        try:
+            self._take()
+            self._held = self._found()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _take(self) -> None:
+        run = self._connection.execute
+        try:
+            # Taken by the first transaction and held until the connection is closed, however the process ends.
+            run("PRAGMA locking_mode = EXCLUSIVE")
+            run("PRAGMA synchronous = FULL")
+            run("BEGIN EXCLUSIVE")
+            if self._is_new():
+                for statement in _TABLES:
+                    run(statement)
+                run(f"PRAGMA application_id = {APPLICATION_ID}")
+                run(f"PRAGMA user_version = {VERSION}")
+            run("COMMIT")
+        except sqlite3.Error as error:
+            raise self._trouble(error) from error
+
+    def _found(self) -> os.stat_result | None:
+        """What is there under the name now."""
+        try:
+            return self._absolute.stat()
+        except OSError:
+            return None
+
+    def _is_new(self) -> bool:
+        application, version = self._number("PRAGMA application_id"), self._number("PRAGMA user_version")
+        if application != APPLICATION_ID:
+            if self._number("SELECT count(*) FROM sqlite_master"):
+                raise StateError(f"{self._path} is another program's database: give another file.")
+            return True
+        if version > VERSION:
+            raise StateError(f"{self._path} was written by a newer version: upgrade, or give another file.")
+        (found,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != "ok":
+            raise self._damaged(str(found).splitlines()[-1])
+        return False
+
+    def _number(self, query: str) -> int:
+        (value,) = self._connection.execute(query).fetchone()
+        return int(value)
+
+    def restore(self, exchange: Exchange, seed: int | None) -> bool:
+        """Makes an exchange in which nothing has happened yet what the file says, and says whether that was anything.
+
+        `seed` is what its orders and tokens are drawn from; a file keeps the one it began with. One that began without
+        has tokens that no other file has.
+
+        Raises:
+            StateError: The file is damaged, or began with another seed.
+        """
+        try:
+            meta = dict(self._connection.execute("SELECT name, value FROM meta"))
+            rows = self._connection.execute(
+                'SELECT kind, "index", position, time, body, checksum FROM record ORDER BY position'
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise self._trouble(error) from error
+        try:
+            kept = json.loads(meta.get("seed", "null"))
+            salt = json.loads(meta.get("salt", '""'))
+            run = int(meta.get("run", "0")) + 1
+            profile = Profile(**json.loads(meta.get("profile", "{}")))
+            self._read(exchange.books, rows)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise self._damaged(f"it holds what this version cannot read: {error}") from error
+        if kept is not None and seed is not None and kept != seed:
+            raise StateError(f"{self._path} began with the seed {kept}: leave --seed out, or give another file.")
+        chosen = kept if kept is not None else seed or 0
+        if kept is None and seed is None:
+            salt = secrets.token_hex(16)
+        exchange.profile = self._profile = profile
+        exchange.books.sorter = Sorter(chosen)
+        # A token must not come again in the next run: it could be another account's there.
+        exchange.books.random = Random(f"{chosen} {run} {salt}")
+        self._write([], {"seed": chosen, "salt": salt, "run": run})
+        return bool(rows) or profile != Profile()
+
+    def _read(self, books: Database, rows: Iterable[tuple[str, int, int, float, str, int]]) -> None:
+        found: dict[str, list[tuple[float, Any]]] = {kind: [] for kind in _KINDS}
+        for kind, index, position, time, body, checksum in rows:
+            if zlib.crc32(body.encode()) != checksum:
+                raise ValueError(f"{kind} {index} is torn")
+            record = _record(kind, body)
+            if record.index != index:
+                raise ValueError(f"{kind} {index} has another number inside")
+            found[kind].append((time, record))
+            self._position = position
+        if not found["route"]:
+            found["route"] = [(time, route) for _, _, time, route in reversed(list(books.routes.latest()))]
+        else:
+            self._saved["route"] = {route.index: 1 for _, route in found["route"]}
+        books.restore(found["request"], found["offer"], found["route"])
+        _consistent(books)
+        for kind in ("request", "offer"):
+            self._saved[kind] = {record.index: 1 for _, record in found[kind]}
+
+    def save(self, exchange: Exchange) -> None:
+        """Writes what has changed, all of it or nothing.
+
+        Raises:
+            StateError: It cannot be written.
+        """
+        rows: list[tuple[str, int, float, str]] = []
+        seen: list[tuple[str, int, int]] = []
+        for kind, table in _KINDS.items():
+            known, changed = self._saved[kind], []
+            for index, versions, time, record in table(exchange.books).latest():
+                # They come in the order of their last change: behind one that is known, all are.
+                if known.get(index) == versions:
+                    break
+                changed.append((kind, index, time, _body(record)))
+                seen.append((kind, index, versions))
+            rows += reversed(changed)
+        profile = exchange.profile
+        if not rows and profile is self._profile:
+            return
+        self._write(rows, {"profile": _turned(profile)})
+        for kind, index, versions in seen:
+            self._saved[kind][index] = versions
+        self._profile = profile
+
+    def _write(self, rows: list[tuple[str, int, float, str]], meta: Mapping[str, object]) -> None:
+        found = self._found()
+        if found is None or self._held is None or not os.path.samestat(found, self._held):
+            raise StateError(
+                f"{self._path} was removed or replaced while it was in use, so nothing can be kept in it any more."
+            )
+        numbered = enumerate(rows, self._position + 1)
+        run = self._connection
+        try:
+            run.execute("BEGIN IMMEDIATE")
+            run.executemany(
+                _PUT,
+                [
+                    (kind, index, position, time, body, zlib.crc32(body.encode()))
+                    for position, (kind, index, time, body) in numbered
+                ],
+            )
+            run.executemany(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)",
+                [(name, json.dumps(value)) for name, value in meta.items()],
+            )
+            run.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._trouble(error) from error
+        self._position += len(rows)
+
+    def close(self) -> None:
+        """Gives the file back."""
+        self._connection.close()
+
+    def _trouble(self, error: sqlite3.Error) -> StateError:
+        code = getattr(error, "sqlite_errorcode", None)
+        match None if code is None else code & 0xFF:
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                return StateError(f"{self._path} is in use by another process: stop that one, or give another file.")
+            case sqlite3.SQLITE_NOTADB:
+                return self._foreign()
+            case sqlite3.SQLITE_CORRUPT:
+                return self._damaged(str(error))
+            case _:
+                return StateError(f"{self._path} cannot be used: {error}.")
+
+    def _foreign(self) -> StateError:
+        return StateError(f"{self._path} is not a file of the sandbox: give another file.")
+
+    def _damaged(self, how: str) -> StateError:
+        return StateError(f"{self._path} is damaged ({how}): put a copy of it back, or give another file.")
+
+
+def _turned(profile: Profile) -> Mapping[str, object]:
+    """The habits that are not the documented ones."""
+    return {
+        knob.name: getattr(profile, knob.name)
+        for knob in Profile.knobs()
+        if getattr(profile, knob.name) != knob.default
+    }
+
+
+def _consistent(books: Database) -> None:
+    """What one record says of another is there: the exchange relies on it."""
+    for name, table in (("request", books.requests), ("offer", books.offers)):
+        indexes = table.indexes()
+        if indexes and indexes != tuple(range(indexes[0], indexes[0] + len(indexes))):
+            raise ValueError(f"a record of the kind {name} is missing")
+    for _, _, _, request in books.requests.latest():
+        if request.owner not in books.accounts:
+            raise ValueError(f"request {request.index} belongs to nobody")
+        if request.selected is not None and books.offers.get(request.selected) is None:
+            raise ValueError(f"the selected offer {request.selected} is missing")
+    for _, _, _, offer in books.offers.latest():
+        if books.requests.get(offer.request) is None or offer.account not in books.accounts:
+            raise ValueError(f"offer {offer.index} belongs to nothing")
+
+
+def _body(record: Request | Offer | Route) -> str:
+    return json.dumps(attrs.asdict(record), default=_exact)
+
+
+def _exact(value: object) -> object:
+    if isinstance(value, Decimal):
+        return {"decimal": str(value)}
+    raise TypeError(f"{value!r} cannot be kept")
+
+
+def _number(pairs: dict[str, Any]) -> Any:
+    """A fee may be called `decimal` too, but has no text for its amount."""
+    if len(pairs) == 1 and isinstance(pairs.get("decimal"), str):
+        return Decimal(pairs["decimal"])
+    return pairs
+
+
+def _record(kind: str, body: str) -> Any:
+    values = json.loads(body, object_hook=_number)
+    match kind:
+        case "request":
+            return Request(**{**values, "cargo": Cargo(**values["cargo"])})
+        case "offer":
+            return Offer(**values)
+        case "route":
+            return Route(**values)
+        case _:
+            raise ValueError(f"a record of the kind {kind}")

@@ -1,0 +1,139 @@
+"""What a request body must look like, checked as a real server checks it: the first fault found is a 400."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Collection, Mapping
+from decimal import Decimal
+from typing import Any
+
+from freight_exchange.sandbox.core.state import Number
+
+__all__ = ["Fields", "Refusal"]
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{1,40})?\Z")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\Z", re.ASCII)
+# An exponent of that size is a way to have the server write a billion digits.
+_MAX_EXPONENT = 30
+
+
+class Refusal(Exception):
+    """The server will not do it. `field` is the one at fault, `key` replaces the key of the sentence."""
+
+    def __init__(self, status: int, sentence: str, field: str = "", *, key: str = "") -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+        self.field = field
+        self.key = key
+
+
+class Fields:
+    """The parameters of a call. Readers take a field's name, and raise `Refusal` if its value will not do."""
+
+    __slots__ = ("_ids", "_query", "_values")
+
+    def __init__(self, values: Mapping[str, Any], query: Mapping[str, str], ids: str = "any") -> None:
+        self._values = values
+        self._query = query
+        self._ids = ids
+
+    def __contains__(self, name: str) -> bool:
+        return self.get(name) is not None
+
+    def get(self, name: str) -> Any:
+        """The value as it came, the body's before the query's."""
+        value = self._values.get(name)
+        return self._query.get(name) if value is None else value
+
+    def merged(self) -> Mapping[str, Any]:
+        return {**self._query, **self._values}
+
+    def required(self, name: str) -> Any:
+        value = self.get(name)
+        if value is None or value == "":
+            raise Refusal(400, f"The field {name} is required.", name)
+        return value
+
+    def text(self, name: str) -> str:
+        value = self.required(name)
+        if not isinstance(value, str) or not value.strip():
+            raise Refusal(400, f"The field {name} must be a text.", name)
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        value = self.get(name)
+        if value is not None and not isinstance(value, str):
+            raise Refusal(400, f"The field {name} must be a text.", name)
+        return value
+
+    def word(self, name: str, words: Collection[str]) -> str:
+        value = self.text(name)
+        if value not in words:
+            raise Refusal(400, f"The field {name} must be one of {', '.join(sorted(words))}.", name)
+        return value
+
+    def optional_word(self, name: str, words: Collection[str], default: str) -> str:
+        return self.word(name, words) if name in self else default
+
+    def date(self, name: str) -> str:
+        value = self.text(name)
+        try:
+            if not _DATE.match(value):
+                raise ValueError
+            dt.datetime.fromisoformat(value)
+        except ValueError:
+            raise Refusal(400, f"The field {name} must be a date-time, YYYY-MM-DD HH:mm:ss.", name) from None
+        return value
+
+    def integer(self, name: str, *, least: int | None = None, most: int | None = None) -> int:
+        value = self.required(name)
+        if isinstance(value, str) and _INTEGER.match(value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 10**18:
+            raise Refusal(400, f"The field {name} must be an integer.", name)
+        if (least is not None and value < least) or (most is not None and value > most):
+            raise Refusal(400, f"The field {name} is out of range.", name)
+        return value
+
+    def identifier(self, name: str) -> int:
+        """The index of a record, in the JSON type that this server takes. A query string has only text."""
+        wanted = {"int": int, "str": str}.get(self._ids)
+        if wanted is not None and name in self._values and not isinstance(self.required(name), wanted):
+            raise Refusal(400, f"The field {name} has the wrong type.", name)
+        return self.integer(name, least=1)
+
+    def number(self, name: str) -> Number:
+        """A number above zero."""
+        value = read_number(self.required(name))
+        if value is None or value <= 0:
+            raise Refusal(400, f"The field {name} must be a number above zero.", name)
+        return value
+
+    def amounts(self, name: str) -> Mapping[str, Number]:
+        """A map from a name to a number. An empty list passes for an empty map, as in PHP."""
+        value = self.get(name)
+        if value is None or value == []:
+            return {}
+        if not isinstance(value, dict):
+            raise Refusal(400, f"The field {name} must be an object.", name)
+        amounts: dict[str, Number] = {}
+        for fee, sent in value.items():
+            amount = read_number(sent)
+            if amount is None or not fee.strip():
+                raise Refusal(400, f"The field {name} must map names to numbers.", name)
+            amounts[fee] = amount
+        return amounts
+
+
+def read_number(value: object) -> Number | None:
+    """The number, also out of a numeric text; `None` for everything else, booleans and giants included."""
+    if isinstance(value, str) and _NUMBER.match(value):
+        value = Decimal(value)
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return None
+    if isinstance(value, int):
+        return value if abs(value) < 10**_MAX_EXPONENT else None
+    return value if value.is_finite() and abs(value.adjusted()) <= _MAX_EXPONENT else None

@@ -1,0 +1,77 @@
+"""What the sandbox's faces share: a call out of a request, and what a reply looks like on the wire."""
+
+from __future__ import annotations
+
+import http
+from collections.abc import Iterable
+from urllib.parse import parse_qsl
+
+from freight_exchange.sandbox.core.messages import Call, Reply
+from freight_exchange.sandbox.faults.script import Cut
+
+__all__ = [
+    "BASE_PATH",
+    "EARLY_RESETS",
+    "HALVED",
+    "NOT_FOUND",
+    "RESETS",
+    "call_of",
+    "cannot",
+    "framed",
+    "half",
+    "phrase",
+]
+
+BASE_PATH = "/api/"
+NOT_FOUND = Reply(404, (("content-type", "text/html"),), b"<html><body><h1>Not Found</h1></body></html>")
+EARLY_RESETS = frozenset({Cut.RESET_BEFORE_HEADERS, Cut.RESET_MID_BODY})
+RESETS = EARLY_RESETS | {Cut.RESET_AFTER_SEND, Cut.RESET_AFTER_PROCESSING}
+HALVED = frozenset({Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS})
+_PHRASES = {status.value: status.phrase.encode("ascii") for status in http.HTTPStatus}
+
+
+def call_of(
+    method: str,
+    path: str,
+    query: str,
+    headers: Iterable[tuple[bytes, bytes]],
+    body: bytes,
+    base_path: str = BASE_PATH,
+) -> Call | None:
+    """The call that a request makes to the exchange, or `None` where its path lies outside the API."""
+    if not path.startswith(base_path):
+        return None
+    named = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+    parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
+    return Call(method, path[len(base_path) :], parameters, named, body)
+
+
+def framed(reply: Reply) -> list[tuple[bytes, bytes]]:
+    """The reply's header fields for HTTP/1.1, with where its body ends: falsely, if the fault asks for it."""
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
+    cut = None if reply.wire is None else reply.wire.cut
+    if cut in HALVED:
+        headers = [field for field in headers if field[0].lower() != b"content-length"]
+        if cut is Cut.TRUNCATED_CHUNKS:
+            return [*headers, (b"transfer-encoding", b"chunked")]
+        return [*headers, (b"content-length", b"%d" % max(len(reply.body), 1))]
+    if reply.status in (204, 304) or any(name.lower() == b"content-length" for name, _ in headers):
+        return headers
+    return [*headers, (b"content-length", b"%d" % len(reply.body))]
+
+
+def half(reply: Reply) -> bytes:
+    """As much of the body as a connection that breaks within it still delivers."""
+    body: bytes = reply.body
+    return body[: len(body) // 2]
+
+
+def phrase(status: int) -> bytes:
+    """The words that belong to a status."""
+    return _PHRASES.get(status, b"")
+
+
+def cannot(face: str, cut: Cut) -> Reply:
+    """The answer in place of a cut that a face cannot perform: no test may pass for want of its fault."""
+    text = f'{{"message": "the sandbox\'s {face} face cannot perform the fault {cut.value}"}}'
+    return Reply(500, (("content-type", "application/json"),), text.encode("ascii"))

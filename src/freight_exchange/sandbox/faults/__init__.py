@@ -1,0 +1,1 @@
+"""Scripted faults: which calls they strike, and what the client sees."""

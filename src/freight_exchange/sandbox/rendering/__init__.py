@@ -1,0 +1,1 @@
+"""Records of the exchange as JSON, with the quirks of a profile."""

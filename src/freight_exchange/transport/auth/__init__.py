@@ -1,0 +1,1 @@
+"""Access tokens: login, refresh, and sharing between processes."""

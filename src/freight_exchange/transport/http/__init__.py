@@ -1,0 +1,1 @@
+"""HTTP connections; the only package that imports an HTTP library."""

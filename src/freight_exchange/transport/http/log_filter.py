@@ -1,0 +1,72 @@
+"""Keeping what a reply repeats of a secret out of the logs of the HTTP libraries.
+
+They log a reply's headers at DEBUG, and its reason phrase at INFO. What a user's handlers then write down is theirs to
+choose, and not which of it is a token.
+"""
+
+from __future__ import annotations
+
+import http
+import logging
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from freight_exchange.transport.message import Kind
+from freight_exchange.transport.secrets import MASK
+
+if TYPE_CHECKING:
+    from freight_exchange.transport.message import Request
+    from freight_exchange.transport.secrets import Redactor
+
+__all__ = ["begin", "end", "watch"]
+
+_LIBRARIES = ("httpx", "httpx2")
+_LOGGERS = (
+    *_LIBRARIES,
+    *(f"{core}.{part}" for core in ("httpcore", "httpcore2") for part in ("connection", "http11", "http2", "proxy")),
+)
+_PHRASES = frozenset(status.phrase for status in http.HTTPStatus)
+
+_sending: ContextVar[tuple[Redactor, bool] | None] = ContextVar("sending", default=None)
+
+
+def watch() -> None:
+    """Look at what the libraries log from now on, while one of this package's requests is under way."""
+    for name in _LOGGERS:
+        # Adding it again changes nothing.
+        logging.getLogger(name).addFilter(_hide)
+
+
+def begin(request: Request, redactor: Redactor) -> None:
+    """From here on this task sends the request."""
+    _sending.set((redactor, request.kind is Kind.LOGIN))
+
+
+def end() -> None:
+    # Not by a token of `begin`: a loop that is closed ends its tasks in a context that would refuse it.
+    _sending.set(None)
+
+
+def _hide(record: logging.LogRecord) -> bool:
+    sending = _sending.get()
+    if sending is None:
+        return True
+    redactor, login = sending
+    if login:
+        # The token in its reply is not known yet, and so could not be found.
+        if record.name in _LIBRARIES:
+            _hide_phrase(record)
+        else:
+            event, _, facts = record.getMessage().partition(" ")
+            if event.startswith("receive_") and facts:
+                record.msg, record.args = f"{event} {MASK}", ()
+    said = record.getMessage()
+    if (shown := redactor.masked(said)) != said:
+        record.msg, record.args = shown, ()
+    return True
+
+
+def _hide_phrase(record: logging.LogRecord) -> None:
+    """The reason phrase, which the library's line ends with, unless it is one of the usual."""
+    if isinstance(record.args, tuple) and record.args and record.args[-1] not in _PHRASES:
+        record.args = (*record.args[:-1], MASK)

@@ -1,0 +1,107 @@
+"""The SDK's own connections: pools over httpcore, by way of a proxy or not."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.transport.http.adapter import Network, host_and_port
+from freight_exchange.transport.http.backend import Backend
+from freight_exchange.transport.http.pool import Pool
+from freight_exchange.transport.secrets import Secret
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpcore
+
+    from freight_exchange.transport.http.adapter import Send
+
+__all__ = ["own_network", "own_pools", "proxy_secrets"]
+
+
+def own_pools(
+    *, base_url: str, proxy: Secret | None, verify: bool | ssl.SSLContext, keepalive: float
+) -> tuple[Pool, Pool]:
+    """Make the SDK's own connections, for reads and for writes.
+
+    A kept connection that the server closes just as a write is sent makes that write ambiguous: writes have a pool of
+    their own that keeps none. These are httpcore's connections without httpx's client around them, which would read the
+    environment, keep cookies, follow redirects and log URLs, and takes a fifth of a call's time for it.
+    """
+    # Imported here: a program that sends nothing need not load it.
+    import httpcore
+
+    if verify is True and base_url.startswith("http://") and proxy is None:
+        # Loading the certificates takes longer than many a script runs, and a plain URL never needs them.
+        verify = False
+    context = httpx.create_ssl_context(verify=verify, trust_env=False)
+    via = None if proxy is None else _proxy(proxy, context)
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL as error:
+        raise ConfigurationError(f"base_url is no URL: {error}") from None
+    port = url.port or {"http": 80, "https": 443}[url.scheme]
+    origin = httpcore.Origin(scheme=url.raw_scheme, host=url.raw_host, port=port)
+
+    def pool(keepalive: float, *, writes: bool) -> Pool:
+        factory = httpcore.AsyncConnectionPool(
+            ssl_context=context,
+            proxy=via,
+            keepalive_expiry=keepalive,
+            network_backend=Backend(writes=writes),  # type: ignore[arg-type]  # httpcore's base class adds Unix sockets
+        )
+        return Pool(lambda: factory.create_connection(origin), keepalive=keepalive)
+
+    return pool(keepalive, writes=False), pool(0, writes=True)
+
+
+def _proxy(url: Secret, context: ssl.SSLContext) -> httpcore.Proxy:
+    import httpcore
+
+    # Raised out of the handler, and without the URL: it may hold a password.
+    with suppress(ValueError, TypeError, httpx.InvalidURL):
+        proxy = httpx.Proxy(url.reveal())
+        if proxy.url.host and proxy.url.scheme in ("http", "https"):
+            parts = proxy.url
+            target = httpcore.URL(scheme=parts.raw_scheme, host=parts.raw_host, port=parts.port, target=parts.raw_path)
+            return httpcore.Proxy(target, auth=proxy.raw_auth, ssl_context=context if parts.scheme == "https" else None)
+    raise ConfigurationError("proxy must be the URL of a proxy, such as http://proxy.example:3128")
+
+
+def proxy_secrets(url: Secret) -> list[Secret]:
+    """List what must not be shown of a proxy's URL: its password, as it is and as sent in basic authentication."""
+    with suppress(ValueError, TypeError, httpx.InvalidURL):
+        auth = httpx.Proxy(url.reveal()).raw_auth
+        if auth is not None and auth[1]:
+            basic = base64.b64encode(b":".join(auth)).decode("ascii").rstrip("=")
+            return [Secret(auth[1].decode("utf-8", "replace")), Secret(basic)]
+    return []
+
+
+def own_network(base_url: str, pools: tuple[Pool, Pool], proxy: Secret | None) -> Network:
+    """Send through the SDK's own connections."""
+    at = None if proxy is None else host_and_port(httpx.URL(proxy.reveal()))
+    return Network(base_url, *(_through_pool(pool) for pool in pools), proxy=at)
+
+
+def _through_pool(pool: Pool) -> Send:
+    import httpcore
+
+    async def send(native: Any) -> Any:
+        url = native.url
+        return await pool.handle_async_request(
+            httpcore.Request(
+                native.method,
+                httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                headers=native.headers.raw,
+                content=native.stream,
+                extensions=native.extensions,
+            )
+        )
+
+    return send

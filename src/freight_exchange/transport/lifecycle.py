@@ -1,0 +1,200 @@
+"""What an entered client holds: its loop, its jobs, its HTTP clients, and the way of a call through all of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import anyio
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.errors import ConfigurationError, DeadlineExceededError
+from freight_exchange.transport.auth.refresh import Credentials, TokenRefresh
+from freight_exchange.transport.background import BackgroundTasks
+from freight_exchange.transport.call import CallExecutor
+from freight_exchange.transport.http import adapter, own_pools
+from freight_exchange.transport.limiter import Limiter
+from freight_exchange.transport.middleware import chain, guarded
+from freight_exchange.transport.retry_budget import RetryBudget
+from freight_exchange.transport.secrets import Secret
+from freight_exchange.transport.throttle import Throttle
+
+if TYPE_CHECKING:
+    import ssl
+
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.models import User
+    from freight_exchange.transport.auth.cached_login import CachedLogin
+    from freight_exchange.transport.auth.refresh import LoginCall
+    from freight_exchange.transport.auth.shared import SharedLogin
+    from freight_exchange.transport.auth.token import Grant
+    from freight_exchange.transport.auth.token_store import TokenFile
+    from freight_exchange.transport.message import Middleware
+    from freight_exchange.transport.secrets import Redactor
+
+__all__ = ["Connection", "Engine", "LogIn", "Settings"]
+
+LogIn = Callable[[CallExecutor, str, "Secret"], Awaitable["Grant"]]
+"""Logs in through a caller that attaches no token."""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Settings:
+    """What a connection is made from."""
+
+    base_url: str
+    credentials: Credentials
+    log_in: LogIn
+    redactor: Redactor
+    hooks: Hooks
+    retry_tokens: int
+    max_connections: int
+    max_writes: int
+    middleware: tuple[Middleware, ...]
+    proxy: Secret | None
+    """The proxy's URL, which may hold a password."""
+    keepalive: float
+    """Seconds that an idle connection for reads is kept."""
+    verify: bool | ssl.SSLContext
+    http_client: Any
+    token_store: TokenFile | None
+    welcome: Callable[[User], None]
+    """Is given the user of a login that another process made."""
+    patience: float
+    """Seconds that a login may take, at the most."""
+
+
+class Engine(NamedTuple):
+    """The parts of an open connection that a call needs."""
+
+    jobs: BackgroundTasks
+    renewal: TokenRefresh
+    caller: CallExecutor
+
+    async def log_in(self, deadline: float) -> None:
+        """Have a token, by logging in if there is none."""
+        began = anyio.current_time()
+        with anyio.move_on_after(deadline) as scope:
+            await self.renewal.session()
+        if scope.cancelled_caught:
+            error = DeadlineExceededError(
+                f"the deadline of {deadline:g} s has passed before the login ended",
+                method="POST",
+                path="login",
+                elapsed=anyio.current_time() - began,
+            )
+            error.settled = True
+            raise error
+
+
+_CLOSING = 5.0
+"""Seconds that closing is waited for; it takes milliseconds, and goes on without whoever waits."""
+
+
+class _State(enum.Enum):
+    NEW = "was not entered yet: use it within `async with FreightExchange(...) as exchange:`"
+    OPEN = "is open already"
+    CLOSED = "is closed: make a new one"
+
+
+class Connection:
+    """A client's connection to the service, shared by all of its views."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._state = _State.NEW
+        self._engine: Engine | None = None
+        self._own: tuple[Any, ...] = ()
+
+    @property
+    def opened(self) -> bool:
+        """Whether it was opened, whatever has become of it since."""
+        return self._state is not _State.NEW
+
+    @property
+    def engine(self) -> Engine:
+        """The open engine; `ConfigurationError` if there is none, or it is another loop's."""
+        engine = self._engine
+        if engine is None:
+            raise ConfigurationError(f"this client {self._state.value}")
+        engine.jobs.check_loop()
+        return engine
+
+    def reset_login(self) -> None:
+        if self._engine is not None:
+            self._engine.renewal.reset()
+
+    async def open(self) -> None:
+        if self._state is not _State.NEW:
+            raise ConfigurationError(f"this client {self._state.value}")
+        settings = self._settings
+        jobs = BackgroundTasks()
+        if settings.http_client is None:
+            if settings.proxy is not None:
+                # A proxy may repeat its password in what it answers, and httpcore logs that.
+                for secret in own_pools.proxy_secrets(settings.proxy):
+                    settings.redactor.learn(secret)
+            pools = self._own = own_pools.own_pools(
+                base_url=settings.base_url,
+                proxy=settings.proxy,
+                verify=settings.verify,
+                keepalive=settings.keepalive,
+            )
+            network = own_pools.own_network(settings.base_url, pools, settings.proxy)
+        else:
+            send = adapter.through(settings.http_client)
+            network = adapter.Network(settings.base_url, send, send, adapter.library_of(settings.http_client))
+        limiter = Limiter(
+            jobs,
+            settings.hooks,
+            settings.redactor,
+            reads=settings.max_connections,
+            writes=settings.max_writes,
+            shared=settings.http_client is not None,
+        )
+        limited = chain([Throttle(), limiter], network)
+        added = [guarded(layer) for layer in settings.middleware]
+        budget = RetryBudget(settings.retry_tokens)
+        anonymous = CallExecutor(chain(added, limited), budget, settings.redactor, settings.hooks)
+
+        async def log_in(email: str, password: Secret) -> Grant:
+            return await settings.log_in(anonymous, email, password)
+
+        if settings.token_store is None:
+            renewal = TokenRefresh(jobs, settings.hooks, settings.credentials, log_in)
+        else:
+            shared = _shared(settings.token_store, settings, log_in)
+            renewal = TokenRefresh(jobs, settings.hooks, settings.credentials, shared, refused=shared.refuse)
+        caller = CallExecutor(chain([*added, renewal], limited), budget, settings.redactor, settings.hooks)
+        self._engine = Engine(jobs, renewal, caller)
+        self._state = _State.OPEN
+
+    async def aclose(self) -> None:
+        """End what is under way and close the SDK's own connections. Once begun it goes on, whoever is cancelled."""
+        if self._engine is not None:
+            self._engine.jobs.check_loop()
+        engine, self._engine, self._state = self._engine, None, _State.CLOSED
+        if engine is not None:
+            closing = engine.jobs.start_last(self._close)
+            with anyio.move_on_after(_CLOSING, shield=True):
+                await closing.wait()
+
+    async def _close(self) -> None:
+        for transport in self._own:
+            await transport.aclose()
+
+
+def _shared(store: TokenFile, settings: Settings, log_in: LoginCall) -> SharedLogin:
+    # Most programs share nothing, and need not import what does.
+    from freight_exchange.transport.auth.shared import SharedLogin
+
+    def adopt(login: CachedLogin, password: Secret) -> None:
+        # As if it had been sent from here: a reply may repeat it, of another process's login.
+        settings.redactor.learn(password)
+        settings.redactor.learn_token(login.token)
+        settings.welcome(wire.user(login.user))
+
+    # Half of a login's time to wait for another process's, and the other half for one's own.
+    return SharedLogin(store, settings.base_url, log_in, adopt=adopt, patience=settings.patience / 2)

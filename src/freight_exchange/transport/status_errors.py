@@ -1,0 +1,168 @@
+"""What a reply means: nothing wrong, or which error. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from freight_exchange import wire
+from freight_exchange.errors import (
+    APIStatusError,
+    AuthenticationError,
+    BadRequestError,
+    DecodeError,
+    LoginRejectedError,
+    NotFoundError,
+    RateLimitedError,
+    ServerError,
+)
+from freight_exchange.transport.http.connect_errors import destination
+from freight_exchange.transport.retry_after import spoken
+from freight_exchange.transport.secrets import LONGEST, MASK
+
+if TYPE_CHECKING:
+    from freight_exchange.transport.message import Response
+    from freight_exchange.transport.secrets import Redactor
+
+__all__ = ["UNTIL_CHANGED", "error_of", "login_error", "unauthorized"]
+
+# A reply that says `Unauthorized` is short; a listing in which a cargo bears that name is not looked through.
+_LONGEST_REFUSAL = 4096
+# At an error status it may carry a trace; parsing this much takes a few milliseconds.
+_LONGEST_VERBOSE_REFUSAL = 262_144
+
+_WORD = re.compile(r"\S+")
+_TOKEN = re.compile(r".{20}|(?=.*\d)(?=.*[A-Za-z]).{6}|\d{8}")
+"""A long word, one of letters and digits, or a long number: it could be the token of a login's reply."""
+
+UNTIL_CHANGED = "; no other login is tried until the credentials change, or reset_login() allows it"
+
+_REJECTED = frozenset({200, 400, 401, 403, 422})
+"""Statuses at which a login's reply can say that the credentials are wrong."""
+
+
+def unauthorized(response: Response) -> bool:
+    """Return whether the service refuses the token, and does nothing else.
+
+    That is status 401, or a body with the key `Unauthorized` and no result, at 200 or any 4xx.
+    """
+    status = response.status
+    if status == 401:
+        return True
+    if status != 200 and not 400 <= status < 500:
+        return False
+    content = response.content
+    longest = _LONGEST_REFUSAL if status == 200 else _LONGEST_VERBOSE_REFUSAL
+    if len(content) > longest or b"nauthorized" not in content:
+        return False
+    return wire.unauthorized(_json(response, longest), success=status == 200)
+
+
+def error_of(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
+    """The error that the reply's status stands for, or `None` if the call succeeded."""
+    return _error(response, redactor, retry_after, refused=unauthorized(response))
+
+
+def _error(
+    response: Response,
+    redactor: Redactor,
+    retry_after: float | None,
+    *,
+    refused: bool,
+    told: tuple[str | None, object] | None = None,
+) -> APIStatusError | None:
+    """`told` is the sentence and the body to tell of, where not those of the reply."""
+    status = response.status
+    if 200 <= status < 300 and not refused:
+        return None
+    # Masked before a sentence is taken from it: the sentence is cut, and half a token is recognised by nothing.
+    said: str | None
+    body: object
+    if told is not None:
+        said, body = told
+    elif (data := _json(response)) is None:
+        body = (text := redactor.excerpt(response.content))
+        said = wire.sentence_of_text(text)
+    else:
+        body = redactor.value(data)
+        said = wire.sentence(body)
+    words = f": {said}" if said else ""
+    if refused:
+        return AuthenticationError(
+            f"the service does not accept the token{words}; if each login ends the account's older tokens, share one"
+            " login among all processes of the account: see token_store",
+            status=status,
+            body=body,
+        )
+    if status == 429:
+        until = "" if retry_after is None else f", and to wait {spoken(retry_after)}"
+        return RateLimitedError(
+            f"the service asks for fewer calls{until}{words}", retry_after=retry_after, status=status, body=body
+        )
+    if status in (400, 413, 422):
+        return BadRequestError(f"the service found the request wrong{words}", status=status, body=body)
+    if status == 404:
+        return NotFoundError(f"the service has nothing there{words}", status=status, body=body)
+    if status >= 500:
+        failed = ServerError(f"the service failed{words}", status=status, body=body)
+        failed.retry_after = retry_after
+        return failed
+    if 300 <= status < 400:
+        where = destination(response.header("location"))
+        target = f" to {redactor.text(where)}" if where else ""
+        return APIStatusError(
+            f"the service redirects{target}, and redirects are never followed: check base_url", status=status, body=body
+        )
+    if status == 407:
+        return APIStatusError(
+            f"a proxy asks for a user and password: put them into the URL of proxy={words}", status=status, body=body
+        )
+    if status == 408:
+        # No refusal: of a write it is not known what became of it.
+        return APIStatusError(f"the service gave up waiting for the request{words}", status=status, body=body)
+    if status < 200:
+        return APIStatusError(f"the service gave no final answer{words}", status=status, body=body)
+    return APIStatusError(f"the service refused the call{words}", status=status, body=body)
+
+
+def login_error(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
+    """The same for a login: rejected only by an object without a token that says why, at a status that can mean it.
+
+    Nothing else may count as rejected, since that ends all logins: not a wrong address, a proxy's page or an outage.
+    The reply may hold a token that is not known yet, whatever its shape. So an error quotes one sentence of its JSON at
+    most, and masks everything in it that could be a token.
+    """
+    data = _json(response)
+    said = wire.sentence(redactor.value(data)) if isinstance(data, dict) else None
+    said = None if said is None else _without_tokens(said)
+    body: object = None if said is None else {"message": said}
+    if response.status in _REJECTED:
+        if wire.rejection(data) is not None:
+            reason = (said or "it gave no reason").rstrip(".")
+            return LoginRejectedError(
+                f"the service rejected the email or password: {reason}{UNTIL_CHANGED}",
+                status=response.status,
+                body=body,
+            )
+        if response.status == 401:
+            return AuthenticationError("the login was refused", status=401)
+    # No token was sent that could be refused: what is left is what its status says.
+    error = _error(response, redactor, retry_after, refused=False, told=(said, body))
+    if isinstance(error, NotFoundError):
+        error.args = (f"{error.message}; base_url may be wrong",)
+    return error
+
+
+def _without_tokens(sentence: str) -> str:
+    """The sentence with every word masked that is long, or mixes letters and digits, as tokens are and do."""
+    return _WORD.sub(lambda found: MASK if _TOKEN.search(found.group()) else found.group(), sentence)
+
+
+def _json(response: Response, longest: int = LONGEST) -> object:
+    """Return the body as JSON, or `None`; one that is longer than what an error keeps of it is text."""
+    if len(response.content) > longest:
+        return None
+    try:
+        return wire.parse(response.content)
+    except DecodeError:
+        return None

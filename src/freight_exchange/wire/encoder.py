@@ -1,0 +1,245 @@
+"""Drafts and parameters to what the service takes: exactly the documented names, types and formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from freight_exchange.errors import ValidationError
+from freight_exchange.models import Carrier, RateRequestDraft, Route, RouteDraft, SubmitOffer, validation
+from freight_exchange.models.enums import Word
+from freight_exchange.options import CarrierField, CurrencyField
+from freight_exchange.wire import fields
+from freight_exchange.wire.json import dump
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+__all__ = [
+    "Body",
+    "CarrierField",
+    "CurrencyField",
+    "check_paired",
+    "credentials",
+    "list_parameters",
+    "offer",
+    "request_draft",
+    "response",
+    "route",
+    "route_filters",
+]
+
+Body = dict[str, object]
+
+
+def credentials(email: str, password: str) -> bytes:
+    """The body of a login (service document, 4.1).
+
+    Raises:
+        ValidationError: One of them cannot be sent; the error and its traceback hold neither.
+    """
+    try:
+        return dump({fields.LOGIN_EMAIL: email, fields.LOGIN_PASSWORD: password})
+    except ValidationError:
+        pass
+    del email, password
+    raise ValidationError("the email or the password holds what cannot be sent", field="credentials")
+
+
+def request_draft(draft: RateRequestDraft) -> Body:
+    """The body that publishes a rate request (service document, 4.3)."""
+    values = {key: getattr(draft, field) for field, key in fields.REQUEST_DRAFT.items()}
+    return {key: _plain(value) for key, value in values.items() if value is not None}
+
+
+def offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIndex") -> Body:
+    """The body that submits an offer (service document, 4.10)."""
+    body: Body = {fields.OFFER_REQUEST: write.request, fields.OFFER_TOTAL: write.amount}
+    body |= dict.fromkeys(fields.CURRENCY_FIELDS[currency_field], write.currency)
+    if write.rates is not None:
+        body[fields.RATES] = dict(write.rates)
+    if write.terms is not None:
+        body[fields.OFFER_TERMS] = write.terms
+    return body
+
+
+def response(offer_id: int, approved: bool) -> Body:
+    """The body that approves or declines an offer (service document, 4.8)."""
+    return {fields.RESPONSE_OFFER: offer_id, fields.RESPONSE_APPROVED: int(approved)}
+
+
+def route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") -> Body:
+    """The body that creates a route, or that updates it by putting the entire route (service document, 4.5).
+
+    A date that could not be read goes back as the text that came, and a zone that is not known with the naive times
+    it came with.
+
+    Raises:
+        ValidationError: The route lacks a field, which putting it would destroy, or has a value there that cannot be
+            sent, an aware time and no known zone for it, or an arrival with a zone.
+    """
+    zone = _zone(draft)
+    times = {key: _time(draft, field, spellings, zone) for field, (key, spellings) in fields.ROUTE_TIMES.items()}
+    # Empty text is what the service may hold, and goes back as it came.
+    texts = {
+        key: validation.text(_present(getattr(draft, field), field), field, empty=True)
+        for field, key in fields.ROUTE_TEXTS.items()
+    }
+    index = {fields.ROUTE_INDEX: validation.identifier(draft.index, "index")} if isinstance(draft, Route) else {}
+    carrier = _carrier(draft.carrier)
+    return {**index, **texts, **times, **dict.fromkeys(fields.CARRIER_FIELDS[carrier_field], carrier)}
+
+
+def list_parameters(
+    *,
+    offset: int | None = None,
+    rows: int | None = None,
+    seconds: int | None = None,
+    index: int | str | None = None,
+    type: Word | None = None,
+) -> Body:
+    """The parameters of a listing (service document, 4): what is `None` is left to the service.
+
+    Args:
+        offset: The number of the page, from 0.
+        rows: Records a page; the service takes it only together with `offset`.
+        seconds: How long ago the records were updated at most.
+        index: The one record wanted.
+        type: A word of the listing's own filter.
+
+    Raises:
+        ValidationError: `offset` and `rows` are not given together.
+    """
+    if (offset is None) != (rows is None):
+        raise ValidationError("offset and rows must be given together", field="rows" if rows is None else "offset")
+    parameters: Body = {
+        fields.INDEX_PARAMETER: index,
+        fields.TYPE_PARAMETER: None if type is None else type.value,
+        fields.OFFSET: offset,
+        fields.ROWS: rows,
+        fields.SECONDS: seconds,
+    }
+    return {key: value for key, value in parameters.items() if value is not None}
+
+
+def check_paired(parameters: object) -> None:
+    """`ValidationError` for free-form parameters that hold `offset` without `rowsperpage`, or the other way round."""
+    if isinstance(parameters, Mapping) and (fields.OFFSET in parameters) != (fields.ROWS in parameters):
+        missing = fields.ROWS if fields.OFFSET in parameters else fields.OFFSET
+        raise ValidationError(f"{fields.OFFSET} and {fields.ROWS} must be given together", field=missing)
+
+
+def route_filters(
+    *,
+    origin: str | None = None,
+    destination: str | None = None,
+    carrier: int | Carrier | None = None,
+    vessel: str | None = None,
+    voyage_id: str | None = None,
+    timezone: str | None = None,
+    departure: datetime | None = None,
+    arrival: datetime | None = None,
+    cy_cutoff: datetime | None = None,
+    cfs_cutoff: datetime | None = None,
+    departs_from: datetime | None = None,
+    departs_until: datetime | None = None,
+    arrives_from: datetime | None = None,
+    arrives_until: datetime | None = None,
+    cy_from: datetime | None = None,
+    cy_until: datetime | None = None,
+    cfs_from: datetime | None = None,
+    cfs_until: datetime | None = None,
+) -> Body:
+    """The filters of GET route (service document, 4.5): times are naive, as the service compares them.
+
+    Raises:
+        ValidationError: A time has a zone, a text is empty, or the carrier is no index.
+    """
+    texts = {
+        "origin": origin,
+        "destination": destination,
+        "vessel": vessel,
+        "voyage_id": voyage_id,
+        "timezone": timezone,
+    }
+    times = {
+        "departure": departure,
+        "arrival": arrival,
+        "cy_cutoff": cy_cutoff,
+        "cfs_cutoff": cfs_cutoff,
+        "departs_from": departs_from,
+        "departs_until": departs_until,
+        "arrives_from": arrives_from,
+        "arrives_until": arrives_until,
+        "cy_from": cy_from,
+        "cy_until": cy_until,
+        "cfs_from": cfs_from,
+        "cfs_until": cfs_until,
+    }
+    filters: Body = {
+        fields.ROUTE_FILTERS[name]: validation.text(value, name) for name, value in texts.items() if value is not None
+    }
+    if carrier is not None:
+        index = carrier.index if isinstance(carrier, Carrier) else carrier
+        filters[fields.ROUTE_FILTERS["carrier"]] = validation.identifier(index, "carrier")
+    filters |= {
+        fields.ROUTE_FILTERS[name]: _written(validation.naive(value, name))
+        for name, value in times.items()
+        if value is not None
+    }
+    return filters
+
+
+def _present(value: object, field: str) -> object:
+    if value is None:
+        raise ValidationError(f"{field} is missing, and an update must send the entire route", field=field)
+    return value
+
+
+def _carrier(carrier: object) -> int:
+    """A carrier or its index, which an update sends back whatever number the service holds."""
+    index = carrier.index if isinstance(carrier, Carrier) else _present(carrier, "carrier")
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise ValidationError(f"carrier must be a Carrier or its index, not a {type(index).__name__}", field="carrier")
+    return index
+
+
+def _zone(draft: RouteDraft | Route) -> ZoneInfo | None:
+    """The zone of a route's times; `None` for one that this machine does not know, if no time needs it."""
+    name: object = draft.timezone
+    zone = validation.known_zone(name) if name and isinstance(name, str) else None
+    moments: list[object] = [getattr(draft, field) for field in fields.ROUTE_TIMES]
+    if zone is None and any(isinstance(moment, datetime) and moment.tzinfo is not None for moment in moments):
+        return validation.timezone(_present(name, "timezone"))
+    return zone
+
+
+def _time(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...], zone: ZoneInfo | None) -> str:
+    moment: object = getattr(draft, field)
+    if moment is None:
+        return _kept(draft, field, spellings)
+    # The zone does not apply to the arrival (service document, Route).
+    if zone is None or field == "arrival":
+        return _written(validation.naive(moment, field))
+    return _written(validation.zoned(moment, zone, field))
+
+
+def _kept(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...]) -> str:
+    """The text of a date that could not be read: an update must not destroy what it could not read."""
+    extra = draft.extra if isinstance(draft, Route) else {}
+    kept = next((value for key in spellings if isinstance(value := extra.get(key), str)), None)
+    return validation.text(_present(kept, field), field, empty=True)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return _written(value)
+    if isinstance(value, Word):
+        return value.value
+    return int(value) if isinstance(value, bool) else value
+
+
+def _written(moment: datetime) -> str:
+    # `strftime` would write the year 999 with three digits.
+    return moment.replace(tzinfo=None, microsecond=0).isoformat(" ")

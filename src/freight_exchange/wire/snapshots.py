@@ -1,0 +1,86 @@
+"""Rate requests and bids as bytes to keep, and back: equal to what was decoded, across versions of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from json.encoder import encode_basestring
+from typing import Any, Final
+
+import attrs
+
+from freight_exchange.models import Bid, Company, Contact, Offer, RateRequest
+from freight_exchange.models._base import Record
+from freight_exchange.wire import fields
+from freight_exchange.wire.json import parse
+from freight_exchange.wire.scalars import Unreadable
+from freight_exchange.wire.shapes import CONVERTER
+
+__all__ = ["keep", "keep_bid", "recall", "recall_bid"]
+
+_PARTS: Final = {"offer": Offer, "contact": Contact, "company": Company}
+"""What a bid consists of beside its own fields; where a reply has them is negotiated, where they are kept is not."""
+
+_CONSTANTS: Final = {None: "null", True: "true", False: "false"}
+
+
+def keep(request: RateRequest) -> bytes:
+    """The request as the wire would spell it, with its unknown fields and the dates that could not be read.
+
+    Whatever was read can be kept: unlike what is sent, it may hold numbers that no price has.
+    """
+    return _text(CONVERTER.unstructure(request)).encode()
+
+
+def recall(content: bytes) -> RateRequest:
+    """The request that was kept; `ValueError` where it is none."""
+    try:
+        request: RateRequest = CONVERTER.structure(_parsed(content), RateRequest)
+    except Unreadable as error:
+        raise ValueError(f"{error.path}: {error.reason}") from error
+    return request
+
+
+def keep_bid(bid: Bid) -> bytes:
+    """The bid as the wire would spell it, its offer, contact and company beside it."""
+    said: dict[str, object] = {"bid": CONVERTER.unstructure(bid)}
+    for name in _PARTS:
+        part: Record | None = getattr(bid, name)
+        if part is not None:
+            said[name] = CONVERTER.unstructure(part)
+    if bid.offer is not None and bid.offer.rates is not None:
+        unsaid: Any = bid.offer.extra.get(fields.RATES, {})
+        said["offer"] = {**CONVERTER.unstructure(bid.offer), fields.RATES: {**bid.offer.rates, **unsaid}}
+    return _text(said).encode()
+
+
+def recall_bid(content: bytes) -> Bid:
+    """The bid that was kept."""
+    said: Any = _parsed(content)
+    parts: dict[str, Any] = {
+        name: CONVERTER.structure(said[name], model) for name, model in _PARTS.items() if name in said
+    }
+    bid: Bid = attrs.evolve(CONVERTER.structure(said["bid"], Bid), **parts)
+    return bid
+
+
+def _parsed(content: bytes) -> object:
+    # One byte of a reply may be six here: what fitted into a reply is never too large to be read back.
+    return parse(content, largest=None)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return encode_basestring(str.__str__(value))
+    if value is None or value is True or value is False:
+        return _CONSTANTS[value]
+    if isinstance(value, Mapping):
+        return f"{{{','.join([f'{encode_basestring(key)}:{_text(item)}' for key, item in value.items()])}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join([_text(item) for item in value])}]"
+    if isinstance(value, datetime):
+        return f'"{value.isoformat(" ")}"'
+    if isinstance(value, (int, Decimal)):
+        return str(value)
+    raise TypeError(f"no field of a request holds a {type(value).__name__}")
