@@ -1,10 +1,11 @@
-"""What every test shares: two backends, virtual time for those that ask for it, Hypothesis' settings."""
+"""Fixtures and options of all tests: backends, virtual time, settings of Hypothesis."""
 
 from __future__ import annotations
 
 import logging
+import zlib
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import hypothesis
 import pytest
@@ -21,6 +22,8 @@ hypothesis.settings.register_profile("project", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("search", deadline=None)
 hypothesis.settings.load_profile("project")
 
+_BACKENDS: Final = ("asyncio", "trio")
+
 
 class Loud(logging.Handler):
     """A flaw of the sandbox's server ends the test that met it: its clients would take the 500 for the weather."""
@@ -32,9 +35,39 @@ class Loud(logging.Handler):
 logging.getLogger(LOGGER).addHandler(Loud())
 
 
-@pytest.fixture(params=["asyncio", "trio"])
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--backends",
+        choices=["in-turn", "both"],
+        default="in-turn",
+        help="run async tests on one backend each, in turn, or on both",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep one backend of each async test, chosen by the test's name, where the backend does not matter.
+
+    A test that is named on the command line runs on both.
+    """
+    if config.getoption("--backends") == "both" or any("::" in argument for argument in config.args):
+        return
+    skipped = [item for item in items if not _is_in_turn(item)]
+    config.hook.pytest_deselected(items=skipped)
+    items[:] = [item for item in items if _is_in_turn(item)]
+
+
+def _is_in_turn(item: pytest.Item) -> bool:
+    parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+    backend = parameters.get("anyio_backend")
+    if backend not in _BACKENDS or item.get_closest_marker("both_backends") is not None:
+        return True
+    name = item.nodeid.replace(str(backend), "")
+    return backend == _BACKENDS[zlib.crc32(name.encode()) % len(_BACKENDS)]
+
+
+@pytest.fixture(params=_BACKENDS)
 def anyio_backend(request: pytest.FixtureRequest) -> str | tuple[str, dict[str, Any]]:
-    """Each async test runs on both backends; under `@pytest.mark.virtual_time`, with clocks that jump."""
+    """Backend of an async test; under `@pytest.mark.virtual_time`, its clock jumps to the next timer."""
     backend: Literal["asyncio", "trio"] = request.param
     if request.node.get_closest_marker("virtual_time") is None:
         return backend

@@ -24,7 +24,7 @@ from freight_exchange.hooks import Attempt, Event, Retry
 from freight_exchange.testing import Sandbox
 from freight_exchange.transport.message import Next
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 ONCE = RetryPolicy(attempts=1)
 KINDS = [Kind.READ, Kind.WRITE]

@@ -17,6 +17,8 @@ from freight_exchange.hooks import Attempt, Event
 from freight_exchange.sandbox.faces.tcp import TcpFace, serve_tcp
 from freight_exchange.testing import Sandbox
 
+pytestmark = pytest.mark.both_backends
+
 Cancel = Callable[[Callable[[], Awaitable[object]], int], Awaitable[bool]]
 
 _MOST_STEPS = 400

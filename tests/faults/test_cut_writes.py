@@ -19,6 +19,8 @@ from freight_exchange.sandbox.faces.inprocess import transport
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
 
+pytestmark = pytest.mark.both_backends
+
 Carrier = Callable[[Sandbox], AbstractAsyncContextManager[FreightExchange]]
 CARRIERS: dict[str, Carrier] = {}
 

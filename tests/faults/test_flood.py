@@ -22,6 +22,8 @@ from freight_exchange import FreightExchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
 
+pytestmark = pytest.mark.both_backends
+
 CONNECTIONS = 5
 _AT_ONCE = 100
 _LONGEST = 0.02

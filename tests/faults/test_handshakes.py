@@ -21,6 +21,8 @@ from freight_exchange.testing import Sandbox
 from freight_exchange.transport.http import own_pools
 from freight_exchange.transport.secrets import Secret
 
+pytestmark = pytest.mark.both_backends
+
 ROUNDS = 3
 AT_ONCE = 4
 BEHIND = "https://exchange.example/api"

@@ -19,7 +19,7 @@ from freight_exchange.hooks import Attempt, Event, Login
 from freight_exchange.testing import Sandbox
 from freight_exchange.transport.message import Next
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 
 class Closing:

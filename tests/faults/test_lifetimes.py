@@ -21,6 +21,8 @@ from freight_exchange.sandbox.faces.asgi import serve
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
 
+pytestmark = pytest.mark.both_backends
+
 _PROJECT = """
     from __future__ import annotations
 

@@ -24,6 +24,8 @@ from freight_exchange import (
 from freight_exchange.sandbox.faces.tcp import TcpFace, refused_port, serve_tcp
 from freight_exchange.testing import FAULTS, Sandbox
 
+pytestmark = pytest.mark.both_backends
+
 # What strikes before there is a connection is below, each in its own way; what waits for seconds, in `test_matrix`.
 _BEFORE_CONNECTING = {"refused", "dns", "connect_stall", "tls_stall", "bad_certificate", "pool_exhausted"}
 _WAITING = {"slow", "unavailable_retry_after"} | {name for name in FAULTS if name.startswith("throttled")}

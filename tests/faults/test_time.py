@@ -14,6 +14,8 @@ from freight_exchange import DeadlineExceededError, OutcomeUnknownError, RetryPo
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
 
+pytestmark = pytest.mark.both_backends
+
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("kind", list(Kind))

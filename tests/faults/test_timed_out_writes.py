@@ -14,7 +14,7 @@ from freight_exchange.hooks import Attempt, Event
 from freight_exchange.models import SubmitOffer
 from freight_exchange.testing import Sandbox
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 
 async def cut_by_anyio(exchange: FreightExchange, seconds: float) -> None:

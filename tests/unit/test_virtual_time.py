@@ -19,6 +19,8 @@ from freight_exchange.testing.virtual_time import VirtualDeadlockError, VirtualT
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+pytestmark = pytest.mark.both_backends
+
 Result = TypeVar("Result")
 DAY = timedelta(days=1).total_seconds()
 

@@ -18,7 +18,7 @@ from freight_exchange.errors import ConfigurationError, LoginRejectedError, Stor
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Sandbox
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 

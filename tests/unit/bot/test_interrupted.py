@@ -15,7 +15,7 @@ from freight_exchange import Bot
 from freight_exchange.store import Store
 from freight_exchange.testing import Sandbox
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 store = rig.store
 

@@ -22,6 +22,8 @@ from freight_exchange import Bot, ConfigurationError, FreightExchange, LoginReje
 from freight_exchange.store import MemoryStore, Store
 from freight_exchange.testing import FAULTS, Sandbox, virtual_time_options
 
+pytestmark = pytest.mark.both_backends
+
 virtual = pytest.mark.virtual_time
 
 store = rig.store

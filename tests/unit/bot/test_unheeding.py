@@ -20,7 +20,7 @@ from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.store import Store
 from freight_exchange.testing import FAULTS, Profile, Sandbox, virtual_time_options
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 store = rig.store
 

@@ -26,7 +26,7 @@ from freight_exchange.feed.feed import Feed
 from freight_exchange.hooks import Degraded, Recovered
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 MINUTE = timedelta(minutes=1)
 

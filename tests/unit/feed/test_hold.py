@@ -18,7 +18,7 @@ from freight_exchange.store import MemoryStore, SQLiteStore, Store
 from freight_exchange.store.protocol import Binding, FeedStore, HeldHereError
 from freight_exchange.testing import Sandbox
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 MANY = 500.0
 

@@ -31,7 +31,7 @@ class Slow(SQLiteStore):
         return feed
 
 
-pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+pytestmark = [pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True), pytest.mark.both_backends]
 
 
 async def test_who_is_cancelled_natively_gets_nothing_twice(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from freight_exchange.sandbox.faces.inprocess import transport
 from freight_exchange.sandbox.faces.tcp import refused_port, serve_tcp, stalled_listener
 from freight_exchange.sandbox.faults.script import Cut, Fault, WireFault
 
+pytestmark = pytest.mark.both_backends
+
 LOGIN = {"email": "shipper@demo.example", "password": "shipper"}
 
 LATE = {

@@ -14,6 +14,8 @@ from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.inprocess import transport
 from freight_exchange.sandbox.faults.script import Cut, Fault, WireFault
 
+pytestmark = pytest.mark.both_backends
+
 FOR_EVER = {"timeout": None}
 
 

@@ -21,6 +21,8 @@ from freight_exchange.sandbox.faces.tcp import TcpFace, refused_port, serve_tcp,
 from freight_exchange.sandbox.faces.tcp_server import LOGGER, MOST_BODY
 from freight_exchange.sandbox.faults.script import Cut, Fault, FaultScript, WireFault
 
+pytestmark = pytest.mark.both_backends
+
 HEAD = b"GET /api/currency HTTP/1.1\r\nhost: sandbox\r\n"
 
 

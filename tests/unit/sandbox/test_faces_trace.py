@@ -27,6 +27,8 @@ from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.sandbox.faults.script import Cut
 
+pytestmark = pytest.mark.both_backends
+
 
 class Trace:
     """Names what it is told; at one of the names it does something about it."""

@@ -33,7 +33,7 @@ from freight_exchange.transport.message import Kind, Request, Response
 from freight_exchange.transport.retry_budget import RetryBudget
 from freight_exchange.transport.secrets import Redactor
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 
 class TestAttempts:

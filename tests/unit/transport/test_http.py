@@ -21,6 +21,8 @@ from freight_exchange.transport.http import adapter, own_pools
 from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
 from freight_exchange.transport.secrets import Secret
 
+pytestmark = pytest.mark.both_backends
+
 BASE = "https://host.example/api"
 LOOPBACK = "http://127.0.0.1/api"
 CANARY = "c4nary-t0ken"

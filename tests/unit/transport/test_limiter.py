@@ -17,7 +17,7 @@ from freight_exchange.transport.limiter import Limiter
 from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
 from freight_exchange.transport.secrets import Redactor
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 READ, WRITE = Kind.READ, Kind.WRITE
 

@@ -20,7 +20,7 @@ from freight_exchange.transport.retry_budget import RetryBudget
 from freight_exchange.transport.secrets import Redactor
 from freight_exchange.transport.write_latency import WriteLatency
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 
 class Service:

@@ -13,6 +13,8 @@ import pytest
 
 from freight_exchange.transport.http.pool import REPEATABLE, Pool
 
+pytestmark = pytest.mark.both_backends
+
 KEPT = 5.0
 
 

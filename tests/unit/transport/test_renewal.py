@@ -24,7 +24,7 @@ from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
 from freight_exchange.transport.secrets import Secret
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 
 class TestOneLoginForEverybody:

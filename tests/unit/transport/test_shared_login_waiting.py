@@ -23,6 +23,8 @@ from freight_exchange.transport.auth.login_file import LoginFile
 from freight_exchange.transport.auth.token_store import TokenFile
 from freight_exchange.transport.auth.turn_lock import TurnLock
 
+pytestmark = pytest.mark.both_backends
+
 
 @pytest.mark.virtual_time
 @pytest.mark.usefixtures("calendar")

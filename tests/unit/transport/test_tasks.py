@@ -14,7 +14,7 @@ import trio
 from freight_exchange.errors import ConfigurationError, TransportError
 from freight_exchange.transport.background import BackgroundTask, BackgroundTasks, EndedError
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 
 async def soon(value: int = 7) -> int:
