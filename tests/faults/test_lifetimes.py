@@ -32,7 +32,7 @@ _PROJECT = """
     import pytest_asyncio
 
     from freight_exchange import FreightExchange
-    from freight_exchange.sandbox.asgi import serve
+    from freight_exchange.sandbox.faces.asgi import serve
     from freight_exchange.testing import Sandbox
 
 

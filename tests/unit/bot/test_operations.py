@@ -313,8 +313,8 @@ class TestTheMetrics:
         assert {key[1][-1][1] for key in grown if grown[key] != samples[key]} == {"dead", "not taken"}
 
     def test_know_every_word_that_offers_are_counted_by(self) -> None:
-        package = Path(probes.__file__).parent
-        places = [re.findall(r"_tally\.offers\[(.*?)\] \+= 1", file.read_text()) for file in package.glob("*.py")]
+        package = Path(probes.__file__).parent.parent
+        places = [re.findall(r"_tally\.offers\[(.*?)\] \+= 1", file.read_text()) for file in package.rglob("*.py")]
         assert {word for place in places for one in place for word in re.findall(r'"(.*?)"', one)} == {*OUTCOMES}
 
     def test_of_a_bot_that_was_down_for_days_the_cover_is_that_old(self) -> None:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.virtual_time
 
 BESIDE = ("recover", "claim", "deliver", "known")
 """Steps that lie beside a request's way, or come with anything."""
-SOURCES = sorted(Path(package.__file__).parent.glob("*.py"))
+SOURCES = sorted(Path(package.__file__).parent.rglob("*.py"))
 
 
 def test_each_step_has_a_point_on_either_side() -> None:

@@ -313,8 +313,8 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.codec import decode
-from freight_exchange.sandbox.keeping import StateFile
+from freight_exchange.sandbox.rendering.codec import decode
+from freight_exchange.sandbox.core.state_file import StateFile
 file = StateFile(Path(sys.argv[1]))
 exchange = Exchange()
 file.restore(exchange, None)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 HOLDER = """
 import sys
 from pathlib import Path
-from freight_exchange.transport.turn_lock import TurnLock
+from freight_exchange.transport.auth.turn_lock import TurnLock
 
 lock = TurnLock.take(Path(sys.argv[1]))
 print(lock is not None and lock.held, flush=True)
