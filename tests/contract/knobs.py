@@ -178,10 +178,6 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
         "a page whose rows are all hidden ends a listing that does not sweep",
         rows(("GET quote/bid",), lambda o: {"paged": listed(o, "paged")[:2]}),
     ),
-    "reference_rows=5": Difference(
-        "a service that pages currencies shows five of them",
-        rows(("GET currency",), lambda o: {"all": listed(o, "all")[:5]}),
-    ),
     "nothing_found=404_bare": Difference(
         "a bare 404 is how a wrong address looks", lists(lambda name, found: found or Failed(NotFoundError))
     ),

@@ -21,8 +21,8 @@ __all__ = ["OneReply"]
 
 T = TypeVar("T")
 
-_ROUND: Final = 10
-"""A service that pages gives a multiple of so many rows."""
+_ROUND: Final = 5
+"""A service that pages gives a multiple of so many rows: 10, 15, 20 and 25 are usual defaults."""
 
 
 class OneReply(Generic[T]):

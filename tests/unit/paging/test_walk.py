@@ -415,7 +415,7 @@ def test_a_listing_without_pages_is_one_request() -> None:
     assert walk.ended
 
 
-@pytest.mark.parametrize("rows", [10, 20, 50, 100])
+@pytest.mark.parametrize("rows", [10, 15, 20, 25, 50, 100])
 def test_a_round_number_of_rows_without_pages_is_looked_past_once(rows: int) -> None:
     for behind in ((), tuple(range(rows))):
         walk = OneReply[int]("operation", PageSizes(), lambda row: row)
