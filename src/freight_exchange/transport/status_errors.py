@@ -32,6 +32,8 @@ _LONGEST_REFUSAL = 4096
 _LONGEST_VERBOSE_REFUSAL = 262_144
 
 _WORD = re.compile(r"\S+")
+_STEP = re.compile(r"(?<=^/)[^/]+|(?<=[^/]/)[^/]+")
+"""A step of the path of a URL, and not its scheme or host."""
 _TOKEN = re.compile(r".{20}|(?=.*\d)(?=.*[A-Za-z]).{6}|\d{8}")
 """A long word, one of letters and digits, or a long number: it could be the token of a login's reply."""
 
@@ -71,7 +73,7 @@ def _error(
     refused: bool,
     told: tuple[str | None, object] | None = None,
 ) -> APIStatusError | None:
-    """`told` is the sentence and the body to tell of, where not those of the reply."""
+    """`told` is the sentence and the body to tell of a login, whose reply may hold a token that is not known yet."""
     status = response.status
     if 200 <= status < 300 and not refused:
         return None
@@ -109,6 +111,8 @@ def _error(
         return failed
     if 300 <= status < 400:
         where = destination(response.header("location"))
+        if where and told is not None:
+            where = _without_tokens(where, _STEP)
         target = f" to {redactor.text(where)}" if where else ""
         return APIStatusError(
             f"the service redirects{target}, and redirects are never followed: check base_url", status=status, body=body
@@ -153,9 +157,9 @@ def login_error(response: Response, redactor: Redactor, *, retry_after: float | 
     return error
 
 
-def _without_tokens(sentence: str) -> str:
+def _without_tokens(sentence: str, word: re.Pattern[str] = _WORD) -> str:
     """The sentence with every word masked that is long, or mixes letters and digits, as tokens are and do."""
-    return _WORD.sub(lambda found: MASK if _TOKEN.search(found.group()) else found.group(), sentence)
+    return word.sub(lambda found: MASK if _TOKEN.search(found.group()) else found.group(), sentence)
 
 
 def _json(response: Response, longest: int = LONGEST) -> object:

@@ -257,6 +257,18 @@ class TestLogin:
             assert isinstance(error, LoginRejectedError)
             assert CANARY[:5] not in f"{error} {error.body!r}"
 
+    @pytest.mark.parametrize(
+        ("location", "said"),
+        [
+            ("https://h.example/cb/a1b2c3d4", "redirects to https://h.example/cb/***, and redirects"),
+            ("/a1b2c3d4/home", "redirects to /***/home, and redirects"),
+            ("//a-long-host-name.service.example/down", "redirects to //a-long-host-name.service.example/down, and"),
+        ],
+    )
+    def test_a_token_in_the_path_of_a_redirect_is_masked_before_it_is_known(self, location: str, said: str) -> None:
+        response = Response(status=302, content=b"", headers=[(b"Location", location.encode())])
+        assert said in str(judged_login(response))
+
     def test_it_says_what_the_service_says(self) -> None:
         error = judged_login(reply(200, {"message": "The user name or password is invalid"}))
         assert "The user name or password is invalid" in str(error)
