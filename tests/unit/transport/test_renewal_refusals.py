@@ -296,6 +296,11 @@ class TestHold:
         exchange.failure = None
         assert await exchange.call() == 200
 
+    async def test_it_says_where_in_a_reply_something_is_missing(self) -> None:
+        exchange = await self.expired()
+        exchange.failure = DecodeError("missing from the login reply", path="user", status=200, request_path="login")
+        assert "missing from the login reply at user; this account" in (await self.held(exchange)).message
+
     async def test_three_in_a_row_in_the_services_own_words_are_for_good(self) -> None:
         exchange = await self.expired()
         exchange.failure = rejection(OWN_WORDS)

@@ -192,6 +192,8 @@ def _refused(refusal: _Refusal, now: float) -> FreightExchangeError:
     held = AuthenticationError()
     held.__dict__.update(refusal.error.__dict__, path="login")
     why = refusal.error.message.removesuffix(UNTIL_CHANGED)
+    if isinstance(refusal.error, DecodeError) and refusal.error.path != "$":
+        why = f"{why} at {refusal.error.path}"
     held.args = (
         f"{why}; this account has logged in before, so this may pass, or be a gateway's doing: the next login is tried"
         f" in {spoken(seconds)}",
