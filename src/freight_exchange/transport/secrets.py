@@ -100,10 +100,12 @@ class Redactor:
 
     def without_half(self, cut: str) -> str:
         """Drop what may be the first part of a secret from the end of a text that was cut."""
-        # Without one secret's beginning, the text may end in the middle of another.
-        while (end := min((_half(cut, form) for form in self._forms()), default=len(cut))) < len(cut):
-            cut = cut[:end]
-        return cut
+        end = min((_half(cut, form) for form in self._forms()), default=len(cut))
+        before = -1
+        while end != before:
+            before = end
+            end = min((_across(cut, form, end) for form in self._forms()), default=end)
+        return cut[:end]
 
     def _forms(self) -> tuple[str, ...]:
         """Return the known secrets in every spelling, longest first, so that none leaves a part of another."""
@@ -132,6 +134,12 @@ def _half(cut: str, form: str) -> int:
             return at
         at = cut.find(form[0], at + 1)
     return len(cut)
+
+
+def _across(cut: str, form: str, end: int) -> int:
+    """Return the index at which a whole form begins that would lose its end if the text ended at `end`, else `end`."""
+    at = cut.find(form, max(0, end - len(form) + 1), end + len(form) - 1)
+    return end if at < 0 else at
 
 
 def _spellings(secret: str) -> set[str]:

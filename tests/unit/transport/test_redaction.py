@@ -106,6 +106,15 @@ class TestText:
         text = knowing(CANARY).text("x" * (LONGEST - shown) + CANARY + "y" * 5000)
         assert text == f"{'x' * (LONGEST - shown)}... ({LONGEST - shown + len(CANARY) + 5000} characters)"
 
+    def test_a_text_of_the_letter_that_a_secret_begins_with_is_kept(self) -> None:
+        """Such as the padding of an error page: to drop it letter by letter would block the loop for seconds."""
+        shown = knowing("eyJhbGciOi").text("e" * 2 * LONGEST)
+        assert shown == f"{'e' * (LONGEST - 1)}... ({2 * LONGEST} characters)"
+
+    def test_no_chain_of_secrets_at_a_cut_leaves_a_half(self) -> None:
+        text = knowing("abcd", "cdef", "efgh-and-more").text(f"{'.' * (LONGEST - 6)}abcdef{'y' * 5000}")
+        assert text.startswith(f"{'.' * (LONGEST - 6)}...")
+
     def test_what_is_dropped_at_a_cut_does_not_split_another_secret(self) -> None:
         text = knowing("first-half", "half-second").text(f"{'.' * (LONGEST - 10)}first-half{'y' * 5000}")
         assert text.startswith(f"{'.' * (LONGEST - 10)}... (")
