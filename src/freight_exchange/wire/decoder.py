@@ -229,7 +229,7 @@ def _one_by_one(keys: list[str], raws: list[object], kind: Kind[T]) -> Rows[T]:
     for key, raw in zip(keys, raws, strict=True):
         # The records of a page break in the same few fields, as a rule: of later ones a look at those is enough.
         enough = len(broken) >= MOST_DESCRIBED
-        if enough and isinstance(raw, dict) and any(field.breaks(raw) for field in suspects):
+        if enough and (not isinstance(raw, dict) or any(field.breaks(raw) for field in suspects)):
             broken.append(UndescribedError(index_of_raw(raw)))
             continue
         path = f"{kind.collection}.{key}" if key else kind.collection

@@ -60,7 +60,12 @@ def test_records_after_the_described_ones_are_read_as_the_first_are(tail: list[A
     assert [wire.index_of_raw(error.raw) for error in found.broken[100:]] == [wire.index_of_raw(raw) for raw in bad]
 
 
-def test_records_that_break_in_known_fields_are_not_read_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "raws", [[{"index": number, **WAYS[number % 3]} for number in range(2000)], [5] * 2000], ids=["records", "numbers"]
+)
+def test_what_breaks_as_the_first_ones_did_is_not_read_in_full(
+    raws: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     readings = 0
     tolerant = RecordShape.structure
 
@@ -70,7 +75,7 @@ def test_records_that_break_in_known_fields_are_not_read_in_full(monkeypatch: py
         return tolerant(self, *arguments, **options)
 
     monkeypatch.setattr(RecordShape, "structure", counting)
-    found = reading([{"index": number, **WAYS[number % 3]} for number in range(2000)])
+    found = reading(raws)
     assert len(found.broken) == 2000
     assert readings == 101
 
