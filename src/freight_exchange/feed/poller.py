@@ -19,12 +19,13 @@ from freight_exchange.errors.transient import TROUBLE, asked_for, may_pass
 from freight_exchange.feed.confirm_withdrawn import WithdrawalCheck
 from freight_exchange.feed.core import schedule
 from freight_exchange.feed.core.planner import Planner, is_young
-from freight_exchange.feed.core.scanner import MODEST_PAGE, PAGE_SIZE, Scanner, may_be_too_large
+from freight_exchange.feed.core.scanner import PAGE_SIZE, Scanner
 from freight_exchange.feed.core.watermark import WIDEST, is_covered
 from freight_exchange.feed.fetch import PageFetcher
 from freight_exchange.feed.journal import Journal, Look, Start, wall
 from freight_exchange.hooks import Degraded, Recovered, Scan
 from freight_exchange.paging import PageSizes
+from freight_exchange.paging.page_sizes import size_after
 
 if TYPE_CHECKING:
     from freight_exchange.feed.core.pacer import Pacer
@@ -76,7 +77,7 @@ class Poller:
         self._turn_of_deep = False
         self._failing_since: float | None = None
         self._untold: deque[Degraded | Recovered] = deque()
-        self._too_large = set[str]()
+        self._page_sizes = dict[str, int]()
         self._pruned = -math.inf
         self.phase: Phase = "priming"
         self.window = 0
@@ -265,7 +266,7 @@ class Poller:
             # The deepest scans trust nothing: a service that lowers the size of its pages would hide what is beyond.
             scanner=Scanner(
                 PageSizes() if depth.rung in schedule.DISTRUSTFUL else self._journal.sizes,
-                MODEST_PAGE if depth.rung.name in self._too_large else PAGE_SIZE,
+                self._page_sizes.get(depth.rung.name, PAGE_SIZE),
             ),
         )
 
@@ -296,7 +297,7 @@ class Poller:
 
     def _note_success(self, look: Look, ended: float, *, covered: bool) -> None:
         self._deep_failed = False
-        self._too_large.discard(look.rung.name)
+        self._page_sizes.pop(look.rung.name, None)
         doubtful = self._finder.saw(look)
         self._planner.succeeded(look.rung, look.window, look.own, look.began, doubtful=doubtful)
         if look.scanner.offset_ignored and not self.offset_ignored:
@@ -338,11 +339,11 @@ class Poller:
             self.phase = "stopped"
             raise error
         self._deep_failed = look.rung is not schedule.NARROW
-        if not look.scanner.pages and look.rung.name not in self._too_large and may_be_too_large(error):
-            # Perhaps it cannot give that many rows: the next scan of this depth asks for fewer, the one after for all.
-            self._too_large.add(look.rung.name)
+        if not look.scanner.pages and (smaller := size_after(error, look.scanner.size)) is not None:
+            # Perhaps it cannot give that many rows: the next scan of this depth asks for fewer, a later one for all.
+            self._page_sizes[look.rung.name] = smaller
         else:
-            self._too_large.discard(look.rung.name)
+            self._page_sizes.pop(look.rung.name, None)
         self._planner.failed(look.rung, state.cover.time_at(self._clock.read()))
         self._pacer.failed(ended, asked_for(error))
         self.phase = "backing-off" if state.primed else self.phase

@@ -10,7 +10,7 @@ from freight_exchange.errors.transient import may_pass
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
 
-__all__ = ["DEFAULT_PAGE_SIZE", "LEAST_PAGE_SIZE", "SIZE_REFUSALS", "PageSizes", "size_after"]
+__all__ = ["DEFAULT_PAGE_SIZE", "LEAST_PAGE_SIZE", "SIZE_REFUSALS", "PageSizes", "size_after", "size_below"]
 
 DEFAULT_PAGE_SIZE: Final = 100
 """Default number of rows to ask for in a page."""
@@ -30,11 +30,16 @@ _MODEST_PAGE: Final = 100
 """Rows in a page that hardly cause an outage: smaller pages do not help against one."""
 
 
+def size_below(size: int) -> int | None:
+    """The next smaller page size to try; `None` below the least."""
+    return next((rows for rows in _LADDER if rows < size), None)
+
+
 def size_after(error: FreightExchangeError, size: int) -> int | None:
     """The page size to try after one of `size` failed like this; `None` if a smaller one does not help."""
     over_size = error.status in SIZE_REFUSALS or error.status == _FAILURE
     outage = may_pass(error) and not isinstance(error, RateLimitedError) and size > _MODEST_PAGE
-    return next((rows for rows in _LADDER if rows < size), None) if over_size or outage else None
+    return size_below(size) if over_size or outage else None
 
 
 class PageSizes:

@@ -12,7 +12,7 @@ inserted, removed or put in another order while they were read. Two passes that 
 a lower page as an earlier one is removed can miss both.
 
 What still beats it: a record that leaves the listing and comes back between two of its pages; a server that lowers its
-clamp, or answers 400 or 404 for a page that it has; a page that comes three times because exactly as many rows as it
+clamp, or refuses a page that it has; a page that comes three times because exactly as many rows as it
 holds were inserted, twice over.
 """
 
@@ -29,6 +29,7 @@ from freight_exchange.paging.offset_probe import OffsetProbe
 from freight_exchange.paging.page import RawPage
 from freight_exchange.paging.page_sizes import PageSizes
 from freight_exchange.paging.seen_rows import keys_of
+from freight_exchange.paging.single_pass import REFUSALS
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
@@ -151,7 +152,7 @@ class WindowWalk(Generic[T]):
 
     def beyond(self, error: FreightExchangeError) -> bool:
         """Take the error for the end where it is how this server says that there is no such page; else `False`."""
-        if self.number == 0 or error.status not in (400, 404):
+        if self.number == 0 or error.status not in REFUSALS:
             return False
         if self._trial is not None:
             self._end_trial()

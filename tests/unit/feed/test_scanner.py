@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from freight_exchange.errors import (
+    APIStatusError,
     AuthenticationError,
     BadRequestError,
     DeadlineExceededError,
@@ -192,7 +193,20 @@ def test_failed_login_says_nothing_about_a_page(status: int) -> None:
 
 @pytest.mark.parametrize("error", [GONE, REFUSED])
 def test_rule_3_page_0_is_never_beyond_the_end(error: FreightExchangeError) -> None:
-    assert Scanner(PageSizes(), page_size=20).fail(error) == "lost"
+    assert Scanner(PageSizes(), page_size=10).fail(error) == "lost"
+
+
+@pytest.mark.parametrize("status", [400, 404, 416, 422])
+def test_rule_3_a_refused_page_is_an_end_whichever_way_the_service_refuses_it(status: int) -> None:
+    scanner, listing, refused = Scanner(known(20)), [*range(40)], 0
+    while not scanner.ended:
+        page = shelf(scanner, listing, clamp=20)
+        if scanner.number and not page.records:
+            refused += 1
+            assert scanner.fail(APIStatusError("no such page", status=status)) == "on"
+        else:
+            scanner.take(page)
+    assert refused == 2
 
 
 def test_rule_4_a_page_is_asked_for_three_times_and_then_the_scan_is_lost() -> None:
@@ -251,7 +265,7 @@ def test_a_limit_of_rate_is_no_matter_of_size() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-@pytest.mark.parametrize(("refusals", "given"), [(1, 100), (2, 20)])
+@pytest.mark.parametrize(("refusals", "given"), [(1, 100), (2, 20), (3, 10)])
 def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_on(
     status: int, refusals: int, given: int
 ) -> None:
@@ -268,7 +282,7 @@ def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_
 
 def test_the_service_s_own_page_size_that_is_refused_too_is_the_window_s_fault() -> None:
     scanner = Scanner(PageSizes())
-    assert [scanner.fail(REFUSED) for _ in range(3)] == ["on", "on", "lost"]
+    assert [scanner.fail(REFUSED) for _ in range(4)] == ["on", "on", "on", "lost"]
 
 
 def test_a_clamp_below_the_smaller_page_is_learned_all_the_same() -> None:

@@ -268,6 +268,6 @@ async def test_a_rejected_login_ends_it_and_other_trouble_does_not(store: Store)
         await rig.looks()
     stopped: str = rig.watcher.phase
     assert stopped == "stopped"
-    service.faults[:] = [BadRequestError("no", status=400)] * 3
+    service.faults[:] = [BadRequestError("no", status=400)] * 4
     await rig.looks()
     assert rig.watcher.phase == "backing-off"

@@ -233,6 +233,25 @@ async def test_a_service_that_cannot_give_large_pages_is_asked_for_smaller_ones(
     assert rig.journal.state.clamp is None
 
 
+@attrs.define
+class Choking(Service):
+    """Fails on more than ten rows in a page."""
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        if rows > 10:
+            self.faults.insert(0, ServerError("out of memory", status=500))
+        return await Service.page(self, number, rows, window)
+
+
+async def test_a_service_that_fails_on_all_but_small_pages_is_read_by_the_smallest(store: Store) -> None:
+    service = Choking()
+    service.publish(*range(1, 41), age=DAY)
+    rig = Rig(service, store=store, start="backfill")
+    with anyio.fail_after(3600):
+        await rig.watcher.prime()
+    assert len(rig.tale) == 40
+
+
 # Depths that fail
 
 

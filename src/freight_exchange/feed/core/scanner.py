@@ -16,18 +16,17 @@ from freight_exchange.errors import APIStatusError, FeedProtocolError, FreightEx
 from freight_exchange.errors.transient import is_of_login, may_pass
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
+from freight_exchange.paging.page_sizes import SIZE_REFUSALS, size_below
 from freight_exchange.paging.window_walk import WindowWalk
 from freight_exchange.wire import Rows
 
-__all__ = ["MODEST_PAGE", "OPERATION", "PAGE_SIZE", "Scanner", "may_be_too_large"]
+__all__ = ["MODEST_PAGE", "OPERATION", "PAGE_SIZE", "Scanner"]
 
 OPERATION: Final = "feed"
 PAGE_SIZE: Final = 1000
 """Rows asked for in a page: the more a page holds, the more often it is the whole window."""
 
 MODEST_PAGE: Final = 100
-_SMALLER: Final = (MODEST_PAGE, 20)
-"""Rows asked for where more are refused; 20 is what the service gives where nothing is said (section 4.4)."""
 _ATTEMPTS: Final = 3
 _ATTEMPTS_IN_THE_MIDDLE: Final = 6
 """After which a later page is taken to be too large where it stands, though the first ones came: what was read is read
@@ -107,7 +106,7 @@ class Scanner:
         if is_of_login(error):
             self.attempts += 1
             return "again" if may_pass(error) and self.attempts < _ATTEMPTS else "lost"
-        smaller = next((rows for rows in _SMALLER if rows < self._walk.size), None)
+        smaller = size_below(self._walk.size)
         if smaller is not None and self._refused_size(error):
             self._page_size = smaller
             self._refused = True
@@ -153,15 +152,10 @@ class Scanner:
         return self._walk.number == 0 and self.pages == 0
 
     def _refused_size(self, error: FreightExchangeError) -> bool:
-        return self._begins and isinstance(error, APIStatusError) and error.status in (400, 413, 422)
+        return self._begins and isinstance(error, APIStatusError) and error.status in SIZE_REFUSALS
 
     def _may_be_too_much(self, error: FreightExchangeError) -> bool:
         """Whether the service may have failed over the size: too slow for a gateway, perhaps only from some offset on,
         or a reply without an end."""
         large = self._walk.size > MODEST_PAGE and self.attempts >= _ATTEMPTS_IN_THE_MIDDLE
-        return large and may_be_too_large(error)
-
-
-def may_be_too_large(error: FreightExchangeError) -> bool:
-    """Tell whether fewer rows may help: the error may pass, and is no refusal for asking too often."""
-    return may_pass(error) and not isinstance(error, RateLimitedError)
+        return large and may_pass(error) and not isinstance(error, RateLimitedError)
