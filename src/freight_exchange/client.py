@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import attrs
 
 from freight_exchange import settings, wire
-from freight_exchange.endpoints.bids import Bids
+from freight_exchange.endpoints.bids import Bids, SeenBids
 from freight_exchange.endpoints.carriers import Carriers
 from freight_exchange.endpoints.currencies import Currencies, KnownCurrencies
 from freight_exchange.endpoints.login import log_in
@@ -83,6 +83,7 @@ class _Shared:
         self.user: User | None = None
         self.sizes = PageSizes()
         self.readings = SharedReadings()
+        self.bids = SeenBids()
         self.currencies = KnownCurrencies()
         self.offers = SeenOffers()
         self.routes = SeenRoutes()
@@ -456,12 +457,20 @@ class FreightExchange:
         """The own bids, by a reading that begins now or later and that other callers may share."""
         return await self._readers().own_bids(None)
 
+    def _has_seen_bid_on(self, request: int) -> bool:
+        """Whether a reading of the own bids, for a reconciliation or a baseline, has shown one on the request."""
+        return request in self._shared.bids
+
     def _readers(self) -> Readers:
         from freight_exchange.endpoints.reconcile import reconcile
 
-        shared = self._shared.readings
         return reconcile.Readers(
-            bids=self.bids, offers=self.offers, routes=self.routes, shared=shared, strict=self._strict
+            bids=self.bids,
+            offers=self.offers,
+            routes=self.routes,
+            shared=self._shared.readings,
+            seen=self._shared.bids,
+            strict=self._strict,
         )
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import anyio
@@ -18,7 +18,21 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.service import Service
     from freight_exchange.paging import Paginator
 
-__all__ = ["Bids"]
+__all__ = ["Bids", "SeenBids"]
+
+
+class SeenBids:
+    """Requests on which complete readings of the bid listing have shown an own bid with its price."""
+
+    def __init__(self) -> None:
+        self._requests: set[int] = set()
+
+    def remember(self, bids: Iterable[Bid]) -> None:
+        """Take note of what a reading has shown."""
+        self._requests.update(bid.index for bid in bids if bid.amount is not None)
+
+    def __contains__(self, request: int) -> bool:
+        return request in self._requests
 
 
 class Bids:

@@ -17,12 +17,14 @@ from tests.unit.bot.ledger_rig import (
     BIDS,
     OFFER,
     UNANSWERED,
+    UNPROCESSED,
     amounts_on,
     approve,
     blind,
     eventually,
     new_bot,
     offering_bot,
+    parked,
     said,
     sent,
     strike,
@@ -100,6 +102,51 @@ class TestStrangers:
             await trial.idle()
         assert amounts_on(sandbox, index) == [str(OTHERS), price]
         assert [str(bid.amount) for bid in bids] == [price]
+
+    @pytest.mark.parametrize("price", [AMOUNT, str(OTHERS)])
+    async def test_a_bid_made_by_hand_meanwhile_refuses_once_a_look_for_a_doubt_has_shown_it(
+        self, sandbox: Sandbox, store: MemoryStore, price: str
+    ) -> None:
+        bot, refused = new_bot(store), list[int | None]()
+        decided = anyio.Event()
+
+        @bot.on_new(timeout=900)
+        async def quote(request: Any, ctx: Any) -> None:
+            if request.index == slow:
+                await decided.wait()
+            try:
+                await ctx.offer(amount=AMOUNT, currency=840)
+            except AlreadyOfferedError as error:
+                refused.append(error.request)
+                raise
+
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            with blind(sandbox):
+                strike(sandbox, UNANSWERED)
+                slow, doubtful = sandbox.publish(), sandbox.publish()
+                await eventually(lambda: amounts_on(sandbox, doubtful))
+                sandbox.exchange.offer(sandbox.forwarder, slow, sandbox.now(), amount=Decimal(price))
+            await eventually(lambda: trial.status.offers.get("confirmed"))
+            decided.set()
+            await trial.idle()
+            assert trial.status.dead == 0
+        assert refused == [slow]
+        assert [amounts_on(sandbox, index) for index in (slow, doubtful)] == [[price], [AMOUNT]]
+
+    async def test_unless_a_person_says_that_the_offer_is_to_be_made_beside_it(
+        self, sandbox: Sandbox, store: MemoryStore
+    ) -> None:
+        bot = offering_bot(store)
+        strike(sandbox, UNPROCESSED)
+        async with sandbox.running(bot) as trial:
+            index = sandbox.publish()
+            await eventually(lambda: trial.status.in_doubt)
+            sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=OTHERS)
+            await parked(bot, trial)
+            await bot.resolve(index, taken=False)
+            await trial.idle()
+        assert amounts_on(sandbox, index) == [str(OTHERS), AMOUNT]
 
     async def test_a_revision_refuses_as_well(self, sandbox: Sandbox, store: MemoryStore) -> None:
         bot = new_bot(store)

@@ -30,7 +30,8 @@ _PATIENCE: Final = 10.0
 
 
 class ExistingBids:
-    """What is known of them: a reading at the start, and none for an offer that stands alone.
+    """What is known of them: by a reading at the start, and by those that doubts and further prices take later. None is
+    taken for an offer that stands alone.
 
     Args:
         exchange: Where they are listed.
@@ -41,6 +42,7 @@ class ExistingBids:
         self._exchange = exchange
         self._made_on = made_on
         self._strangers: frozenset[int] = frozenset()
+        self._allowed: set[int] = set()
         self._learnt = anyio.Event()
         self._certain = anyio.Event()
         self._certain_at = 0.0
@@ -62,12 +64,17 @@ class ExistingBids:
         if self._strangers:
             _logger.warning("%d requests have own bids that this bot's store does not know", len(self._strangers))
 
-    async def unknown_on(self, request: int, *, younger: bool) -> bool:
+    def allow(self, request: int) -> None:
+        """Let an offer be made on the request beside what later readings have shown there, as a person says."""
+        self._allowed.add(request)
+
+    async def unknown_on(self, request: int, *, younger: bool, stands: bool) -> bool:
         """Whether an own bid stands on the request that the ledger does not know.
 
         Args:
             request: The request.
             younger: Whether it was published in this store's time: what stood before it does not matter.
+            stands: Whether the ledger knows of one, which later readings show.
 
         Raises:
             RetryLater: That is not known yet.
@@ -77,7 +84,9 @@ class ExistingBids:
             if (left := self._certain_at - anyio.current_time()) > 0:
                 raise RetryLater(left, "the store is new, and an own bid may not be shown yet")
             await _wait_for(self._certain)
-        return request in self._strangers
+        if request in self._strangers:
+            return True
+        return not stands and request not in self._allowed and self._exchange._has_seen_bid_on(request)
 
     async def on(self, request: int) -> tuple[Bid, ...]:
         """The own bids on the request, as the plain listing shows them now."""

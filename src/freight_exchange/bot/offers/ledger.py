@@ -192,11 +192,15 @@ class Ledger:
         await self.doubts.noted(key)
         for entry in self.doubts.entries():
             if entry.key == key:
+                if taken is False:
+                    self._own.allow(request)
                 await self.doubts.decide(entry, taken=taken)
                 return
         async with self._turn(request):
             refused = {entry.key: entry for entry in await self._entries.on(request) if entry.state == "rejected"}
             facts = decision(refused.get(key), taken=taken)
+            if taken is False:
+                self._own.allow(request)
             await self._entries.advance(refused[key], step="resolved", **facts)
             self._tally.offers["confirmed" if taken else "not taken"] += 1
 
@@ -280,7 +284,8 @@ class Ledger:
                 raise in_doubt(other)
         # It is in no scan before the one that found it, all of which this store has seen.
         younger = about is not None and about.kind == "new" and about.observed_between[0] is not None
-        if not allow_existing and await self._own.unknown_on(asked.request, younger=younger):
+        stands = any(other.state == "confirmed" for other in made)
+        if not allow_existing and await self._own.unknown_on(asked.request, younger=younger, stands=stands):
             raise AlreadyOfferedError(
                 f"an own offer stands on request {asked.request} that this bot's store does not know: a person or "
                 "another bot made it, or the store was lost; allow_existing=True offers all the same",

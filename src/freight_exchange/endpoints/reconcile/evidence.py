@@ -37,7 +37,7 @@ from freight_exchange.models import (
 from freight_exchange.models._base import EXACT
 
 if TYPE_CHECKING:
-    from freight_exchange.endpoints.bids import Bids
+    from freight_exchange.endpoints.bids import Bids, SeenBids
     from freight_exchange.endpoints.offers import Offers
     from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
     from freight_exchange.endpoints.routes import Routes
@@ -65,6 +65,7 @@ class Readers:
 
     Attributes:
         shared: Readings that reconciliations under way at the same time share.
+        seen: Requests on which they have shown own bids.
         strict: Whether the listings fail unless every record of them can be read.
     """
 
@@ -72,11 +73,14 @@ class Readers:
     offers: Offers
     routes: Routes
     shared: SharedReadings
+    seen: SeenBids
     strict: bool
 
     async def own_bids(self, type: BidsType | None) -> list[Bid]:
         """The own bids that the listing shows under this type, by a reading that begins now or later."""
-        return await self.shared.read(("bids", type, self.strict), self.bids.list(type=type, sweep=True).collect)
+        listed = await self.shared.read(("bids", type, self.strict), self.bids.list(type=type, sweep=True).collect)
+        self.seen.remember(listed)
+        return listed
 
 
 def look_for(
