@@ -28,6 +28,7 @@ from tests.unit.bot.ledger_rig import (
     strike,
 )
 
+from freight_exchange import RetryLater
 from freight_exchange.bot.metrics import Metrics
 from freight_exchange.bot.offers.in_doubt import InDoubtResolver
 from freight_exchange.bot.offers.record import OfferRecord
@@ -292,6 +293,48 @@ class TestAnotherPrice:
             await trial.idle()
             assert trial.status.parked == 0
         assert amounts_on(sandbox, index) == [AMOUNT, price]
+
+
+class TestSupersededPrices:
+    async def test_a_first_price_that_comes_after_the_second_is_not_sent(
+        self, sandbox: Sandbox, store: MemoryStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The request that is quoted first is the old one, and the shipper would take the old price for the new."""
+        bot, bids = new_bot(store), list[Bid]()
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            if not bids:
+                raise RetryLater(300)
+            bids.append(await ctx.offer(amount=request.quantity, currency=840))
+
+        @bot.on_updated
+        async def follow(request: Any, ctx: Any) -> None:
+            bids.append(await ctx.offer(amount=request.quantity, currency=840, revision=1))
+
+        index = sandbox.publish(Cargo(quantity=10))
+        async with sandbox.running(bot) as trial:
+            await anyio.sleep(60)
+            sandbox.exchange.update(index, sandbox.now(), Cargo(quantity=1000))
+            await trial.idle()
+            assert (trial.status.handled, trial.status.dead) == (2, 0)
+        assert amounts_on(sandbox, index) == ["1000"]
+        assert [str(bid.amount) for bid in bids] == ["1000", "1000"]
+        assert any("revision 1" in line for line in said(caplog))
+
+    async def test_it_is_sent_where_the_second_was_refused(self, sandbox: Sandbox, store: MemoryStore) -> None:
+        bot = new_bot(store)
+
+        @bot.on_new
+        async def quote(request: Any, ctx: Any) -> None:
+            with pytest.raises(OfferRejectedError):
+                await ctx.offer(amount="1700", currency=NO_CURRENCY, revision=1)
+            await ctx.offer(amount=AMOUNT, currency=840)
+
+        index = sandbox.publish()
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+        assert amounts_on(sandbox, index) == [AMOUNT]
 
 
 class TestTwoPricesAtATime:

@@ -104,7 +104,8 @@ class Context:
         """Offer on the event's request (service document, 4.10), at most once, through crashes too.
 
         Asked again, by whichever handler, it gives the first bid and sends nothing; another amount is logged and not
-        sent. A deliberate second price is `revision=1`, the third 2, and so on.
+        sent. A deliberate second price is `revision=1`, the third 2, and so on. Once one stands, an earlier one that
+        was not sent is not sent any more: asking for it gives the later bid.
 
         Args:
             amount: The total, more than 0; a `Decimal`, an `int`, a numeric string, or a `float` as it prints.

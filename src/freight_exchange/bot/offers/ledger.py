@@ -19,7 +19,7 @@ import attrs
 from freight_exchange.bot.offers.existing_bids import ExistingBids
 from freight_exchange.bot.offers.in_doubt import InDoubtResolver
 from freight_exchange.bot.offers.own_updates import may_be_turned, shown, shows_answer, turned_alone
-from freight_exchange.bot.offers.record import UNSETTLED, OfferRecord, decision, key_of, revision_of
+from freight_exchange.bot.offers.record import UNSETTLED, OfferRecord, decision, key_of, later_price, revision_of
 from freight_exchange.bot.offers.repository import OfferRepository
 from freight_exchange.bot.offers.sender import OfferSender, Sending, in_doubt, rejected
 from freight_exchange.bot.outcomes import RetryLater
@@ -126,6 +126,11 @@ class Ledger:
             known = next((entry for entry in made if entry.key == asked.key), None)
             if known is not None and (sending is not None or known.state != "intent"):
                 return await self._stands(known, asked, sending)
+            if (later := later_price(asked, made)) is not None:
+                about_it = {"request": asked.request, "asked": str(asked.amount), "stands": str(later.amount)}
+                _logger.warning("%s comes after %s, which stands: it is not sent", asked, later, extra=about_it)
+                assert later.bid is not None
+                return later.bid
             await self._refuse_beside_others(asked, made, about, allow_existing=allow_existing)
             beside_others = allow_existing or asked.revision > 0
             entry = attrs.evolve(

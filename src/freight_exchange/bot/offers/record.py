@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final, Literal, get_args
 
@@ -15,7 +15,7 @@ from freight_exchange.models import Bid, SubmitOffer
 from freight_exchange.store.work import Effect
 
 __all__ = [
-    "NO_DOUBT", "UNSETTLED", "OfferRecord", "State", "decision", "forsaken", "is_entry", "key_of", "place_of",
+    "NO_DOUBT", "UNSETTLED", "OfferRecord", "State", "decision", "forsaken", "is_entry", "key_of", "later_price", "place_of",
     "revision_of"
 ]  # fmt: skip
 
@@ -169,6 +169,18 @@ def place_of(key: str) -> tuple[int, int]:
 def is_entry(effect: Effect, request: int | None = None) -> bool:
     """Whether the effect is an entry of the ledger, about that request if one is named."""
     return effect.key.startswith(f"{_PREFIX}:" if request is None else f"{_PREFIX}:{request}:")
+
+
+def later_price(asked: OfferRecord, made: Iterable[OfferRecord]) -> OfferRecord | None:
+    """The newest price on the request that the service has taken, if it is newer than the one that is asked for.
+
+    Sent after it, an older price would be the last that the shipper hears. `None` while an offer is in doubt.
+    """
+    found = [*made]
+    if any(other.state in UNSETTLED for other in found):
+        return None
+    later = [other for other in found if other.state == "confirmed" and other.revision > asked.revision]
+    return max(later, key=lambda other: other.revision, default=None)
 
 
 def decision(entry: OfferRecord | None, *, taken: bool) -> dict[str, Any]:
