@@ -268,8 +268,8 @@ MUTATIONS = (
     one(
         "9 a failed first scan has primed",
         "feed/journal.py",
-        "            after = attrs.evolve(after, schema=meaning.schema)\n",
-        "            after = attrs.evolve(after, schema=meaning.schema, primed=True)\n",
+        "            after = attrs.evolve(after, schema=meaning.schema, lacking=doubt)\n",
+        "            after = attrs.evolve(after, schema=meaning.schema, lacking=doubt, primed=True)\n",
     ),
     one(
         "9 what a start is to hand out may slide out of the window",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 
 from freight_exchange import wire
+from freight_exchange.feed import lacking
 from freight_exchange.feed.core import schedule
 from freight_exchange.feed.core.classify import classify, gone
 from freight_exchange.feed.core.observation import UNTOLD, Lately, Observation
@@ -28,6 +29,7 @@ from freight_exchange.platform.clock import Reading
 from freight_exchange.store.protocol import Absence, Commit, FeedStore, Found, NewEvent, Seen
 
 if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
     from freight_exchange.models import RateRequest
     from freight_exchange.wire import Rows
 
@@ -68,6 +70,7 @@ class Look:
         news: The requests that were new or changed.
         indexes: The requests that it saw.
         missing: What it should have seen and did not.
+        doubt: Why its end proves nothing, if most is missing.
         unwritten: The last page, when it was sent and when it was there, until it is written down.
         spent: Seconds that were spent on it, as far as it has come.
         covered: Whether it covered all, once its last page is written down.
@@ -90,6 +93,7 @@ class Look:
     news: set[int] = attrs.field(factory=set)
     indexes: set[int] = attrs.field(factory=set)
     missing: Sequence[Seen] = ()
+    doubt: FreightExchangeError | None = None
     unwritten: tuple[Rows[RateRequest] | None, Reading, Reading] | None = None
     spent: float = 0.0
     covered: bool = False
@@ -169,11 +173,17 @@ class Journal:
                 raise UnclearError
             look.news |= meaning.news
             turned = meaning.turned
-            look.missing = [
-                attrs.evolve(row, missing=row.missing + 1) for row in found.absent if row.index not in about
-            ]
-            after = attrs.evolve(after, schema=meaning.schema)
-            if covered:
+            absent = [row for row in found.absent if row.index not in about]
+            doubt = state.lacking
+            if absence is not None:
+                doubt = lacking.after(doubt, window=look.window, at=came, listed=len(look.indexes), absent=len(absent))
+            look.doubt = None
+            if complete and doubt is not None and lacking.stands(doubt, came):
+                look.doubt = lacking.error(doubt, at=came, absent=len(absent))
+            most = 1 if look.rung is schedule.NARROW and not look.indexes else math.inf
+            look.missing = [] if look.doubt else [lacking.missed(row, most) for row in absent]
+            after = attrs.evolve(after, schema=meaning.schema, lacking=doubt)
+            if covered and look.doubt is None:
                 after = self._advanced(after, look)
             return Commit(
                 seen=(*meaning.seen, *look.missing),
@@ -196,9 +206,10 @@ class Journal:
             look.events += self._store.commit(decide, indexes=tuple(about), absence=absence)
             # In one breath with the commit: whoever is cancelled while he waits for it finds both done.
             self.state = after
-            self.sizes = sizes
+            # What is lacking may be beyond a page that passed for the last one.
+            self.sizes = sizes.afresh() if look.doubt and state.lacking is None else sizes
             self._unsteady.saw(turned, came)
-            look.unwritten, look.lately, look.covered = None, None, covered
+            look.unwritten, look.lately, look.covered = None, None, covered and look.doubt is None
 
         await self._run(write)
 

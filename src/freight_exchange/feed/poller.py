@@ -175,7 +175,7 @@ class Poller:
             if ended is None:
                 self.phase = "catching-up" if self.phase == "backing-off" else self.phase
                 return
-            covered = ended
+            covered, error = ended, look.doubt
         except LoginRejectedError:
             self.phase = "stopped"
             raise
@@ -299,7 +299,9 @@ class Poller:
         self._deep_failed = False
         self._page_sizes.pop(look.rung.name, None)
         doubtful = self._finder.saw(look)
-        self._planner.succeeded(look.rung, look.window, look.own, look.began, doubtful=doubtful)
+        # A listing of nothing at all is no proof that one of few is gone: a wider one has to lack it as well.
+        own = look.own if look.indexes else max(look.own, schedule.DEEP[-1].window)
+        self._planner.succeeded(look.rung, look.window, own, look.began, doubtful=doubtful)
         if look.scanner.offset_ignored and not self.offset_ignored:
             _logger.warning("the service ignores `offset`: what its first page does not hold is not seen")
         if look.scanner.pages > 1:

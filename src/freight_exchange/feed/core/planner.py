@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from freight_exchange.feed import lacking
 from freight_exchange.feed.core import schedule
 from freight_exchange.feed.core.watermark import WIDEST, ScanTimes, window_for
 from freight_exchange.platform.clock import Reading, most
@@ -150,7 +151,10 @@ class Planner:
         last = dict(state.rungs)
         if self.fresh:
             last.pop(schedule.DEEPEST.name, None)
-        return schedule.due(last, state.cover.time_at(now), self._resting(state, now))
+        time, resting = state.cover.time_at(now), self._resting(state, now)
+        settling = lacking.rung(state.lacking, time)
+        due = schedule.due(last, time, resting)
+        return due if settling.name in resting else max(due, settling, key=_window)
 
     def _resting(self, state: State, now: Reading) -> frozenset[str]:
         time = state.cover.time_at(now)

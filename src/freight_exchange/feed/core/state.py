@@ -14,7 +14,7 @@ from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.feed.serialization import NOT_OURS, UNREADABLE
 from freight_exchange.platform.clock import Reading
 
-__all__ = ["Behind", "State"]
+__all__ = ["Behind", "Lacking", "State"]
 
 
 @attrs.frozen(kw_only=True)
@@ -28,6 +28,21 @@ class Behind:
 
     by: float = 0.0
     until: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class Lacking:
+    """Doubt about listings that lack most of what they should hold. Times are on the feed's clock.
+
+    Attributes:
+        since: When the first of them was read.
+        last: When the last of them was read.
+        window: Seconds that the first one looked back.
+    """
+
+    since: float
+    last: float
+    window: int
 
 
 @attrs.frozen(kw_only=True)
@@ -47,6 +62,7 @@ class State:
         gap_until: Up to when a gap was told that scans have not closed yet, on the feed's clock.
         schema: What is known of the service's shape.
         behind: How far the feed's clock may be behind.
+        lacking: Doubt about the last listings, if there is any.
     """
 
     cover: Watermark
@@ -60,6 +76,7 @@ class State:
     gap_until: float | None = None
     schema: Schema = attrs.field(factory=Schema)
     behind: Behind = attrs.field(factory=Behind)
+    lacking: Lacking | None = None
 
     def since_entered(self, now: Reading) -> float:
         """The most seconds since the feed was first entered, as long as it is not `primed`."""
@@ -80,10 +97,12 @@ class State:
         try:
             said: dict[str, Any] = json.loads(text)
             cover, schema, behind = said.pop("cover"), said.pop("schema"), said.pop("behind", {})
+            lacking = said.pop("lacking", None)
             return cls(
                 **said,
                 cover=Watermark(cover["time"], Reading(**cover["reading"])),
                 behind=Behind(**behind),
+                lacking=None if lacking is None else Lacking(**lacking),
                 schema=Schema(
                     fields=frozenset(schema["fields"]), at=schema["at"], extras=frozenset(schema.get("extras", ()))
                 ),

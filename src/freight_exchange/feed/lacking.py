@@ -1,0 +1,67 @@
+"""Listings that lack most of what they should hold: trouble of the service first, withdrawals if it lasts. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from freight_exchange.errors import FeedProtocolError
+from freight_exchange.feed.core import schedule
+from freight_exchange.feed.core.state import Lacking
+from freight_exchange.feed.core.watermark import WIDEST
+from freight_exchange.store.protocol import Seen
+
+__all__ = ["LASTING", "after", "error", "missed", "rung", "stands"]
+
+LASTING: Final = 3600.0
+"""Seconds after which requests that listings lack count as missing, though most are lacking at once."""
+
+_FORGOTTEN: Final = 2 * LASTING
+_FEW: Final = 3
+
+
+def after(before: Lacking | None, *, window: int, at: float, listed: int, absent: int) -> Lacking | None:
+    """Give the doubt after a complete scan.
+
+    Args:
+        before: The doubt before it.
+        window: Seconds that it looked back.
+        at: When it ended, on the feed's clock.
+        listed, absent: How many requests it listed, and how many it should have listed and did not.
+    """
+    if absent >= _FEW and absent > listed:
+        if before is None:
+            return Lacking(since=at, last=at, window=window)
+        return attrs.evolve(before, last=at, window=max(before.window, window))
+    if before is None or window >= min(WIDEST, before.window + at - before.since) or at - before.last >= _FORGOTTEN:
+        return None
+    return before
+
+
+def stands(doubt: Lacking | None, at: float) -> bool:
+    """Tell whether scans prove nothing yet."""
+    return doubt is not None and at - doubt.since < LASTING
+
+
+def error(doubt: Lacking, *, at: float, absent: int) -> FeedProtocolError:
+    """Give the error of a complete scan that proves nothing."""
+    return FeedProtocolError(
+        f"listings lack most of what they should hold ({absent} requests in this one), which may be trouble of the "
+        f"service: nothing counts as withdrawn for {LASTING - (at - doubt.since):.0f} s more"
+    )
+
+
+def rung(doubt: Lacking | None, at: float) -> schedule.Tier:
+    """Give the depth that can settle the doubt: a deeper one at first, and, once it has lasted, the same once more."""
+    if doubt is None:
+        return schedule.NARROW
+    deeper = [rung for rung in schedule.DEEP if rung.window > doubt.window]
+    if stands(doubt, at):
+        return deeper[-1] if deeper else schedule.DEEPEST
+    return schedule.NARROW if doubt.last - doubt.since >= LASTING else schedule.within(doubt.window)
+
+
+def missed(row: Seen, most: float) -> Seen:
+    """Count one more scan that lacks a request, up to `most`."""
+    return attrs.evolve(row, missing=int(max(row.missing, min(row.missing + 1, most))))

@@ -1,0 +1,152 @@
+"""Listings that lack most of what they should hold: trouble first, and withdrawals only if it lasts."""
+
+from __future__ import annotations
+
+import anyio
+import attrs
+import pytest
+from tests.unit.feed.rig import HOUR, Rig, Service
+
+from freight_exchange.feed import lacking
+from freight_exchange.feed.core.state import Lacking
+from freight_exchange.feed.core.watermark import WIDEST
+from freight_exchange.hooks import Degraded, Recovered
+from freight_exchange.models import RateRequest
+from freight_exchange.store import Store
+from freight_exchange.wire import Rows
+
+pytestmark = pytest.mark.virtual_time
+
+
+@attrs.define
+class Failing(Service):
+    """Answers `[]` to listings and look-ups alike while it is `away`."""
+
+    away: bool = False
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        page = await Service.page(self, number, rows, window)
+        return Rows((), ()) if self.away else page
+
+    async def find(self, index: int) -> RateRequest | None:
+        found = await Service.find(self, index)
+        return None if self.away else found
+
+
+async def live(store: Store, *, interval: float, standing: int = 30) -> tuple[Failing, Rig]:
+    service = Failing()
+    rig = Rig(service, store=store, interval=interval)
+    await rig.watcher.prime()
+    service.publish(*range(1, standing + 1))
+    await rig.goes_on_for(600.0)
+    return service, rig
+
+
+@pytest.mark.parametrize("interval", [5.0, 300.0])
+async def test_empty_listings_for_most_of_an_hour_withdraw_nothing(store: Store, interval: float) -> None:
+    service, rig = await live(store, interval=interval)
+    service.away = True
+    await rig.goes_on_for(0.9 * HOUR)
+    assert rig.watcher.quiet_for > 0
+    service.publish(31)
+    service.away = False
+    await rig.goes_on_for(HOUR)
+    assert rig.watcher.phase == "live"
+    assert sorted(rig.tale) == [("new", index) for index in range(1, 32)]
+    assert [type(event) for event in rig.told if isinstance(event, Degraded | Recovered)] == [Degraded, Recovered]
+
+
+async def test_empty_listings_send_no_more_requests_than_full_ones(store: Store) -> None:
+    service, rig = await live(store, interval=30.0)
+    service.away = True
+    service.pages.clear()
+    await rig.goes_on_for(HOUR)
+    assert len(service.pages) + len(service.lookups) <= HOUR / 30.0
+
+
+async def test_cover_does_not_advance_while_most_is_lacking(store: Store) -> None:
+    service, rig = await live(store, interval=30.0)
+    service.away = True
+    await rig.goes_on_for(0.5 * HOUR)
+    assert rig.journal.state.cover.least(rig.clock.read()) > 0.3 * HOUR
+
+
+async def test_requests_that_stay_lacking_are_withdrawn_in_the_end(store: Store) -> None:
+    service, rig = await live(store, interval=30.0)
+    service.withdraw(*range(1, 31))
+    await rig.goes_on_for(1.5 * HOUR)
+    assert sorted(rig.tale[30:]) == [("withdrawn", index) for index in range(1, 31)]
+    assert rig.watcher.phase == "live"
+
+
+async def test_doubt_lasts_through_restarts(store: Store) -> None:
+    service, rig = await live(store, interval=30.0)
+    service.away = True
+    began = anyio.current_time()
+    for run in range(5):
+        await rig.goes_on_for(0.2 * HOUR)
+        assert len(rig.tale) == 30
+        rig = rig.again(run=f"run {run}")
+    assert rig.journal.state.lacking is not None
+    assert rig.journal.state.lacking.since == pytest.approx(began, abs=400.0)
+    await rig.goes_on_for(0.5 * HOUR)
+    assert len(rig.tale) == 60
+
+
+async def test_few_of_many_that_vanish_at_once_are_withdrawn_soon(store: Store) -> None:
+    service, rig = await live(store, interval=30.0)
+    # Older than the deep scans of every five minutes look back.
+    await rig.goes_on_for(HOUR)
+    service.publish(101, 102, 103)
+    await rig.looks(2)
+    service.withdraw(101, 102, 103)
+    await rig.goes_on_for(600.0)
+    assert sorted(rig.tale[33:]) == [("withdrawn", index) for index in (101, 102, 103)]
+
+
+async def test_lone_recent_request_is_not_withdrawn_by_empty_listings(store: Store) -> None:
+    """A narrow window may hold one request only: an empty listing lacks all of it, and a wider one proves why."""
+    service, rig = await live(store, interval=5.0)
+    service.publish(31)
+    await rig.looks(2)
+    service.away = True
+    await rig.goes_on_for(600.0)
+    service.away = False
+    await rig.goes_on_for(600.0)
+    assert sorted(rig.tale) == [("new", index) for index in range(1, 32)]
+
+
+async def test_page_size_that_shrinks_below_half_is_found_out_without_look_ups(store: Store) -> None:
+    service = Failing()
+    rig = Rig(service, store=store, interval=10.0)
+    await rig.watcher.prime()
+    service.publish(*range(1, 9))
+    await rig.looks(2)
+    service.clamp = 4
+    service.publish(9)
+    await rig.goes_on_for(200.0)
+    assert {index for _, index in rig.tale} == {*range(1, 10)}
+    assert not service.lookups
+    assert rig.watcher.phase == "live"
+
+
+def test_doubt_begins_with_most_of_several() -> None:
+    assert lacking.after(None, window=90, at=5.0, listed=2, absent=3) == Lacking(since=5.0, last=5.0, window=90)
+    assert lacking.after(None, window=90, at=5.0, listed=3, absent=3) is None
+    assert lacking.after(None, window=90, at=5.0, listed=0, absent=2) is None
+
+
+def test_doubt_ends_with_a_scan_that_looks_back_as_far() -> None:
+    doubt = Lacking(since=0.0, last=0.0, window=90)
+    assert lacking.after(doubt, window=189, at=100.0, listed=0, absent=0) == doubt
+    assert lacking.after(doubt, window=190, at=100.0, listed=0, absent=0) is None
+    wide = attrs.evolve(doubt, window=WIDEST)
+    assert lacking.after(wide, window=WIDEST, at=100.0, listed=3, absent=3) is None
+
+
+def test_doubt_is_settled_by_deeper_scans() -> None:
+    windows = [lacking.rung(Lacking(since=0.0, last=0.0, window=window), 9.0).window for window in (90, 1800, 21600)]
+    assert windows == [1800, 21600, WIDEST]
+    lasted = Lacking(since=0.0, last=3599.0, window=WIDEST)
+    assert lacking.rung(lasted, 3600.0).window == WIDEST
+    assert lacking.rung(attrs.evolve(lasted, last=3600.0), 3700.0).window == 0
