@@ -57,7 +57,7 @@ def main(store: str) -> None:
         lifespan=shared,
         start="backfill",
         interval=timedelta(seconds=1),
-        selection_interval=timedelta(seconds=0.3),
+        selection_interval=timedelta(seconds=1),
         settle=timedelta(seconds=1),
     )
     bot.include(router)

@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +51,11 @@ async def _hang(request: httpx.Request) -> httpx.Response:
     raise httpx.ReadTimeout("timed out", request=request)
 
 
+def _fail_every_other() -> Answer:
+    turns = cycle((httpx.Response(503, json={"message": "down"}), None))
+    return lambda _: next(turns)
+
+
 Answer = Callable[[httpx.Request], Any]
 
 TROUBLES: Final[dict[str, Answer | None]] = {
@@ -57,6 +63,7 @@ TROUBLES: Final[dict[str, Answer | None]] = {
     "429": lambda _: httpx.Response(429, json={"message": "slowly"}),
     "429, Retry-After: 3600": lambda _: httpx.Response(429, headers={"retry-after": "3600"}, json={}),
     "503": lambda _: httpx.Response(503, json={"message": "down"}),
+    "503, every other request": _fail_every_other(),
     "503, Retry-After: 120": lambda _: httpx.Response(503, headers={"retry-after": "120"}, json={}),
     "refused": _refuse,
     "timeouts": _hang,
@@ -86,7 +93,8 @@ class _Service:
         self.times.append(now)
         if self.trouble is not None and now >= self.began:
             answer = self.trouble(request)
-            return answer if isinstance(answer, httpx.Response) else await answer
+            if answer is not None:
+                return answer if isinstance(answer, httpx.Response) else await answer
         path = request.url.path
         if path.endswith("login"):
             return _login(request)

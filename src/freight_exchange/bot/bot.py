@@ -75,7 +75,7 @@ class Bot(Router):
         port: Where `/livez`, `/readyz` and `/metrics` are answered; 0 for any free port, which `status()` tells.
         host: The address of that port; this machine alone, unless told.
         settle: How long the service may take to show an offer: absence is proof only after that.
-        selection_interval: From one look for selected bids to the next.
+        selection_interval: From one look for selected bids to the next, a second at least.
         allowance: How long the service may take to show an update, as for `exchange.watch`.
         name: Tells apart bots that share a store, and a bot from what `exchange.watch` keeps in it.
         standby: Whether to wait where another process holds the store, instead of raising `HeldError`; and where one
@@ -137,7 +137,7 @@ class Bot(Router):
             concurrency=concurrency,
             drain=_duration(drain, "drain", zero=True),
             settle=_duration(settle, "settle", zero=True),
-            selection_interval=_duration(selection_interval, "selection_interval"),
+            selection_interval=_pace(selection_interval, "selection_interval"),
             name=name,
             standby=standby,
         )
@@ -371,4 +371,10 @@ def _duration(value: timedelta, name: str, *, zero: bool = False) -> timedelta:
     if not isinstance(value, timedelta):
         raise ConfigurationError(f"{name} must be a timedelta, not {type(value).__name__}")
     seconds(value, name)
+    return value
+
+
+def _pace(value: timedelta, name: str) -> timedelta:
+    if _duration(value, name) < factory.LEAST_INTERVAL:
+        raise ConfigurationError(f"{name} must be at least one second, to spare the service, not {value}")
     return value

@@ -111,7 +111,8 @@ class SelectedBids:
                 sent, again = (sent, False) if again else (0, False)
             else:
                 await self._take(selected)
-                await anyio.sleep(self._pace)
+                # A look that was repeated and then went well counts as well: half the looks may fail.
+                await anyio.sleep((1 + sent) * self._pace)
                 sent, again = 0, True
 
     async def _listed(self) -> Mapping[int, Bid]:

@@ -82,7 +82,8 @@ class WithdrawalCheck:
                 _logger.debug("what became of request %d cannot be told: %s", row.index, error)
                 self._lookups.failed(row.index)
                 self._lookups.rest()
-                self._pacer.again(sent=requests_of(error))
+                # The scan before it counts as well: they would be two in an interval.
+                self._pacer.again(sent=1 + requests_of(error))
                 self._pacer.failed(anyio.current_time(), asked_for(error))
                 return
             else:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
     from freight_exchange.store import Store
 
-__all__ = ["WatchOptions", "check", "check_text", "feed"]
+__all__ = ["LEAST_INTERVAL", "WatchOptions", "check", "check_text", "feed"]
 
 _LONGEST_ALLOWANCE = timedelta(days=1)
-_LEAST_INTERVAL = timedelta(seconds=1)
+LEAST_INTERVAL = timedelta(seconds=1)
 _LONGEST_INTERVAL = timedelta(days=1)
 
 
@@ -94,7 +94,7 @@ def check(arguments: WatchOptions) -> None:
     check_text(name, "name")
     if not isinstance(arguments.standby, bool):
         raise ConfigurationError(f"standby must be True or False, not {arguments.standby!r}")
-    if (interval := _positive(arguments.interval, "interval")) < _LEAST_INTERVAL:
+    if (interval := _positive(arguments.interval, "interval")) < LEAST_INTERVAL:
         raise ConfigurationError(f"interval must be at least one second, to spare the service, not {interval}")
     if interval > _LONGEST_INTERVAL:
         raise ConfigurationError(f"interval must be at most {_LONGEST_INTERVAL}, not {interval}")

@@ -63,7 +63,7 @@ def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
         interval=timedelta(seconds=1),
         settle=timedelta(seconds=orders["settle"]),
         allowance=timedelta(seconds=1),
-        selection_interval=timedelta(seconds=0.5),
+        selection_interval=timedelta(seconds=1),
         drain=timedelta(seconds=10),
         concurrency=4,
     )

@@ -481,6 +481,11 @@ class TestTheArgumentsOfABot:
         said = unmade(f"{name} must be ", **{name: timedelta(0)})
         assert "more than 0" in said
 
+    @pytest.mark.parametrize("name", ["interval", "selection_interval"])
+    def test_durations_that_would_flood_the_service(self, name: str) -> None:
+        said = unmade(f"{name} must be at least one second", **{name: timedelta(microseconds=999_999)})
+        assert "spare the service" in said
+
     @pytest.mark.parametrize("name", ["interval", "allowance"])
     def test_durations_longer_than_a_feed_takes(self, name: str) -> None:
         unmade(f"{name} must be at most", **{name: timedelta(days=1, seconds=1)})

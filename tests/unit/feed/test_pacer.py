@@ -53,6 +53,27 @@ def test_missed_ticks_are_skipped() -> None:
     assert pacer.due > 1000
 
 
+@given(seeds)
+def test_request_that_was_repeated_costs_an_interval_though_it_succeeded(seed: int) -> None:
+    pacer = Pacer(30.0, Random(seed))
+    assert pacer.again() is not None
+    pacer.succeeded(1000.0)
+    assert 1067.5 <= pacer.due <= 1082.5
+    pacer.succeeded(pacer.due)
+    assert pacer.due <= 1082.5 + 33
+
+
+@given(seeds)
+def test_pause_after_failures_pays_for_the_repeated_request(seed: int) -> None:
+    pacer = Pacer(30.0, Random(seed))
+    assert pacer.again() is not None
+    assert pacer.again() is None
+    due = pacer.failed(1000.0)
+    assert due >= 1060
+    pacer.succeeded(due)
+    assert due + 27 <= pacer.due <= due + 33
+
+
 @given(seeds, st.integers(0, 10_000))
 def test_backoff_has_full_jitter_under_a_bound_that_doubles(seed: int, failures: int) -> None:
     pause = Pacer(30.0, Random(seed)).backoff(failures)

@@ -109,8 +109,22 @@ async def test_many_look_ups_that_fail_slowly_do_not_hold_up_the_scans(store: St
     while anyio.current_time() < HOUR:
         await rig.looks()
         times.append(anyio.current_time())
-    assert max(later - earlier for earlier, later in pairwise(times)) < 120
+    assert max(later - earlier for earlier, later in pairwise(times)) < 150
     assert len(service.lookups) > 30
+
+
+@virtual_time
+async def test_failing_look_ups_and_scans_send_no_more_than_scans_alone(store: Store) -> None:
+    service = Mute(mute=frozenset(range(1, 11)))
+    rig = await live(service, store)
+    service.publish(*range(1, 31))
+    await rig.looks()
+    service.withdraw(*range(1, 11))
+    service.lookup_faults[:] = [RateLimitedError("slowly", status=429)] * 1000
+    service.mute = frozenset()
+    service.pages.clear()
+    await rig.goes_on_for(HOUR)
+    assert len(service.windows) + len(service.lookups) <= HOUR / 30
 
 
 @virtual_time

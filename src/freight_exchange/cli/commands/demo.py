@@ -70,7 +70,7 @@ async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: Freigh
         forwarder,
         store=None,
         interval=timedelta(seconds=1),
-        selection_interval=timedelta(seconds=0.2),
+        selection_interval=timedelta(seconds=1),
         allowance=timedelta(seconds=1),
     )
 

@@ -22,6 +22,8 @@ _LONGEST_PAUSE: Final = 3600.0
 _LONGEST_QUICK: Final = 1200.0
 """Seconds: with a longer interval no page is asked for again at once, as the pause could not make up for it."""
 _JITTER: Final = 0.1
+_AFTER_A_REPEAT: Final = 2.5
+"""Intervals to the next turn: two would pay for the repeated request, but not for one at the edge of the hour."""
 _MOST_DOUBLINGS: Final = 6
 
 
@@ -42,6 +44,7 @@ class Pacer:
         self._interval = interval
         self._random = random
         self._owed = 0
+        self._repeated = False
         self.due = 0.0
         self.quiet_until = -math.inf
         self.failures = 0
@@ -51,8 +54,14 @@ class Pacer:
         self.due = now + self._random.random() * self._interval
 
     def took_turn(self, began: float) -> None:
-        """A scan of many pages begins: it takes this turn, and the next one is an interval away."""
-        self.due = began + self._interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)
+        """A scan of many pages begins: it takes this turn, and the next one is an interval away.
+
+        Where a request was repeated since the last turn it is two and a half: a service that fails every other request
+        is sent no more than in health.
+        """
+        turns = _AFTER_A_REPEAT if self._repeated else 1.0
+        self.due = began + turns * self._interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)
+        self._repeated = False
 
     def succeeded(self, began: float) -> None:
         """The scan that began then was complete."""
@@ -82,10 +91,10 @@ class Pacer:
         self._owed += sent
         if self.failures or self._owed > sent or self._interval > _LONGEST_QUICK:
             return None
-        pause = self._random.random() * min(_FIRST_PAUSE, self._interval)
-        if retry_after is None:
-            return pause
-        return max(pause, retry_after) if retry_after <= min(self._interval, _LONGEST_BACKOFF) else None
+        if retry_after is not None and retry_after > min(self._interval, _LONGEST_BACKOFF):
+            return None
+        self._repeated = True
+        return max(self._random.random() * min(_FIRST_PAUSE, self._interval), retry_after or 0.0)
 
     def failed(self, now: float, retry_after: float | None = None) -> float:
         """Nothing is sent before an interval has passed for every request that failed; give the time until which."""
@@ -96,7 +105,7 @@ class Pacer:
         self.quiet_until = max(self.quiet_until, now + pause)
         self.due = max(self.due, self.quiet_until)
         self.failures += 1
-        self._owed = 0
+        self._owed, self._repeated = 0, False
         return self.quiet_until
 
     def backoff(self, failures: int) -> float:
