@@ -45,6 +45,8 @@ _PAGES_AT_A_TIME: Final = 3
 _TRIES_OF_A_PAGE: Final = 12
 _MOST_LEFT: Final = 3
 """The readers who may leave one after another before a page comes, until it counts as trouble."""
+_BETWEEN_REPORTS: Final = 15.0
+"""Seconds from one log line about a long scan to the next."""
 _A_MOMENT: Final = 0.001
 _LONGEST_ABSENCE: Final = 120.0
 """The seconds that a reader who left in the middle of a scan makes the next ones expect, at most."""
@@ -55,7 +57,7 @@ class Poller:
 
     Attributes:
         phase: What it is doing, in a word.
-        window, pages: Of the last scan.
+        window, pages: Of the last scan, or of the one under way.
         last_success: When the last complete scan began.
         offset_ignored: Whether the last complete scan of more than a page saw the first page only.
     """
@@ -78,7 +80,7 @@ class Poller:
         self._failing_since: float | None = None
         self._untold: deque[Degraded | Recovered] = deque()
         self._page_sizes = dict[str, int]()
-        self._pruned = -math.inf
+        self._pruned = self._reported = -math.inf
         self.phase: Phase = "priming"
         self.window = 0
         self.pages = 0
@@ -279,6 +281,7 @@ class Poller:
         await anyio.sleep(max(0.0, max(look.due, self._pacer.quiet_until) - anyio.current_time()))
         while True:
             await self._pages.take(look)
+            self._note_progress(look)
             if look.scanner.ended:
                 return look.covered
             many = look is self._deep and look.scanner.pages > _PAGES_AT_A_TIME
@@ -292,6 +295,21 @@ class Poller:
         except LoginRejectedError:
             self.phase = "stopped"
             raise
+
+    def _note_progress(self, look: Look) -> None:
+        """Show how far a scan is; one that takes long is logged now and then."""
+        self.window, self.pages = look.window, look.scanner.pages
+        now = anyio.current_time()
+        if now - max(self._reported, look.started) < _BETWEEN_REPORTS:
+            return
+        self._reported = now
+        _logger.info(
+            "the feed %r is reading what was updated in the last %d s: %d pages, %d requests so far",
+            self._name,
+            look.window,
+            look.scanner.pages,
+            len(look.indexes),
+        )
 
     # Afterwards
 

@@ -31,8 +31,8 @@ class FeedStatus:
         cover_age: How long ago the moment was before which nothing can have been missed, but for what the service
             shows later than `allowance`; `None` while priming. A feed is alive while this is young.
         last_success: When the last complete scan began, UTC.
-        window: How far back the last scan looked.
-        pages: Its pages.
+        window: How far back the last scan looked, or the one under way.
+        pages: Its pages so far. While priming they show how far a long first scan is.
         clamp: The most rows in a page that the service gives, where that is known.
         allowance: How long the service is given to show an update; it grows when updates are found late.
         late: Requests that showed up later than allowed for, and were found by deep scans.

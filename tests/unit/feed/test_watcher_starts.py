@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from datetime import timedelta
 from typing import Any
@@ -171,3 +172,20 @@ async def test_rule_10_just_under_five_days_are_no_gap(store: Store) -> None:
     rig = rig.again()
     await rig.looks()
     assert not rig.events
+
+
+async def test_long_first_scan_shows_how_far_it_is(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    service = Service(clamp=20, latency=0.5)
+    service.publish(*range(1, 2001))
+    rig = Rig(service, store=store)
+    caplog.set_level(logging.INFO, logger="freight_exchange.feed")
+    shown: list[tuple[str, int]] = []
+    with anyio.move_on_after(40.0):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(rig.watcher.prime)
+            for _ in range(3):
+                await anyio.sleep(10.0)
+                shown.append((rig.watcher.phase, rig.watcher.pages))
+    assert [phase for phase, _ in shown] == ["priming"] * 3
+    assert 0 < shown[0][1] < shown[1][1] < shown[2][1]
+    assert 2 <= sum("requests so far" in line for line in caplog.messages) <= 3
