@@ -15,9 +15,18 @@ from freight_exchange.models import Bid, SubmitOffer
 from freight_exchange.store.work import Effect
 
 __all__ = [
-    "NO_DOUBT", "UNSETTLED", "OfferRecord", "State", "decision", "forsaken", "is_entry", "key_of", "later_price", "place_of",
-    "revision_of"
-]  # fmt: skip
+    "NO_DOUBT",
+    "UNSETTLED",
+    "OfferRecord",
+    "State",
+    "decision",
+    "forsaken",
+    "is_entry",
+    "key_of",
+    "later_price",
+    "place_of",
+    "revision_of",
+]
 
 State = Literal["intent", "sending", "unknown", "confirmed", "rejected"]
 """Written down and not sent; perhaps being sent; sent or not; taken by the service; refused by it."""
