@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
@@ -113,3 +113,69 @@ async def test_undocumented_error_of_a_transport(kind: type[Exception]) -> None:
         # A builtin type is a bug, which no retry mends.
         assert transport.sends == (4 if kind is OfALibrary else 2)
     assert TOKEN not in shown(write.value) + shown(read.value)
+
+
+BID = json.dumps({"bid": {"index": 4, "offer": {"index": 9, "offerAmount": 5, "currencyIndex": 840}}}).encode()
+
+
+def service(answers: list[bytes], hook: Callable[[httpx.Response], Awaitable[None]]) -> httpx.AsyncClient:
+    """A client with an event hook, of a service that gives one of these answers to each request but logins."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=LOGIN if request.url.path.endswith("/login") else answers.pop(0))
+
+    return httpx.AsyncClient(transport=httpx.MockTransport(answer), event_hooks={"response": [hook]})
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429])
+async def test_status_of_a_request_that_an_event_hook_makes_says_nothing_about_the_write(status: int) -> None:
+    beside = httpx.MockTransport(lambda _: httpx.Response(status, headers={"Retry-After": "0"}))
+
+    async def count(response: httpx.Response) -> None:
+        if response.request.url.path.endswith("/submitoffer"):
+            async with httpx.AsyncClient(transport=beside) as other:
+                (await other.get("https://metrics.example/")).raise_for_status()
+
+    answers = [BID, BID]
+    async with (
+        service(answers, count) as http_client,
+        FreightExchange(
+            "https://host.example/api", email="a@b.example", password=PASSWORD, http_client=http_client
+        ) as exchange,
+    ):
+        with pytest.raises(OutcomeUnknownError, match="HTTPStatusError"):
+            await exchange.bids.submit(4, amount=5, currency=840)
+    assert answers == [BID]
+
+
+@pytest.mark.parametrize("reads", [False, True])
+async def test_success_for_which_an_event_hook_raises_is_no_empty_one(reads: bool) -> None:
+    async def check(response: httpx.Response) -> None:
+        if response.request.url.path.endswith("/approveoffer"):
+            if reads:
+                await response.aread()
+            raise httpx.HTTPStatusError("no", request=response.request, response=response)
+
+    async with (
+        service([b'{"error": "not yours"}'], check) as http_client,
+        FreightExchange(
+            "https://host.example/api", email="a@b.example", password=PASSWORD, http_client=http_client
+        ) as exchange,
+    ):
+        with pytest.raises(OutcomeUnknownError):
+            await exchange.offers.decline(3)
+
+
+async def test_status_error_of_no_request_is_a_doubt() -> None:
+    async def refuse(response: httpx.Response) -> None:
+        if response.request.url.path.endswith("/submitoffer"):
+            raise httpx.HTTPStatusError("no", request=response.request, response=httpx.Response(400))
+
+    async with (
+        service([BID], refuse) as http_client,
+        FreightExchange(
+            "https://host.example/api", email="a@b.example", password=PASSWORD, http_client=http_client
+        ) as exchange,
+    ):
+        with pytest.raises(OutcomeUnknownError):
+            await exchange.bids.submit(4, amount=5, currency=840)

@@ -124,13 +124,9 @@ class Network:
             # Its frames hold pieces of the reply, and a login's reply holds the token.
             failure = error.with_traceback(None)
         except self._library.HTTPStatusError as error:
-            # An event hook of the caller's client that raises for a status: it is a reply all the same.
-            return Response(
-                status=error.response.status_code,
-                content=b"",
-                headers=error.response.headers.raw,
-                attempt=number,
-            )
+            if (replied := _reply_raised(error, native, number)) is not None:
+                return replied
+            failure = _foreign(error)
         except self._failures as error:
             if isinstance(error, OSError) and error.filename is not None:
                 # About a file: a bug in what the caller's client runs, and none of the network's.
@@ -274,6 +270,23 @@ def _foreign(error: Exception) -> TransportError:
         f" {frame.lineno}",
         permanent=kind.__module__ == "builtins",
     )
+
+
+def _reply_raised(error: Any, native: Any, attempt: int) -> Response | None:
+    """Return the reply for whose status an event hook of the caller's client raised.
+
+    `None` where it answers a request of the hook's own, which says nothing about this one. The same holds for a success
+    whose body the hook left unread: an empty one would say that all went well.
+    """
+    reply = error.response
+    try:
+        if reply.request is not native or (reply.is_success and not reply.is_stream_consumed):
+            return None
+    except RuntimeError:
+        # The hook made it up, and it answers no request.
+        return None
+    content = reply.content if reply.is_stream_consumed else b""
+    return Response(status=reply.status_code, content=content, headers=reply.headers.raw, attempt=attempt)
 
 
 def _encoded(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
