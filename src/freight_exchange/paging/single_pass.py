@@ -104,7 +104,7 @@ class SinglePass(Generic[T]):
         self._return_to: tuple[int, int, Step] = (self.number, size, step)
         self._failed_at = -1
         self._misses = 0
-        self._idle = False
+        self._undecided = self._idle = False
         self._short_at: int | None = None
         self.full = True
         self._cuts_excluded = hidden
@@ -234,7 +234,7 @@ class SinglePass(Generic[T]):
             self._size_refused = False
             self._sizes.refused(self._operation, self.size)
         idle = self.found.add(self.number, keys, rows.records)
-        self._misses, self.repeated = 0, False
+        self._misses, self.repeated, self._undecided = 0, False, False
         fresh = self._seen.add(rows, keys)
         self._go_on(len(keys), idle=idle)
         return fresh
@@ -297,6 +297,7 @@ class SinglePass(Generic[T]):
         if self._trial.offset_ignored:
             self.offset_ignored = self.uncertain = self.ended = True
         elif self._trial.ended:
+            self._undecided = self._trial.undecided
             self._end_trial()
 
     def _end_trial(self) -> None:
@@ -308,6 +309,7 @@ class SinglePass(Generic[T]):
         """Count a sign of the end; ask for a page further on while fewer than enough of them were met."""
         self._misses += 1
         if self._misses > self._further:
+            self.uncertain = self.uncertain or self._undecided
             self.ended = True
         elif self._step == "second":
             # A wholly hidden page would have been cut in the size that was wanted.

@@ -96,10 +96,13 @@ def _judge_write(plan: Plan, server: Server, outcome: str) -> Judgement:
 def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
     """The reason why no client could have seen all of it."""
     replies = server.served[begun:]
-    if plan.offset_ignored and any(reply.cut and len(set(reply.shown)) <= 1 for reply in replies):
+    dropped = plan.dropped and plan.noun != "requests"
+    if (plan.offset_ignored or dropped) and any(reply.cut and len(set(reply.shown)) <= 1 for reply in replies):
         return "a page of equal rows, always the same"
     if plan.offset_ignored and not plan.strict and plan.reading != "write":
         return "the offset is ignored"
+    if dropped and plan.reading == "plain":
+        return "the page is not told, and the service may repeat its only one"
     if plan.noun == "bids" and (_alike(replies) or _repeated_twins(replies)):
         return "two pages of equal bids, like one page repeated"
     if plan.reading == "plain" and plan.stride == "asked" and plan.hiding != "none":

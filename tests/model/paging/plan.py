@@ -43,6 +43,7 @@ class Plan:
         limit: Largest `rowsperpage` that is not refused, and the status of the refusal.
         end: Reply past the end.
         offset_ignored: Whether every page is the first one.
+        dropped: Whether the parameters of GETs are dropped on the way: the service gives its first page.
         moves: Changes of the listing during the reading.
         failures: Share of page requests that fail once.
         page_size: Rows that the client asks for; `None` for its default.
@@ -81,6 +82,7 @@ class Plan:
     twin: bool
     types: Literal["served", "ignored", "refused"]
     late: float
+    dropped: bool
 
     @classmethod
     def of(cls, seed: int) -> Plan:
@@ -116,6 +118,7 @@ class Plan:
             twin=chance.random() < 0.1,
             types=chance.choice(("served", "ignored", "refused")),
             late=chance.choice((0.0, 0.0, 0.3, 0.9)),
+            dropped=chance.random() < 0.03,
         )
 
 

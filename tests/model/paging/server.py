@@ -78,6 +78,10 @@ class Served:
         return bool(self.cut) and not self.shown
 
 
+_DEFAULT = 10
+"""Rows of a page where none are asked for."""
+
+
 class Server(httpx.AsyncBaseTransport):
     """A server of one run."""
 
@@ -115,7 +119,8 @@ class Server(httpx.AsyncBaseTransport):
         if path == "/api/quote/submitoffer":
             return self._submit()
         await anyio.lowlevel.checkpoint()
-        return self._list(_PATHS[path], body)
+        dropped = self._plan.dropped and request.method == "GET"
+        return self._list(_PATHS[path], {"offset": 0, "rowsperpage": _DEFAULT} if dropped else body)
 
     def _submit(self) -> httpx.Response:
         self.sent += 1

@@ -42,12 +42,15 @@ class Service:
     commits: bool = True
     hidden: Callable[[int], bool] = lambda _: False
     offset_ignored: bool = False
+    drops_bodies: bool = False
+    """Something on the way drops the bodies of GETs: the service gives its first page, whichever is asked for."""
     asked: list[tuple[str, Any, Any]] = attrs.Factory(list)
     submitted: int = 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path.removeprefix("/api/")
-        body = json.loads(request.content or b"{}")
+        drops = self.drops_bodies and request.method == "GET"
+        body = json.loads(b"{}" if drops else request.content or b"{}")
         if path == "login":
             return httpx.Response(200, json={"user": {"access_token": "token", "expires_on": 3600}})
         if path == "quote/submitoffer":
@@ -150,6 +153,16 @@ async def test_an_ignored_offset_leaves_a_write_in_doubt(service: Service, commi
         assert await error.reconcile(settle=SETTLE) == StillUnknown()
         with pytest.raises(FeedProtocolError):
             await exchange.with_options(strict=True).bids.list(sweep=True).collect()
+
+
+@pytest.mark.parametrize("default", [10, 20])
+@pytest.mark.parametrize("rows", [10, 12, 230])
+async def test_a_get_whose_body_is_dropped_leaves_a_write_in_doubt(service: Service, default: int, rows: int) -> None:
+    service.drops_bodies, service.clamp, service.bids = True, default, [*range(1, rows + 1)]
+    async with service.client() as exchange:
+        error = await doubt(exchange)
+        found = await error.reconcile(settle=SETTLE)
+        assert isinstance(found, Applied if rows < default else StillUnknown)
 
 
 @pytest.mark.parametrize("status", [400, 404, 416, 422, 500])

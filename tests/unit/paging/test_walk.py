@@ -313,8 +313,21 @@ def test_a_sweep_tells_an_ignored_offset_from_a_repeated_end() -> None:
 @pytest.mark.parametrize("end", ENDS)
 def test_a_server_with_a_page_size_of_its_own(own: int, sweep: bool, end: End) -> None:
     shelf = Shelf([*range(25)], own_page_size=own, end=end)
-    assert read(shelf, page_size=5, sweep=sweep) == [*range(25)]
+    if sweep and own >= 25 and end == "last page":
+        # So does one that is not told which page is wanted, and has more.
+        with pytest.raises(IncompleteError):
+            read(shelf, page_size=5, sweep=True)
+    else:
+        assert read(shelf, page_size=5, sweep=sweep) == [*range(25)]
     assert len(shelf.asked) <= 25 // own * 3 + 8 + LOOK_FURTHER
+
+
+@pytest.mark.parametrize("rows", [10, 25])
+@pytest.mark.parametrize("hides", [False, True])
+def test_a_server_that_is_not_told_which_page_is_wanted_gives_no_whole_listing(rows: int, hides: bool) -> None:
+    shelf = Shelf([*range(rows)], own_page_size=10, offset_ignored=True, hidden=lambda row: hides and row % 3 == 0)
+    with pytest.raises(IncompleteError):
+        read(shelf, page_size=100, sweep=True)
 
 
 def test_a_page_longer_than_asked_for_shows_the_size_of_the_others() -> None:
