@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from decimal import Decimal
@@ -17,7 +18,9 @@ from freight_exchange import (
     DecodeError,
     FreightExchange,
     OutcomeUnknownError,
+    RetryPolicy,
     StillUnknown,
+    TransportError,
 )
 from freight_exchange.models import SubmitOffer
 from freight_exchange.sandbox import Exchange
@@ -31,6 +34,76 @@ def client(http_client: httpx.AsyncClient, **options: Any) -> FreightExchange:
     return FreightExchange(
         "http://127.0.0.1/api", email="a@b.example", password="pw", http_client=http_client, **options
     )
+
+
+class Standby(httpx.AsyncBaseTransport):
+    """A transport that turns to another server when nothing answers at the first, and traces nothing of that one."""
+
+    def __init__(self, *, wraps: bool = False, sends: bool = True) -> None:
+        self._first = httpx.AsyncHTTPTransport()
+        self._wraps = wraps
+        self._sends = sends
+        self.sent = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/login"):
+            return httpx.Response(200, json={"user": {"access_token": "token", "expires_on": 3600}})
+        try:
+            return await self._first.handle_async_request(request)
+        except httpx.ConnectError as error:
+            if not self._sends:
+                raise httpx.ConnectError("nobody is there") from (error if self._wraps else None)
+        self.sent += 1
+        raise httpx.ConnectTimeout("the standby reset the connection after the request was sent")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+@pytest.mark.parametrize(
+    ("transport", "expected"),
+    [
+        (Standby(), OutcomeUnknownError),
+        (Standby(sends=False), OutcomeUnknownError),
+        (Standby(sends=False, wraps=True), TransportError),
+    ],
+    ids=["sent", "unexplained", "unsent"],
+)
+async def test_an_error_of_connecting_counts_only_for_the_connection_that_failed(
+    transport: Standby, expected: type[Exception], free_tcp_port: int
+) -> None:
+    http = httpx.AsyncClient(transport=transport)
+    async with FreightExchange(
+        f"http://127.0.0.1:{free_tcp_port}/api",
+        email="a@b.example",
+        password="pw",
+        http_client=http,
+        retries=RetryPolicy(base=0.001),
+    ) as exchange:
+        with pytest.raises(expected):
+            await exchange.bids.submit(4, amount=5, currency=840)
+    assert transport.sent <= 1
+
+
+@pytest.mark.virtual_time
+async def test_a_transport_that_is_stopped_and_turns_to_another_way_leaves_a_doubt() -> None:
+    class Stubborn(httpx.AsyncBaseTransport):
+        sent = 0
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith("/login"):
+                return httpx.Response(200, json={"user": {"access_token": "token", "expires_on": 3600}})
+            await anyio.sleep(0.3)
+            with contextlib.suppress(Exception):
+                await request.extensions["trace"]("http11.send_request_headers.started", {"request": request})
+            self.sent += 1
+            raise httpx.ReadError("the other way broke off")
+
+    transport = Stubborn()
+    http = httpx.AsyncClient(transport=transport)
+    async with client(http, deadline=0.35) as exchange:
+        await exchange.login()
+        with pytest.raises(OutcomeUnknownError):
+            await exchange.bids.submit(4, amount=5, currency=840)
+    assert transport.sent == 1
 
 
 async def test_a_failover_transport_that_stops_tracing_clears_no_write() -> None:

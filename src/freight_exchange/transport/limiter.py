@@ -130,8 +130,10 @@ class Limiter:
                     self._latency.observe(anyio.current_time() - (first_byte.at or started))
         except FreightExchangeError as failure:
             place.free()
-            error: FreightExchangeError = first_byte.refusal or failure
-            if error is not failure:
+            error: FreightExchangeError = failure
+            # A transport that was stopped may have turned to another way: its failure has to say that it did not.
+            if first_byte.refusal is not None and isinstance(failure, TransportError) and failure.unsent:
+                error = first_byte.refusal
                 # Stopped here, right before its first byte: that is the proof.
                 request.progress.reset()
                 error.attempts = failure.attempts

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from freight_exchange.options import Timeouts
     from freight_exchange.transport.secrets import Secret
 
-__all__ = ["Kind", "Middleware", "Next", "Progress", "Request", "Response"]
+__all__ = ["UNCONNECTED", "Kind", "Middleware", "Next", "Progress", "Request", "Response"]
 
 
 class Kind(enum.Enum):
@@ -30,7 +30,8 @@ class Kind(enum.Enum):
 _STEPS = (".connect_tcp", ".connect_unix_socket", ".start_tls", ".connect_tunnel", ".setup_socks5_connection")
 _CONNECTING = tuple(f"{step}.started" for step in _STEPS)
 _CONNECTED = tuple(f"{step}.complete" for step in _STEPS)
-_UNCONNECTED = tuple(f"{step}.failed" for step in _STEPS)
+UNCONNECTED = tuple(f"{step}.failed" for step in _STEPS)
+"""Endings of a trace's events that say that no connection came about."""
 
 
 class Progress:
@@ -88,7 +89,7 @@ class Progress:
         elif event.endswith(_CONNECTED):
             # A transport that names its sending otherwise, or not at all, may send from here on.
             self._connecting = False
-        elif event.endswith(_UNCONNECTED):
+        elif event.endswith(UNCONNECTED):
             # Until the transport gives up, it may still turn to another way, and one that does not trace. Abandoned, it
             # is cancelled right here, and turns to nothing else.
             self._connecting, self._unconnected = self._connecting and self._abandoned, True

@@ -41,6 +41,7 @@ Send = Callable[[Any], Awaitable[Any]]
 
 _USER_AGENT = b"freight-exchange-python"
 _MOST_URLS = 256
+_MOST_CAUSES = 4
 _LETTING_GO = 1.0
 """Seconds that the connection of a reply which is whole may take to be given back."""
 
@@ -234,16 +235,22 @@ class Network:
     def _surely_unsent(self, error: Exception, request: Request, trace: Trace | None) -> bool:
         """Whether the trace and the error together prove that nothing of the request was sent.
 
-        A caller's transport may have turned to another way after a connection failed, and one that does not trace:
-        there the error must be one of connecting, or the very one with which the tunnel failed.
+        A caller's transport may have turned to another way after a connection failed, and one that does not trace and
+        fails with whatever it likes. There the error must be the very one with which connecting failed, or come of it;
+        where the trace does not show that one, an error of connecting.
         """
         if not request.progress.surely_unsent:
             return False
-        library = self._library
-        if self._own or isinstance(error, library.ConnectError | library.ConnectTimeout | library.ProxyError):
-            return True
         failure = None if trace is None else trace.failure
-        return failure is not None and failure in (error, error.__cause__)
+        if self._own or failure is None:
+            library = self._library
+            return self._own or isinstance(error, library.ConnectError | library.ConnectTimeout | library.ProxyError)
+        link: BaseException | None = error
+        for _ in range(_MOST_CAUSES):
+            if link is None or link is failure:
+                break
+            link = link.__cause__
+        return link is failure
 
 
 def host_and_port(url: Any) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from freight_exchange.transport.message import UNCONNECTED
+
 if TYPE_CHECKING:
     from freight_exchange.transport.message import Progress
 
@@ -41,13 +43,15 @@ class Trace:
         self.refusal: int | None = None
         """The status with which the proxy refused the tunnel."""
         self.failure: object = None
-        """The exception with which the tunnel failed."""
+        """The exception with which connecting failed last, the tunnel included."""
 
     async def __call__(self, event: str, info: object) -> None:
         facts = info if isinstance(info, dict) else {}
         if event.endswith(".connect_tcp.started") and "host" in facts:
             self.peer = address(facts["host"], facts.get("port"))
             self.at_proxy = True
+        if event.endswith(UNCONNECTED):
+            self.failure = facts.get("exception")
         told: str | None = event
         if event.endswith(".send_request_headers.started"):
             told = self._begin(event, facts.get("request"))
