@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
-from freight_exchange.errors import ConfigurationError, TransportError
+from freight_exchange.errors import ConfigurationError, DeadlineExceededError, TransportError
 from freight_exchange.options import Timeouts
 from freight_exchange.transport.message import Kind, Middleware, Next, Request, Response
 from freight_exchange.transport.middleware import chain, guarded
@@ -79,6 +80,57 @@ async def test_other_kinds_pass_as_often_as_they_like(kind: Kind) -> None:
     sender = Sender()
     await chain([guarded(twice)], sender)(request(kind))
     assert len(sender.sent) == 2
+
+
+async def answering(request: Request, call_next: Next) -> Response:
+    try:
+        return await call_next(request)
+    except TransportError:
+        return Response(status=429, content=b"{}", headers=[(b"Retry-After", b"0")])
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("begun", [True, False])
+async def test_no_answer_stands_for_a_write_that_was_sent_without_a_reply(kind: Kind, begun: bool) -> None:
+    async def failing(request: Request) -> Response:
+        if begun:
+            request.progress.hand_over()
+        raise TransportError("reset")
+
+    send = chain([guarded(answering)], failing)
+    if kind is Kind.WRITE and begun:
+        with pytest.raises(TransportError, match="answering") as caught:
+            await send(request(kind))
+        assert not caught.value.unsent
+    else:
+        assert (await send(request(kind))).status == 429
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_no_answer_stands_for_a_write_that_is_being_sent(fails: bool) -> None:
+    sending, sent = anyio.Event(), anyio.Event()
+
+    async def slow(request: Request) -> Response:
+        sending.set()
+        await sent.wait()
+        return Response(status=200, content=b"{}")
+
+    async with anyio.create_task_group() as tasks:
+
+        async def impatient(request: Request, call_next: Next) -> Response:
+            async def aside() -> None:
+                await call_next(request)
+
+            tasks.start_soon(aside)
+            await sending.wait()
+            if fails:
+                raise DeadlineExceededError("it takes too long")
+            return Response(status=429, content=b"{}", headers=[(b"Retry-After", b"0")])
+
+        with pytest.raises(TransportError, match="impatient") as caught:
+            await chain([guarded(impatient)], slow)(request(Kind.WRITE))
+        assert not caught.value.unsent
+        sent.set()
 
 
 async def forgetful(request: Request, call_next: Next) -> Any:
