@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -85,6 +86,48 @@ async def test_what_else_is_under_way_is_ended_by_it() -> None:
         assert ended == ["TransportError"]
         assert hook.closed_after == [0]
         assert anyio.current_time() - started < 2
+
+
+@pytest.mark.parametrize("kind", [Kind.READ, Kind.WRITE])
+async def test_a_reply_counts_though_the_client_is_closed_while_a_hook_hangs(kind: Kind) -> None:
+    sandbox, hanging, outcomes = stocked(Sandbox()), anyio.Event(), list[str]()
+
+    async def hook(event: Event) -> None:
+        if isinstance(event, Attempt) and event.path == kind.value:
+            hanging.set()
+            await anyio.sleep(3)
+
+    async with (
+        sandbox.http_client() as http_client,
+        patient(sandbox, http_client=http_client, hooks=[hook]) as exchange,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def call() -> None:
+            outcomes.append(await outcome(exchange, kind))
+
+        tasks.start_soon(call)
+        await hanging.wait()
+        await exchange.aclose()
+    assert outcomes == ["ok"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+@pytest.mark.parametrize("kind", [Kind.READ, Kind.WRITE])
+async def test_a_reply_counts_though_a_hook_awaits_what_was_cancelled(kind: Kind) -> None:
+    sandbox = stocked(Sandbox())
+
+    async def hook(event: Event) -> None:
+        if isinstance(event, Attempt):
+            report = asyncio.get_running_loop().create_future()
+            report.cancel()
+            await report
+
+    async with (
+        sandbox.http_client() as http_client,
+        patient(sandbox, http_client=http_client, hooks=[hook]) as exchange,
+    ):
+        assert await outcome(exchange, kind) == "ok"
 
 
 async def test_a_bug_in_a_hook_is_not_lost_when_the_caller_leaves_in_the_same_tick(

@@ -150,7 +150,11 @@ class Limiter:
         else:
             request.progress.reply = response
             place.free()
-            await self._tell(request, started, response.attempt, response.status, None, response)
+            try:
+                await self._tell(request, started, response.attempt, response.status, None, response)
+            except anyio.get_cancelled_exc_class():
+                # The reply is whole: a hook that closing cuts off, or that cancels itself, changes nothing of it.
+                pass
             return response
         raise error
 
