@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator
 
 import anyio
@@ -11,8 +12,10 @@ import httpx
 import httpx2
 import pytest
 from anyio.abc import ByteStream
+from anyio.streams.tls import TLSAttribute, TLSStream
 from tests.faults.raw import Server, body_of, reply, serving
 from tests.faults.test_connections import EXTRA
+from tests.faults.test_sockets import trust
 
 from freight_exchange import BadRequestError, FreightExchange, RetryPolicy
 
@@ -21,9 +24,11 @@ LIBRARIES = [httpx, httpx2]
 
 
 @contextlib.asynccontextmanager
-async def exchange_over(library: object, server: Server) -> AsyncIterator[FreightExchange]:
+async def exchange_over(
+    library: object, server: Server, verify: ssl.SSLContext | bool = True
+) -> AsyncIterator[FreightExchange]:
     assert library in LIBRARIES
-    client = (httpx2 if library is httpx2 else httpx).AsyncClient(trust_env=False)
+    client = (httpx2 if library is httpx2 else httpx).AsyncClient(trust_env=False, verify=verify)
     async with client as http_client:
         exchange = FreightExchange(
             server.url, email="a@b.example", password="pw", retries=ONCE, http_client=http_client
@@ -73,12 +78,37 @@ async def test_a_second_refusal_of_a_read_never_refuses_the_next_write(library: 
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=["httpx", "httpx2"])
-async def test_a_reply_in_order_keeps_its_connection(library: object) -> None:
+async def test_a_record_that_tls_holds_back_never_refuses_the_next_write(library: object) -> None:
+    """It comes in one piece with the reply: it has left the socket, and no parser has seen it."""
+    server_side, client_side = trust()
+    offer = {"index": 9, "offerAmount": 5, "currencyIndex": 840, "status": "pending"}
+
+    async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
+        if b"submitoffer" in request:
+            await stream.send(reply({"bid": {"index": 4, "offer": offer}}))
+        else:
+            assert isinstance(stream, TLSStream)
+            # Kept until the next is sent: two records in one segment.
+            stream.extra(TLSAttribute.ssl_object).write(reply({"n": body_of(request)["n"]}))
+            await stream.send(reply({"message": "no such page"}, status="400 Bad Request"))
+        return True
+
+    async with serving(answer, server_side) as server, exchange_over(library, server, client_side) as exchange:
+        assert await ask(exchange, 0) == {"n": 0}
+        assert (await exchange.bids.submit(4, amount=5, currency=840)).index == 4
+    assert len({connection for connection, _ in server.asked}) == 2
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=["httpx", "httpx2"])
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+async def test_a_reply_in_order_keeps_its_connection(library: object, tls: bool) -> None:
+    server_side, client_side = trust() if tls else (None, True)
+
     async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
         await stream.send(reply({"n": body_of(request)["n"]}))
         return True
 
-    async with serving(answer) as server, exchange_over(library, server) as exchange:
+    async with serving(answer, server_side) as server, exchange_over(library, server, client_side) as exchange:
         for number in range(4):
             assert await ask(exchange, number) == {"n": number}
     assert server.connections == 1

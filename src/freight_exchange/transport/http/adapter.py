@@ -154,7 +154,7 @@ class Network:
                 await reply.stream.aclose()
             else:
                 with anyio.move_on_after(_LETTING_GO):
-                    if has_leftover(reply.stream):
+                    if has_leftover(reply.stream, reply.extensions.get("network_stream")):
                         await spoil(reply)
                     await reply.stream.aclose()
 

@@ -5,13 +5,13 @@ Everything else is httpcore's own backend, given to its pool through the public 
 
 from __future__ import annotations
 
-import ssl
 import struct
 import sys
 from contextlib import suppress
 from socket import IPPROTO_TCP, SO_LINGER, SOL_SOCKET
 from typing import Any, Final
 
+from freight_exchange.transport.http.leftover import is_tls_leftover
 from freight_exchange.transport.http.trace import close
 
 __all__ = ["SEND_TIMEOUT", "Backend", "Stream"]
@@ -102,19 +102,7 @@ class Stream:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing came that was not read: no bytes, and no end of the connection."""
-        if self.get_extra_info("is_readable"):
-            return False
-        tls = self.get_extra_info("ssl_object")
-        if tls is None:
-            return True
-        # What came together with the reply has left the socket, and waits in TLS's own buffer.
-        try:
-            tls.read(1)
-        except ssl.SSLWantReadError:
-            return True
-        except ssl.SSLError:
-            pass
-        return False
+        return not self.get_extra_info("is_readable") and not is_tls_leftover(self)
 
     def finish(self) -> None:
         """Close in order from now on: the reply is whole, and nothing is left to discard."""
