@@ -13,6 +13,7 @@ from freight_exchange.errors import DecodeError
 from freight_exchange.models import User
 from freight_exchange.wire import fields, shapes
 from freight_exchange.wire.excerpt import is_secret
+from freight_exchange.wire.repeated_keys import RepeatedKeys
 from freight_exchange.wire.scalars import number
 
 __all__ = ["Login", "login", "masked_user", "rejection", "sentence", "sentence_of_text", "unauthorized", "user"]
@@ -107,13 +108,24 @@ def unauthorized(data: object, *, success: bool) -> bool:
     A result in the reply wins over the key: a write whose reply holds one may have been carried out, and repeating it
     would do it twice. So does an empty value of the key where the status says `success`: it refuses nothing.
     """
-    if not isinstance(data, dict) or fields.UNAUTHORIZED not in data or (success and not data[fields.UNAUTHORIZED]):
+    if not isinstance(data, dict) or fields.UNAUTHORIZED not in data:
+        return False
+    if success and (not data[fields.UNAUTHORIZED] or isinstance(data, RepeatedKeys) or _says_done(data)):
+        # Of a key that repeats, the value that is lost may have been the result.
         return False
     return not any(_is_result(key, value) for key, value in data.items() if key != fields.UNAUTHORIZED)
 
 
 def _is_result(key: str, value: object) -> bool:
     return (isinstance(value, dict | list) and bool(value)) or key in fields.OFFER_ID
+
+
+def _says_done(data: dict[str, object]) -> bool:
+    """Whether a reply says that it went well, or names what was made."""
+    return any(
+        key == "id" or (key.casefold() in fields.SUCCESSES and value in (True, "true", "1"))
+        for key, value in data.items()
+    )
 
 
 def sentence(data: object) -> str | None:
