@@ -181,7 +181,7 @@ class _Published:
                     near.append(listing)
             elif named and measured:
                 return Applied(listing)
-            elif named or measured:
+            elif named or measured or self._agrees(listing):
                 near.append(listing)
         return StillUnknown(tuple(near)) if near else NotApplied()
 
@@ -190,14 +190,29 @@ class _Published:
         shown, sent = listing.volume, self.write.draft.volume
         return shown is not None and abs(shown - sent) <= sent * _COARSEST_VOLUME
 
-    def _compare(self, listing: Listing) -> tuple[bool, bool]:
-        """Whether the words agree, and whether the figures do; the weight may come back as that of all units."""
+    def _agrees(self, listing: Listing) -> bool:
+        """Whether nothing that is shown differs, however much is left out."""
         draft = self.write.draft
-        weights = (draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity)))
+        sent = _named(draft.commodity, draft.origin, draft.destination)
+        shown = _named(listing.commodity, listing.origin, listing.destination)
+        return (
+            all(word in ("", ours) for word, ours in zip(shown, sent, strict=True))
+            and listing.quantity in (None, draft.quantity)
+            and listing.weight in (None, *self._weights())
+        )
+
+    def _weights(self) -> tuple[Decimal, Decimal]:
+        """The weight that was sent, which may come back as that of all units."""
+        draft = self.write.draft
+        return draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity))
+
+    def _compare(self, listing: Listing) -> tuple[bool, bool]:
+        """Whether the words agree, and whether the figures do."""
+        draft = self.write.draft
         named = _named(listing.commodity, listing.origin, listing.destination)
         return (
             named == _named(draft.commodity, draft.origin, draft.destination),
-            listing.volume is not None and listing.quantity == draft.quantity and listing.weight in weights,
+            listing.volume is not None and listing.quantity == draft.quantity and listing.weight in self._weights(),
         )
 
 
@@ -266,7 +281,8 @@ class _Created:
             likeness = Image.of(route).likeness(wanted)
             if likeness.whole:
                 return Applied(route)
-            if likeness.same_voyage:
+            # A service may respell a word of what it was sent.
+            if likeness.same_voyage or likeness.respelt:
                 near.append(route)
         return StillUnknown(tuple(near)) if near else NotApplied()
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Image", "Likeness"]
 
 _VOYAGE = ("origin", "destination", "carrier", "vessel", "voyage_id")
+_WORDS = {*_VOYAGE} - {"carrier"}
 _TIMES = ("cy_cutoff", "cfs_cutoff", "departure", "arrival")
 
 
@@ -28,11 +29,13 @@ class Likeness:
         agrees: Nothing that is shown differs.
         whole: Nor is anything left out.
         same_voyage: The lane, the carrier, the vessel and the voyage do not differ; times may.
+        respelt: One word of the lane, the vessel or the voyage differs, and nothing else.
     """
 
     agrees: bool
     whole: bool
     same_voyage: bool
+    respelt: bool
 
 
 @attrs.frozen
@@ -54,7 +57,10 @@ class Image:
         different = {name for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
         hidden = any((shown is None) != (sent is None) for shown, sent in pairs.values())
         return Likeness(
-            agrees=not different, whole=not different and not hidden, same_voyage=different.isdisjoint(_VOYAGE)
+            agrees=not different,
+            whole=not different and not hidden,
+            same_voyage=different.isdisjoint(_VOYAGE),
+            respelt=len(different) == 1 and different <= _WORDS,
         )
 
 

@@ -1,0 +1,76 @@
+"""Committed writes that the service lists otherwise than they were sent: a doubt, and never `NotApplied`."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from tests.unit.endpoints.test_contradiction import DRAFT, ROUTE
+
+from freight_exchange import Applied, FreightExchange, NotApplied, OutcomeUnknownError, StillUnknown
+from freight_exchange.models import Reconciliation
+
+pytestmark = pytest.mark.virtual_time
+
+SHOWN_ROUTE = {
+    "index": 9, "origin": "Hong Kong", "destination": "Los Angeles", "cycutoff": "2027-03-01 00:00:00",
+    "cfscutoff": "2027-03-01 00:00:00", "estDeparture": "2027-03-04 00:00:00", "estArrival": "2027-03-20 00:00:00",
+    "carrier": 1, "vesselName": "Aurora", "voyageId": "041E", "timezone": "Asia/Hong_Kong",
+}  # fmt: skip
+SHOWN_REQUEST = {
+    "index": 7, "cargoname": "Tiles", "refId": "x", "status": "Available", "origin": "Hong Kong",
+    "destination": "Long Beach", "qty": 2, "weight": 640, "cargowidth": 1, "cargoheight": 1, "cargolength": 2,
+}  # fmt: skip
+
+
+async def verdict(publishes: bool, record: dict[str, Any]) -> Reconciliation:
+    """What becomes of a write whose answer is lost where its listing holds this record alone."""
+    key = "offers" if publishes else "routes"
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/login"):
+            return httpx.Response(200, json={"user": {"access_token": "token", "expires_on": 3600}})
+        if request.method == "POST":
+            raise httpx.ReadError("the answer is lost")
+        first = not json.loads(request.content)["offset"]
+        return httpx.Response(200, json={key: {"0": record} if first else {}})
+
+    http_client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    async with FreightExchange(
+        "https://host.example/api", email="a@b.example", password="x", http_client=http_client
+    ) as exchange:
+        with pytest.raises(OutcomeUnknownError) as caught:
+            await (exchange.requests.publish(DRAFT) if publishes else exchange.routes.create(ROUTE))
+        return await caught.value.reconcile(settle=timedelta(seconds=2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({}, Applied),
+        ({"origin": "Hong Kong, HK"}, StillUnknown),
+        ({"vesselName": "MV Aurora"}, StillUnknown),
+        ({"voyageId": "41E"}, StillUnknown),
+        ({"carrier": 2}, NotApplied),
+        ({"voyageId": "42E", "estDeparture": "2027-03-11 00:00:00"}, NotApplied),
+    ],
+)
+async def test_a_new_route_of_which_one_word_is_respelt(changes: dict[str, Any], kind: type[Reconciliation]) -> None:
+    assert isinstance(await verdict(False, SHOWN_ROUTE | changes), kind)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({}, Applied),
+        ({"cargoname": None, "weight": None}, StillUnknown),
+        ({"cargoname": "", "cargowidth": None, "qty": None}, StillUnknown),
+        ({"cargoname": "Fish", "weight": None}, NotApplied),
+        ({"cargoname": None, "qty": 5}, NotApplied),
+    ],
+)
+async def test_a_publication_of_which_much_is_left_out(changes: dict[str, Any], kind: type[Reconciliation]) -> None:
+    assert isinstance(await verdict(True, SHOWN_REQUEST | changes), kind)
