@@ -79,8 +79,13 @@ def _of_response(write: Respond, listing: Listing) -> str:
         return ""
     named = [offer for offer in listing.offers if offer.id is not None]
     offer = next((offer for offer in named if offer.id == write.offer), None)
+    if offer is None and named:
+        return f"offer {named[0].id} for {write.offer}"
+    if offer is None and len(listing.offers) == 1:
+        # The document shows this very one alone, and an id may be left out.
+        offer = listing.offers[0]
     if offer is None:
-        return f"offer {named[0].id} for {write.offer}" if named else ""
+        return ""
     return "" if offer.status in (None, OfferStatus.SELECTED) else f"the offer is {offer.status}"
 
 

@@ -42,7 +42,7 @@ def bid(index: Any = 4, amount: Any = "1840.50", currency: Any = 840) -> dict[st
     return {"bid": {"index": index, "offer": {key: value for key, value in offer.items() if value is not None}}}
 
 
-def approval(request: int = 4, offer: int = 17, status: str = "selected") -> dict[str, Any]:
+def approval(request: int = 4, offer: int | None = 17, status: str = "selected") -> dict[str, Any]:
     return {"offers": {"0": {"index": request, "offer": {"offerIndex": offer, "offerAmount": 5, "status": status}}}}
 
 
@@ -87,6 +87,7 @@ CONTRADICTIONS: dict[str, tuple[Call, object]] = {
     ),
     "approval of another offer": (lambda fx: fx.offers.approve(17), approval(offer=18)),
     "approval that is pending": (lambda fx: fx.offers.approve(17), approval(status="pending")),
+    "approval that is pending, of no id": (lambda fx: fx.offers.approve(17), approval(offer=None, status="pending")),
     "another route": (
         lambda fx: fx.routes.create(ROUTE),
         {"routes": {"0": {"index": 1, "origin": "Oslo", "destination": "Faro", "voyageId": "7"}}},
@@ -116,6 +117,7 @@ AGREEMENTS: dict[str, tuple[Call, object]] = {
         {"raterequests": {"0": {**REQUEST, "origin": "Hong Kong, HK"}}},
     ),
     "approved": (lambda fx: fx.offers.approve(17), approval()),
+    "approved, of no id": (lambda fx: fx.offers.approve(17), approval(offer=None)),
     "route": (lambda fx: fx.routes.create(ROUTE), {"routes": {"0": SHOWN_ROUTE}}),
 }
 
