@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import attrs
@@ -15,6 +16,7 @@ import pytest
 from freight_exchange import (
     Applied,
     BadRequestError,
+    Bid,
     FeedProtocolError,
     FreightExchange,
     NotApplied,
@@ -42,6 +44,8 @@ class Service:
     commits: bool = True
     hidden: Callable[[int], bool] = lambda _: False
     offset_ignored: bool = False
+    shuffled: Random | None = None
+    """Source of the order, which is another one for each page."""
     drops_bodies: bool = False
     """Something on the way drops the bodies of GETs: the service gives its first page, whichever is asked for."""
     asked: list[tuple[str, Any, Any]] = attrs.Factory(list)
@@ -61,6 +65,8 @@ class Service:
         self.asked.append((path, body.get("offset"), body.get("rowsperpage")))
         match path:
             case "quote/bid":
+                if self.shuffled is not None:
+                    self.shuffled.shuffle(self.bids)
                 return self.page(body, self.bids, "bids", self.bid)
             case "carrier":
                 return self.page(body, self.bids, "carriers", lambda index: {"index": index, "name": f"Line {index}"})
@@ -153,6 +159,15 @@ async def test_an_ignored_offset_leaves_a_write_in_doubt(service: Service, commi
         assert await error.reconcile(settle=SETTLE) == StillUnknown()
         with pytest.raises(FeedProtocolError):
             await exchange.with_options(strict=True).bids.list(sweep=True).collect()
+
+
+async def test_a_twin_that_stood_before_and_moves_is_no_proof(service: Service) -> None:
+    service.commits, service.clamp, service.bids = False, 2, [*range(1, 5), REQUEST]
+    service.shuffled = Random(4)
+    async with service.client() as exchange:
+        error = await doubt(exchange)
+        before = [Bid(index=REQUEST, amount=PRICE, currency=1)]
+        assert isinstance(await error.reconcile(settle=SETTLE, baseline=before), StillUnknown)
 
 
 @pytest.mark.parametrize("default", [10, 20])
