@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import zlib
+from collections import Counter
 from importlib.util import find_spec
 from typing import Any, Final, Literal
 
@@ -51,18 +52,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if config.getoption("--backends") == "both" or any("::" in argument for argument in config.args):
         return
-    skipped = [item for item in items if not _is_in_turn(item)]
-    config.hook.pytest_deselected(items=skipped)
-    items[:] = [item for item in items if _is_in_turn(item)]
+    backends = Counter(_without_backend(item) for item in items)
+    kept = [item for item in items if backends[_without_backend(item)] == 1 or _is_in_turn(item)]
+    config.hook.pytest_deselected(items=[*{*items} - {*kept}])
+    items[:] = kept
+
+
+def _backend(item: pytest.Item) -> str | None:
+    parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+    backend = parameters.get("anyio_backend")
+    return backend if isinstance(backend, str) else None
+
+
+def _without_backend(item: pytest.Item) -> str:
+    return item.nodeid.replace(_backend(item) or "", "")
 
 
 def _is_in_turn(item: pytest.Item) -> bool:
-    parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
-    backend = parameters.get("anyio_backend")
-    if backend not in _BACKENDS or item.get_closest_marker("both_backends") is not None:
+    backend = _backend(item)
+    if backend is None or item.get_closest_marker("both_backends") is not None:
         return True
-    name = item.nodeid.replace(str(backend), "")
-    return backend == _BACKENDS[zlib.crc32(name.encode()) % len(_BACKENDS)]
+    return backend == _BACKENDS[zlib.crc32(_without_backend(item).encode()) % len(_BACKENDS)]
 
 
 @pytest.fixture(params=_BACKENDS)

@@ -138,6 +138,7 @@ async def told(row: Row, profile: Profile, **options: Any) -> tuple[Outcomes, Ex
 
 
 @each_row
+@pytest.mark.both_backends
 async def test_every_operation_at_every_address(row: Row, anyio_backend: str, fill: Fill) -> None:
     outcomes, exchange = await told(row, Profile())
     assert summary(outcomes) == FOUND[row.name]

@@ -61,10 +61,10 @@ async def test_the_sockets_options() -> None:
 PROGRAM = """
     import sys
     import anyio, httpcore
-    from freight_exchange.transport import own
+    from freight_exchange.transport.http import own_pools
 
     async def main(url, kind, body):
-        reads, writes = own.own_pools(base_url=url, proxy=None, verify=True, keepalive=5)
+        reads, writes = own_pools.own_pools(base_url=url, proxy=None, verify=True, keepalive=5)
         pool = writes if kind == "write" else reads
         headers = {"Host": "x", "Content-Length": str(body)}
 

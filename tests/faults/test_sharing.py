@@ -282,5 +282,5 @@ FreightExchange("https://host/api", email="me@co.example", password="x", token_s
 print(*sorted({name for name in sys.modules if name.startswith("freight_exchange")} - before))
 """
     told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=_SRC)
-    names = ("kept_login", "login_file", "token_file", "turn_lock")
-    assert told.stdout.split() == [f"freight_exchange.transport.{name}" for name in names]
+    names = ("cached_login", "login_file", "token_store", "turn_lock")
+    assert told.stdout.split() == [f"freight_exchange.transport.auth.{name}" for name in names]
