@@ -21,10 +21,10 @@ from tests.faults.canary import PASSWORD, TOKEN, Catch
 from tests.faults.support import Kind, arm, patient, perform, stocked
 
 from freight_exchange import BadRequestError, ConfigurationError, DeadlineExceededError, FreightExchange
+from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Profile, Sandbox
 from freight_exchange.transport.auth.token_store import TokenFile
-from freight_exchange.transport.auth.turn_lock import TurnLock
 
 _SHARER = Path(__file__).with_name("sharer.py")
 _SRC = Path(__file__).parents[2] / "src"
@@ -196,7 +196,7 @@ class TestTheClient:
     @pytest.mark.virtual_time
     async def test_whoever_waits_for_another_process_is_bound_by_the_deadline(self, tmp_path: Path) -> None:
         sandbox = stocked(Sandbox())
-        lock = TurnLock.take(tmp_path / "token.json.lock")
+        lock = FileLock.acquire(tmp_path / "token.json.lock")
         assert lock is not None
         store = TokenFile(tmp_path / "token.json", inline=True)
         async with (
@@ -212,7 +212,7 @@ class TestTheClient:
             began = anyio.current_time()
             await perform(exchange, Kind.READ)
             assert anyio.current_time() - began <= 30
-        lock.close()
+        lock.release()
 
     @pytest.mark.virtual_time
     async def test_a_token_that_was_refused_is_not_taken_from_the_file_again(self, tmp_path: Path) -> None:
@@ -280,7 +280,11 @@ FreightExchange("https://host/api", email="me@co.example", password="x")
 before = {name for name in sys.modules if name.startswith("freight_exchange")}
 FreightExchange("https://host/api", email="me@co.example", password="x", token_store="token.json")
 print(*sorted({name for name in sys.modules if name.startswith("freight_exchange")} - before))
+assert not {"filelock", "platformdirs", "asyncio"} & set(sys.modules)
 """
     told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=_SRC)
-    names = ("cached_login", "login_file", "token_store", "turn_lock")
-    assert told.stdout.split() == [f"freight_exchange.transport.auth.{name}" for name in names]
+    names = (
+        "platform.file_lock",
+        *(f"transport.auth.{name}" for name in ("cached_login", "login_file", "token_store")),
+    )
+    assert told.stdout.split() == [f"freight_exchange.{name}" for name in names]

@@ -17,12 +17,12 @@ from tests.unit.transport.fleet import SAID, Process, Service
 
 from freight_exchange.errors import FreightExchangeError, TransportError
 from freight_exchange.platform import elapsed
+from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.testing.virtual_time import VirtualTimeLoop
 from freight_exchange.transport.auth import cached_login
 from freight_exchange.transport.auth.cached_login import CachedLogin
 from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.auth.token_store import TokenFile
-from freight_exchange.transport.auth.turn_lock import TurnLock
 from freight_exchange.transport.message import Request, Response
 from freight_exchange.transport.secrets import Secret
 
@@ -107,7 +107,7 @@ class SharedLoginModel(RuleBasedStateMachine):
         self.there = False
         self.backup = b""
         self.under_way = 0
-        self.frozen: TurnLock | None = None
+        self.frozen: FileLock | None = None
         self.calls: list[asyncio.Task[int | None]] = []
         self.broken: list[str] = []
         self.fleet: list[One] = self.loop.run_until_complete(self.open())
@@ -236,13 +236,13 @@ class SharedLoginModel(RuleBasedStateMachine):
     @precondition(lambda self: self.frozen is None and not self.under_way)
     @rule()
     def stand_still_with_the_lock(self) -> None:
-        self.frozen = TurnLock.take(self.path.with_name("token.json.lock"))
+        self.frozen = FileLock.acquire(self.path.with_name("token.json.lock"))
 
     @precondition(lambda self: self.frozen is not None)
     @rule()
     def go_on(self) -> None:
         assert self.frozen is not None
-        self.frozen.close()
+        self.frozen.release()
         self.frozen = None
 
     @precondition(lambda self: self.calls)
@@ -274,7 +274,7 @@ class SharedLoginModel(RuleBasedStateMachine):
             for patch in self.patches:
                 patch.stop()
             if self.frozen is not None:
-                self.frozen.close()
+                self.frozen.release()
             self.folder.cleanup()
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()

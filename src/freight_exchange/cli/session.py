@@ -180,7 +180,7 @@ def connected(
 
 
 def _path_of_login(settings: Settings) -> str | Path:
-    return settings.token_file or state_folder() / "freight-exchange" / "login.json"
+    return settings.token_file or state_folder() / "login.json"
 
 
 class _Anew(TokenFile):

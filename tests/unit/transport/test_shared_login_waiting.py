@@ -17,11 +17,11 @@ from tests.unit.transport.fleet import EMAIL, URL, Process, Service, all_of
 from tests.unit.transport.tokens import crowd
 
 from freight_exchange.errors import TransportError
+from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.transport.auth import shared
 from freight_exchange.transport.auth.cached_login import CachedLogin
 from freight_exchange.transport.auth.login_file import LoginFile
 from freight_exchange.transport.auth.token_store import TokenFile
-from freight_exchange.transport.auth.turn_lock import TurnLock
 
 pytestmark = pytest.mark.both_backends
 
@@ -32,7 +32,7 @@ class TestWaiting:
     async def test_a_holder_that_stands_still_holds_up_the_others_for_a_while_only(
         self, store: TokenFile, caplog: pytest.LogCaptureFixture
     ) -> None:
-        frozen = TurnLock.take(store.of(URL, EMAIL).path.with_name("token.json.lock"))
+        frozen = FileLock.acquire(store.of(URL, EMAIL).path.with_name("token.json.lock"))
         assert frozen is not None
         service = Service()
         fleet = [Process(service, store, patience=30) for _ in range(8)]
@@ -45,10 +45,10 @@ class TestWaiting:
         late = Process(service, store)
         assert await late.call() == 200
         assert len(late.adopted) == 1
-        frozen.close()
+        frozen.release()
 
     async def test_a_caller_leaves_when_he_likes_and_the_wait_goes_on_without_him(self, store: TokenFile) -> None:
-        held = TurnLock.take(store.of(URL, EMAIL).path.with_name("token.json.lock"))
+        held = FileLock.acquire(store.of(URL, EMAIL).path.with_name("token.json.lock"))
         assert held is not None
         service = Service()
         process = Process(service, store)
@@ -57,26 +57,26 @@ class TestWaiting:
             await process.call()
         assert scope.cancelled_caught
         assert anyio.current_time() - began == pytest.approx(2)
-        held.close()
+        held.release()
         await anyio.sleep(5)
         assert service.logins == 1
         assert await process.call() == 200
 
     async def test_the_wait_does_not_age_the_token(self, store: TokenFile) -> None:
-        held = TurnLock.take(store.of(URL, EMAIL).path.with_name("token.json.lock"))
+        held = FileLock.acquire(store.of(URL, EMAIL).path.with_name("token.json.lock"))
         assert held is not None
         service = Service(lifetime=8.0)
         process = Process(service, store)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.call)
             await anyio.sleep(10)
-            held.close()
+            held.release()
         assert await process.call() == 200
         assert service.logins == 1
 
     async def test_closing_ends_the_wait_and_leaves_the_lock_free(self, store: TokenFile) -> None:
         where = store.of(URL, EMAIL).path.with_name("token.json.lock")
-        held = TurnLock.take(where)
+        held = FileLock.acquire(where)
         assert held is not None
         process = Process(Service(), store)
         began = anyio.current_time()
@@ -90,8 +90,8 @@ class TestWaiting:
             await anyio.sleep(1)
             await process.jobs.start_last(anyio.lowlevel.checkpoint).wait()
         assert anyio.current_time() - began == pytest.approx(1)
-        held.close()
-        assert TurnLock.take(where) is not None
+        held.release()
+        assert FileLock.acquire(where) is not None
 
     async def test_closing_during_the_login_leaves_the_lock_free(self, store: TokenFile) -> None:
         process = Process(Service(), store)
@@ -160,7 +160,7 @@ class TestThreads:
         ended = threading.Event()
         real = LoginFile.look
 
-        def hang(file: LoginFile, wanted: Any) -> CachedLogin | TurnLock | None:
+        def hang(file: LoginFile, wanted: Any) -> CachedLogin | FileLock | None:
             goes_on.wait(40)
             try:
                 return real(file, wanted)
@@ -179,10 +179,10 @@ class TestThreads:
         # The thread comes back with the lock, and nobody is there to take it.
         with anyio.fail_after(30):
             await anyio.to_thread.run_sync(ended.wait)
-            while (lock := TurnLock.take(path.with_name("token.json.lock"))) is None:
+            while (lock := FileLock.acquire(path.with_name("token.json.lock"))) is None:
                 gc.collect()
                 await anyio.sleep(0.01)
-        lock.close()
+        lock.release()
 
     async def test_whoever_is_cancelled_while_a_thread_takes_the_lock_keeps_none(
         self, path: Path, service: Service, monkeypatch: pytest.MonkeyPatch
@@ -190,7 +190,7 @@ class TestThreads:
         taking, goes_on = threading.Event(), threading.Event()
         real = LoginFile.look
 
-        def slow(file: LoginFile, wanted: Any) -> CachedLogin | TurnLock | None:
+        def slow(file: LoginFile, wanted: Any) -> CachedLogin | FileLock | None:
             found = real(file, wanted)
             taking.set()
             goes_on.wait(40)
@@ -209,19 +209,19 @@ class TestThreads:
                 await anyio.to_thread.run_sync(taking.wait)
                 await process.jobs.start_last(anyio.lowlevel.checkpoint).wait()
             goes_on.set()
-            while (lock := TurnLock.take(path.with_name("token.json.lock"))) is None:
+            while (lock := FileLock.acquire(path.with_name("token.json.lock"))) is None:
                 gc.collect()
                 await anyio.sleep(0.01)
-        lock.close()
+        lock.release()
         assert service.logins == 0
 
     async def test_nothing_that_is_wrong_with_the_file_reaches_a_caller(
         self, path: Path, service: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def broken(*_: object) -> None:
+        def broken(*_: object, **__: object) -> None:
             raise OSError(5, "Input/output error")
 
-        for where, name in ((LoginFile, "_content"), (LoginFile, "_replace"), (TurnLock, "take")):
+        for where, name in ((LoginFile, "_content"), (LoginFile, "_replace"), (FileLock, "acquire")):
             monkeypatch.setattr(where, name, broken)
         fleet = [Process(service, TokenFile(path)) for _ in range(3)]
         assert await all_of(fleet) == {200}

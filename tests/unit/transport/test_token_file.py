@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from tests.unit.transport.fleet import EMAIL, URL, kept, put
 
 from freight_exchange.errors import ConfigurationError
+from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.transport.auth.cached_login import CachedLogin
 from freight_exchange.transport.auth.login_file import LoginFile
 from freight_exchange.transport.auth.token_store import TokenFile
-from freight_exchange.transport.auth.turn_lock import TurnLock
 
 CANARY = "c4nary-t0ken"
 
@@ -102,26 +102,22 @@ class TestWhere:
         assert repr(store) == "TokenFile()"
 
     @posix
-    @pytest.mark.parametrize("named", ["", "state"])
-    @pytest.mark.parametrize(
-        ("platform", "folder"), [("linux", ".local/state"), ("darwin", "Library/Application Support")]
-    )
-    def test_where_that_folder_is(
-        self, named: str, platform: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("relative", ["", "state"])
+    def test_state_folder_is_in_the_home_where_no_absolute_one_is_named(
+        self, relative: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # A relative one means nothing.
-        monkeypatch.setenv("XDG_STATE_HOME", named)
+        monkeypatch.setenv("XDG_STATE_HOME", relative)
         monkeypatch.setenv("HOME", str(tmp_path))
-        monkeypatch.setattr(sys, "platform", platform)
+        folder = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
         assert TokenFile().of(URL, EMAIL).path.parent == tmp_path / folder / "freight-exchange"
 
     def test_without_a_home_it_is_said_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def homeless(_: object = None) -> Path:
+        def homeless(*_: object, **__: object) -> Path:
             raise RuntimeError("no home")
 
         monkeypatch.delenv("XDG_STATE_HOME", raising=False)
         monkeypatch.delenv("LOCALAPPDATA", raising=False)
-        monkeypatch.setattr(Path, "home", homeless)
+        monkeypatch.setattr("platformdirs.user_state_path", homeless)
         monkeypatch.setattr(Path, "expanduser", homeless)
         with pytest.raises(ConfigurationError, match="give TokenFile a path"):
             TokenFile()
@@ -143,9 +139,9 @@ class TestReadingAndWriting:
     def test_only_the_owner_can_read_any_of_it(self, tmp_path: Path) -> None:
         file = LoginFile(tmp_path / "new" / "newer" / "token.json", URL, EMAIL)
         lock = file.look(anything)
-        assert isinstance(lock, TurnLock)
+        assert isinstance(lock, FileLock)
         file.write(kept(), alone=True)
-        lock.close()
+        lock.release()
         folders = [mode(tmp_path / "new"), mode(tmp_path / "new" / "newer")]
         assert folders == [0o700, 0o700]
         assert {found.name: mode(found) for found in file.path.parent.iterdir()} == {
@@ -265,8 +261,8 @@ class TestWhatIsNotUsed:
     ) -> None:
         file.path.with_name("token.json.lock").symlink_to(tmp_path / "target")
         lock = file.look(anything)
-        assert isinstance(lock, TurnLock)
-        assert not lock.held
+        assert isinstance(lock, FileLock)
+        assert not lock.is_held
         warned(caplog, file, "cannot be locked")
         assert not (tmp_path / "target").exists()
 
@@ -333,8 +329,8 @@ class TestWhatIsNotUsed:
         (tmp_path / "folder").touch()
         file = LoginFile(tmp_path / "folder" / "token.json", URL, EMAIL)
         lock = file.look(anything)
-        assert isinstance(lock, TurnLock)
-        assert not lock.held
+        assert isinstance(lock, FileLock)
+        assert not lock.is_held
         caplog.clear()
         file.write(kept(CANARY), alone=False)
         warned(caplog, file, "cannot be written")
@@ -358,9 +354,9 @@ class TestWhatIsNotUsed:
         path.chmod(bits)
         assert file.read() is None
         lock = file.look(anything)
-        assert isinstance(lock, TurnLock)
+        assert isinstance(lock, FileLock)
         file.write(kept("new"), alone=True)
-        lock.close()
+        lock.release()
         assert file.read() is not None
 
 
@@ -372,40 +368,52 @@ class TestTheTurn:
 
     def test_one_has_the_lock_and_the_others_do_not(self, file: LoginFile, path: Path) -> None:
         lock = file.look(nothing)
-        assert isinstance(lock, TurnLock)
-        assert lock.held
+        assert isinstance(lock, FileLock)
+        assert lock.is_held
         other = LoginFile(path, URL, EMAIL)
         assert other.look(nothing) is None
-        lock.close()
-        lock.close()
-        assert not lock.held
-        assert isinstance(other.look(nothing), TurnLock)
+        lock.release()
+        lock.release()
+        assert not lock.is_held
+        assert isinstance(other.look(nothing), FileLock)
 
     def test_what_the_last_holder_wrote_is_seen_under_the_lock(
         self, file: LoginFile, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It wrote and let go between this one's first look and its lock."""
-        real = TurnLock.take
+        real = FileLock.acquire
 
-        def late(where: Path) -> TurnLock | None:
+        def late(where: Path, **options: Any) -> FileLock | None:
             put(path, kept("theirs"))
-            return real(where)
+            return real(where, **options)
 
-        monkeypatch.setattr(TurnLock, "take", late)
+        monkeypatch.setattr(FileLock, "acquire", late)
         found = file.look(anything)
         assert isinstance(found, CachedLogin)
         monkeypatch.undo()
-        assert isinstance(LoginFile(path, URL, EMAIL).look(nothing), TurnLock), "the lock was given back"
+        assert isinstance(LoginFile(path, URL, EMAIL).look(nothing), FileLock), "the lock was given back"
+
+    @posix
+    def test_lock_of_another_user_is_not_waited_for(
+        self, file: LoginFile, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        path.with_name("token.json.lock").touch()
+        other_user = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: other_user)
+        lock = file.look(nothing)
+        assert isinstance(lock, FileLock)
+        assert not lock.is_held
+        warned(caplog, file, "cannot be locked (the lock belongs to another user): each process logs in for itself")
 
     def test_where_no_lock_can_be_had_each_goes_alone(
         self, file: LoginFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        def none(_: object) -> bool:
+        def fail(*_: object, **__: object) -> None:
             raise OSError(errno.ENOLCK, "No locks available")
 
-        monkeypatch.setattr(TurnLock, "_locked", none)
+        monkeypatch.setattr(FileLock, "acquire", fail)
         for _ in range(3):
             lock = file.look(nothing)
-            assert isinstance(lock, TurnLock)
-            assert not lock.held
+            assert isinstance(lock, FileLock)
+            assert not lock.is_held
         warned(caplog, file, "cannot be locked (No locks available)")

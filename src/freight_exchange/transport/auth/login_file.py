@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.transport.auth.cached_login import CachedLogin, UnfitError
-from freight_exchange.transport.auth.turn_lock import TurnLock
 
 __all__ = ["LoginFile"]
 
@@ -46,7 +46,7 @@ class LoginFile:
         self._account = account
         self._said: set[str] = set()
 
-    def look(self, wanted: Callable[[CachedLogin], bool]) -> CachedLogin | TurnLock | None:
+    def look(self, wanted: Callable[[CachedLogin], bool]) -> CachedLogin | FileLock | None:
         """A login that is wanted; or else the lock, for whoever logs in now; `None` while another does.
 
         Where there can be no lock, it is one that holds nothing.
@@ -56,17 +56,17 @@ class LoginFile:
             return found
         try:
             self._make_folder()
-            lock = TurnLock.take(self._beside(".lock"))
+            lock = FileLock.acquire(self._beside(".lock"), private=True)
         except OSError as error:
             self._warn(f"cannot be locked ({_reason(error)}): each process logs in for itself")
-            return TurnLock(-1)
+            return FileLock()
         if lock is None:
             return None
         # Its holder may have logged in and gone since.
         found = self._wanted(wanted)
         if found is None:
             return lock
-        lock.close()
+        lock.release()
         return found
 
     def read(self) -> CachedLogin | None:

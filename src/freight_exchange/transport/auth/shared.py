@@ -13,9 +13,9 @@ import anyio.to_thread
 import attrs
 
 from freight_exchange.platform import elapsed
+from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.transport.auth.cached_login import CachedLogin, Moment
 from freight_exchange.transport.auth.token import Grant
-from freight_exchange.transport.auth.turn_lock import TurnLock
 
 if TYPE_CHECKING:
     from freight_exchange.transport.auth.login_file import LoginFile
@@ -87,19 +87,19 @@ class SharedLogin:
         try:
             started = elapsed.now()
             grant = await self._log_in(email, password)
-            await self._keep(file, email, grant, started, alone=turn.held)
+            await self._keep(file, email, grant, started, alone=turn.is_held)
         finally:
-            turn.close()
+            turn.release()
         return attrs.evolve(grant, obtained=started)
 
-    async def _turn(self, file: LoginFile) -> CachedLogin | TurnLock:
+    async def _turn(self, file: LoginFile) -> CachedLogin | FileLock:
         """Another process's login, or the right to log in."""
         began = anyio.current_time()
         # Not all at once: the first that no longer waits serves the others.
         ends_at = began + self._patience * random.uniform(_SPREAD, 1.0)
         pause = _FIRST_PAUSE
         while True:
-            alone: CachedLogin | TurnLock | None = TurnLock(-1)
+            alone: CachedLogin | FileLock | None = FileLock()
             found = await self._in_thread(partial(file.look, self._wanted), alone)
             if found is not None:
                 return found
@@ -109,7 +109,7 @@ class SharedLogin:
                     file.path,
                     anyio.current_time() - began,
                 )
-                return TurnLock(-1)
+                return FileLock()
             await anyio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(_LONGEST_PAUSE, 1.5 * pause)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +59,7 @@ class TokenFile:
         path = self._path
         if path is None:
             key = hashlib.sha256(f"{base_url}\n{account}".encode(errors="replace")).hexdigest()[:16]
-            path = state_folder() / "freight-exchange" / f"token-{key}.json"
+            path = state_folder() / f"token-{key}.json"
         return LoginFile(path, base_url, account)
 
     def look(self) -> CachedLogin | None:
@@ -111,15 +110,12 @@ def _absolute(given: str | os.PathLike[str]) -> Path:
 
 
 def state_folder() -> Path:
-    """Where this user's programs keep what they may lose."""
-    name = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME"
-    named = Path(os.environ.get(name, ""))
-    if named.is_absolute():
-        return named
+    """Return the user's folder for the state of this package."""
+    # Imported here: most programs name a path, or share nothing.
+    import platformdirs
+
     try:
-        home = Path.home()
+        folder = platformdirs.user_state_path("freight-exchange", appauthor=False)
     except RuntimeError:
         raise ConfigurationError(_HOME) from None
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support"
-    return home / "AppData" / "Local" if sys.platform == "win32" else home / ".local" / "state"
+    return folder

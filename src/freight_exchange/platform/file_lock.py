@@ -1,0 +1,95 @@
+"""Advisory file lock; the kernel releases it when the process dies."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+__all__ = ["FileLock"]
+
+_ATTEMPTS = 2
+"""`filelock` reports a file that is removed during the attempt as held; the second attempt locks the new file."""
+
+
+class FileLock:
+    """Exclusive lock on a file, held until `release()`, garbage collection or the end of the process.
+
+    It never waits, follows no symbolic link and leaves the file in place, which may lose its content: keep nothing in
+    it. A forked child does not hold its parent's lock.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: BaseFileLock | None = None) -> None:
+        """Wrap a lock that `acquire` took; without one, hold nothing."""
+        self._lock = lock
+
+    @classmethod
+    def acquire(cls, path: Path, *, mode: int = 0o600, private: bool = False) -> Self | None:
+        """Lock a file, which is made where it is missing; `None` if another holder has it.
+
+        Args:
+            path: The file.
+            mode: Permissions of a new file.
+            private: Refuse a file of another user, who could hold the lock for ever.
+
+        Raises:
+            PermissionError: The file belongs to another user and must be `private`.
+            OSError: The file cannot be opened or locked.
+        """
+        # Imported here: most programs lock nothing.
+        import filelock
+
+        if private:
+            _check_owner(path)
+        lock = filelock.FileLock(
+            path,
+            mode=mode,
+            # Taken in a worker thread and released in the loop's.
+            thread_local=False,
+            # A marker file would outlive a process that is killed.
+            fallback_to_soft=False,
+            preserve_lock_file=True,
+        )
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(filelock.Timeout):
+                lock.acquire(blocking=False)
+                break
+        else:
+            return None
+        if private:
+            try:
+                _check_owner(path)
+            except BaseException:
+                lock.release()
+                raise
+        return cls(lock)
+
+    @property
+    def is_held(self) -> bool:
+        return self._lock is not None and self._lock.is_locked
+
+    def release(self) -> None:
+        """Release the lock; a second time does nothing."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            with contextlib.suppress(OSError):
+                lock.release()
+
+
+def _check_owner(path: Path) -> None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "the lock is no regular file")
+    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "the lock belongs to another user")
