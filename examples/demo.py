@@ -92,7 +92,7 @@ async def work(
             await asyncio.sleep(0.1)
 
     def all_offered() -> bool:
-        offered = {record.offer.request for record in sandbox.truth.offers}
+        offered = {record.offer.request for record in sandbox.audit_log.offers}
         return offered >= {request for request, price in prices.items() if price is not None}
 
     await bot.starts()
@@ -120,8 +120,8 @@ async def work(
     await bot.until(lambda: bot.says("was selected") > 0)
     await bot.drains()
     await bot.starts()
-    looks = len(sandbox.truth.calls_to("GET", "quote/bid"))
-    await bot.until(lambda: len(sandbox.truth.calls_to("GET", "quote/bid")) > looks + 10)
+    looks = len(sandbox.audit_log.calls_to("GET", "quote/bid"))
+    await bot.until(lambda: len(sandbox.audit_log.calls_to("GET", "quote/bid")) > looks + 10)
     await bot.drains()
     return prices
 
@@ -192,10 +192,10 @@ class Counts:
 
     @classmethod
     def of(cls, sandbox: Exchange, prices: Mapping[int, Decimal | None], kept: Kept, *, told: int, status: int) -> Self:
-        truth = sandbox.truth
-        ours = [record.offer for record in truth.offers if record.account == sandbox.forwarder.email]
+        audit_log = sandbox.audit_log
+        ours = [record.offer for record in audit_log.offers if record.account == sandbox.forwarder.email]
         offered = {offer.request for offer in ours}
-        published = {publication.request for publication in truth.publications}
+        published = {publication.request for publication in audit_log.publications}
         to_be_offered_on = {request for request in published if prices[request] is not None}
         return cls(
             requests=len(published),
@@ -203,7 +203,7 @@ class Counts:
             duplicates=len(ours) - len(offered),
             missed=len(published - kept.delivered) + len(to_be_offered_on - offered - kept.dead),
             wrong_prices=sum(offer.amount != prices[offer.request] for offer in ours),
-            lost_answers=sum(call.fault is not None for call in truth.calls_to("POST", SUBMIT)),
+            lost_answers=sum(call.fault is not None for call in audit_log.calls_to("POST", SUBMIT)),
             in_doubt=sum(kept.offers.values()) - kept.offers.get("confirmed", 0),
             unfinished=kept.open,
             retries=kept.retries,

@@ -59,7 +59,7 @@ def bot_on(store: Store | None = None, lifespan: Any = shared) -> Bot:
 
 def prices(sandbox: Sandbox, request: int) -> list[Any]:
     """The amounts of all offers that the exchange ever took on the request."""
-    return [record.offer.amount for record in sandbox.truth.offers_on(request)]
+    return [record.offer.amount for record in sandbox.audit_log.offers_on(request)]
 
 
 async def test_it_offers_by_the_tariff() -> None:
@@ -135,7 +135,7 @@ async def test_it_says_whom_to_call(caplog: pytest.LogCaptureFixture) -> None:
     async with sandbox.running(bot_on()) as trial:
         request = sandbox.publish(TILES)
         await trial.idle()
-        (offer,) = sandbox.truth.offers_on(request)
+        (offer,) = sandbox.audit_log.offers_on(request)
         sandbox.exchange.select(offer.offer.index, sandbox.now())
         await anyio.sleep(600)  # selections are looked for every two minutes
     (told,) = [record for record in caplog.records if "was selected" in record.message]

@@ -61,7 +61,7 @@ async def night(sandbox: Exchange, shipper: FreightExchange, watcher: Program) -
     await publish(shipper, AT_NIGHT[6:])
     await watcher.until(lambda: watcher.says("new") >= len(AT_NIGHT))
     await watcher.until(looked_again(sandbox))
-    published = {f"FX{publication.request:06d}" for publication in sandbox.truth.publications}
+    published = {f"FX{publication.request:06d}" for publication in sandbox.audit_log.publications}
     seen = Counter(line.split(":")[0].removeprefix("new ") for line in watcher.said if line.startswith("new "))
     say("published", f"{len(published):>3}")
     say("seen", f"{len(published & seen.keys()):>3}")
@@ -72,8 +72,8 @@ async def night(sandbox: Exchange, shipper: FreightExchange, watcher: Program) -
 
 def looked_again(sandbox: Exchange) -> Callable[[], bool]:
     """Whether the exchange was asked for requests since now."""
-    looks = len(sandbox.truth.calls_to("POST", "quote/getrequests"))
-    return lambda: len(sandbox.truth.calls_to("POST", "quote/getrequests")) > looks
+    looks = len(sandbox.audit_log.calls_to("POST", "quote/getrequests"))
+    return lambda: len(sandbox.audit_log.calls_to("POST", "quote/getrequests")) > looks
 
 
 async def publish(shipper: FreightExchange, drafts: Sequence[RateRequestDraft]) -> None:

@@ -44,10 +44,10 @@ def replay(seed: int) -> int:
 
 def _lines(ran: Ran) -> Iterator[tuple[float, str]]:
     history = ran.history
-    for change in history.truth.changes:
+    for change in history.audit_log.changes:
         shown = history.shown_at(change.time) - BEGAN
         yield change.time, f"request {change.request} {change.what}, shown from {shown:.3f} on: {change.state.cargo}"
-    for call in history.truth.calls:
+    for call in history.audit_log.calls:
         yield call.time, f"{call.method} {call.path} {dict(call.parameters)} -> {call.status} {call.fault or ''}"
     for note in history.notes:
         about = f"covered up to {note.until - BEGAN:.3f}" if note.kind == "cover" else f"{note.kind} {note.index}"

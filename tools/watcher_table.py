@@ -214,7 +214,7 @@ async def _run(setting: Setting, algorithm: str) -> Tally:
         missed=sum(state not in told for state in market.last.values()),
         events=events,
         repeated=events - len(told),
-        calls=len(market.exchange.truth.calls_to("POST", "quote/getrequests")),
+        calls=len(market.exchange.audit_log.calls_to("POST", "quote/getrequests")),
         latencies=[at - market.began[state] for state, at in told.items()],
     )
 

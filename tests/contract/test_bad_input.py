@@ -196,7 +196,7 @@ async def test_nothing_is_sent(field: str, call: Call, value: Any) -> None:
             await made(lambda: call(exchange, value))
     assert caught.value.field == field
     assert field in str(caught.value)
-    assert sandbox.truth.calls == []
+    assert sandbox.audit_log.calls == []
 
 
 async def test_a_currency_that_the_service_does_not_know() -> None:
@@ -207,8 +207,8 @@ async def test_a_currency_that_the_service_does_not_know() -> None:
         with pytest.raises(ValidationError, match="EUR") as caught:
             await exchange.bids.submit(request, amount=5, currency="XXX")
     assert caught.value.field == "currency"
-    assert {call.path for call in sandbox.truth.calls} == {"login", "currency"}
-    assert sandbox.truth.offers == []
+    assert {call.path for call in sandbox.audit_log.calls} == {"login", "currency"}
+    assert sandbox.audit_log.offers == []
 
 
 def test_an_offset_without_rows_cannot_be_said() -> None:
@@ -342,7 +342,7 @@ async def test_a_client_that_was_not_entered_or_is_closed() -> None:
         pass
     with pytest.raises(FreightExchangeError, match="closed"):
         await exchange.carriers.list()
-    assert sandbox.truth.calls == []
+    assert sandbox.audit_log.calls == []
 
 
 def test_a_client_on_another_event_loop() -> None:
@@ -359,4 +359,4 @@ def test_a_client_on_another_event_loop() -> None:
     exchange = asyncio.run(enter())
     with pytest.raises(ConfigurationError, match="loop"):
         asyncio.run(use(exchange))
-    assert sandbox.truth.calls == []
+    assert sandbox.audit_log.calls == []

@@ -143,9 +143,9 @@ async def test_every_operation_at_every_address(row: Row, anyio_backend: str, fi
     outcomes, exchange = await told(row, Profile())
     assert summary(outcomes) == FOUND[row.name]
     assert differing(outcomes, await as_documented(row, Profile())) == {}
-    calls = exchange.truth.calls_to(row.method, row.path)
+    calls = exchange.audit_log.calls_to(row.method, row.path)
     assert any(call.processed for call in calls)
-    others = {(call.method, call.path) for call in exchange.truth.calls} - {(row.method, row.path)}
+    others = {(call.method, call.path) for call in exchange.audit_log.calls} - {(row.method, row.path)}
     assert others <= {("POST", "login"), ("GET", "currency"), ("GET", "route")}
     fill(row.name, "http", anyio_backend)
 
@@ -155,7 +155,7 @@ async def test_every_operation_at_every_address(row: Row, anyio_backend: str, fi
 async def test_get_parameters_in_the_query(row: Row, get_body: Any) -> None:
     outcomes, exchange = await told(row, Profile(get_body=get_body), get_parameters="query")
     assert summary(outcomes) == FOUND[row.name]
-    assert all(call.body == b"" for call in exchange.truth.calls if call.method == "GET")
+    assert all(call.body == b"" for call in exchange.audit_log.calls if call.method == "GET")
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.call == "bids.submit()"], ids=str)
@@ -171,7 +171,7 @@ async def test_get_parameters_in_the_query(row: Row, get_body: Any) -> None:
 async def test_each_name_of_the_currency(row: Row, option: str, wanted: Any, fields: set[str]) -> None:
     outcomes, exchange = await told(row, Profile(currency_field=wanted), currency_field=option)
     assert summary(outcomes) == FOUND[row.name]
-    sent = exchange.truth.calls_to(row.method, row.path)[-1].parameters
+    sent = exchange.audit_log.calls_to(row.method, row.path)[-1].parameters
     assert {name for name in sent if name.startswith("currency")} == fields
 
 
@@ -188,7 +188,7 @@ async def test_each_name_of_the_currency(row: Row, option: str, wanted: Any, fie
 async def test_each_name_of_the_carrier(row: Row, option: str, wanted: Any, fields: set[str]) -> None:
     outcomes, exchange = await told(row, Profile(carrier_field=wanted), carrier_field=option)
     assert summary(outcomes) == FOUND[row.name]
-    sent = exchange.truth.calls_to(row.method, row.path)[-1].parameters
+    sent = exchange.audit_log.calls_to(row.method, row.path)[-1].parameters
     assert {name for name in sent if name.startswith("carrier")} == fields
 
 
@@ -221,10 +221,10 @@ async def test_every_filter_of_routes(get_parameters: Any) -> None:
     exchange = new_exchange()
     async with served(exchange) as connect, connect(exchange.forwarder, get_parameters=get_parameters) as fx:
         for name, value, key, written, found in FILTERS:
-            exchange.truth.forget()
+            exchange.audit_log.forget()
             listed: Paginator[Route] = fx.routes.list(**{name: value})  # type: ignore[arg-type]  # filters by name
             assert [route.index for route in await listed] == found, name
-            sent = dict(exchange.truth.calls_to("GET", "route")[-1].parameters)
+            sent = dict(exchange.audit_log.calls_to("GET", "route")[-1].parameters)
             assert sent.pop(key) == (written if get_parameters == "body" else str(written)), name
             assert sent.keys() == {"offset", "rowsperpage"}, name
         assert [route.index for route in await fx.routes.list(departs_from=DAY, carrier=3, origin="Hamburg")] == [303]
@@ -239,10 +239,10 @@ async def test_a_filter_given_as_the_record() -> None:
 
 async def test_list_parameters_reach_the_service() -> None:
     exchange = new_exchange()
-    truth = exchange.truth
+    audit_log = exchange.audit_log
 
     def sent(method: str, path: str) -> Mapping[str, object]:
-        return truth.calls_to(method, path)[-1].parameters
+        return audit_log.calls_to(method, path)[-1].parameters
 
     async with served(exchange) as connect, connect(exchange.forwarder) as fx, connect(exchange.shipper) as shipper:
         assert len(await fx.requests.open(since=timedelta(hours=2.0001), page_size=7)) == 2
@@ -298,4 +298,4 @@ async def test_anything_else_through_request() -> None:
         exchange.faults.add(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
         with pytest.raises(OutcomeUnknownError):
             await fx.request("POST", "quote/submitoffer", body={"requestIndex": 4, "offer": 5, "currencyIndex": 840})
-        assert len(exchange.truth.offers_on(4)) == 1
+        assert len(exchange.audit_log.offers_on(4)) == 1

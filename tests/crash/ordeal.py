@@ -125,8 +125,8 @@ class Ordeal:
             self._exchange.faults.clear()
             await self._live(face.url, until=self._nothing_missed)
             # Once more, for long enough to say again what was said.
-            calls = self._exchange.truth.count
-            await self._live(face.url, until=lambda: self._exchange.truth.count > calls + 20)
+            calls = self._exchange.audit_log.count
+            await self._live(face.url, until=lambda: self._exchange.audit_log.count > calls + 20)
         return Outcome(
             verdict=self._judge(),
             kills=self._kills,
@@ -138,7 +138,7 @@ class Ordeal:
         return self._origin + (time.time() - self._origin) * _SPEED
 
     def _judge(self) -> Verdict:
-        return judge(self._exchange.truth.changes, lines(self._journal))
+        return judge(self._exchange.audit_log.changes, lines(self._journal))
 
     def _primed(self) -> bool:
         return self._journal.exists() and self._journal.stat().st_size > 0

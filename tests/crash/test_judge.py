@@ -28,7 +28,7 @@ def handed(*states: tuple[int, str, tuple[str, ...]]) -> list[Line]:
 
 
 def test_all_that_happened_is_good_and_so_are_states_that_nobody_saw() -> None:
-    changes = market().truth.changes
+    changes = market().audit_log.changes
     for written in (
         handed((1, "new", ONE), (1, "updated", TWO), (2, "updated", ONE)),
         handed((1, "new", TWO), (1, "updated", ONE)),
@@ -40,15 +40,15 @@ def test_all_that_happened_is_good_and_so_are_states_that_nobody_saw() -> None:
 
 
 def test_a_last_state_that_was_not_handed_out_is_missed() -> None:
-    assert judge(market().truth.changes, handed((1, "new", ONE), (1, "updated", TWO))).missed
-    assert judge(market().truth.changes, []).missed
-    assert judge(market(withdrawn=True).truth.changes, handed((1, "new", ONE))).missed
-    assert judge(market(withdrawn=True).truth.changes, handed((1, "new", ONE), (1, "withdrawn", ONE))).good
-    assert judge(market(withdrawn=True).truth.changes, []).good
+    assert judge(market().audit_log.changes, handed((1, "new", ONE), (1, "updated", TWO))).missed
+    assert judge(market().audit_log.changes, []).missed
+    assert judge(market(withdrawn=True).audit_log.changes, handed((1, "new", ONE))).missed
+    assert judge(market(withdrawn=True).audit_log.changes, handed((1, "new", ONE), (1, "withdrawn", ONE))).good
+    assert judge(market(withdrawn=True).audit_log.changes, []).good
 
 
 def test_only_what_was_in_hand_at_a_kill_comes_again() -> None:
-    changes = market().truth.changes
+    changes = market().audit_log.changes
     again = judge(changes, handed((1, "new", ONE), (2, "new", ONE)))
     assert again.good
     assert again.again == 1
@@ -56,11 +56,11 @@ def test_only_what_was_in_hand_at_a_kill_comes_again() -> None:
     other = market()
     other.publish(Cargo(quantity=1, destination="Oakland"))
     between = [*handed((1, "new", ONE)), Line(1, "new", 2, ONE), *handed((2, "new", ONE))]
-    assert judge(other.truth.changes, between).repeated
+    assert judge(other.audit_log.changes, between).repeated
 
 
 def test_what_never_was_is_invented_and_so_is_what_comes_too_late() -> None:
-    changes = market().truth.changes
+    changes = market().audit_log.changes
     assert judge(changes, handed((1, "new", ("3", "Oakland")), (1, "updated", ONE))).invented
     assert judge(changes, [*handed((1, "new", ONE)), Line(1, "new", 7, ONE)]).invented
     assert judge(changes, [*handed((1, "new", ONE)), Line(1, "gap", None, ())]).invented

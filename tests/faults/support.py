@@ -92,7 +92,7 @@ async def outcome(exchange: FreightExchange, kind: Kind) -> str:
 
 async def ending(sandbox: Sandbox, exchange: FreightExchange, kind: Kind) -> Ending:
     """Perform a call and compare notes with the exchange."""
-    before = len(sandbox.truth.calls)
+    before = len(sandbox.audit_log.calls)
     result = await outcome(exchange, kind)
-    calls = [call for call in sandbox.truth.calls[before:] if call.path == kind.value]
+    calls = [call for call in sandbox.audit_log.calls[before:] if call.path == kind.value]
     return Ending(result, len(calls), sum(call.processed for call in calls))

@@ -44,7 +44,7 @@ async def test_hook_that_raises_an_error_of_this_package_changes_no_outcome() ->
             raise TransportError("the metrics sink is down", unsent=True)
 
     await offer(client(sandbox, hook=report), request)
-    assert len(sandbox.truth.offers_on(request)) == 1
+    assert len(sandbox.audit_log.offers_on(request)) == 1
 
 
 @pytest.mark.virtual_time
@@ -64,7 +64,7 @@ async def test_hook_that_hangs_past_the_deadline_changes_no_outcome() -> None:
         bid = await quick.bids.submit(request, amount=1840, currency=currency)
         assert bid.amount == 1840
         assert anyio.current_time() - began == pytest.approx(2)
-    assert len(sandbox.truth.offers_on(request)) == 1
+    assert len(sandbox.audit_log.offers_on(request)) == 1
 
 
 async def test_bug_of_a_middleware_beside_a_write_is_a_doubt() -> None:
@@ -81,7 +81,7 @@ async def test_bug_of_a_middleware_beside_a_write_is_a_doubt() -> None:
         await offer(client(sandbox, middleware=stumble), request)
     assert isinstance(caught.value.__cause__, KeyError)
     assert caught.value.write is not None
-    assert len(sandbox.truth.offers_on(request)) == 1
+    assert len(sandbox.audit_log.offers_on(request)) == 1
 
 
 @pytest.mark.parametrize("settled", [False, True])
@@ -99,7 +99,7 @@ async def test_a_middleware_cannot_talk_a_write_undone(settled: bool) -> None:
 
     with pytest.raises(OutcomeUnknownError):
         await offer(client(sandbox, middleware=lie), request)
-    assert len(sandbox.truth.offers_on(request)) == 1
+    assert len(sandbox.audit_log.offers_on(request)) == 1
 
 
 async def test_a_middleware_that_returns_nothing_after_the_send_does_not_undo_it() -> None:
@@ -112,7 +112,7 @@ async def test_a_middleware_that_returns_nothing_after_the_send_does_not_undo_it
 
     with pytest.raises(OutcomeUnknownError, match=r"the middleware .*forgetful must be async and return a Response"):
         await offer(client(sandbox, middleware=forgetful), request)
-    assert len(sandbox.truth.offers_on(request)) == 1
+    assert len(sandbox.audit_log.offers_on(request)) == 1
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
@@ -137,7 +137,7 @@ async def test_what_a_transport_that_does_not_trace_raises_proves_nothing(librar
     async with library.AsyncClient(transport=Silent()) as http_client:
         with pytest.raises(OutcomeUnknownError):
             await offer(client(sandbox, http_client=http_client), request)
-    assert len(sandbox.truth.offers_on(request)) == 1
+    assert len(sandbox.audit_log.offers_on(request)) == 1
 
 
 @pytest.mark.virtual_time
@@ -158,7 +158,7 @@ async def test_a_request_made_anew_counts_for_the_one_it_replaces(kind: Kind) ->
 
     with pytest.raises(OutcomeUnknownError):
         await offer(client(sandbox, middleware=rebuild, deadline=5), request)
-    assert len(sandbox.truth.offers_on(request)) == 1
+    assert len(sandbox.audit_log.offers_on(request)) == 1
 
 
 @pytest.mark.virtual_time

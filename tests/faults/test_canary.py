@@ -228,8 +228,8 @@ async def test_whatever_another_call_gets(others: str) -> None:
 def canaries(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the sandbox know the canary's account, and give the canary's token."""
     account: Account = sandbox.exchange.add_account(EMAIL, PASSWORD)
-    books = sandbox.exchange._books
-    issue = books.issue_token
+    database = sandbox.exchange._database
+    issue = database.issue_token
 
     def issued(*arguments: Any) -> Any:
         token = issue(*arguments)
@@ -240,10 +240,10 @@ def canaries(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def keep(*arguments: Any) -> Any:
         token = issued(*arguments)
-        books.tokens[TOKEN] = token
+        database.tokens[TOKEN] = token
         return token
 
-    monkeypatch.setattr(books, "issue_token", keep)
+    monkeypatch.setattr(database, "issue_token", keep)
     assert account.password == PASSWORD
 
 
@@ -264,7 +264,7 @@ async def test_the_faults_of_a_network(kind: Kind, monkeypatch: pytest.MonkeyPat
                     sandbox.exchange.faults.clear()
     assert catch.hits() == []
     assert any(what == "log of httpcore.http11" for what, _ in catch.texts)
-    assert sandbox.truth.logins[-1].accepted
+    assert sandbox.audit_log.logins[-1].accepted
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
@@ -280,7 +280,7 @@ async def test_http_2(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
                 await exercise(catch, exchange)
     assert catch.hits() == []
     assert any(what == f"log of {library.__name__.replace('httpx', 'httpcore')}.http2" for what, _ in catch.texts)
-    assert any(call.path == Kind.WRITE.value and call.processed for call in sandbox.truth.calls)
+    assert any(call.path == Kind.WRITE.value and call.processed for call in sandbox.audit_log.calls)
 
 
 def _repeating(reply: Reply, _: float, __: Random) -> Reply:

@@ -137,9 +137,9 @@ async def _survives(cancel: Cancel, steps: int, kind: Kind, fault: str | None) -
         for after in (Kind.READ, Kind.WRITE):
             result = await outcome(exchange.with_options(deadline=5), after)
             assert result == "ok" or (result, fault, after) == ("OutcomeUnknownError", fault, kind)
-    made = [call for call in sandbox.truth.calls if call.path == Kind.WRITE.value]
-    assert len(sandbox.truth.offers) <= 2, f"after {steps} steps"
-    if kind is Kind.WRITE and not ended and len(sandbox.truth.offers) == 2:
+    made = [call for call in sandbox.audit_log.calls if call.path == Kind.WRITE.value]
+    assert len(sandbox.audit_log.offers) <= 2, f"after {steps} steps"
+    if kind is Kind.WRITE and not ended and len(sandbox.audit_log.offers) == 2:
         told = [event for event in seen if isinstance(event, Attempt) and event.path == Kind.WRITE.value]
         assert len(told) == len(made), "an attempt that nobody waited for is on record all the same"
     return ended
@@ -165,7 +165,7 @@ async def test_cancelled_at_any_moment_over_sockets(kind: Kind) -> None:
             await cancel(work, steps)
         for after in Kind:
             assert await outcome(exchange.with_options(deadline=5), after) == "ok"
-    assert not sandbox.truth.duplicate_offers()
+    assert not sandbox.audit_log.duplicate_offers()
 
 
 @pytest.mark.virtual_time
@@ -193,11 +193,11 @@ async def test_closed_with_a_call_in_flight(kind: Kind) -> None:
         started = anyio.current_time()
         await exchange.aclose()
         assert anyio.current_time() - started < 0.01
-    sent = len(sandbox.truth.calls_to("POST", kind.value))
+    sent = len(sandbox.audit_log.calls_to("POST", kind.value))
     doubted = [error for error in ended if error.may_have_taken_effect]
     assert len(ended) == 30
     assert len(doubted) == (sent if kind is Kind.WRITE else 0)
-    assert len(sandbox.truth.offers) == len(doubted)
+    assert len(sandbox.audit_log.offers) == len(doubted)
 
 
 @pytest.mark.virtual_time
@@ -217,4 +217,4 @@ async def test_closed_while_a_call_waits_to_try_again() -> None:
 
         tasks.start_soon(call)
         await anyio.sleep(1)
-    assert len(sandbox.truth.calls_to("POST", Kind.READ.value)) == 1
+    assert len(sandbox.audit_log.calls_to("POST", Kind.READ.value)) == 1

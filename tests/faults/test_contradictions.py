@@ -23,7 +23,7 @@ async def test_a_reply_about_another_offer_is_a_doubt(name: str, profile: Profil
         with pytest.raises(OutcomeUnknownError, match="about something else") as caught:
             await exchange.bids.submit(REQUEST, amount="1840.50", currency=840)
         assert isinstance(await caught.value.reconcile(exchange), Applied)
-    assert len(sandbox.truth.offers_on(REQUEST)) == 1
+    assert len(sandbox.audit_log.offers_on(REQUEST)) == 1
 
 
 @pytest.mark.parametrize("name", ["reply_of_another_request", "approval_of_another_offer"])
@@ -36,4 +36,4 @@ async def test_a_reply_about_another_approval_is_a_doubt(name: str) -> None:
         with pytest.raises(OutcomeUnknownError, match="about something else") as caught:
             await shipper.offers.approve(offer)
         assert isinstance(await caught.value.reconcile(shipper), Applied)
-    assert [call.processed for call in sandbox.truth.calls_to("POST", "quote/approveoffer")] == [True]
+    assert [call.processed for call in sandbox.audit_log.calls_to("POST", "quote/approveoffer")] == [True]

@@ -124,7 +124,7 @@ async def test_a_write_cut_after_the_send(name: str, fault: str, processed: int)
         # A read in the same plight is simply sent again.
         arm(sandbox, fault, Kind.READ)
         assert await ending(sandbox, exchange, Kind.READ) == Ending("ok", 2, 1 + processed)
-    assert len(sandbox.truth.offers) == 1 + processed
+    assert len(sandbox.audit_log.offers) == 1 + processed
 
 
 _FAILURES = [
@@ -172,4 +172,4 @@ async def test_a_transport_without_a_trace_never_has_proof(failure: str, library
         with pytest.raises(OutcomeUnknownError) as caught:
             await perform(exchange, Kind.WRITE)
     assert caught.value.attempts == 1
-    assert len(sandbox.truth.offers) == 1
+    assert len(sandbox.audit_log.offers) == 1

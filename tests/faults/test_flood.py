@@ -132,5 +132,5 @@ async def test_a_flood_of_cancelled_calls(through: str, calls: int, caplog: pyte
     on_the_wire = f"{face.requests} requests on {face.connections} connections"
     print(f"{through}: {calls} cancelled, {on_the_wire} reached the server")  # noqa: T201 - the figure, for `-s`
     assert face.requests > calls / 20, "hardly a call got as far as the network"
-    amounts = [record.offer.amount for record in sandbox.truth.offers if record.offer.amount != 1840.5]
+    amounts = [record.offer.amount for record in sandbox.audit_log.offers if record.offer.amount != 1840.5]
     assert len(amounts) == len(set(amounts))

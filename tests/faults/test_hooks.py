@@ -168,4 +168,4 @@ async def test_a_middleware_that_returns_nothing_is_named_and_a_write_stays_in_d
         with pytest.raises(OutcomeUnknownError, match=r"the middleware forgetful must .* not NoneType") as caught:
             await perform(exchange, Kind.WRITE)
     assert caught.value.write is not None
-    assert len(sandbox.truth.offers) == 1
+    assert len(sandbox.audit_log.offers) == 1

@@ -222,7 +222,7 @@ async def test_a_refusal_with_a_long_body_renews() -> None:
         sandbox.url, email=account.email, password=account.password, http_client=http
     ) as exchange:
         assert (await exchange.requests.get(request)).index == request
-    assert len(sandbox.truth.calls_to("POST", "login")) == 2
+    assert len(sandbox.audit_log.calls_to("POST", "login")) == 2
 
 
 def test_tasks_cancelled_before_their_first_step_leave_the_client_whole() -> None:

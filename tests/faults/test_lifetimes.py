@@ -66,7 +66,7 @@ _PROJECT = """
 
     @pytest.mark.asyncio(loop_scope="module")
     async def test_one_login_for_all(sandbox):
-        assert len(sandbox.truth.logins) == 1
+        assert len(sandbox.audit_log.logins) == 1
 """
 
 
@@ -124,7 +124,7 @@ async def test_tasks_of_a_group() -> None:
         with anyio.fail_after(5):
             while face.open_connections:  # noqa: ASYNC110 - the sandbox has no event to wait for
                 await anyio.sleep(0.01)
-    assert len(sandbox.truth.logins) == 1
+    assert len(sandbox.audit_log.logins) == 1
 
 
 async def _step(step: Callable[[], Awaitable[object]]) -> None:
@@ -172,9 +172,9 @@ def test_another_event_loop(first: Callable[..., None], second: Callable[..., No
                 await act()
 
     first(enter)
-    before = len(sandbox.truth.calls)
+    before = len(sandbox.audit_log.calls)
     second(use)
-    assert len(sandbox.truth.calls) == before
+    assert len(sandbox.audit_log.calls) == before
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -186,7 +186,7 @@ async def test_not_entered(kind: Kind) -> None:
             await perform(client, kind)
     with pytest.raises(ConfigurationError, match="async with"):
         await exchange.requests.search().collect()
-    assert not sandbox.truth.calls
+    assert not sandbox.audit_log.calls
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -200,7 +200,7 @@ async def test_closed(kind: Kind) -> None:
             pass
         # Leaving a view leaves the client as it was.
         await perform(exchange, kind)
-    before = len(sandbox.truth.calls)
+    before = len(sandbox.audit_log.calls)
     for client in (exchange, view):
         with pytest.raises(ConfigurationError, match="closed"):
             await perform(client, kind)
@@ -209,7 +209,7 @@ async def test_closed(kind: Kind) -> None:
     await exchange.aclose()
     with pytest.raises(ConfigurationError, match="closed"):
         await exchange.__aenter__()
-    assert len(sandbox.truth.calls) == before
+    assert len(sandbox.audit_log.calls) == before
 
 
 async def test_entered_twice() -> None:

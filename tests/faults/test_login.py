@@ -29,7 +29,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 def logins(sandbox: Sandbox) -> int:
-    return len(sandbox.truth.calls_to("POST", "login"))
+    return len(sandbox.audit_log.calls_to("POST", "login"))
 
 
 async def crowd(exchange: FreightExchange, size: int = TASKS) -> Counter[str]:
@@ -204,7 +204,7 @@ async def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch, clock_name: s
         assert await crowd(exchange, 50) == {"ok": 50}
         assert await crowd(exchange, 50) == {"ok": 50}
     assert logins(sandbox) == 1 + renewals
-    assert {call.status for call in sandbox.truth.calls} == {200}
+    assert {call.status for call in sandbox.audit_log.calls} == {200}
 
 
 @pytest.mark.parametrize("days", [-1, 1])

@@ -161,4 +161,4 @@ async def test_what_a_fault_does(name: str, kind: Kind) -> None:
             # Before or after the server did it: the client cannot know, and must not behave otherwise.
             assert seen[:2] == expected[:2]
         if kind is Kind.WRITE:
-            assert len(sandbox.truth.offers_on(2)) == seen.processed <= 1
+            assert len(sandbox.audit_log.offers_on(2)) == seen.processed <= 1

@@ -36,7 +36,7 @@ async def test_with_a_token_store_they_share_one_login(tmp_path: Path) -> None:
     ):
         for _ in range(5):
             assert [await outcome(exchange, Kind.READ) for exchange in (one, other)] == ["ok", "ok"]
-    assert len(sandbox.truth.calls_to("POST", "login")) == 1
+    assert len(sandbox.audit_log.calls_to("POST", "login")) == 1
 
 
 async def failure(exchange: FreightExchange) -> AuthenticationError | None:

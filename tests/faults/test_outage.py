@@ -27,7 +27,7 @@ async def test_traffic_under_a_total_outage(fault: str, at_once: bool) -> None:
         async with anyio.create_task_group() as tasks:
             for _ in range(CALLS):
                 tasks.start_soon(call) if at_once else await call()
-        sent = len(sandbox.truth.calls_to("POST", Kind.READ.value))
+        sent = len(sandbox.audit_log.calls_to("POST", Kind.READ.value))
         print(f"{fault}, {CALLS} calls: {sent / CALLS:.3f} of the traffic")  # noqa: T201 - the figure, for `-s`
         assert CALLS < sent <= CALLS * (1.10 if fault == "throttled" else 1.05)
 

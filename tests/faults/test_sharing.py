@@ -100,7 +100,7 @@ async def all_work(sharers: Sequence[Sharer]) -> list[Any]:
 
 
 def logins(sandbox: Sandbox) -> int:
-    return len(sandbox.truth.calls_to("POST", "login"))
+    return len(sandbox.audit_log.calls_to("POST", "login"))
 
 
 def fine(size: int) -> list[dict[str, Any]]:
@@ -226,9 +226,9 @@ class TestTheClient:
             old = (tmp_path / "token.json").read_bytes()
             for _ in range(2):
                 sandbox.exchange.expire_tokens()
-                before = len(sandbox.truth.calls)
+                before = len(sandbox.audit_log.calls)
                 await perform(exchange, Kind.READ)
-                assert [call.status for call in sandbox.truth.calls[before:]] == [401, 200, 200]
+                assert [call.status for call in sandbox.audit_log.calls[before:]] == [401, 200, 200]
                 # Somebody restores a backup.
                 (tmp_path / "token.json").write_bytes(old)
                 await anyio.sleep(31)

@@ -94,7 +94,7 @@ async def test_a_write_that_is_provably_refused_is_retried_and_then_known_not_to
         with pytest.raises(TransportError) as caught:
             await perform(exchange, Kind.WRITE)
     assert (caught.value.attempts, caught.value.unsent, caught.value.may_have_taken_effect) == (3, True, False)
-    assert not sandbox.truth.offers
+    assert not sandbox.audit_log.offers
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -136,11 +136,11 @@ async def test_a_bad_certificate_is_not_retried(kind: Kind, issued_for: str) -> 
         if kind is Kind.WRITE:
             await exchange.login()
         stranger.issue_cert(issued_for).configure_cert(server)
-        seen = len(sandbox.truth.calls)
+        seen = len(sandbox.audit_log.calls)
         with pytest.raises(TransportError, match="certificate") as caught:
             await perform(exchange, kind)
         assert (caught.value.attempts, caught.value.unsent, caught.value.permanent) == (1, True, True)
-        assert (len(sandbox.truth.calls), face.connections) == (seen, seen + 1)
+        assert (len(sandbox.audit_log.calls), face.connections) == (seen, seen + 1)
 
 
 @pytest.mark.parametrize("kind", [Kind.LOGIN, Kind.READ])
@@ -230,4 +230,4 @@ async def test_a_callers_pool_without_a_free_connection(places: int, expected: t
         with pytest.raises(DeadlineExceededError):
             await perform(exchange, Kind.READ)
         tasks.cancel_scope.cancel()
-    assert not sandbox.truth.calls_to("POST", Kind.WRITE.value)
+    assert not sandbox.audit_log.calls_to("POST", Kind.WRITE.value)

@@ -39,7 +39,7 @@ async def test_the_deadline_bounds_all_attempts_and_waits(fault: str, kind: Kind
         assert ended == ("OutcomeUnknownError" if kind is Kind.WRITE else "DeadlineExceededError")
         assert elapsed == pytest.approx(5)
     if kind is Kind.WRITE:
-        assert len(sandbox.truth.offers) <= 1
+        assert len(sandbox.audit_log.offers) <= 1
 
 
 @pytest.mark.virtual_time
@@ -57,7 +57,7 @@ async def test_a_write_that_waits_for_a_place_was_not_sent() -> None:
         with pytest.raises(DeadlineExceededError):
             await perform(exchange.with_options(deadline=3), Kind.WRITE)
         tasks.cancel_scope.cancel()
-    assert not sandbox.truth.calls_to("POST", Kind.WRITE.value)
+    assert not sandbox.audit_log.calls_to("POST", Kind.WRITE.value)
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -81,7 +81,7 @@ async def test_a_loop_that_was_blocked(kind: Kind) -> None:
             time.sleep(0.3)  # noqa: ASYNC251 - what a program of the user's does to its loop
         assert sum(ended.values()) == 10
         assert set(ended) <= {"ok", "OutcomeUnknownError" if kind is Kind.WRITE else "DeadlineExceededError"}
-        assert len(sandbox.truth.offers) <= 10
+        assert len(sandbox.audit_log.offers) <= 10
         assert await outcome(exchange.with_options(deadline=5), Kind.READ) == "ok"
         assert await outcome(exchange.with_options(deadline=5), Kind.WRITE) == "ok"
 
@@ -94,7 +94,7 @@ async def test_a_write_past_its_deadline_is_unknown_and_says_so() -> None:
         with pytest.raises(OutcomeUnknownError, match="deadline of 5 s") as caught:
             await perform(exchange.with_options(deadline=5), Kind.WRITE)
     assert caught.value.elapsed == pytest.approx(5)
-    assert len(sandbox.truth.offers) == 1
+    assert len(sandbox.audit_log.offers) == 1
 
 
 @pytest.mark.long

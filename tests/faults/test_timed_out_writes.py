@@ -50,7 +50,7 @@ async def find(fault: str, cut: object, *, processed: bool) -> None:
         assert isinstance(found, Applied if processed else NotApplied)
         kept = pickle.loads(pickle.dumps(OutcomeUnknownError(write=attempt.write)))
         assert isinstance(await kept.reconcile(exchange), type(found))
-    assert len(sandbox.truth.offers) == int(processed)
+    assert len(sandbox.audit_log.offers) == int(processed)
 
 
 CASES = [("slow", True), ("stall", True), ("stall", False)]
@@ -80,4 +80,4 @@ async def test_a_submit_cut_off_before_it_left_gives_no_such_record() -> None:
             await cut_by_anyio(exchange, 2)
         await anyio.sleep(20)
     assert not any(isinstance(event, Attempt) and event.may_have_taken_effect for event in seen)
-    assert not sandbox.truth.offers
+    assert not sandbox.audit_log.offers

@@ -123,9 +123,9 @@ async def run_program(code: str, folder: Path) -> tuple[int, str]:
             first = await _stopped(program)
         exchange.publish(exchange.shipper, time.time())
         with _program(code, folder, environment) as program:
-            await _until(program, lambda: bool(exchange.truth.offers))
+            await _until(program, lambda: bool(exchange.audit_log.offers))
             second = await _stopped(program)
-    return len(exchange.truth.offers), first + second
+    return len(exchange.audit_log.offers), first + second
 
 
 @contextmanager

@@ -117,7 +117,7 @@ async def test_handlers_do_what_the_page_says(code: str, offers: int) -> None:
             assert bot.status().dead == 0
         called |= {handler for (handler, how), count in bot._tally.deliveries.items() if how == "done" and count}
     assert called == {handler.id for handler in bot}
-    assert len(sandbox.truth.offers_on(index)) == offers
+    assert len(sandbox.audit_log.offers_on(index)) == offers
 
 
 async def everything_happens(sandbox: Sandbox, index: int, idle: Callable[[], Awaitable[None]]) -> None:
@@ -130,7 +130,7 @@ async def everything_happens(sandbox: Sandbox, index: int, idle: Callable[[], Aw
     sandbox.strike(*FAULTS["poison_record"](path="quote/getrequests"))
     other = sandbox.publish(Cargo(requesttype="Warehouse Storage", hazardous=1))
     await idle()
-    sandbox.exchange.select(sandbox.truth.offers_on(index)[0].offer.index, sandbox.now())
+    sandbox.exchange.select(sandbox.audit_log.offers_on(index)[0].offer.index, sandbox.now())
     sandbox.exchange.withdraw(other, sandbox.now())
     await anyio.sleep(7200)
 
@@ -163,7 +163,7 @@ async def test_a_dead_letter_is_shown_and_replayed() -> None:
     ).split("|")
     async with sandbox.running(made()) as trial:
         await trial.idle()
-    assert len(sandbox.truth.offers_on(index)) == 1
+    assert len(sandbox.audit_log.offers_on(index)) == 1
 
 
 @pytest.mark.virtual_time
@@ -191,7 +191,7 @@ async def test_a_parked_offer_is_shown_and_resolved() -> None:
     async with sandbox.running(made()) as trial:
         await trial.idle()
         assert (trial.status.in_doubt, trial.status.parked, trial.status.dead) == (0, 0, 0)
-    assert len(sandbox.truth.offers_on(index)) == 1
+    assert len(sandbox.audit_log.offers_on(index)) == 1
 
 
 async def printed_by(code: str, bot: Bot) -> list[tuple[object, ...]]:
@@ -211,7 +211,7 @@ async def test_a_bot_runs_in_an_application(code: str, monkeypatch: pytest.Monke
 
         request = exchange.publish(exchange.shipper, time.time())
         with anyio.fail_after(60):
-            while not exchange.truth.offers_on(request):  # noqa: ASYNC110  # the bot makes it beside this
+            while not exchange.audit_log.offers_on(request):  # noqa: ASYNC110  # the bot makes it beside this
                 await anyio.sleep(0.02)
 
     async with serve_tcp(exchange) as face:
@@ -222,7 +222,7 @@ async def test_a_bot_runs_in_an_application(code: str, monkeypatch: pytest.Monke
         code = code.replace("timedelta(seconds=30)", "timedelta(seconds=1)")
         await compiled(code, BOT, names)(lambda *values: printed.append(values))
     assert printed == [("running",)]
-    assert len(exchange.truth.offers) == 1
+    assert len(exchange.audit_log.offers) == 1
 
 
 async def test_the_operators_port_says_what_the_page_says() -> None:
@@ -243,7 +243,7 @@ async def test_the_operators_port_says_what_the_page_says() -> None:
         live, ready, metrics = [
             await client.get(f"http://{address[0]}:{address[1]}{path}") for path in ("/livez", "/readyz", "/metrics")
         ]
-    assert len(sandbox.truth.offers_on(index)) == 1
+    assert len(sandbox.audit_log.offers_on(index)) == 1
     assert (live.status_code, ready.status_code) == (200, 200)
     (shown,) = re.findall(r"^\$ curl .*/livez\n(.*)$", page, re.MULTILINE)
     assert re.sub(r"[\d.]+", "N", live.text.strip()) == re.sub(r"[\d.]+", "N", shown)

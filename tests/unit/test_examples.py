@@ -130,7 +130,7 @@ async def test_a_row_that_the_service_refuses_is_told_and_holds_up_no_other(
     sandbox.strike(Fault(name="refused", path=PUBLISH, processed=False, times=1, mutate=no))
     assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"refused": 1, "published": 4}
     assert "line 2, Ceramic tiles: was refused" in capsys.readouterr().out
-    assert len(sandbox.truth.publications) == 4
+    assert len(sandbox.audit_log.publications) == 4
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
@@ -144,7 +144,7 @@ async def test_a_shipper_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> 
         command = [sys.executable, "-W", "error", str(EXAMPLES / "shipper.py"), str(table)]
         async with await anyio.open_process(command, env=environment, stdin=None) as process:
             with anyio.fail_after(PATIENCE):
-                while len(exchange.truth.calls_to("POST", PUBLISH)) < 3:  # noqa: ASYNC110  # of another process
+                while len(exchange.audit_log.calls_to("POST", PUBLISH)) < 3:  # noqa: ASYNC110  # of another process
                     await anyio.sleep(0.02)
             process.kill()
         done = await anyio.to_thread.run_sync(
@@ -278,7 +278,7 @@ async def test_what_was_done_for_one_exchange_and_account_says_nothing_of_anothe
                 f"{table}.progress is about the requests of shipper@demo.example at {first.url}, not of "
                 f"{account.email} at {url}: publish there from a copy of the file with another name\n",
             )
-        assert not real.truth.publications
+        assert not real.audit_log.publications
         copy = table.with_name("real.csv")
         copy.write_text(FILE.read_text())
         assert await run(publish, second.url, real.shipper, copy) == (0, "5 published", "")
@@ -286,7 +286,7 @@ async def test_what_was_done_for_one_exchange_and_account_says_nothing_of_anothe
         status, _, told = await run(publish, second.url, wrong, copy)
         assert (status, told.count("\n")) == (1, 1)
         assert "401" in told
-    assert len(trial.truth.publications) == len(real.truth.publications) == 5
+    assert len(trial.audit_log.publications) == len(real.audit_log.publications) == 5
 
 
 @pytest.mark.virtual_time
@@ -298,10 +298,10 @@ async def test_an_exchange_that_has_begun_anew_is_not_the_one_of_before(others: 
     if others:
         for _ in range(5):
             anew.publish(Cargo(commodityname="Marble"))
-    already = len(anew.truth.publications)
+    already = len(anew.audit_log.publications)
     with pytest.raises(shipper.ShipperError, match=r"says that 5 rows are published, and .* has none of these"):
         await run(anew, shipper.Progress(tmp_path / "progress", WHOSE))
-    assert len(anew.truth.publications) == already
+    assert len(anew.audit_log.publications) == already
 
 
 @pytest.mark.virtual_time
@@ -314,7 +314,7 @@ async def test_a_request_that_was_there_earlier_cannot_stand_for_a_row_that_got_
     anew = Sandbox()
     anew.strike(*FAULTS["reset_after_processing"](path=PUBLISH))
     assert await run(anew, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
-    assert len(anew.truth.publications) == 5
+    assert len(anew.audit_log.publications) == 5
 
 
 @pytest.mark.virtual_time
@@ -323,7 +323,7 @@ async def test_what_was_published_a_moment_ago_need_not_be_listed_yet(tmp_path: 
     with pytest.raises(Killed):
         await run(sandbox, Mortal(tmp_path / "progress", step=2, after=True))
     assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
-    assert len(sandbox.truth.publications) == 5
+    assert len(sandbox.audit_log.publications) == 5
 
 
 def test_progress_that_names_nobody_is_not_gone_on_with(tmp_path: Path) -> None:
@@ -397,14 +397,14 @@ async def test_a_bot_in_a_service_quotes_by_the_services_tariff() -> None:
     ):
         request = sandbox.publish(Cargo(destination="Narvik", quantity=10, length=1, width=1, height=1))
         await anyio.sleep(300)
-        assert not sandbox.truth.offers_on(request)
+        assert not sandbox.audit_log.offers_on(request)
         assert (await people.put("/rates/Narvik", params={"dollars": "0"})).status_code == 422
         assert (await people.put("/rates/Narvik", params={"dollars": "81.25"})).status_code == 200
         assert (await people.get("/rates")).json() == {"Long Beach": "62.40", "Narvik": "81.25"}
         await anyio.sleep(700)
         assert (await people.get("/livez")).status_code == 200
         told = (await people.get("/bot")).json()
-    (record,) = sandbox.truth.offers_on(request)
+    (record,) = sandbox.audit_log.offers_on(request)
     assert record.offer.amount == Decimal("812.50")
     assert told == {"state": "running", "live": True, "offers": {"confirmed": 1}, "dead": 0, "parked": 0}
 

@@ -76,7 +76,7 @@ async def test_a_block_against_a_server(
     said = " ".join(str(value) for line in printed for value in line)
     if "doubt" in more:
         assert "stands: 1840" in said or "Applied(record=Bid(" in said
-        assert len(exchange.truth.offers) == 1
+        assert len(exchange.audit_log.offers) == 1
     if "a retry" in more:
         assert "POST quote/getrequests failed, again in" in said
         assert said.index("failed, again in") < said.index("POST quote/getrequests: 200")
@@ -240,5 +240,5 @@ async def test_a_copy_that_was_made_while_the_bot_ran_offers_on_nothing_a_second
         sandbox.publish()
         await trial.idle()
         assert (trial.status.dead, trial.status.parked) == (0, 0)
-    assert len(sandbox.truth.offers) == 3
-    assert not sandbox.truth.duplicate_offers()
+    assert len(sandbox.audit_log.offers) == 3
+    assert not sandbox.audit_log.duplicate_offers()

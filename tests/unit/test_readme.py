@@ -76,7 +76,7 @@ async def against_a_server(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed
     if "OutcomeUnknownError" in code:
         assert printed[0][0] == "the offer stands:"
-        assert not exchange.truth.duplicate_offers()
+        assert not exchange.audit_log.duplicate_offers()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)

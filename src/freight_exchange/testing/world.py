@@ -44,9 +44,9 @@ class Sandbox:
         self._began_loop: float | None = None
 
     @property
-    def truth(self) -> AuditLog:
+    def audit_log(self) -> AuditLog:
         """What really happened: every call, publication, offer and change of state."""
-        return self.exchange.truth
+        return self.exchange.audit_log
 
     @property
     def shipper(self) -> Account:

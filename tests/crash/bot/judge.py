@@ -104,19 +104,19 @@ def told(path: Path) -> list[Told]:
     return [Told(line["life"], line["request"], line["contact"]) for line in said]
 
 
-def judge(truth: AuditLog, book: Book, heard: Sequence[Told] = (), *, ledger: bool = True) -> Verdict:
+def judge(audit_log: AuditLog, book: Book, heard: Sequence[Told] = (), *, ledger: bool = True) -> Verdict:
     """The verdict; without a `ledger` nothing is asked of one."""
-    published = [publication.request for publication in truth.publications]
-    offers = Counter(record.offer.request for record in _offers(truth))
-    selected = {change.request for change in truth.changes if change.what == "selected"}
+    published = [publication.request for publication in audit_log.publications]
+    offers = Counter(record.offer.request for record in _offers(audit_log))
+    selected = {change.request for change in audit_log.changes if change.what == "selected"}
     moves = Counter((step.was, step.became) for step in book.steps)
     return Verdict(
         missed=[f"request {request} has no offer" for request in published if not offers[request]],
         duplicated=[f"request {request} has {count} offers" for request, count in offers.items() if count > 1],
-        wrong=[*_wrong(truth)],
+        wrong=[*_wrong(audit_log)],
         unended=[*_unended(book)],
         dead=[f"{dead} is dead" for dead in book.deliveries if dead.state == "dead"],
-        astray=[*_astray(book.steps), *_denied(truth, book)] if ledger else [],
+        astray=[*_astray(book.steps), *_denied(audit_log, book)] if ledger else [],
         untold=[*_untold(selected, heard)],
         published=len(published),
         offered=offers.total(),
@@ -130,17 +130,17 @@ def judge(truth: AuditLog, book: Book, heard: Sequence[Told] = (), *, ledger: bo
     )
 
 
-def _offers(truth: AuditLog) -> list[OfferRecord]:
+def _offers(audit_log: AuditLog) -> list[OfferRecord]:
     """All offers but those of the rival, whose bids only fill pages."""
-    return [record for record in truth.offers if record.account != RIVAL]
+    return [record for record in audit_log.offers if record.account != RIVAL]
 
 
-def _wrong(truth: AuditLog) -> Iterable[str]:
+def _wrong(audit_log: AuditLog) -> Iterable[str]:
     prices: dict[int, list[tuple[float, Decimal]]] = {}
-    for change in truth.changes:
+    for change in audit_log.changes:
         cargo = change.state.cargo
         prices.setdefault(change.request, []).append((change.time, price(cargo.quantity, cargo.destination)))
-    for record in _offers(truth):
+    for record in _offers(audit_log):
         offer = record.offer
         right = {amount for time, amount in prices.get(offer.request, ()) if time <= record.time}
         if offer.amount not in right:
@@ -166,9 +166,9 @@ def _astray(steps: Iterable[Step]) -> Iterable[str]:
         states[step.key] = step.became
 
 
-def _denied(truth: AuditLog, book: Book) -> Iterable[str]:
+def _denied(audit_log: AuditLog, book: Book) -> Iterable[str]:
     """What the ledger and the exchange do not agree on."""
-    seen = Counter((record.offer.request, Decimal(record.offer.amount)) for record in _offers(truth))
+    seen = Counter((record.offer.request, Decimal(record.offer.amount)) for record in _offers(audit_log))
     said = Counter((entry.request, entry.amount) for entry in book.offers if entry.state == "confirmed")
     for request, amount in said - seen:
         yield f"the ledger has an offer on request {request} for {amount} that the exchange never saw"

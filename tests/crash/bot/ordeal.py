@@ -126,7 +126,7 @@ class Ordeal:
         )
 
     def _judge(self) -> Verdict:
-        return judge(self._exchange.truth, witness.read(self._store), told(self._journal), ledger=self._ledger)
+        return judge(self._exchange.audit_log, witness.read(self._store), told(self._journal), ledger=self._ledger)
 
     def _is_done(self) -> bool:
         verdict = self._judge()
@@ -155,7 +155,7 @@ class Ordeal:
             exchange.offer(exchange.rival, request, time.time())
 
     def _update(self, request: int | None = None) -> None:
-        states = self._exchange.truth.final_states()
+        states = self._exchange.audit_log.final_states()
         may_change = [state for state in states.values() if state.state == "open" and request in (None, state.index)]
         if may_change:
             changed = self._random.choice(may_change)
@@ -163,8 +163,8 @@ class Ordeal:
             self._exchange.update(changed.index, time.time(), cargo)
 
     def _select(self) -> None:
-        states = self._exchange.truth.final_states()
-        offers = [record.offer for record in self._exchange.truth.offers if record.account != RIVAL]
+        states = self._exchange.audit_log.final_states()
+        offers = [record.offer for record in self._exchange.audit_log.offers if record.account != RIVAL]
         pending = [offer.index for offer in offers if states[offer.request].state == "open"]
         if pending:
             self._exchange.select(self._random.choice(pending), time.time())
@@ -234,11 +234,11 @@ class Ordeal:
         ended: int | None = None
         calls: int | None = None
         with anyio.move_on_after(_PATIENCE):
-            while ended is None and (calls is None or self._exchange.truth.count < calls + _CALLS_MORE):
+            while ended is None and (calls is None or self._exchange.audit_log.count < calls + _CALLS_MORE):
                 with anyio.move_on_after(0.2):
                     ended = await cradle.ended()
                 if calls is None and self._is_done():
-                    calls = self._exchange.truth.count
+                    calls = self._exchange.audit_log.count
         if ended is None:
             os.kill(born, signal.SIGTERM)
             with anyio.move_on_after(_PATIENCE):

@@ -30,7 +30,7 @@ def market(*amounts: Decimal, selected: bool = False) -> AuditLog:
     offers = [exchange.offer(exchange.forwarder, index, 2.0, amount=amount) for amount in amounts]
     if selected:
         exchange.select(offers[0], 3.0)
-    return sandbox.truth
+    return sandbox.audit_log
 
 
 def steps(*states: str, key: str = "offer:1:0") -> list[Step]:
@@ -44,10 +44,10 @@ GOOD = Book(steps=steps("intent", "sending", "confirmed"), offers=[CONFIRMED], d
 
 
 def flawed(
-    truth: AuditLog, book: Book = GOOD, heard: tuple[Told, ...] = (), *, ledger: bool = True
+    audit_log: AuditLog, book: Book = GOOD, heard: tuple[Told, ...] = (), *, ledger: bool = True
 ) -> Mapping[str, int]:
     """How many flaws of each kind are found."""
-    verdict = judge(truth, book, heard, ledger=ledger)
+    verdict = judge(audit_log, book, heard, ledger=ledger)
     found = {kind: len(getattr(verdict, kind)) for kind in KINDS}
     assert len(verdict.flaws) == sum(found.values())
     return {kind: count for kind, count in found.items() if count}
@@ -83,7 +83,7 @@ def test_an_amount_is_right_if_the_request_cost_so_much_before() -> None:
         index = sandbox.exchange.publish(sandbox.exchange.shipper, 1.0, CARGO)
         sandbox.exchange.update(index, changed_at, attrs.evolve(CARGO, quantity=20))
         sandbox.exchange.offer(sandbox.exchange.forwarder, index, offered_at, amount=amount)
-        assert len(judge(sandbox.truth, Book(), ledger=False).wrong) == wrong
+        assert len(judge(sandbox.audit_log, Book(), ledger=False).wrong) == wrong
 
 
 def test_no_two_cargoes_here_cost_the_same() -> None:
@@ -159,13 +159,13 @@ def test_the_ledger_and_the_exchange_have_the_same_offers() -> None:
 
 
 def test_a_selection_is_told_and_told_again_only_by_a_later_life() -> None:
-    truth = market(RIGHT, selected=True)
-    assert flawed(truth, heard=(Told(1, 1, True),)) == {}
-    assert judge(truth, GOOD, (Told(1, 1, True), Told(2, 1, True))).told_again == 1
-    assert flawed(truth, heard=(Told(1, 1, True), Told(2, 1, True))) == {}
-    assert flawed(truth) == {"untold": 1}
-    assert flawed(truth, heard=(Told(1, 1, True), Told(1, 1, True))) == {"untold": 1}
-    assert flawed(truth, heard=(Told(1, 1, False),)) == {"untold": 1}
+    audit_log = market(RIGHT, selected=True)
+    assert flawed(audit_log, heard=(Told(1, 1, True),)) == {}
+    assert judge(audit_log, GOOD, (Told(1, 1, True), Told(2, 1, True))).told_again == 1
+    assert flawed(audit_log, heard=(Told(1, 1, True), Told(2, 1, True))) == {}
+    assert flawed(audit_log) == {"untold": 1}
+    assert flawed(audit_log, heard=(Told(1, 1, True), Told(1, 1, True))) == {"untold": 1}
+    assert flawed(audit_log, heard=(Told(1, 1, False),)) == {"untold": 1}
     assert flawed(market(RIGHT), heard=(Told(1, 1, True),)) == {"untold": 1}
 
 

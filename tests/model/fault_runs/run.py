@@ -70,7 +70,7 @@ async def _run(plan: Plan) -> Run:
             if outcome == "cancelled":
                 # The send that its caller left ends in its own time, and the client goes on working.
                 await anyio.sleep(_AFTERMATH)
-                sent = world.sandbox.truth.count
+                sent = world.sandbox.audit_log.count
                 world.sandbox.exchange.faults.clear()
                 with contextlib.suppress(FreightExchangeError):
                     await exchange.carriers.list()
@@ -102,14 +102,14 @@ async def _write(world: World, exchange: FreightExchange) -> tuple[str, int]:
     try:
         done = await _leaving(send, plan.cancelled_after)
     except OutcomeUnknownError as error:
-        sent = world.sandbox.truth.count
+        sent = world.sandbox.audit_log.count
         world.sandbox.exchange.faults.clear()
         world.meddle("after")
         world.arm("reading")
         return await _reconcile(world, exchange, error, baseline), sent
     except FreightExchangeError as error:
-        return f"error {type(error).__name__}", world.sandbox.truth.count
-    return "success" if done else "cancelled", world.sandbox.truth.count
+        return f"error {type(error).__name__}", world.sandbox.audit_log.count
+    return "success" if done else "cancelled", world.sandbox.audit_log.count
 
 
 async def _leaving(send: Callable[[], Awaitable[object]], turns: int | None) -> bool:

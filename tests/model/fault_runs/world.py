@@ -167,14 +167,14 @@ class World:
         headers = {"authorization": f"Bearer {exchange.token(account, now)}", "content-type": "application/json"}
         reply = exchange.handle(Call(method, path, {}, headers, json.dumps(body).encode()), now)
         exchange.faults.add(*armed)
-        self._meddling.append(self.sandbox.truth.count)
+        self._meddling.append(self.sandbox.audit_log.count)
         return reply.status // 100 == 2
 
     # The truth
 
     def calls(self) -> list[CallRecord]:
         """The calls of the run's own client to the address of its write, in order."""
-        calls = self.sandbox.truth.calls_to(self.method, self.path)
+        calls = self.sandbox.audit_log.calls_to(self.method, self.path)
         return [call for call in calls if call.number not in self._meddling]
 
     def done(self) -> list[CallRecord]:

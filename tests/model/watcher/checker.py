@@ -51,7 +51,7 @@ class _Court:
     def __init__(self, history: History) -> None:
         self._history = history
         self._spans: dict[int, list[_Span]] = defaultdict(list)
-        for change in history.truth.changes:
+        for change in history.audit_log.changes:
             spans = self._spans[change.request]
             said = None if change.state.state == "withdrawn" else state_of(change.state)
             if spans and spans[-1].said == said:
@@ -152,7 +152,7 @@ class _Court:
             return True
         updates = (update for span in self._spans[index] if span.said == said for update in span.updates)
         since = history.primed - history.start
-        began = history.truth.calls[0].time
+        began = history.audit_log.calls[0].time
         return all(update < since for update in updates if history.shown_at(update) <= began)
 
     def _beyond_reach(self, update: float) -> bool:

@@ -64,7 +64,7 @@ class History:
     """A run as it was.
 
     Attributes:
-        truth: The service's own record.
+        audit_log: The service's own record.
         shown_at: When a change that was made at a time showed.
         start: What was to be handed out of that which was there at first; a number is seconds.
         primed: When the feed was entered for the first time, or `None`.
@@ -79,7 +79,7 @@ class History:
         told: Whether every withdrawal must have been told.
     """
 
-    truth: AuditLog
+    audit_log: AuditLog
     shown_at: Callable[[float], float]
     start: Literal["now", "backfill"] | float
     primed: float | None = None

@@ -71,7 +71,7 @@ class Naive:
 
     def missed(self, world: World) -> int:
         """How many requests it knows otherwise than they are. What was there before it began is not counted."""
-        final = {change.request: change for change in world.history.truth.changes}
+        final = {change.request: change for change in world.history.audit_log.changes}
         return sum(
             change.time > self._began
             and change.state.state != "withdrawn"

@@ -93,7 +93,7 @@ async def _watched(plan: Plan, lowered: bool) -> Ran:
         history=world.history,
         flaws=judge(world.history),
         happened=happened,
-        calls=len(world.history.truth.calls),
+        calls=len(world.history.audit_log.calls),
     )
 
 

@@ -74,10 +74,10 @@ class World:
         self.exchange.world = self
         self._requests = _Holed(clocks.now)
         # Nothing was published yet: the books take another table for the empty one.
-        self.exchange._books.requests = self._requests
+        self.exchange._database.requests = self._requests
         self.lateness = Lateness(plan.late)
         self.history = History(
-            truth=self.exchange.truth,
+            audit_log=self.exchange.audit_log,
             shown_at=self.lateness.at,
             start=plan.start,
             # A wall that is set forward looks like a machine that was saved: better a gap that was none.

@@ -55,12 +55,12 @@ def strike(sandbox: Sandbox, name: str, path: str | None = OFFER, **how: Any) ->
 
 def amounts_on(sandbox: Sandbox, index: int) -> list[str]:
     """The amounts of all offers that the exchange has ever taken on the request."""
-    return [str(record.offer.amount) for record in sandbox.truth.offers_on(index)]
+    return [str(record.offer.amount) for record in sandbox.audit_log.offers_on(index)]
 
 
 def sent(sandbox: Sandbox) -> int:
     """How many offers reached the exchange, taken or not."""
-    return len(sandbox.truth.calls_to("POST", OFFER))
+    return len(sandbox.audit_log.calls_to("POST", OFFER))
 
 
 async def eventually(true: Callable[[], object], within: timedelta = timedelta(hours=1)) -> None:
@@ -80,7 +80,7 @@ async def parked(bot: Bot, trial: Trial) -> Doubt:
 
 def approve(sandbox: Sandbox, index: int) -> None:
     """Have the shipper select the first offer on the request."""
-    sandbox.exchange.select(sandbox.truth.offers_on(index)[0].offer.index, sandbox.now())
+    sandbox.exchange.select(sandbox.audit_log.offers_on(index)[0].offer.index, sandbox.now())
 
 
 @contextmanager

@@ -191,7 +191,7 @@ if told.get("wants"):
 
 bot.run(backend=told.get("backend", "asyncio"))
 assert bot.status().state == "stopped"
-say("offers " + str(sum(len(sandbox.truth.offers_on(index)) for index in indexes)))
+say("offers " + str(sum(len(sandbox.audit_log.offers_on(index)) for index in indexes)))
 if told.get("afterwards") == "goes on":
     time.sleep(2.5)
     print("went on", end="")  # what is not flushed is not lost

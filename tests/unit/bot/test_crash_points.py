@@ -72,7 +72,7 @@ async def test_dying_there_changes_nothing_that_the_shipper_sees(point: str, sto
 
     assert trial.has_crashed is False
     assert status.parked == status.in_doubt == 0
-    offers = [str(record.offer.amount) for record in sandbox.truth.offers_on(index)]
+    offers = [str(record.offer.amount) for record in sandbox.audit_log.offers_on(index)]
     assert offers == ([] if point in REFUSED else [AMOUNT])
     assert selected == ([] if point in REFUSED else [index])
 

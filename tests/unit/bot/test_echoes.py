@@ -160,7 +160,7 @@ def counting(sandbox: Sandbox) -> Any:
             return [noted(item) for item in said]
         if not isinstance(said, dict):
             return said
-        if "notes" in said and "index" in said and sandbox.truth.offers_on(int(said["index"])):
+        if "notes" in said and "index" in said and sandbox.audit_log.offers_on(int(said["index"])):
             said = {**said, "notes": QUOTED}
         return {name: noted(item) for name, item in said.items()}
 

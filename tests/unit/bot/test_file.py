@@ -84,7 +84,7 @@ def test_a_dead_letter_is_replayed_by_the_next_run(path: Path) -> None:
     assert file.replay(letter.event, "quote")
     assert file.dead_letters() == []
     run(sandbox, made(path, offer))
-    assert len(sandbox.truth.offers_on(index)) == 1
+    assert len(sandbox.audit_log.offers_on(index)) == 1
 
 
 def test_a_refusal_is_undone_as_a_person_says(path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_doubt_is_resolved_as_a_person_says(path: Path, taken: bool) -> None:
     file.resolve(index, taken=taken)
     assert (file.doubts(), file.status().parked) == ([], 0)
     run(sandbox, made(path, allowing))
-    assert len(sandbox.truth.offers_on(index)) == (1 if taken else 2)
+    assert len(sandbox.audit_log.offers_on(index)) == (1 if taken else 2)
     assert file.status().offers["confirmed"] == 1
     with pytest.raises(ValidationError, match="is not in doubt"):
         file.resolve(index, taken=taken)

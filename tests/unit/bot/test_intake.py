@@ -385,7 +385,7 @@ async def test_there_is_no_request_to_offer_on_in_a_gap(store: Store) -> None:
         await trial.idle()
         assert [(dead.kind, dead.request) for dead in await bot.dead_letters()] == [("gap", None)]
     assert errors == ["ConfigurationError"]
-    assert sandbox.truth.offers == []
+    assert sandbox.audit_log.offers == []
 
 
 # What cannot be read

@@ -708,7 +708,7 @@ class TestWhatIsAskedFor:
         index = sandbox.publish()
         async with sandbox.running(bot) as trial:
             await trial.idle()
-        ((offer, *_),) = sandbox.truth.offers_on(index)
+        ((offer, *_),) = sandbox.audit_log.offers_on(index)
         assert (str(offer.amount), offer.terms) == (AMOUNT, "valid 14 days, ü")
         assert {name: str(fee) for name, fee in offer.rates.items()} == {
             "Ocean Freight": "1700.25",
@@ -776,12 +776,12 @@ async def test_no_offer_asks_for_a_listing(sandbox: Sandbox, store: MemoryStore)
     async with sandbox.running(offering_bot(store)) as trial:
         await trial.idle()
         await anyio.sleep(SETTLE.total_seconds())
-        listings = len(sandbox.truth.calls_to("GET", BIDS))
+        listings = len(sandbox.audit_log.calls_to("GET", BIDS))
         for _ in range(20):
             sandbox.publish()
         await trial.idle()
-    assert len(sandbox.truth.calls_to("POST", OFFER)) == 20
-    assert len(sandbox.truth.calls_to("GET", BIDS)) == listings
+    assert len(sandbox.audit_log.calls_to("POST", OFFER)) == 20
+    assert len(sandbox.audit_log.calls_to("GET", BIDS)) == listings
 
 
 async def test_what_an_offer_comes_to_is_counted_and_logged(

@@ -281,7 +281,7 @@ async def test_what_a_handler_wants_and_nobody_gives_is_said_before_anything_is_
     with pytest.raises(ConfigurationError, match=r"database.*pool"):
         await bot.serve(exchange=sandbox.client())
     assert story == ["opened", "closed"]
-    assert not sandbox.truth.calls
+    assert not sandbox.audit_log.calls
 
 
 @virtual
@@ -391,7 +391,7 @@ async def test_a_bot_without_handlers_does_not_start(store: Store) -> None:
     with pytest.raises(ConfigurationError, match="has no handler"):
         async with bot:
             pytest.fail("it has nothing to do")
-    assert list(sandbox.truth.calls) == []
+    assert list(sandbox.audit_log.calls) == []
     bot.include(router)
     async with sandbox.running(bot) as trial:
         await trial.idle()

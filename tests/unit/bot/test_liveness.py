@@ -136,10 +136,10 @@ async def test_a_password_that_is_changed_and_changed_back_is_waited_out(sandbox
         password, sandbox.forwarder.password = sandbox.forwarder.password, "another"
         sandbox.exchange.expire_tokens()
         await turns_bad(trial, sooner=True)
-        tried = len(sandbox.truth.logins)
+        tried = len(sandbox.audit_log.logins)
         await anyio.sleep(2 * 3600)
         # Often enough to be back soon, and not so often that an account is locked for it.
-        assert 4 <= len(sandbox.truth.logins) - tried <= 16
+        assert 4 <= len(sandbox.audit_log.logins) - tried <= 16
         sandbox.forwarder.password = password
         await recovers(trial)
         index = sandbox.publish()
@@ -150,7 +150,7 @@ async def test_a_login_that_is_rejected_while_priming_is_waited_out(sandbox: San
     # The login is taken, the first scan fails for a while, and then the password is changed.
     strike(sandbox, "unavailable_storm", path="quote/getrequests", times=None)
     async with sandbox.running(offering_bot(MemoryStore())) as trial:
-        await eventually(lambda: sandbox.truth.logins)
+        await eventually(lambda: sandbox.audit_log.logins)
         await anyio.sleep(60)
         strike(sandbox, "login_message_401", path="login", times=None)
         sandbox.exchange.expire_tokens()

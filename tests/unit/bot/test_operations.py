@@ -594,7 +594,7 @@ class TestABotWithAPort:
             bot.on_new(id="quote")(does_nothing)
             with pytest.raises(ConfigurationError, match=f"port {number}.* cannot be listened on"):
                 await bot.serve(exchange=sandbox.client())
-        assert not sandbox.truth.calls
+        assert not sandbox.audit_log.calls
 
     async def test_on_a_name_with_several_addresses_is_found_at_the_port_that_it_tells(self) -> None:
         listener, (host, number) = await listening("localhost", 0)

@@ -103,7 +103,7 @@ class TestARun:
             if point == "after rejected":
                 bot.stop()
             if select and point == "after confirmed":
-                (offer,) = sandbox.truth.offers_on(index)
+                (offer,) = sandbox.audit_log.offers_on(index)
                 sandbox.exchange.select(offer.offer.index, sandbox.now())
 
         with anyio.fail_after(3600):

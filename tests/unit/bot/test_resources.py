@@ -473,7 +473,7 @@ class TestWithABot:
 
         with pytest.raises(ConfigurationError, match="the handler 'tariff' wants 'pool'"), anyio.fail_after(60):
             await bot.serve(exchange=sandbox.client())
-        assert list(sandbox.truth.calls) == []
+        assert list(sandbox.audit_log.calls) == []
         assert bot.status().state == "stopped"
 
     async def test_what_lifespan_raises_ends_the_bot(self) -> None:
@@ -487,7 +487,7 @@ class TestWithABot:
         bot.on_new(handler)
         with pytest.raises(OSError, match="no database"), anyio.fail_after(60):
             await bot.serve(exchange=sandbox.client())
-        assert list(sandbox.truth.calls) == []
+        assert list(sandbox.audit_log.calls) == []
 
 
 def test_the_shapes_are_of_the_type_that_is_documented() -> None:

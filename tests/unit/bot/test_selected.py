@@ -523,9 +523,9 @@ async def test_nobody_asks_for_them_where_no_handler_wants_them(sandbox: Sandbox
     sandbox.publish()
     async with sandbox.running(bot) as trial:
         await trial.idle()
-        before = len(sandbox.truth.calls_to("GET", BIDS))
+        before = len(sandbox.audit_log.calls_to("GET", BIDS))
         await a_few_looks()
-        assert len(sandbox.truth.calls_to("GET", BIDS)) == before
+        assert len(sandbox.audit_log.calls_to("GET", BIDS)) == before
     assert sent(sandbox) == 1
 
 

@@ -30,7 +30,7 @@ async def test_idle_it_has_seen_what_was_published_in_the_instant_of_its_last_sc
             await anyio.lowlevel.checkpoint()
         index, began = sandbox.publish(), anyio.current_time()
         await trial.idle()
-        assert len(sandbox.truth.offers_on(index)) == 1
+        assert len(sandbox.audit_log.offers_on(index)) == 1
         assert anyio.current_time() - began < 2 * INTERVAL
 
 

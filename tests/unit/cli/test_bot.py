@@ -127,7 +127,7 @@ def test_a_bot_runs_and_beside_it_its_file_is_read_and_not_changed(shell: Shell)
     request = shell.publish()
     letters = ("bot", "dead", "list", "--store", "bot.db", "--json")
     with started() as process:
-        until(lambda: shell(*letters).out and shell.exchange.truth.offers_on(request))
+        until(lambda: shell(*letters).out and shell.exchange.audit_log.offers_on(request))
         assert "held by        process" in shell("bot", "status", "--store", "bot.db").out
         done = shell("bot", "dead", "replay", "--all", "--store", "bot.db", "--yes")
         assert done.status == Status.TRY_LATER

@@ -162,7 +162,7 @@ class TestRequests:
 
     def test_how_far_back_is_what_the_service_is_asked(self, shell: Shell) -> None:
         shell("requests", "list", "--since", "6h")
-        assert shell.exchange.truth.calls[-1].parameters["secondsSinceUpdate"] == 6 * 3600
+        assert shell.exchange.audit_log.calls[-1].parameters["secondsSinceUpdate"] == 6 * 3600
 
     @pytest.mark.parametrize(
         ("options", "sentence"),
@@ -179,7 +179,7 @@ class TestRequests:
         done = shell("requests", "list", *options)
         assert (done.status, done.out) == (Status.USAGE, "")
         assert sentence in done.err
-        assert shell.exchange.truth.calls == []
+        assert shell.exchange.audit_log.calls == []
 
     def test_a_list_of_nothing_says_so_and_prints_nothing(self, shell: Shell) -> None:
         assert shell("requests", "list") == type(shell("requests", "list"))(
@@ -221,7 +221,7 @@ class TestRequests:
         assert done.status == 0, done.err
         (told,) = objects(done.out)
         assert (told["commodity"], told["quantity"], told["volume"]) == ("Ceramic tiles", 20, Decimal("21.600"))
-        (published,) = shell.exchange.truth.changes
+        (published,) = shell.exchange.audit_log.changes
         assert published.state.cargo.origin == "Hong Kong"
         assert published.state.cargo.arrival.startswith("2027-03-01")
 
@@ -252,7 +252,7 @@ class TestRequests:
         done = shell("requests", "publish", "--file", "draft.json", "--yes")
         assert done.status == Status.USAGE
         assert sentence in done.err
-        assert shell.exchange.truth.calls == []
+        assert shell.exchange.audit_log.calls == []
 
     @pytest.mark.parametrize(
         ("name", "content", "sentence"),
@@ -308,7 +308,7 @@ class TestRequests:
         Path("draft.json").write_text(json.dumps(DRAFT | {"weight": 1, "type": "Air Freight"}))
         done = shell("requests", "publish", "--file", "draft.json", *options, typed=None if options else "n\n")
         assert done.status == status
-        assert len(shell.exchange.truth.changes) == (not status)
+        assert len(shell.exchange.audit_log.changes) == (not status)
         assert "Is its weight right? about 0.926 kg/m3 if it is that of one unit" in done.err
         assert done.err.count("Is its weight right?") == 1
         assert done.err.count("Is its incoterm right? FOB is for sea") == 1
@@ -324,7 +324,7 @@ class TestOffersAndBids:
         assert done.status == 0, done.err
         assert "offer            1840.50 USD\n" in done.out
         assert "  Ocean Freight  1700\n" in done.out
-        (offer,) = shell.exchange.truth.offers_on(request)
+        (offer,) = shell.exchange.audit_log.offers_on(request)
         assert offer.offer.rates == {"Ocean Freight": 1700, "A=B": Decimal("140.50")}
         assert table(shell("bids", "list").out)[0]["OFFER"] == "1840.50 USD"
 
@@ -359,7 +359,7 @@ class TestOffersAndBids:
         assert done.status == Status.USAGE
         assert "rates" in done.err
         assert "nothing was sent" in done.err
-        assert shell.exchange.truth.calls == []
+        assert shell.exchange.audit_log.calls == []
 
     def test_a_null_in_a_file_is_refused_beside_an_option_too(self, shell: Shell) -> None:
         Path("offer.json").write_text('{"amount": null}')
@@ -371,15 +371,15 @@ class TestOffersAndBids:
         # What failed then would be taken for the write's own failure.
         shell.publish(TILES)
         assert shell("bids", "submit", "1", "--amount", "9", "--currency", "USD", "--yes").status == 0
-        assert shell.exchange.truth.calls[-1].path == "quote/submitoffer"
+        assert shell.exchange.audit_log.calls[-1].path == "quote/submitoffer"
         shell.become(shell.exchange.shipper)
         assert shell("offers", "approve", "5001", typed="y\n").status == 0
-        assert shell.exchange.truth.calls[-1].path == "quote/approveoffer"
+        assert shell.exchange.audit_log.calls[-1].path == "quote/approveoffer"
         assert shell("requests", "publish", "--file", "-", "--yes", piped=json.dumps(DRAFT)).status == 0
-        assert shell.exchange.truth.calls[-1].path == "quote/submitrequest"
+        assert shell.exchange.audit_log.calls[-1].path == "quote/submitrequest"
         Path("route.json").write_text(json.dumps(ROUTE))
         assert shell("routes", "create", "--file", "route.json", "--yes").status == 0
-        assert shell.exchange.truth.calls[-1].path == "route"
+        assert shell.exchange.audit_log.calls[-1].path == "route"
 
     def test_declining(self, shell: Shell) -> None:
         request = shell.publish(TILES)
@@ -387,7 +387,7 @@ class TestOffersAndBids:
         shell.become(shell.exchange.shipper)
         (row,) = table(shell("offers", "list").out)
         assert shell("offers", "decline", row["OFFER"], "--yes").status == 0
-        assert shell.exchange.truth.calls[-1].parameters["approved"] == 0
+        assert shell.exchange.audit_log.calls[-1].parameters["approved"] == 0
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
@@ -404,7 +404,7 @@ class TestOffersAndBids:
         done = shell("bids", "submit", str(request), *arguments, "--yes")
         assert done.status == Status.USAGE
         assert sentence in done.err
-        assert shell.exchange.truth.offers == []
+        assert shell.exchange.audit_log.offers == []
 
 
 class TestAsking:
@@ -423,7 +423,7 @@ class TestAsking:
             done = shell(*command)
             assert done.status == Status.USAGE
             assert "there is no terminal to ask on: give --yes" in done.err
-        assert shell.exchange.truth.calls == []
+        assert shell.exchange.audit_log.calls == []
 
     def test_a_no_sends_nothing_and_a_yes_sends_it(self, shell: Shell) -> None:
         shell.publish(TILES)
@@ -431,9 +431,9 @@ class TestAsking:
         assert done.status == Status.USAGE
         assert "Offer 1840.50 USD on 20 pallets of Ceramic tiles, Hong Kong to Long Beach? [y/N]:" in done.err
         assert done.err.endswith("Error: nothing was sent\n")
-        assert shell.exchange.truth.offers == []
+        assert shell.exchange.audit_log.offers == []
         assert shell(*self.SUBMIT, typed="y\n").status == 0
-        assert len(shell.exchange.truth.offers) == 1
+        assert len(shell.exchange.audit_log.offers) == 1
 
     def test_what_is_approved_is_said_first(self, shell: Shell) -> None:
         shell.publish(TILES)
@@ -494,7 +494,7 @@ class TestAsking:
         for line in ("cy cut-off   2027-02-01 17:00 HKT\n", "carrier      1\n", "time zone    Asia/Hong_Kong\n"):
             assert line in done.err
         assert not {"route", "quote/submitrequest", "quote/submitoffer"} & {
-            call.path for call in shell.exchange.truth.calls
+            call.path for call in shell.exchange.audit_log.calls
         }
 
     def test_fees_that_do_not_make_the_amount_are_said_to_without_a_question_too(self, shell: Shell) -> None:
@@ -544,7 +544,7 @@ class TestAsking:
         shell.publish(TILES)
         done = shell(*self.SUBMIT, typed="")
         assert done.status == Status.INTERRUPTED
-        assert shell.exchange.truth.offers == []
+        assert shell.exchange.audit_log.offers == []
 
 
 class TestRoutes:

@@ -37,7 +37,7 @@ def test_after_a_login_nothing_is_to_be_said_any_more(stranger: Shell) -> None:
     log_in(stranger)
     done = stranger("requests", "list")
     assert done.status == 0, done.err
-    assert len(stranger.exchange.truth.logins) == 1
+    assert len(stranger.exchange.audit_log.logins) == 1
     told = json.loads(stranger("whoami", "--json").out)
     assert (told["url"], told["user"]["email"]) == (stranger.url, "forwarder@demo.example")
     assert "company     Forward & Co. Ltd\n" in stranger("whoami").out
@@ -54,7 +54,7 @@ def test_a_login_is_a_new_one_each_time(stranger: Shell) -> None:
     log_in(stranger)
     done = stranger("login", typed="wrong\n")
     assert done.status == Status.LOGIN_REJECTED
-    assert [login.accepted for login in stranger.exchange.truth.logins] == [True, False]
+    assert [login.accepted for login in stranger.exchange.audit_log.logins] == [True, False]
 
 
 def test_a_login_that_fails_leaves_the_one_that_was_kept(stranger: Shell) -> None:
@@ -98,7 +98,7 @@ def test_a_token_that_ended_is_said_to_have(stranger: Shell) -> None:
     assert "the login that was kept has ended: log in again with `freight-exchange login`" in done.err
     assert "password" not in done.err
     # Without the password nobody tried one.
-    assert len(stranger.exchange.truth.logins) == 1
+    assert len(stranger.exchange.audit_log.logins) == 1
 
 
 def test_who_one_is_is_asked_of_the_service(stranger: Shell) -> None:
@@ -118,7 +118,7 @@ def test_a_token_that_is_too_old_is_not_tried(stranger: Shell) -> None:
     assert done.err.startswith("Error: no password: set FREIGHT_EXCHANGE_PASSWORD, or log in once")
     stranger.set("FREIGHT_EXCHANGE_PASSWORD", "forwarder")
     assert stranger("currencies").status == 0
-    assert len(stranger.exchange.truth.logins) == 2
+    assert len(stranger.exchange.audit_log.logins) == 2
 
 
 def test_a_password_is_not_looked_at_while_a_login_of_the_account_is_kept(stranger: Shell) -> None:
@@ -143,12 +143,12 @@ def test_the_login_of_one_account_is_not_used_for_another(stranger: Shell) -> No
 
 def test_the_token_of_one_service_is_not_shown_to_another(stranger: Shell, served: tuple[Exchange, str]) -> None:
     log_in(stranger)
-    calls = len(stranger.exchange.truth.calls)
+    calls = len(stranger.exchange.audit_log.calls)
     other = stranger.url.replace("127.0.0.1", "localhost")
     done = stranger("--url", other, "whoami")
     assert done.status == Status.CONFIGURATION
     assert done.err.startswith("Error: no account")
-    assert len(stranger.exchange.truth.calls) == calls
+    assert len(stranger.exchange.audit_log.calls) == calls
 
 
 def test_logging_out(stranger: Shell) -> None:

@@ -151,7 +151,7 @@ class TestSentences:
         done = shell(*SUBMIT)
         assert done.status == Status.REFUSED
         assert done.err.startswith("Error: ")
-        assert shell.exchange.truth.offers == []
+        assert shell.exchange.audit_log.offers == []
 
     def test_a_write_whose_outcome_is_unknown(self, shell: Shell) -> None:
         shell.publish()
@@ -161,7 +161,7 @@ class TestSentences:
         assert done.out == ""
         assert "whether it was carried out is not known" in done.err
         assert "Look with `freight-exchange bids list` in a minute, and do not send it again before." in done.err
-        assert len(shell.exchange.truth.offers) == 1
+        assert len(shell.exchange.audit_log.offers) == 1
 
     def test_too_many_calls(self, shell: Shell) -> None:
         shell.exchange.faults.add(*FAULTS["throttled_huge"](path="currency"))
@@ -238,7 +238,7 @@ class TestProcesses:
         shell.publish()
         with Path("/dev/full").open("w") as full:
             status, _, err = self.ended(self.started(*SUBMIT, stdout=full.fileno()))
-            assert len(shell.exchange.truth.offers) == 1
+            assert len(shell.exchange.audit_log.offers) == 1
             assert (status, err) == (
                 Status.NOT_PRINTED,
                 "Error: what was asked is done, and it could not be printed: No space left on device\n"
@@ -311,7 +311,7 @@ class TestProcesses:
         shell.publish()
         shell.exchange.faults.add(*FAULTS["stall"](path="quote/submitoffer", processed=True))
         process = self.started(*SUBMIT, deaf=True)
-        until(lambda: shell.exchange.truth.offers)
+        until(lambda: shell.exchange.audit_log.offers)
         process.send_signal(signal.SIGTERM)
         status, _, err = self.ended(process)
         assert status == Status.OUTCOME_UNKNOWN
@@ -322,7 +322,7 @@ class TestProcesses:
         shell.publish()
         shell.exchange.faults.add(*FAULTS["stall"](path="quote/submitoffer", processed=True))
         process = self.started(*SUBMIT)
-        until(lambda: shell.exchange.truth.offers)
+        until(lambda: shell.exchange.audit_log.offers)
         process.send_signal(number)
         status, out, err = self.ended(process)
         assert status == Status.OUTCOME_UNKNOWN
@@ -356,7 +356,7 @@ def test_ctrl_c_at_a_question_sends_nothing(shell: Shell, arguments: Sequence[st
         # More than once: one that comes before the line editor waits for keys is not noticed until the next.
         until(lambda: os.write(screen, b"\x03") and _ends(process))
         assert process.returncode == Status.INTERRUPTED
-    assert shell.exchange.truth.offers == []
+    assert shell.exchange.audit_log.offers == []
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:

@@ -165,11 +165,11 @@ def test_examples_are_kept_all_or_none(tmp_path: Path) -> None:
         file.restore(exchange, None)
         file._connection.set_trace_callback(written.append)
         _begin(exchange, file, 50)
-    assert len(exchange.books.requests) == 50
+    assert len(exchange.database.requests) == 50
     assert written.count("COMMIT") == 1
     with closing(StateFile(tmp_path / "exchange.db")) as file:
         assert file.restore(again := Exchange(), None) is True
-    assert again.books.requests.indexes() == exchange.books.requests.indexes()
+    assert again.database.requests.indexes() == exchange.database.requests.indexes()
 
 
 def test_what_cannot_be_kept_was_not_answered(tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ def test_the_page_from_top_to_bottom_is_what_a_user_sees(shell: Shell) -> None:
         status, screen = on_a_terminal(words, answers(shown), columns=140)
         assert comparable(screen.replace(root, SERVED_AT)) == comparable(shown), command
         assert status == 0
-    (offer,) = shell.exchange.truth.offers
-    assert shell.exchange.truth.changes[-1].state.selected == offer.offer.index
+    (offer,) = shell.exchange.audit_log.offers
+    assert shell.exchange.audit_log.changes[-1].state.selected == offer.offer.index
     _what_goes_wrong_is_said_as_the_page_has_it(shell, root)
 
 

@@ -113,4 +113,4 @@ class Desk:
 
     def writes(self) -> int:
         """How many calls there were that are not reads."""
-        return sum(call.method != "GET" and call.path != "login" for call in self.sandbox.truth.calls)
+        return sum(call.method != "GET" and call.path != "login" for call in self.sandbox.audit_log.calls)

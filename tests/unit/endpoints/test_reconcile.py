@@ -121,10 +121,10 @@ async def test_the_service_is_left_alone_for_as_long_as_it_asks(kind: str, outag
     async with desk.client() as exchange:
         error = await desk.doubt(exchange, applied=True)
         desk.strike_reads(outage, times=None, seconds=90.0)
-        before = len(desk.sandbox.truth.calls)
+        before = len(desk.sandbox.audit_log.calls)
         assert await error.reconcile(settle=timedelta(seconds=30)) == StillUnknown()
     # Of the three minutes in which readings may fail.
-    assert len(desk.sandbox.truth.calls) - before <= 3
+    assert len(desk.sandbox.audit_log.calls) - before <= 3
 
 
 @KINDS
@@ -196,10 +196,10 @@ async def test_a_baseline_of_anything_else(kind: str, applied: bool, wrong: Any,
     desk = Desk(kind)
     async with desk.client() as exchange:
         error = await desk.doubt(exchange, applied=applied)
-        before = len(desk.sandbox.truth.calls)
+        before = len(desk.sandbox.audit_log.calls)
         with pytest.raises(ConfigurationError, match=rf"baseline .* {RIGHT.get(kind, 'Listing')}s, not (a )?{name}"):
             await error.reconcile(baseline=wrong)
-    assert len(desk.sandbox.truth.calls) == before
+    assert len(desk.sandbox.audit_log.calls) == before
 
 
 @KINDS
@@ -230,7 +230,7 @@ async def test_a_settle_time_of_nothing_takes_two_readings() -> None:
     async with desk.client() as exchange:
         error = await desk.doubt(exchange, applied=False)
         assert isinstance(await error.reconcile(settle=timedelta(0)), NotApplied)
-    plain = [call for call in desk.sandbox.truth.calls_to("GET", "quote/bid") if "type" not in call.parameters]
+    plain = [call for call in desk.sandbox.audit_log.calls_to("GET", "quote/bid") if "type" not in call.parameters]
     # A reading of no rows is one page, and those that it looks further, in the wanted and in the least size.
     assert len(plain) == 2 * 2 * (1 + LOOK_FURTHER)
 

@@ -92,7 +92,7 @@ async def test_every_type_of_the_bid_listing_is_read() -> None:
         desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
         assert isinstance(await error.reconcile(), Applied)
         assert isinstance(await error.reconcile(baseline=[]), StillUnknown)
-    calls = desk.sandbox.truth.calls_to("GET", "quote/bid")
+    calls = desk.sandbox.audit_log.calls_to("GET", "quote/bid")
     assert {call.parameters.get("type") for call in calls} == {None, "active", "nsel", "sel", "offers"}
 
 

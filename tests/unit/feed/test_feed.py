@@ -107,7 +107,7 @@ async def test_it_polls_no_more_than_its_interval() -> None:
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
         with anyio.move_on_after(20 * 60):
             await pulled(feed)
-    polls = sandbox.truth.calls_to("POST", "quote/getrequests")
+    polls = sandbox.audit_log.calls_to("POST", "quote/getrequests")
     assert 19 <= len(polls) <= 24
 
 
@@ -122,7 +122,7 @@ async def test_a_server_that_ignores_the_offset_is_watched_as_far_as_it_shows(ca
 
 
 def windows(sandbox: Sandbox) -> list[int]:
-    polls = sandbox.truth.calls_to("POST", "quote/getrequests")
+    polls = sandbox.audit_log.calls_to("POST", "quote/getrequests")
     return [int(json.loads(call.body)["secondsSinceUpdate"]) for call in polls]
 
 

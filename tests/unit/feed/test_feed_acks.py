@@ -240,17 +240,17 @@ async def test_leaving_takes_no_longer_than_the_request_under_way() -> None:
             async with exchange.watch(interval=timedelta(seconds=1)) as feed:
                 await anext(feed)
         assert scope.cancelled_caught
-        asked = len(sandbox.truth.calls_to("POST", POLL))
+        asked = len(sandbox.audit_log.calls_to("POST", POLL))
         assert anyio.current_time() - scope.deadline <= 3.0
         await anyio.sleep(600)
-    assert len(sandbox.truth.calls_to("POST", POLL)) <= asked + 1
+    assert len(sandbox.audit_log.calls_to("POST", POLL)) <= asked + 1
 
 
 async def test_nothing_is_asked_while_nobody_pulls(sandbox: Sandbox) -> None:
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE):
-        asked = len(sandbox.truth.calls_to("POST", POLL))
+        asked = len(sandbox.audit_log.calls_to("POST", POLL))
         await anyio.sleep(3600)
-        assert len(sandbox.truth.calls_to("POST", POLL)) == asked
+        assert len(sandbox.audit_log.calls_to("POST", POLL)) == asked
 
 
 async def test_hooks_are_told_each_scan_and_each_turn_once(sandbox: Sandbox) -> None:
@@ -278,7 +278,7 @@ async def test_hooks_are_told_each_scan_and_each_turn_once(sandbox: Sandbox) -> 
 async def test_rule_6_all_types_are_asked_for(sandbox: Sandbox) -> None:
     async with sandbox.client() as exchange, exchange.watch(where=RequestFilter(origin="Oslo")):
         pass
-    (call, *_) = sandbox.truth.calls_to("POST", POLL)
+    (call, *_) = sandbox.audit_log.calls_to("POST", POLL)
     assert b'"type":"all"' in call.body.replace(b" ", b"")
 
 

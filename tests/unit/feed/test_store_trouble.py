@@ -89,7 +89,7 @@ def everything_but(sandbox: Sandbox, acknowledged: int, path: Path) -> list[int]
     with sqlite3.connect(path) as connection:
         done = [row[0] for row in connection.execute('SELECT "index" FROM event ORDER BY id LIMIT ?', (acknowledged,))]
     connection.close()
-    return [entry.request for entry in sandbox.truth.publications if entry.request not in done]
+    return [entry.request for entry in sandbox.audit_log.publications if entry.request not in done]
 
 
 async def test_a_page_that_was_overwritten_is_found_before_anything_is_written(path: Path) -> None:
@@ -284,8 +284,8 @@ async def test_a_second_process_is_told_who_holds_it_and_one_that_stands_by_take
                     assert f"new FX{known:06d}" in (await said.receive_until(b"\n", 1000)).decode()
                     with pytest.raises(HeldError, match=f"is held by process {holder.pid} on"):
                         await take(exchange, path, 1)
-                    looks = sandbox.truth.count
-                    while sandbox.truth.count < looks + 2:  # noqa: ASYNC110  # another process looks
+                    looks = sandbox.audit_log.count
+                    while sandbox.audit_log.count < looks + 2:  # noqa: ASYNC110  # another process looks
                         await anyio.sleep(0.01)
                     taken: list[int] = []
                     unknown = 0

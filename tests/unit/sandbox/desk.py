@@ -119,7 +119,7 @@ class Desk:
         """Submits an offer and gives its id."""
         seen = self.call("POST", "quote/submitoffer", {**OFFER, **changes}, by=by or self.forwarder)
         assert seen.status // 100 == 2, seen
-        return self.exchange.truth.offers[-1].offer.index
+        return self.exchange.audit_log.offers[-1].offer.index
 
     def respond(self, offer: int, approved: int = 1) -> Seen:
         body = {"offerIndex": offer, "approved": approved}

@@ -98,7 +98,7 @@ class TestScript:
         submit(desk)
         desk.call("POST", "quote/submitoffer", {**OFFER, "offer": -1}, by=desk.forwarder)
         assert [fired.processed for fired in desk.exchange.faults.fired] == [True, False]
-        assert len(desk.exchange.truth.offers) == 1
+        assert len(desk.exchange.audit_log.offers) == 1
 
     def test_a_fault_must_show(self) -> None:
         with pytest.raises(ValueError, match="without a cut"):
@@ -123,10 +123,10 @@ def test_every_fault_fires_in_each_of_its_phases(name: str, phase: bool) -> None
     # A wave has taken the token out of force before the call that carries it is handled.
     took_effect = phase and name != "unauthorized_wave"
     assert desk.exchange.faults.fired == [Fired(name, 1, took_effect)]
-    record = desk.exchange.truth.calls[0]
+    record = desk.exchange.audit_log.calls[0]
     assert (record.fault, record.processed) == (name, took_effect)
     if act is submit:
-        assert len(desk.exchange.truth.offers) == took_effect
+        assert len(desk.exchange.audit_log.offers) == took_effect
     assert seen.reply != plain
 
 
@@ -240,7 +240,7 @@ def test_a_commit_then_500_then_400() -> None:
     desk = busy_desk()
     desk.exchange.faults.add(*FAULTS["bad_request_after_commit"](path="quote/submitoffer", skip=1))
     assert [submit(desk).status for _ in range(4)] == [200, 500, 400, 200]
-    assert len(desk.exchange.truth.offers) == 3
+    assert len(desk.exchange.audit_log.offers) == 3
     assert [(fired.call, fired.processed) for fired in desk.exchange.faults.fired] == [(2, True), (3, False)]
 
 

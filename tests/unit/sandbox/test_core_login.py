@@ -46,7 +46,9 @@ def test_failed_login_has_a_message(name: str, password: str) -> None:
     seen = desk.login(name, password)
     assert seen.status == 401
     assert seen.json == {"message": "The user name or password is invalid."}
-    assert [(login.email, login.accepted) for login in desk.exchange.truth.logins] == [(f"{name}@demo.example", False)]
+    assert [(login.email, login.accepted) for login in desk.exchange.audit_log.logins] == [
+        (f"{name}@demo.example", False)
+    ]
 
 
 @pytest.mark.parametrize("body", [{}, {"email": "shipper@demo.example"}, {"email": 4, "password": "shipper"}])

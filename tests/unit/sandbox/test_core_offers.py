@@ -125,7 +125,7 @@ def test_approval_selects_and_exchanges_the_contacts(desk: Desk, path: str) -> N
     assert seen.json == {"bids": {"0": {**record, **bid, **shipper}}}
     seen = desk.call("GET", "quote/bid", by=desk.rival)
     assert seen.json == {"bids": {"0": {**CARGO, **bid}}}
-    stays = desk.exchange.truth.offers[1].offer
+    stays = desk.exchange.audit_log.offers[1].offer
     assert (stays.index, stays.status) == (losing, "pending")
 
 
@@ -173,7 +173,7 @@ def test_two_offers_on_one_request_are_two_records(desk: Desk) -> None:
     desk.offer()
     desk.offer()
     assert desk.indexes(desk.call("GET", "quote/bid", by=desk.forwarder), "bids") == [1, 1]
-    assert len(desk.exchange.truth.duplicate_offers()) == 1
+    assert len(desk.exchange.audit_log.duplicate_offers()) == 1
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_two_offers_on_one_request_are_two_records(desk: Desk) -> None:
 )
 def test_offers_on_what_does_not_exist(desk: Desk, changes: dict[str, object]) -> None:
     assert desk.call("POST", "quote/submitoffer", {**OFFER, **changes}, by=desk.forwarder).status == 400
-    assert desk.exchange.truth.offers == []
+    assert desk.exchange.audit_log.offers == []
 
 
 def test_no_offer_on_an_own_or_closed_or_withdrawn_request(desk: Desk) -> None:
@@ -209,7 +209,7 @@ def test_only_the_owner_answers_an_offer_and_only_once(desk: Desk) -> None:
     assert desk.respond(offer).status == 400
     assert desk.respond(second).status == 400
     assert desk.respond(offer, 0).status == 400
-    assert desk.exchange.truth.final_states()[1].selected == offer
+    assert desk.exchange.audit_log.final_states()[1].selected == offer
 
 
 @pytest.mark.parametrize(("outcome", "left"), [("declined", 1), ("rejected", 1), ("unchanged", 1), ("removed", 0)])

@@ -45,7 +45,7 @@ def test_bad_requests(changes: dict[str, object]) -> None:
     seen = desk.call("POST", "quote/submitrequest", {**PUBLISH, **changes}, by=desk.shipper)
     assert seen.status == 400
     assert next(iter(changes)) in seen.json["message"]
-    assert desk.exchange.truth.publications == []
+    assert desk.exchange.audit_log.publications == []
 
 
 @pytest.mark.parametrize("field", sorted(set(PUBLISH) - {"notes"}))
@@ -84,7 +84,7 @@ def test_bad_offers(changes: dict[str, object]) -> None:
     desk = Desk()
     desk.publish()
     assert desk.call("POST", "quote/submitoffer", {**OFFER, **changes}, by=desk.forwarder).status == 400
-    assert desk.exchange.truth.offers == []
+    assert desk.exchange.audit_log.offers == []
 
 
 def test_an_empty_list_passes_for_no_rates() -> None:

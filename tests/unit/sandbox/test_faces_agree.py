@@ -115,7 +115,7 @@ async def test_cuts_after_the_send_end_alike(cut: Cut, library: ModuleType) -> N
     assert by_process == by_socket == LATE[cut]
     for exchange in (there, here):
         assert [fired.name for fired in exchange.faults.fired] == [cut.value]
-        assert [call.path for call in exchange.truth.calls] == ["login"]
+        assert [call.path for call in exchange.audit_log.calls] == ["login"]
 
 
 @pytest.mark.parametrize("cut", WITHIN_A_REQUEST)
@@ -127,7 +127,7 @@ async def test_resets_within_a_request_end_alike(cut: Cut, library: ModuleType) 
     async with in_process(here, library) as client:
         by_process = await outcome(client, library, "GET")
     assert by_process == by_socket == "ReadError"
-    assert [call.processed for call in there.truth.calls + here.truth.calls] == [False, False]
+    assert [call.processed for call in there.audit_log.calls + here.audit_log.calls] == [False, False]
 
 
 # httpx, unlike httpx2, leaves the body's generator to the collector when a write fails: trio complains.
@@ -143,7 +143,7 @@ async def test_a_reset_that_meets_the_body_is_no_write_error(cut: Cut, library: 
         by_process = await outcome(client, library)
     assert by_process == "ReadError"
     assert by_socket in ("ReadError", "RemoteProtocolError")
-    assert [call.processed for call in there.truth.calls + here.truth.calls] == [False, False]
+    assert [call.processed for call in there.audit_log.calls + here.audit_log.calls] == [False, False]
 
 
 def untrusted() -> ssl.SSLContext:
@@ -204,7 +204,7 @@ async def test_connections_that_do_not_come_about_end_alike(
     by_socket = await really(cut, library, monkeypatch, timeout=timeout)
     async with in_process(exchange, library) as client:
         assert await outcome(client, library, timeout=timeout) == by_socket == BEFORE_A_CONNECTION[cut]
-        assert [call.processed for call in exchange.truth.calls] == [False]
+        assert [call.processed for call in exchange.audit_log.calls] == [False]
         assert await outcome(client, library) == "200"
 
 

@@ -40,9 +40,9 @@ async def test_without_a_server(library: Any) -> None:
         assert await outcome(client, library) == "200"
         assert (await client.request("GET", "carrier", params={"index": "1"}, json={"index": 2})).status_code == 401
         assert (await client.get("http://sandbox/elsewhere")).status_code == 404
-    assert [call.path for call in exchange.truth.calls] == ["login", "carrier"]
-    assert exchange.truth.calls[1].query == {"index": "1"}
-    assert exchange.truth.calls[1].body
+    assert [call.path for call in exchange.audit_log.calls] == ["login", "carrier"]
+    assert exchange.audit_log.calls[1].query == {"index": "1"}
+    assert exchange.audit_log.calls[1].body
 
 
 @libraries
@@ -51,7 +51,7 @@ async def test_without_a_server_a_cut_breaks_the_call_off(library: Any) -> None:
     async with in_asgi(exchange, library) as client:
         with pytest.raises(ConnectionResetError):
             await client.post("login", json=LOGIN)
-    assert [call.processed for call in exchange.truth.calls] == [True]
+    assert [call.processed for call in exchange.audit_log.calls] == [True]
 
 
 @libraries
@@ -65,7 +65,7 @@ async def test_under_uvicorn(anyio_backend: str, library: Any) -> None:
         reply = await client.post("login", json=LOGIN)
         assert reply.json()["user"]["access_token"]
         assert (await client.request("GET", "carrier", json={"index": 2})).status_code == 401
-    assert [bool(call.body) for call in exchange.truth.calls] == [True, True]
+    assert [bool(call.body) for call in exchange.audit_log.calls] == [True, True]
     with pytest.raises(httpx.ConnectError):
         async with httpx.AsyncClient(trust_env=False) as client:
             await client.get(url)

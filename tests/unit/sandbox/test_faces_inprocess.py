@@ -28,7 +28,7 @@ async def test_a_stall_without_a_timeout_lasts_until_it_is_given_up(cut: Cut, li
         with anyio.move_on_after(86_400) as scope:
             await ask(client, "POST", **FOR_EVER)
         assert scope.cancelled_caught
-        assert [call.processed for call in exchange.truth.calls] == [not cut.early]
+        assert [call.processed for call in exchange.audit_log.calls] == [not cut.early]
         assert await outcome(client, library) == "200"
 
 
@@ -49,7 +49,7 @@ async def test_a_slow_server_has_processed_what_the_client_gives_up(library: Any
     async with in_process(exchange, library) as client:
         assert await outcome(client, library, timeout=library.Timeout(None, read=5)) == "ReadTimeout"
         assert await outcome(client, library, timeout=library.Timeout(None, read=20)) == "200"
-    assert [call.processed for call in exchange.truth.calls] == [True, True]
+    assert [call.processed for call in exchange.audit_log.calls] == [True, True]
 
 
 async def connects(client: Any) -> bool:
@@ -76,7 +76,7 @@ async def test_calls_side_by_side_have_a_connection_each(library: Any) -> None:
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
                 tasks.start_soon(ask, client, "POST")
-        assert len(exchange.truth.calls) == 3
+        assert len(exchange.audit_log.calls) == 3
         assert not await connects(client)
 
 
@@ -87,7 +87,7 @@ async def test_an_idle_fin(library: Any) -> None:
     async with in_process(exchange, library) as client:
         ends = [await outcome(client, library) for _ in range(3)]
     assert ends == ["200", "RemoteProtocolError", "200"]
-    assert len(exchange.truth.calls) == 2
+    assert len(exchange.audit_log.calls) == 2
 
     exchange = Exchange()
     exchange.faults.add(Fault(name="idle", wire=WireFault(Cut.IDLE_FIN, seconds=10), times=None))
@@ -120,7 +120,7 @@ async def test_a_fault_is_met_once_by_calls_side_by_side() -> None:
             for _ in range(4):
                 tasks.start_soon(call)
     assert sorted(ends) == ["200", "200", "200", "ConnectError"]
-    assert sorted(call.processed for call in exchange.truth.calls) == [False, True, True, True]
+    assert sorted(call.processed for call in exchange.audit_log.calls) == [False, True, True, True]
 
 
 @libraries
@@ -128,7 +128,7 @@ async def test_what_the_exchange_gets(library: Any) -> None:
     exchange = Exchange()
     async with in_process(exchange, library, clock=lambda: 1_700_000_000.5) as client:
         await client.request("GET", "carrier", params={"index": "1", "origin": "Hong Kong"}, json={"index": 2})
-    [call] = exchange.truth.calls
+    [call] = exchange.audit_log.calls
     assert (call.method, call.path, call.time) == ("GET", "carrier", 1_700_000_000.5)
     assert call.query == {"index": "1", "origin": "Hong Kong"}
     assert call.body.replace(b" ", b"") == b'{"index":2}'
@@ -140,7 +140,7 @@ async def test_what_lies_outside_the_api_is_not_found(library: Any) -> None:
     async with in_process(exchange, library) as client:
         reply = await client.get("http://sandbox/somewhere")
     assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html")
-    assert not exchange.truth.calls
+    assert not exchange.audit_log.calls
     async with in_process(exchange, library, base_path="/freight/api/") as client:
         assert (await client.post("http://sandbox/freight/api/login", json=LOGIN)).status_code == 200
         assert (await client.post("http://sandbox/api/login", json=LOGIN)).status_code == 404
@@ -151,7 +151,7 @@ async def test_a_header_that_http_forbids_is_not_sent(library: Any) -> None:
     exchange = Exchange()
     async with in_process(exchange, library) as client:
         assert await outcome(client, library, headers={"authorization": "Bearer a\nb"}) == "LocalProtocolError"
-    assert not exchange.truth.calls
+    assert not exchange.audit_log.calls
 
 
 async def test_https_shakes_hands() -> None:

@@ -55,7 +55,7 @@ async def test_counters() -> None:
             assert await outcome(client, httpx, headers={"connection": "close"}) == "200"
             await settled(lambda: face.open_connections == 0)
         assert (face.connections, face.requests) == (2, 4)
-    assert len(exchange.truth.calls) == 4
+    assert len(exchange.audit_log.calls) == 4
 
 
 async def test_requests_in_one_packet_are_answered_one_by_one() -> None:
@@ -63,7 +63,7 @@ async def test_requests_in_one_packet_are_answered_one_by_one() -> None:
     async with serve_tcp(exchange) as face:
         heard = await said(face, (HEAD + b"\r\n") * 2 + HEAD + b"connection: close\r\n\r\n")
     assert heard.count(b"HTTP/1.1 401 Unauthorized\r\n") == 3
-    assert len(exchange.truth.calls) == 3
+    assert len(exchange.audit_log.calls) == 3
 
 
 async def test_a_request_in_pieces() -> None:
@@ -71,7 +71,7 @@ async def test_a_request_in_pieces() -> None:
     head = HEAD + b"connection: close\r\ncontent-length: 11\r\n\r\n"
     async with serve_tcp(exchange) as face:
         await said(face, head[:30], head[30:], b'{"index"', b":2}")
-    assert [call.body for call in exchange.truth.calls] == [b'{"index":2}']
+    assert [call.body for call in exchange.audit_log.calls] == [b'{"index":2}']
 
 
 @pytest.mark.parametrize(("more", "status"), [(0, 401), (1, 413)])
@@ -82,7 +82,7 @@ async def test_a_body_has_its_limit(more: int, status: int) -> None:
         assert (await client.post("currency", content=b"x" * (MOST_BODY + more))).status_code == status
         assert await outcome(client, httpx) == "200"
         assert face.connections == 1
-    assert [call.path for call in exchange.truth.calls] == ["currency", "login"][more:]
+    assert [call.path for call in exchange.audit_log.calls] == ["currency", "login"][more:]
 
 
 async def test_what_is_not_http_is_refused() -> None:
@@ -92,7 +92,7 @@ async def test_what_is_not_http_is_refused() -> None:
         assert (await said(face, b"GET / HTTP/1.1\r\nconnection: close\r\nhost: x\r\n\r\n")).startswith(
             b"HTTP/1.1 404 "
         )
-    assert not exchange.truth.calls
+    assert not exchange.audit_log.calls
 
 
 async def test_half_a_request_is_none() -> None:
@@ -101,7 +101,7 @@ async def test_half_a_request_is_none() -> None:
         async with await anyio.connect_tcp(*address(face)) as stream:
             await stream.send(HEAD + b"content-length: 10\r\n\r\nhalf")
         await settled(lambda: face.connections == 1 and not face.open_connections)
-    assert not exchange.truth.calls
+    assert not exchange.audit_log.calls
 
 
 async def test_a_connection_that_closes_openly_costs_nothing() -> None:
@@ -121,7 +121,7 @@ async def test_a_reset_does_not_wait_for_the_body(cut: Cut) -> None:
         await stream.send(HEAD + b"content-length: 1000\r\n\r\n")
         with pytest.raises(anyio.BrokenResourceError):
             await stream.receive()
-    assert [call.processed for call in exchange.truth.calls] == [False]
+    assert [call.processed for call in exchange.audit_log.calls] == [False]
 
 
 async def test_bytes_drip_one_by_one() -> None:
@@ -161,7 +161,7 @@ async def test_many_connections_at_once() -> None:
             for _ in range(50):
                 tasks.start_soon(lambda: client.post(face.url + "/login", json=LOGIN))
         await settled(lambda: face.open_connections == 0)
-    assert len(exchange.truth.calls) == 50
+    assert len(exchange.audit_log.calls) == 50
 
 
 # What goes wrong in the server itself

@@ -151,7 +151,7 @@ async def test_a_callback_that_raises_ends_the_request_where_it_stands(name: str
         with pytest.raises(TraceError):
             await ask(client, method, extensions=traced(by_process))
         assert by_process.names == by_socket.names
-        assert len(here.truth.calls) == len(there.truth.calls) == (name in SENT[method])
+        assert len(here.audit_log.calls) == len(there.audit_log.calls) == (name in SENT[method])
         assert await outcome(client, library) == "200"
 
 
@@ -164,7 +164,7 @@ async def test_a_callback_that_raises_as_the_connection_is_made(name: str, libra
         with pytest.raises(TraceError):
             await ask(client, "POST", extensions=traced(trace))
         assert trace.names[-1] == name
-        assert not exchange.truth.calls
+        assert not exchange.audit_log.calls
 
 
 @libraries
@@ -176,7 +176,7 @@ async def test_a_call_given_up_anywhere_leaves_no_doubt(name: str, method: str, 
     with scope:
         async with in_process(exchange, library) as client:
             await ask(client, method, extensions=traced(trace))
-    assert len(exchange.truth.calls) == (name in SENT[method])
+    assert len(exchange.audit_log.calls) == (name in SENT[method])
     if len(trace.names) > 2:
         assert trace.names[-2:] == NORMAL[-2:]
     async with in_process(exchange, library) as client:

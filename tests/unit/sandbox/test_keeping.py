@@ -50,14 +50,14 @@ def busy(exchange: Exchange) -> None:
 
 def contents(exchange: Exchange) -> list[Any]:
     """Every record in the order of its last change, and what each side lists."""
-    books = exchange.books
+    database = exchange.database
     at = NOW + 1000
     return [
-        *([entry[2:] for entry in table.latest()] for table in (books.requests, books.offers, books.routes)),
-        books.owned(exchange.shipper, at),
-        [books.offers_by(account, at) for account in (exchange.forwarder, exchange.rival)],
-        [books.offers_on(index, at) for index in books.requests.indexes()],
-        list(books.requests.recent(at, NOW + 5)),
+        *([entry[2:] for entry in table.latest()] for table in (database.requests, database.offers, database.routes)),
+        database.owned(exchange.shipper, at),
+        [database.offers_by(account, at) for account in (exchange.forwarder, exchange.rival)],
+        [database.offers_on(index, at) for index in database.requests.indexes()],
+        list(database.requests.recent(at, NOW + 5)),
         exchange.profile,
     ]
 
@@ -153,8 +153,8 @@ def test_with_a_seed_every_token_comes_again(tmp_path: Path) -> None:
 
 def test_the_order_by_chance_stays(tmp_path: Path) -> None:
     def order() -> list[int]:
-        records = exchange.books.owned(exchange.shipper, NOW)
-        return [request.index for request in exchange.books.sorter.requests("random", records)]
+        records = exchange.database.owned(exchange.shipper, NOW)
+        return [request.index for request in exchange.database.sorter.requests("random", records)]
 
     with opened(tmp_path / "x.db", 5) as (exchange, file):
         for _ in range(12):
@@ -270,7 +270,7 @@ def test_other_files_are_refused_and_left_alone(tmp_path: Path, make: Callable[[
 def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
     (tmp_path / "x.db").touch()
     with opened(tmp_path / "x.db") as (exchange, _):
-        assert len(exchange.books.requests) == 0
+        assert len(exchange.database.requests) == 0
 
 
 @pytest.mark.parametrize("length", [1, 10, 15])
@@ -345,13 +345,13 @@ def test_two_processes_on_one_file(tmp_path: Path) -> None:
         process.wait()
         # However the other one ended, the file is free, and has everything.
         with opened(tmp_path / "x.db") as (exchange, _):
-            assert exchange.books.requests.indexes() == (1,)
+            assert exchange.database.requests.indexes() == (1,)
 
 
 def test_killed_in_the_middle(tmp_path: Path) -> None:
     for _ in range(3):
         with opened(tmp_path / "x.db") as (exchange, _):
-            begun = len(exchange.books.requests)
+            begun = len(exchange.database.requests)
         with holder(tmp_path / "x.db", 1_000_000) as process:
             assert process.stdout is not None
             told = [int(process.stdout.readline()) for _ in range(20)]
@@ -359,7 +359,7 @@ def test_killed_in_the_middle(tmp_path: Path) -> None:
             process.wait()
         with opened(tmp_path / "x.db") as (exchange, _):
             # What was told is kept; what was being written is there whole or not at all.
-            assert len(exchange.books.requests) >= begun + len(told)
+            assert len(exchange.database.requests) >= begun + len(told)
 
 
 def test_a_write_that_fails_is_told(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def sandbox(
             exchange = Exchange(seed=seed or 0)
             if seed is None:
                 # A login that a client keeps over a restart must not become another account's.
-                exchange.books.random = Random()
+                exchange.database.random = Random()
             known = file is not None and file.restore(exchange, seed)
             desk = BoardController(exchange, file=file, names={*names, host})
             if not known:

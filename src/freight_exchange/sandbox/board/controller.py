@@ -99,7 +99,7 @@ class BoardController:
             return _ELSEWHERE
         who = self._caller(call)
         reply = self.exchange.handle(call, now)
-        record = self.exchange.truth.calls[-1]
+        record = self.exchange.audit_log.calls[-1]
         self.traffic.add(line_of(record, who))
         self._forget()
         self._settle()
@@ -107,12 +107,12 @@ class BoardController:
 
     def _caller(self, call: Call) -> str | None:
         """Whose token it is: a call that is struck never gets as far as to be asked."""
-        token = self.exchange.books.tokens.get(call.headers.get("authorization", "").partition(" ")[2])
-        return self.exchange.books.accounts[token.account].email if token is not None else None
+        token = self.exchange.database.tokens.get(call.headers.get("authorization", "").partition(" ")[2])
+        return self.exchange.database.accounts[token.account].email if token is not None else None
 
     def _forget(self) -> None:
-        truth = self.exchange.truth
-        records: list[list[Any]] = [truth.calls, truth.logins, truth.changes, self.faults.fired]
+        audit_log = self.exchange.audit_log
+        records: list[list[Any]] = [audit_log.calls, audit_log.logins, audit_log.changes, self.faults.fired]
         for record in records:
             if len(record) > _MOST_CALLS:
                 del record[: _MOST_CALLS // 2]
@@ -143,7 +143,7 @@ class BoardController:
 
     def withdraw(self, request: int) -> None:
         """Takes an open request out of every list."""
-        record = self.exchange.books.requests.get(request)
+        record = self.exchange.database.requests.get(request)
         if record is None or record.state != "open":
             raise Refusal(400, "That request is not open any more.")
         self.exchange.withdraw(request, self.clock())
@@ -151,22 +151,22 @@ class BoardController:
 
     def respond(self, offer: int, *, approved: bool) -> None:
         """Approves or declines an offer as the shipper whose request it is on."""
-        books = self.exchange.books
-        found = books.offers.get(offer)
-        request = books.requests.get(found.request) if found is not None else None
+        database = self.exchange.database
+        found = database.offers.get(offer)
+        request = database.requests.get(found.request) if found is not None else None
         if request is None:
             raise Refusal(404, "There is no such offer.")
         parameters = {"offerIndex": offer, "approved": int(approved)}
-        self.exchange.act(books.accounts[request.owner], "POST", "quote/approveoffer", parameters, self.clock())
+        self.exchange.act(database.accounts[request.owner], "POST", "quote/approveoffer", parameters, self.clock())
         self._settle()
 
     def compete(self, request: int) -> None:
         """Makes an offer as the rival: a little below the best one, or what such cargo may cost."""
-        record = self.exchange.books.requests.get(request)
+        record = self.exchange.database.requests.get(request)
         if record is None:
             raise Refusal(404, "There is no such request.")
         cargo = record.cargo
-        offers = [offer for offer in self.exchange.books.offers_on(request, self.clock()) if offer.currency == 840]
+        offers = [offer for offer in self.exchange.database.offers_on(request, self.clock()) if offer.currency == 840]
         if offers:
             amount = min(Decimal(offer.amount) for offer in offers) * Decimal("0.97")
             if amount < _LEAST:

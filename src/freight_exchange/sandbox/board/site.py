@@ -100,12 +100,12 @@ class Board:
         raise Refusal(404, "There is no such page. The board is at /board, the API under /api.")
 
     def _connection(self) -> dict[str, Any]:
-        exchange, books = self._desk.exchange, self._desk.exchange.books
+        exchange, database = self._desk.exchange, self._desk.exchange.database
         return {
             "url": self.url,
             "accounts": [
                 {"email": account.email, "password": account.password, "name": account.name, "role": account.role}
-                for account in books.accounts.values()
+                for account in database.accounts.values()
             ],
             "forwarder": exchange.forwarder.email,
             "samples": list(samples(_SAMPLES, self._desk.clock())),

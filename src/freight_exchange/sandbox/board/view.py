@@ -21,9 +21,9 @@ _REFUSED: Final = frozenset({"declined", "rejected"})
 def snapshot(desk: BoardController) -> dict[str, Any]:
     """Everything that changes, in one value."""
     exchange, now = desk.exchange, desk.clock()
-    books = exchange.books
-    requests = [request for _, _, _, request in books.requests.latest()]
-    shown = _shown(books, requests)
+    database = exchange.database
+    requests = [request for _, _, _, request in database.requests.latest()]
+    shown = _shown(database, requests)
     states = Counter(request.state for request in requests)
     return {
         "revision": desk.revision,
@@ -32,15 +32,15 @@ def snapshot(desk: BoardController) -> dict[str, Any]:
             "open": states["open"],
             "selected": states["selected"],
             "withdrawn": states["withdrawn"],
-            "waiting": _waiting(books),
+            "waiting": _waiting(database),
             "struck": desk.traffic.struck,
-            "twice": _twice(books),
+            "twice": _twice(database),
         },
         "hidden": len(requests) - len(shown),
-        "requests": [_request(books, request, now) for request in shown],
+        "requests": [_request(database, request, now) for request in shown],
         "calls": desk.traffic.calls(),
         "strikes": [
-            {**strike, "offers": _offers(books, strike["who"], strike["request"], now)}
+            {**strike, "offers": _offers(database, strike["who"], strike["request"], now)}
             for strike in desk.traffic.strikes()
         ],
         "armed": [
@@ -57,9 +57,9 @@ def snapshot(desk: BoardController) -> dict[str, Any]:
     }
 
 
-def _shown(books: Database, requests: list[Request]) -> list[Request]:
+def _shown(database: Database, requests: list[Request]) -> list[Request]:
     """The newest first; if they are too many, those that somebody can still do something about."""
-    offered = {offer.request for _, _, _, offer in books.offers.latest() if offer.status == "pending"}
+    offered = {offer.request for _, _, _, offer in database.offers.latest() if offer.status == "pending"}
 
     def rank(request: Request) -> tuple[int, int]:
         return (0 if not _open(request) else 2 if request.index in offered else 1), request.index
@@ -68,14 +68,14 @@ def _shown(books: Database, requests: list[Request]) -> list[Request]:
     return sorted(first, key=lambda request: request.index, reverse=True)
 
 
-def _request(books: Database, request: Request, now: float) -> dict[str, Any]:
+def _request(database: Database, request: Request, now: float) -> dict[str, Any]:
     cargo = request.cargo
     return {
         "index": request.index,
         "ref": request.refid,
         "state": request.state,
         "selected": request.selected,
-        "shipper": books.accounts[request.owner].name,
+        "shipper": database.accounts[request.owner].name,
         "created": request.created,
         "updated": request.updated,
         "commodity": cargo.commodityname,
@@ -90,12 +90,12 @@ def _request(books: Database, request: Request, now: float) -> dict[str, Any]:
         "weight": _decimals(Decimal(cargo.weight * cargo.quantity), 0),
         "incoterm": cargo.incoterm,
         "hazardous": bool(cargo.hazardous),
-        "offers": [_offer(books, request, offer) for offer in books.offers_on(request.index, now)],
+        "offers": [_offer(database, request, offer) for offer in database.offers_on(request.index, now)],
     }
 
 
-def _offer(books: Database, request: Request, offer: Offer) -> dict[str, Any]:
-    currency = books.currencies.get(offer.currency)
+def _offer(database: Database, request: Request, offer: Offer) -> dict[str, Any]:
+    currency = database.currencies.get(offer.currency)
     chosen = offer.index == request.selected
     return {
         "id": offer.index,
@@ -106,8 +106,8 @@ def _offer(books: Database, request: Request, offer: Offer) -> dict[str, Any]:
         "terms": offer.terms,
         "rates": [[fee, _decimals(Decimal(amount), 2)] for fee, amount in offer.rates.items()],
         # As the service has it: a forwarder is named when its offer is approved, and not before.
-        "forwarder": _contact(books.accounts[offer.account]) if chosen else None,
-        "shipper": _contact(books.accounts[request.owner]) if chosen else None,
+        "forwarder": _contact(database.accounts[offer.account]) if chosen else None,
+        "shipper": _contact(database.accounts[request.owner]) if chosen else None,
     }
 
 
@@ -128,10 +128,10 @@ def _decimals(value: Decimal, places: int) -> str:
     return f"{value:,.{places}f}" if value == 0 or abs(value.adjusted()) < 18 else f"{value:.3E}"
 
 
-def _waiting(books: Database) -> int:
+def _waiting(database: Database) -> int:
     return sum(
-        offer.status == "pending" and _open(books.requests.get(offer.request))
-        for _, _, _, offer in books.offers.latest()
+        offer.status == "pending" and _open(database.requests.get(offer.request))
+        for _, _, _, offer in database.offers.latest()
     )
 
 
@@ -139,24 +139,24 @@ def _open(request: Request | None) -> bool:
     return request is not None and request.state == "open"
 
 
-def _twice(books: Database) -> int:
+def _twice(database: Database) -> int:
     """Offers alike in forwarder, request and amount, beyond the first: what a careful bot never makes."""
-    offers = (offer for _, _, _, offer in books.offers.latest())
+    offers = (offer for _, _, _, offer in database.offers.latest())
     made = Counter((offer.request, offer.account, offer.amount, offer.currency) for offer in offers)
     return sum(count - 1 for count in made.values())
 
 
-def _offers(books: Database, who: str | None, request: int | None, now: float) -> int | None:
+def _offers(database: Database, who: str | None, request: int | None, now: float) -> int | None:
     """How often a caller has the same offer on a request by now: once, if it coped.
 
     A better offer is no second one, and what was declined may be offered again.
     """
-    account = books.by_email.get(who.casefold()) if who is not None else None
+    account = database.by_email.get(who.casefold()) if who is not None else None
     if account is None or request is None:
         return None
     made = Counter(
         (offer.amount, offer.currency)
-        for offer in books.offers_on(request, now)
+        for offer in database.offers_on(request, now)
         if offer.account == account.index and offer.status not in _REFUSED
     )
     return max(made.values(), default=0)

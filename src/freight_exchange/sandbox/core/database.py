@@ -44,7 +44,7 @@ class Database:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.sorter = Sorter(seed)
-        self.truth = AuditLog()
+        self.audit_log = AuditLog()
         self.accounts: dict[int, Account] = {}
         self.by_email: dict[str, Account] = {}
         self.tokens: dict[str, Token] = {}
@@ -135,7 +135,7 @@ class Database:
             del self.tokens[value]
 
     def logged_in(self, email: str, accepted: bool, now: float, call: int | None) -> None:
-        self.truth.logins.append(LoginRecord(email, accepted, now, call))
+        self.audit_log.logins.append(LoginRecord(email, accepted, now, call))
 
     # Rate requests
 
@@ -143,7 +143,7 @@ class Database:
         index = _FIRST_REQUEST + len(self.requests)
         request = Request(index=index, owner=owner.index, refid=f"FX{index:06d}", cargo=cargo, created=now, updated=now)
         self._owned.setdefault(owner.index, []).append(index)
-        self.truth.publications.append(Publication(index, owner.email, now, call))
+        self.audit_log.publications.append(Publication(index, owner.email, now, call))
         return self._changed(request, now, "published", call)
 
     def change(
@@ -169,7 +169,7 @@ class Database:
 
     def _changed(self, request: Request, now: float, what: str, call: int | None) -> Request:
         self.requests.put(request.index, now, request)
-        self.truth.changes.append(RequestChange(request.index, now, what, request, call))
+        self.audit_log.changes.append(RequestChange(request.index, now, what, request, call))
         return request
 
     def owned(self, account: Account, at: float) -> list[Request]:
@@ -213,7 +213,7 @@ class Database:
         self.offers.put(index, now, offer)
         self._offers_of_request.setdefault(request, []).append(index)
         self._offers_of_account.setdefault(account.index, []).append(index)
-        self.truth.offers.append(OfferRecord(offer, account.email, now, call))
+        self.audit_log.offers.append(OfferRecord(offer, account.email, now, call))
         return offer
 
     def set_offer(self, offer: Offer, status: str, now: float) -> Offer:

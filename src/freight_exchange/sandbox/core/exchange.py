@@ -51,7 +51,7 @@ class Exchange:
     def __init__(self, profile: Profile = _PLAIN, *, seed: int = 0) -> None:
         self._profile = profile
         self._renderer = Renderer(profile)
-        self._books = Database(seed)
+        self._database = Database(seed)
         self.faults = FaultScript()
         self.shipper = self.add_account(
             "shipper@demo.example", "shipper", role="shipper", firstname="Sylvia", lastname="Ship"
@@ -73,13 +73,13 @@ class Exchange:
         self._renderer = Renderer(profile)
 
     @property
-    def truth(self) -> AuditLog:
-        return self._books.truth
+    def audit_log(self) -> AuditLog:
+        return self._database.audit_log
 
     @property
-    def books(self) -> Database:
+    def database(self) -> Database:
         """All its records, to look at: what changes them are the methods here."""
-        return self._books
+        return self._database
 
     # HTTP
 
@@ -89,10 +89,10 @@ class Exchange:
         The call is received whole, unless an early cut strikes it: before a face reads a request to its end,
         it asks `faults.peek(call)` and hands over what it knows of the call if that fault is `early`.
         """
-        number = self.truth.next_call()
+        number = self.audit_log.next_call()
         fault = self.faults.take(call)
         outcome = self._answer(call, now, number) if fault is None else self._strike(fault, call, now, number)
-        self.truth.calls.append(
+        self.audit_log.calls.append(
             CallRecord(
                 number=number,
                 time=now,
@@ -117,7 +117,7 @@ class Exchange:
             outcome = self._answer(call, now, number)
         reply = outcome.reply
         if fault.mutate is not None:
-            reply = fault.mutate(reply, now, self._books.random)
+            reply = fault.mutate(reply, now, self._database.random)
         if fault.wire is not None:
             reply = attrs.evolve(reply, wire=fault.wire)
         if fault.delay:
@@ -151,8 +151,8 @@ class Exchange:
         if operation is None:
             raise Refusal(405, "Method Not Allowed")
         late = self._profile.late_visibility
-        visit = RequestContext(
-            books=self._books,
+        context = RequestContext(
+            database=self._database,
             profile=self._profile,
             renderer=self._renderer,
             fields=fields,
@@ -161,7 +161,7 @@ class Exchange:
             seen_at=now - late if late else _NEVER,
             call=number,
         )
-        return operation(visit)
+        return operation(context)
 
     def _fields(self, call: Call) -> Fields:
         body = call.body
@@ -182,23 +182,23 @@ class Exchange:
 
     def _authenticated(self, call: Call, now: float) -> Account:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
-        token = self._books.tokens.get(value) if scheme.lower() == "bearer" else None
+        token = self._database.tokens.get(value) if scheme.lower() == "bearer" else None
         if token is None or token.expires <= now:
             raise Refusal(self._profile.unauthorized_status, _DENIED, key="Unauthorized")
-        return self._books.accounts[token.account]
+        return self._database.accounts[token.account]
 
     def _login(self, call: Call, fields: Fields, now: float, number: int) -> Answer:
         if call.method != "POST":
             raise Refusal(405, "Method Not Allowed")
         email, password = fields.text("email"), fields.text("password")
-        account = self._books.by_email.get(email.casefold())
+        account = self._database.by_email.get(email.casefold())
         accepted = account is not None and account.password == password
-        self._books.logged_in(email, accepted, now, number)
+        self._database.logged_in(email, accepted, now, number)
         if account is None or not accepted:
             profile = self._profile
             sentence = "The user name or password is invalid."
             raise Refusal(profile.failed_login_status, sentence, key=profile.failed_login_key)
-        token = self._books.issue_token(account, now, self._profile)
+        token = self._database.issue_token(account, now, self._profile)
         user = self._renderer.user(account, token, now)
         moment = dt.datetime.fromtimestamp(now, dt.UTC)
         account.lastlogin = f"{moment:%Y-%m-%d %H:%M:%S}"
@@ -251,7 +251,7 @@ class Exchange:
         company: Company | None = None,
     ) -> Account:
         """Registers a user. `role` counts only where the profile enforces rights."""
-        return self._books.add_account(
+        return self._database.add_account(
             email, password, role=role, firstname=firstname, lastname=lastname, title=title, company=company
         )
 
@@ -265,19 +265,19 @@ class Exchange:
 
     def publish(self, account: Account, now: float, cargo: Cargo = _CARGO) -> int:
         """Publishes a rate request and gives its index."""
-        return self._books.publish(account, cargo, now, None).index
+        return self._database.publish(account, cargo, now, None).index
 
     def touch(self, request: int, now: float) -> None:
         """Renews a request's time of update and nothing else."""
-        self._books.change(request, now, "touched")
+        self._database.change(request, now, "touched")
 
     def update(self, request: int, now: float, cargo: Cargo) -> None:
         """Replaces what a request asks for."""
-        self._books.change(request, now, "updated", cargo)
+        self._database.change(request, now, "updated", cargo)
 
     def withdraw(self, request: int, now: float) -> None:
         """Takes a request out of every list."""
-        self._books.change(request, now, "withdrawn")
+        self._database.change(request, now, "withdrawn")
 
     def newest_open(self) -> int | None:
         """The index of the open request that was published last."""
@@ -288,11 +288,11 @@ class Exchange:
         return min(self._open(), default=None)
 
     def _open(self) -> list[int]:
-        return [request.index for request in self._books.requests.recent(_NEVER) if request.state == "open"]
+        return [request.index for request in self._database.requests.recent(_NEVER) if request.state == "open"]
 
     def reorder(self) -> None:
         """Puts every listing in a new random order, which stays until the next call of this."""
-        self._books.sorter.reorder()
+        self._database.sorter.reorder()
 
     def offer(
         self,
@@ -306,20 +306,20 @@ class Exchange:
         terms: str | None = None,
     ) -> int:
         """Makes an offer and gives its index."""
-        return self._books.offer(account, request, amount, currency, rates or {}, terms, now, None).index
+        return self._database.offer(account, request, amount, currency, rates or {}, terms, now, None).index
 
     def select(self, offer: int, now: float) -> None:
         """Approves an offer."""
-        chosen = self._books.offers.get(offer)
-        request = self._books.requests.get(chosen.request) if chosen is not None else None
+        chosen = self._database.offers.get(offer)
+        request = self._database.requests.get(chosen.request) if chosen is not None else None
         if chosen is None or request is None:
             raise LookupError(f"no offer {offer}")
-        self._books.select(request, chosen, now, None)
+        self._database.select(request, chosen, now, None)
 
     def token(self, account: Account, now: float) -> str:
         """A valid token without a login."""
-        return self._books.issue_token(account, now, self._profile).value
+        return self._database.issue_token(account, now, self._profile).value
 
     def expire_tokens(self, account: Account | None = None) -> None:
         """Takes the tokens of one account, or of all, out of force at once."""
-        self._books.revoke(account)
+        self._database.revoke(account)

@@ -71,19 +71,19 @@ def _mixed(seed: int, index: int) -> int:
 
 
 def page(
-    visit: RequestContext, records: Sequence[_T], default_rows: int | None, visible: Callable[[_T], bool]
+    context: RequestContext, records: Sequence[_T], default_rows: int | None, visible: Callable[[_T], bool]
 ) -> Sequence[_T]:
     """Cut the page asked for. `offset` counts pages, not records (service document, 4).
 
     Rows that are not `visible` are left out before the page is cut or after, by the profile.
     """
-    if visit.profile.rights == "before_paging":
-        return _cut(visit, [record for record in records if visible(record)], default_rows)
-    return [record for record in _cut(visit, records, default_rows) if visible(record)]
+    if context.profile.rights == "before_paging":
+        return _cut(context, [record for record in records if visible(record)], default_rows)
+    return [record for record in _cut(context, records, default_rows) if visible(record)]
 
 
-def _cut(visit: RequestContext, records: Sequence[_T], default_rows: int | None) -> Sequence[_T]:
-    fields, profile = visit.fields, visit.profile
+def _cut(context: RequestContext, records: Sequence[_T], default_rows: int | None) -> Sequence[_T]:
+    fields, profile = context.fields, context.profile
     paired = ("offset" in fields) + ("rowsperpage" in fields)
     if paired == 1 and profile.lone_offset == "400":
         raise Refusal(400, "offset and rowsperpage must be sent together.", "offset")
@@ -94,7 +94,7 @@ def _cut(visit: RequestContext, records: Sequence[_T], default_rows: int | None)
         offset, asked = 0, default_rows or max(len(records), 1)
     if paired == 2 and profile.rows_limit is not None and asked > profile.rows_limit:
         raise Refusal(int(profile.over_limit), "The field rowsperpage is too large.", "rowsperpage")
-    clamp = _clamp(visit)
+    clamp = _clamp(context)
     rows = min(asked, clamp) if clamp else asked
     if profile.offset_ignored:
         offset = 0
@@ -106,13 +106,13 @@ def _cut(visit: RequestContext, records: Sequence[_T], default_rows: int | None)
     return records[start : start + rows]
 
 
-def _clamp(visit: RequestContext) -> int | None:
+def _clamp(context: RequestContext) -> int | None:
     """The most rows of this page."""
-    profile, books = visit.profile, visit.books
+    profile, database = context.profile, context.database
     if profile.clamp_change == "steady":
         return profile.rows_clamp
-    served = books.pages_served
-    books.pages_served += 1
+    served = database.pages_served
+    database.pages_served += 1
     narrow = profile.rows_clamp or _CLAMP
     match profile.clamp_change:
         case "lowered":
@@ -120,7 +120,7 @@ def _clamp(visit: RequestContext) -> int | None:
         case "raised":
             widened = served >= _PAGES_BEFORE
         case "hourly":
-            widened = visit.now // 3600 % 2 == 0
+            widened = context.now // 3600 % 2 == 0
         case _:
             widened = served % 2 == 0
     return narrow * _WIDER if widened else narrow

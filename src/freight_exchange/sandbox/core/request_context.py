@@ -32,7 +32,7 @@ class RequestContext:
     Reads see the state of `seen_at`, which late visibility puts before `now`.
     """
 
-    books: Database
+    database: Database
     profile: Profile
     renderer: Renderer
     fields: Fields

@@ -49,9 +49,9 @@ _TABLES: Final = (
 )
 _PUT: Final = "INSERT OR REPLACE INTO record VALUES (?, ?, ?, ?, ?, ?)"
 _KINDS: Final[Mapping[str, Callable[[Database], Table[Any]]]] = {
-    "request": lambda books: books.requests,
-    "offer": lambda books: books.offers,
-    "route": lambda books: books.routes,
+    "request": lambda database: database.requests,
+    "offer": lambda database: database.offers,
+    "route": lambda database: database.routes,
 }
 
 
@@ -149,7 +149,7 @@ class StateFile:
             salt = json.loads(meta.get("salt", '""'))
             run = int(meta.get("run", "0")) + 1
             profile = Profile(**json.loads(meta.get("profile", "{}")))
-            self._read(exchange.books, rows)
+            self._read(exchange.database, rows)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._damaged(f"it holds what this version cannot read: {error}") from error
         if kept is not None and seed is not None and kept != seed:
@@ -158,13 +158,13 @@ class StateFile:
         if kept is None and seed is None:
             salt = secrets.token_hex(16)
         exchange.profile = self._profile = profile
-        exchange.books.sorter = Sorter(chosen)
+        exchange.database.sorter = Sorter(chosen)
         # A token must not come again in the next run: it could be another account's there.
-        exchange.books.random = Random(f"{chosen} {run} {salt}")
+        exchange.database.random = Random(f"{chosen} {run} {salt}")
         self._write([], {"seed": chosen, "salt": salt, "run": run})
         return bool(rows) or profile != Profile()
 
-    def _read(self, books: Database, rows: Iterable[tuple[str, int, int, float, str, int]]) -> None:
+    def _read(self, database: Database, rows: Iterable[tuple[str, int, int, float, str, int]]) -> None:
         found: dict[str, list[tuple[float, Any]]] = {kind: [] for kind in _KINDS}
         for kind, index, position, time, body, checksum in rows:
             if zlib.crc32(body.encode()) != checksum:
@@ -175,11 +175,11 @@ class StateFile:
             found[kind].append((time, record))
             self._position = position
         if not found["route"]:
-            found["route"] = [(time, route) for _, _, time, route in reversed(list(books.routes.latest()))]
+            found["route"] = [(time, route) for _, _, time, route in reversed(list(database.routes.latest()))]
         else:
             self._saved["route"] = {route.index: 1 for _, route in found["route"]}
-        books.restore(found["request"], found["offer"], found["route"])
-        _consistent(books)
+        database.restore(found["request"], found["offer"], found["route"])
+        _consistent(database)
         for kind in ("request", "offer"):
             self._saved[kind] = {record.index: 1 for _, record in found[kind]}
 
@@ -193,7 +193,7 @@ class StateFile:
         seen: list[tuple[str, int, int]] = []
         for kind, table in _KINDS.items():
             known, changed = self._saved[kind], []
-            for index, versions, time, record in table(exchange.books).latest():
+            for index, versions, time, record in table(exchange.database).latest():
                 # They come in the order of their last change: behind one that is known, all are.
                 if known.get(index) == versions:
                     break
@@ -266,19 +266,19 @@ def _turned(profile: Profile) -> Mapping[str, object]:
     }
 
 
-def _consistent(books: Database) -> None:
+def _consistent(database: Database) -> None:
     """What one record says of another is there: the exchange relies on it."""
-    for name, table in (("request", books.requests), ("offer", books.offers)):
+    for name, table in (("request", database.requests), ("offer", database.offers)):
         indexes = table.indexes()
         if indexes and indexes != tuple(range(indexes[0], indexes[0] + len(indexes))):
             raise ValueError(f"a record of the kind {name} is missing")
-    for _, _, _, request in books.requests.latest():
-        if request.owner not in books.accounts:
+    for _, _, _, request in database.requests.latest():
+        if request.owner not in database.accounts:
             raise ValueError(f"request {request.index} belongs to nobody")
-        if request.selected is not None and books.offers.get(request.selected) is None:
+        if request.selected is not None and database.offers.get(request.selected) is None:
             raise ValueError(f"the selected offer {request.selected} is missing")
-    for _, _, _, offer in books.offers.latest():
-        if books.requests.get(offer.request) is None or offer.account not in books.accounts:
+    for _, _, _, offer in database.offers.latest():
+        if database.requests.get(offer.request) is None or offer.account not in database.accounts:
             raise ValueError(f"offer {offer.index} belongs to nothing")
 
 

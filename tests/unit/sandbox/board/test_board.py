@@ -79,7 +79,7 @@ async def test_publish(person: Person) -> None:
     assert (request["volume"], request["weight"], request["hazardous"]) == ("3.60", "842", True)
     listed = json.loads(person.call("quote/getrequests", by="forwarder").body)["raterequests"]
     assert listed["0"]["commodityname"] == "Green tea"
-    assert person.desk.exchange.truth.publications[0].call is None
+    assert person.desk.exchange.audit_log.publications[0].call is None
 
 
 async def test_the_exchanges_own_rules_judge_the_form(person: Person) -> None:
@@ -382,8 +382,8 @@ async def test_weeks_of_calls_are_not_kept(person: Person) -> None:
     await person.does("arm", name="unavailable_storm", times=None)
     for _ in range(5_000):
         person.call("quote/getrequests")
-    truth, script = person.desk.exchange.truth, person.desk.exchange.faults
-    assert max(len(truth.calls), len(script.fired)) <= 2_000
+    audit_log, script = person.desk.exchange.audit_log, person.desk.exchange.faults
+    assert max(len(audit_log.calls), len(script.fired)) <= 2_000
     seen = await person.sees()
     assert seen["counts"]["struck"] == 5_000
     assert len(json.dumps(seen)) < 50_000

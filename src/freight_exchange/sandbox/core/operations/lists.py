@@ -14,21 +14,21 @@ __all__ = ["carriers", "currencies"]
 _T = TypeVar("_T")
 
 
-def carriers(visit: RequestContext) -> Answer:
-    return _listing(visit, "carriers", visit.books.carriers, visit.renderer.carrier)
+def carriers(context: RequestContext) -> Answer:
+    return _listing(context, "carriers", context.database.carriers, context.renderer.carrier)
 
 
-def currencies(visit: RequestContext) -> Answer:
-    return _listing(visit, "currencies", visit.books.currencies, visit.renderer.currency)
+def currencies(context: RequestContext) -> Answer:
+    return _listing(context, "currencies", context.database.currencies, context.renderer.currency)
 
 
-def _listing(visit: RequestContext, key: str, table: Mapping[int, _T], render: Callable[[_T], Json]) -> Answer:
+def _listing(context: RequestContext, key: str, table: Mapping[int, _T], render: Callable[[_T], Json]) -> Answer:
     rows = list(table.values())
-    if "index" in visit.fields:
-        found = table.get(visit.fields.identifier("index"))
+    if "index" in context.fields:
+        found = table.get(context.fields.identifier("index"))
         rows = [found] if found is not None else []
         if not rows:
-            missing(visit.profile)
-    elif visit.profile.reference_rows is not None:
-        rows = list(page(visit, rows, visit.profile.reference_rows, lambda row: True))
-    return Answer(visit.renderer.collection(key, [render(row) for row in rows]))
+            missing(context.profile)
+    elif context.profile.reference_rows is not None:
+        rows = list(page(context, rows, context.profile.reference_rows, lambda row: True))
+    return Answer(context.renderer.collection(key, [render(row) for row in rows]))

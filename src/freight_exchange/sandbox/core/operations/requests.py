@@ -20,14 +20,14 @@ _DEFAULT_WINDOW = 3600
 _LONGEST_WINDOW = 432000
 
 
-def publish_or_submit(visit: RequestContext) -> Answer:
+def publish_or_submit(context: RequestContext) -> Answer:
     """POST quote/request publishes, but the bidding page's sample posts an offer there (4.9)."""
-    return submit(visit) if "requestIndex" in visit.fields else publish(visit)
+    return submit(context) if "requestIndex" in context.fields else publish(context)
 
 
-def publish(visit: RequestContext) -> Answer:
-    visit.side("shipper")
-    fields = visit.fields
+def publish(context: RequestContext) -> Answer:
+    context.side("shipper")
+    fields = context.fields
     cargo = Cargo(
         commodityname=fields.text("commodityname"),
         requesttype=fields.word("requesttype", _REQUEST_TYPES),
@@ -46,61 +46,61 @@ def publish(visit: RequestContext) -> Answer:
     )
     if not _INCOTERM.match(cargo.incoterm):
         raise Refusal(400, "The field incoterm must be a 3-letter Incoterm.", "incoterm")
-    request = visit.books.publish(visit.account, cargo, visit.now, visit.call)
-    return visit.written(visit.renderer.collection("raterequests", [visit.renderer.request(request)]))
+    request = context.database.publish(context.account, cargo, context.now, context.call)
+    return context.written(context.renderer.collection("raterequests", [context.renderer.request(request)]))
 
 
-def open_requests(visit: RequestContext) -> Answer:
+def open_requests(context: RequestContext) -> Answer:
     """GET quote/request: the open requests of other parties."""
-    visit.side("forwarder")
-    return _listing(visit, "open", default_rows=10)
+    context.side("forwarder")
+    return _listing(context, "open", default_rows=10)
 
 
-def search(visit: RequestContext) -> Answer:
+def search(context: RequestContext) -> Answer:
     """POST quote/getrequests: the requests available to a forwarder, selected ones among them."""
-    visit.side("forwarder")
-    return _listing(visit, visit.fields.optional_word("type", _SEARCH_TYPES, "all"), default_rows=20)
+    context.side("forwarder")
+    return _listing(context, context.fields.optional_word("type", _SEARCH_TYPES, "all"), default_rows=20)
 
 
-def _listing(visit: RequestContext, kind: str, *, default_rows: int) -> Answer:
-    fields, profile, renderer = visit.fields, visit.profile, visit.renderer
-    window = _window(visit)
+def _listing(context: RequestContext, kind: str, *, default_rows: int) -> Answer:
+    fields, profile, renderer = context.fields, context.profile, context.renderer
+    window = _window(context)
     if "index" in fields:
-        request = visit.books.requests.seen(fields.identifier("index"), visit.seen_at)
+        request = context.database.requests.seen(fields.identifier("index"), context.seen_at)
         narrowed = profile.since_lookup == "applied" or (
             profile.since_lookup == "applied_if_sent" and "secondsSinceUpdate" in fields
         )
-        found = [request] if request is not None and _shown(visit, request, kind) else []
-        found = [request for request in found if _is_visible(visit, request)]
+        found = [request] if request is not None and _shown(context, request, kind) else []
+        found = [request for request in found if _is_visible(context, request)]
         if narrowed:
-            found = [request for request in found if request.updated >= visit.now - window]
+            found = [request for request in found if request.updated >= context.now - window]
         if not found:
             missing(profile)
         return Answer(renderer.collection("raterequests", [renderer.request(request) for request in found]))
-    since = visit.now - window
+    since = context.now - window
     rows = [
         request
-        for request in visit.books.requests.recent(visit.seen_at, since)
-        if request.updated >= since and _shown(visit, request, kind)
+        for request in context.database.requests.recent(context.seen_at, since)
+        if request.updated >= since and _shown(context, request, kind)
     ]
-    rows = visit.books.sorter.requests(profile.order, rows)
-    shown = page(visit, rows, default_rows, lambda request: _is_visible(visit, request))
+    rows = context.database.sorter.requests(profile.order, rows)
+    shown = page(context, rows, default_rows, lambda request: _is_visible(context, request))
     return Answer(renderer.collection("raterequests", [renderer.request(request) for request in shown]))
 
 
-def _window(visit: RequestContext) -> int:
-    if "secondsSinceUpdate" not in visit.fields:
+def _window(context: RequestContext) -> int:
+    if "secondsSinceUpdate" not in context.fields:
         return _DEFAULT_WINDOW
-    if visit.profile.since_out_of_range == "clamped":
-        return min(max(visit.fields.integer("secondsSinceUpdate"), 1), _LONGEST_WINDOW)
-    return visit.fields.integer("secondsSinceUpdate", least=1, most=_LONGEST_WINDOW)
+    if context.profile.since_out_of_range == "clamped":
+        return min(max(context.fields.integer("secondsSinceUpdate"), 1), _LONGEST_WINDOW)
+    return context.fields.integer("secondsSinceUpdate", least=1, most=_LONGEST_WINDOW)
 
 
-def _is_visible(visit: RequestContext, request: Request) -> bool:
+def _is_visible(context: RequestContext, request: Request) -> bool:
     """Whether the caller's rights cover the request (service document, 5)."""
-    if request.owner == visit.account.index:
+    if request.owner == context.account.index:
         return False
-    match visit.profile.hidden:
+    match context.profile.hidden:
         case "rows":
             return request.index % 3 != 0
         case "runs":
@@ -109,16 +109,16 @@ def _is_visible(visit: RequestContext, request: Request) -> bool:
             return True
 
 
-def _shown(visit: RequestContext, request: Request, kind: str) -> bool:
+def _shown(context: RequestContext, request: Request, kind: str) -> bool:
     """Whether the request is there, and the type asked for covers it."""
     if request.state == "withdrawn":
         return False
     match kind:
         case "accept":
             return request.state == "selected"
-        case "pending" if visit.profile.pending_means == "no_offers":
-            return request.state == "open" and not visit.books.offers_on(request.index, visit.seen_at)
+        case "pending" if context.profile.pending_means == "no_offers":
+            return request.state == "open" and not context.database.offers_on(request.index, context.seen_at)
         case "all":
-            return request.state == "open" or visit.profile.search_default == "all"
+            return request.state == "open" or context.profile.search_default == "all"
         case _:
             return request.state == "open"

@@ -32,18 +32,18 @@ _RANGES: Mapping[str, str] = {
 }
 
 
-def search(visit: RequestContext) -> Answer:
-    fields, profile, books, renderer = visit.fields, visit.profile, visit.books, visit.renderer
+def search(context: RequestContext) -> Answer:
+    fields, profile, database, renderer = context.fields, context.profile, context.database, context.renderer
     wanted = _filter(fields, profile.route_text_match == "contains")
-    rows = [route for route in books.routes.recent(visit.seen_at) if wanted(route)]
+    rows = [route for route in database.routes.recent(context.seen_at) if wanted(route)]
     if "index" in fields:
         index = fields.identifier("index")
         rows = [route for route in rows if route.index == index]
         if not rows:
             missing(profile)
         return Answer(renderer.collection("routes", [renderer.route(route) for route in rows]))
-    rows = books.sorter.plain(profile.order, rows, lambda route: route.index)
-    shown = page(visit, rows, profile.default_rows, lambda route: True)
+    rows = database.sorter.plain(profile.order, rows, lambda route: route.index)
+    shown = page(context, rows, profile.default_rows, lambda route: True)
     return Answer(renderer.collection("routes", [renderer.route(route) for route in shown]))
 
 
@@ -77,23 +77,23 @@ def _between(read: Callable[[Route], str], lowest: str, highest: str) -> Callabl
     return lambda route: lowest <= read(route) <= highest
 
 
-def create(visit: RequestContext) -> Answer:
-    visit.side("forwarder")
-    return _written(visit, visit.books.put_route(_image(visit, 0), visit.now))
+def create(context: RequestContext) -> Answer:
+    context.side("forwarder")
+    return _written(context, context.database.put_route(_image(context, 0), context.now))
 
 
-def update(visit: RequestContext) -> Answer:
+def update(context: RequestContext) -> Answer:
     """PUT takes the entire route: what is left out is missing, not kept."""
-    visit.side("forwarder")
-    index = visit.fields.identifier("index")
-    if visit.books.routes.get(index) is None:
-        raise Refusal(visit.profile.unknown_id_status, "There is no such route.", "index")
-    return _written(visit, visit.books.put_route(_image(visit, index), visit.now))
+    context.side("forwarder")
+    index = context.fields.identifier("index")
+    if context.database.routes.get(index) is None:
+        raise Refusal(context.profile.unknown_id_status, "There is no such route.", "index")
+    return _written(context, context.database.put_route(_image(context, index), context.now))
 
 
-def _image(visit: RequestContext, index: int) -> Route:
-    fields = visit.fields
-    wanted = visit.profile.carrier_field
+def _image(context: RequestContext, index: int) -> Route:
+    fields = context.fields
+    wanted = context.profile.carrier_field
     if wanted == "either":
         wanted = "carrier" if "carrier" in fields or "carrierId" not in fields else "carrierId"
     route = Route(
@@ -109,19 +109,19 @@ def _image(visit: RequestContext, index: int) -> Route:
         voyageid=fields.text("voyageId"),
         timezone=fields.text("timezone"),
     )
-    if route.carrier not in visit.books.carriers:
+    if route.carrier not in context.database.carriers:
         raise Refusal(400, "There is no such carrier.", wanted)
     return route
 
 
-def _written(visit: RequestContext, route: Route) -> Answer:
+def _written(context: RequestContext, route: Route) -> Answer:
     """What POST and PUT answer with is not shown: the profile decides."""
-    status = visit.profile.write_status
-    match visit.profile.route_write:
+    status = context.profile.write_status
+    match context.profile.route_write:
         case "collection":
-            return Answer(visit.renderer.collection("routes", [visit.renderer.route(route)]), status)
+            return Answer(context.renderer.collection("routes", [context.renderer.route(route)]), status)
         case "record":
-            return Answer(visit.renderer.route(route), status)
+            return Answer(context.renderer.route(route), status)
         case "empty_object":
             return Answer({}, status)
         case "empty_list":

@@ -14,7 +14,7 @@ def test_what_each_call_carried() -> None:
     desk.call("POST", "quote/submitrequest", PUBLISH, by=desk.shipper)
     desk.call("POST", "quote/submitoffer", {**OFFER, "offer": 0}, by=desk.forwarder)
     desk.call("GET", "carrier")
-    first, second, third, fourth = desk.exchange.truth.calls
+    first, second, third, fourth = desk.exchange.audit_log.calls
     assert (first.number, first.time, first.method, first.path) == (1, NOW, "GET", "route")
     assert first.query == {"offset": "0", "rowsperpage": "5"}
     assert first.parameters == {"offset": "0", "rowsperpage": "5", "origin": "Hong Kong"}
@@ -22,14 +22,14 @@ def test_what_each_call_carried() -> None:
     assert (second.time, b"Green tea" in second.body) == (NOW + 1, True)
     assert (third.account, third.status, third.processed) == ("forwarder@demo.example", 400, False)
     assert (fourth.account, fourth.status, fourth.fault) == (None, 401, None)
-    assert desk.exchange.truth.calls_to("GET", "route") == [first]
+    assert desk.exchange.audit_log.calls_to("GET", "route") == [first]
 
 
 def test_a_refusal_is_not_processed_whatever_its_status() -> None:
     desk = Desk(Profile(unauthorized_status=200, failed_login_status=200))
     assert desk.call("GET", "carrier").status == 200
     assert desk.login(password="wrong").status == 200
-    assert [call.processed for call in desk.exchange.truth.calls] == [False, False]
+    assert [call.processed for call in desk.exchange.audit_log.calls] == [False, False]
 
 
 def test_secrets_stay_out_of_the_repr() -> None:
@@ -37,30 +37,30 @@ def test_secrets_stay_out_of_the_repr() -> None:
     desk.call("POST", "login", {"email": "shipper@demo.example", "password": "canary"})
     desk.login()
     token = desk.exchange.token(desk.forwarder, desk.now)
-    call = desk.exchange.truth.calls[0]
+    call = desk.exchange.audit_log.calls[0]
     assert "canary" not in repr(call)
-    assert token not in repr(desk.exchange.truth.calls)
+    assert token not in repr(desk.exchange.audit_log.calls)
     assert "'forwarder'" not in repr(desk.forwarder).replace("role='forwarder'", "")
 
 
 def test_publications_changes_and_spans() -> None:
     desk = Desk()
     desk.publish()
-    truth = desk.exchange.truth
-    assert [tuple(entry) for entry in truth.publications] == [(1, "shipper@demo.example", NOW, 1)]
+    audit_log = desk.exchange.audit_log
+    assert [tuple(entry) for entry in audit_log.publications] == [(1, "shipper@demo.example", NOW, 1)]
     desk.exchange.update(1, NOW + 10, Cargo(origin="Busan"))
     desk.exchange.touch(1, NOW + 20)
     desk.now += 30
     desk.respond(desk.offer())
     desk.exchange.withdraw(1, NOW + 40)
-    assert [(change.time - NOW, change.what) for change in truth.changes] == [
+    assert [(change.time - NOW, change.what) for change in audit_log.changes] == [
         (0, "published"),
         (10, "updated"),
         (20, "touched"),
         (30, "selected"),
         (40, "withdrawn"),
     ]
-    spans = truth.spans(1, late=2)
+    spans = audit_log.spans(1, late=2)
     assert [(span.since - NOW, span.until and span.until - NOW, span.state.state) for span in spans] == [
         (2, 12, "open"),
         (12, 22, "open"),
@@ -69,7 +69,7 @@ def test_publications_changes_and_spans() -> None:
         (42, None, "withdrawn"),
     ]
     assert spans[1].state.cargo.origin == "Busan"
-    assert truth.final_states()[1].state == "withdrawn"
+    assert audit_log.final_states()[1].state == "withdrawn"
 
 
 def test_offers_and_their_calls() -> None:
@@ -80,22 +80,22 @@ def test_offers_and_their_calls() -> None:
         desk.call("POST", "quote/submitoffer", OFFER, by=desk.forwarder)
     desk.offer(desk.rival, requestIndex=2)
     desk.exchange.offer(desk.rival, 2, NOW)
-    truth = desk.exchange.truth
-    assert [record.call for record in truth.offers] == [3, 4, 5, None]
-    assert truth.offer_counts() == {(1, "forwarder@demo.example"): 2, (2, "rival@demo.example"): 2}
-    assert [record.offer.index for record in truth.offers_on(1)] == [5001, 5002]
-    assert truth.offers_on(1, "rival@demo.example") == []
-    assert [[record.offer.index for record in group] for group in truth.duplicate_offers()] == [[5001, 5002]]
+    audit_log = desk.exchange.audit_log
+    assert [record.call for record in audit_log.offers] == [3, 4, 5, None]
+    assert audit_log.offer_counts() == {(1, "forwarder@demo.example"): 2, (2, "rival@demo.example"): 2}
+    assert [record.offer.index for record in audit_log.offers_on(1)] == [5001, 5002]
+    assert audit_log.offers_on(1, "rival@demo.example") == []
+    assert [[record.offer.index for record in group] for group in audit_log.duplicate_offers()] == [[5001, 5002]]
 
 
 def test_logins_and_forgetting() -> None:
     desk = Desk()
     desk.login()
     desk.login(password="wrong")
-    truth = desk.exchange.truth
-    assert [(login.accepted, login.call) for login in truth.logins] == [(True, 1), (False, 2)]
-    truth.forget()
-    assert (truth.calls, truth.logins) == ([], [])
+    audit_log = desk.exchange.audit_log
+    assert [(login.accepted, login.call) for login in audit_log.logins] == [(True, 1), (False, 2)]
+    audit_log.forget()
+    assert (audit_log.calls, audit_log.logins) == ([], [])
     desk.login()
-    assert truth.calls[0].number == 3
-    assert truth is desk.exchange.truth
+    assert audit_log.calls[0].number == 3
+    assert audit_log is desk.exchange.audit_log
