@@ -139,7 +139,7 @@ def _same_rows(folder: Path, batch: int) -> Callable[[int], object]:
 def store_writer(folder: Path, batch: int) -> Callable[[int], object]:
     """The same through `SQLiteStore`, as a feed's scan commits it: under its lease, after a look at what is known."""
     from freight_exchange.store import SQLiteStore
-    from freight_exchange.store.protocol import Binding, Commit, Found, NewEvent, Seen
+    from freight_exchange.store.protocol import Binding, Commit, NewEvent, ReadSet, TrackedRequest
 
     feed = SQLiteStore(folder / "store.db").open(
         Binding("http://benchmark/api", "me@co.example", "benchmark"), lease=60
@@ -148,23 +148,23 @@ def store_writer(folder: Path, batch: int) -> Callable[[int], object]:
     def write(number: int) -> None:
         indexes: Sequence[int] = _numbers(batch, number)
         seen = [
-            Seen(
+            TrackedRequest(
                 index=index,
                 digest=_digest(index),
                 record=_RECORD,
                 version=1,
-                first=0.0,
-                last=0.0,
-                scan=number,
+                first_seen=0.0,
+                last_seen=0.0,
+                last_scan=number,
                 updated_after=0.0,
             )
             for index in indexes
         ]
         events = [NewEvent(key=f"{index}.1", index=index, kind="new", payload=_RECORD) for index in indexes]
 
-        def decide(found: Found) -> Commit:
-            assert not found.seen
-            return Commit(seen=seen, events=events, state="{}")
+        def decide(found: ReadSet) -> Commit:
+            assert not found.requests
+            return Commit(requests=seen, events=events, state="{}")
 
         assert feed.commit(decide, indexes=indexes) == batch
 

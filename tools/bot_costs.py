@@ -35,6 +35,8 @@ from tools.endless_exchange import EndlessExchange
 
 from freight_exchange import Bot, FreightExchange, RequestEvent
 from freight_exchange.store import MemoryStore, SQLiteStore
+from freight_exchange.store.protocol import Binding
+from freight_exchange.store.sqlite.feed import SQLiteFeed
 
 __all__ = ["WAYS", "BiddingExchange", "Cost", "Way", "cost"]
 
@@ -172,10 +174,10 @@ class _CountingStore(SQLiteStore):
     commits = reads = 0
     _writing = False
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = super()._connect()
-        connection.set_trace_callback(self._note)
-        return connection
+    def open(self, binding: Binding, *, lease: float) -> SQLiteFeed:
+        with self._database.access:
+            self._database.connect().set_trace_callback(self._note)
+        return super().open(binding, lease=lease)
 
     def _note(self, statement: str) -> None:
         word = statement.split(None, 1)[0]

@@ -19,7 +19,7 @@ MUTATIONS = (
     one(
         "ledger: none, nothing is written down",
         "bot/offers/repository.py",
-        "written = await self._desk.write(step, lambda store: store.put_effect(entry.effect(), was=was))",
+        "written = await self._desk.write(step, lambda store: store.put_effect(entry.effect(), expected_state=was))",
         "written = True",
         "tests/unit/bot/test_crash_points.py::test_dying_there_changes_nothing_that_the_shipper_sees",
     ),
@@ -155,9 +155,9 @@ MUTATIONS = (
     ),
     one(
         "deliveries: two of one request at a time",
-        "store/tray.py",
-        "return slip.index not in claimed and self._queues[slip.handler, slip.index][0] == slip.event",
-        "return True",
+        "store/sqlite/work_sql.py",
+        "<= :now {{handler_filter}} AND {_IS_CLAIMABLE}",
+        "<= :now {{handler_filter}}",
         "tests/unit/bot/test_deliveries.py",
     ),
     one(

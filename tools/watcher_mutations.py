@@ -214,7 +214,7 @@ MUTATIONS = (
     one(
         "7 what the window proves to be updated may be a change of shape",
         "feed/core/schema_drift.py",
-        "if before.last < sight.sent - sight.window:",
+        "if before.last_seen < sight.sent - sight.window:",
         "if False:",
         "tests/unit/feed/test_classify.py",
     ),
@@ -240,23 +240,15 @@ MUTATIONS = (
     ),
     one(
         "8 memory bounded by count",
-        "store/memory.py",
-        "for index in indexes if index in book.seen}",
-        "for index in indexes if index in [*book.seen][-8:]}",
-    ),
-    one(
-        "8 memory bounded by count, in a file",
         "store/sqlite/feed_sql.py",
         "    return found\n",
         "    return {index: found[index] for index in sorted(found)[-8:]}\n",
     ),
     one(
         "8 no tombstone",
-        "store/book.py",
-        "            self.put(attrs.evolve(self.seen[index], record=None,",
-        "            self._recorded.discard(index)\n"
-        "            self._live.discard(index)\n"
-        "            (lambda gone: None)(attrs.evolve(self.seen.pop(index), record=None,",
+        "store/sqlite/feed_sql.py",
+        "    connection.executemany(_ADD_TOMBSTONE, old)\n",
+        "",
         "tests/unit/feed/test_watcher_pruning.py",
     ),
     one(

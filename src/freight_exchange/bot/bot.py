@@ -24,7 +24,7 @@ from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed import factory
 from freight_exchange.options import seconds
-from freight_exchange.store.work import EVERY
+from freight_exchange.store.work import NO_LIMIT
 from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ class Bot(Router):
 
     async def dead_letters(self) -> Sequence[DeadLetter]:
         """The deliveries that were given up, the oldest first."""
-        found = await self._running().desk.read(lambda store: store.deliveries(state="dead", limit=EVERY))
+        found = await self._running().desk.read(lambda store: store.deliveries(state="dead", limit=NO_LIMIT))
         return [DeadLetter.of(dead) for dead in found]
 
     async def replay(self, event: int, handler: str) -> bool:

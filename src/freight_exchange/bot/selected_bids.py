@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.errors import DecodeError
-    from freight_exchange.store.protocol import Seen
+    from freight_exchange.store.protocol import TrackedRequest
     from freight_exchange.store.work import WorkStore
 
 __all__ = ["SelectedBids"]
@@ -196,12 +196,12 @@ class SelectedBids:
             return [bid for bid in selected.values() if store.effect(_key_of(bid.index)) is not None]
 
         def tell(store: WorkStore, earlier: Sequence[Bid]) -> None:
-            with store.together():
+            with store.transaction():
                 for bid in earlier:
                     key = f"{_key_of(bid.index)}:{handler}"
                     store.add_event(self._event(store, bid, key=key, moment=moment), at=now)
-                store.deliver({event.id: (handler,) for event in store.of_kind(BidSelected.kind)}, at=now)
-                store.put_effect(mark, was=None)
+                store.enqueue({event.id: (handler,) for event in store.pending_of_kind(BidSelected.kind)}, at=now)
+                store.put_effect(mark, expected_state=None)
 
         now = self._desk.time()
         moment = self._desk.moment(now)
@@ -236,7 +236,7 @@ class SelectedBids:
         return NewEvent(key=key, index=bid.index, kind=event.kind, payload=pack_selected(event))
 
     def _mark(self, store: WorkStore, *, key: str, state: str, now: float) -> None:
-        store.put_effect(Effect(key=key, state=state, payload=b"", at=now), was=None)
+        store.put_effect(Effect(key=key, state=state, payload=b"", at=now), expected_state=None)
 
 
 def _introduced(handler: str, state: str, now: float) -> Effect:
@@ -248,7 +248,7 @@ def _key_of(request: int) -> str:
     return f"selected:{request}"
 
 
-def _completed(bid: Bid, seen: Seen | None) -> Bid:
+def _completed(bid: Bid, seen: TrackedRequest | None) -> Bid:
     """The bid, and of its freight what the request said when it was last seen and the bid listing does not say."""
     if seen is None or seen.record is None:
         return bid

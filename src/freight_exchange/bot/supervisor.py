@@ -22,7 +22,6 @@ from freight_exchange.bot.session import INTERVALS_ALIVE, BotSession, Phase, pla
 from freight_exchange.bot.shutdown import FailureReportingGroup, cause, telling, untold
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError, LoginRejectedError
-from freight_exchange.store import MemoryStore
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
@@ -112,7 +111,12 @@ class Supervisor:
             points: Told before and after each durable step.
         """
         self.is_served = True
-        store = MemoryStore() if self._plan.store is None else self._plan.store
+        store = self._plan.store
+        if store is None:
+            # Imported here: it needs sqlite3.
+            from freight_exchange.store import MemoryStore
+
+            store = MemoryStore()
         try:
             with plainly():
                 async with anyio.create_task_group() as tasks:

@@ -81,7 +81,7 @@ class UnitOfWork:
         steps = [step for step in steps if step.wanted]
         if len(steps) > 1:
             try:
-                with store.together():
+                with store.transaction():
                     results = [step.work(store) for step in steps]
             except Exception:  # noqa: BLE001 - nothing was written, and each finds out for itself which of them it was
                 results = []

@@ -50,7 +50,7 @@ class WithdrawalCheck:
         state = self._journal.state
         long_ago = state.cover.time_at(self._clock.read()) - state.allowance
         self._lookups.saw(look.missing, look.indexes, long_ago=long_ago)
-        return any(row.missing < SCANS_THAT_MISS for row in look.missing)
+        return any(row.missed_scans < SCANS_THAT_MISS for row in look.missing)
 
     async def look_up(self) -> None:
         """Look up what complete scans lacked, until a scan is due: withdrawn is what the service knows no longer."""

@@ -15,7 +15,6 @@ from freight_exchange.feed.filter import RequestFilter
 from freight_exchange.feed.journal import Start
 from freight_exchange.models import validation
 from freight_exchange.platform.clock import Clock, SystemClock
-from freight_exchange.store import MemoryStore
 
 if TYPE_CHECKING:
     from freight_exchange.feed.source import Source
@@ -123,12 +122,11 @@ def check_text(text: str, name: str) -> None:
 
 def _store(given: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:
     """The store, and whether it is the feed's own to close."""
-    if given is None:
-        return MemoryStore(), True
-    if isinstance(given, str | os.PathLike):
-        from freight_exchange.store.sqlite.store import SQLiteStore
+    if given is None or isinstance(given, str | os.PathLike):
+        # Imported here: a program that never watches needs no sqlite3.
+        from freight_exchange.store import MemoryStore, SQLiteStore
 
-        return SQLiteStore(given), True
+        return (MemoryStore() if given is None else SQLiteStore(given)), True
     return given, False
 
 

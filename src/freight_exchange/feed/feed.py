@@ -91,7 +91,7 @@ class Feed:
         self._queue: deque[StoredEvent] = deque()
         self._loaded = 0
         self._in_hand: dict[int, StoredEvent] = {}
-        self._passed_over: list[int] = []
+        self._filtered: list[int] = []
         self._gaps: dict[int, Gap] = {}
         self._pulling = False
         self._unsure: set[int] = set()
@@ -190,7 +190,7 @@ class Feed:
 
         def write(numbers: Sequence[int], at: float) -> None:
             work: WorkStore = self.hold.state()  # type: ignore[assignment]  # a bot has seen to that
-            work.deliver({number: handlers.get(number, ()) for number in numbers}, at=at)
+            work.enqueue({number: handlers.get(number, ()) for number in numbers}, at=at)
 
         await self._acknowledge(handlers, write)
 
@@ -213,7 +213,7 @@ class Feed:
         """Whatever was read of the store is read again."""
         self._queue.clear()
         self._in_hand.clear()
-        self._passed_over.clear()
+        self._filtered.clear()
         self._loaded = 0
 
     async def _pull(self, most: int) -> tuple[Event, ...]:
@@ -229,7 +229,7 @@ class Feed:
             while True:
                 if events := self._wanted(most):
                     return events
-                if self._passed_over:
+                if self._filtered:
                     await self._acknowledge([])
                 if not await self._load():
                     await self._watcher.look()
@@ -241,7 +241,7 @@ class Feed:
     def _wanted(self, most: int) -> tuple[Event, ...]:
         """The next events of the queue that the filter lets pass."""
         wanted: dict[int, Event] = {}
-        passed_over: list[int] = []
+        filtered: list[int] = []
         for stored in self._queue:
             if len(wanted) == most:
                 break
@@ -250,12 +250,12 @@ class Feed:
             if self._where is None or not isinstance(event, RequestEvent) or self._where.matches(event.request):
                 wanted[stored.id] = acknowledgeable(event, stored.id, partial(self._acknowledge, [stored.id]))
             else:
-                passed_over.append(stored.id)
-        for _ in range(len(wanted) + len(passed_over)):
+                filtered.append(stored.id)
+        for _ in range(len(wanted) + len(filtered)):
             stored = self._queue.popleft()
             if stored.id in wanted:
                 self._in_hand[stored.id] = stored
-        self._passed_over += passed_over
+        self._filtered += filtered
         return tuple(wanted.values())
 
     async def _load(self, *, with_gaps: bool = False) -> bool:
@@ -267,7 +267,7 @@ class Feed:
             self._queue.extend(stored for stored in found if stored.kind in KINDS)
             self._loaded = found[-1].id if found else self._loaded
             if with_gaps:
-                gaps = ((stored.id, unpack(stored.kind, stored.payload)) for stored in held.of_kind(Gap.kind))
+                gaps = ((stored.id, unpack(stored.kind, stored.payload)) for stored in held.pending_of_kind(Gap.kind))
                 self._gaps = {number: gap for number, gap in gaps if isinstance(gap, Gap)}
 
         await self.hold.run(read)
@@ -278,7 +278,7 @@ class Feed:
     ) -> None:
         held = self.hold.state()
         handed_out = {*ids}
-        done = {*self._passed_over, *handed_out}
+        done = {*self._filtered, *handed_out}
         if not done:
             return
         time = self.time()
@@ -286,7 +286,7 @@ class Feed:
         def write() -> None:
             self._unsure.update(done)
             if note is None:
-                held.acknowledge(sorted(handed_out), at=time, passed_over=sorted(done - handed_out))
+                held.acknowledge(sorted(handed_out), at=time, filtered=sorted(done - handed_out))
             else:
                 note(sorted(done), time)
             taken_back = False
@@ -297,7 +297,7 @@ class Feed:
                 self._queue = deque(stored for stored in self._queue if stored.id not in done)
             self._unsure -= done
             # More may have been passed over while this was written.
-            self._passed_over = [number for number in self._passed_over if number not in done]
+            self._filtered = [number for number in self._filtered if number not in done]
 
         await self.hold.run(write)
 

@@ -26,7 +26,7 @@ from freight_exchange.feed.events import Gap
 from freight_exchange.feed.serialization import pack
 from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Reading
-from freight_exchange.store.protocol import Absence, Commit, FeedStore, Found, NewEvent, Seen
+from freight_exchange.store.protocol import AbsenceQuery, Commit, FeedStore, NewEvent, ReadSet, TrackedRequest
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
@@ -92,7 +92,7 @@ class Look:
     events: int = 0
     news: set[int] = attrs.field(factory=set)
     indexes: set[int] = attrs.field(factory=set)
-    missing: Sequence[Seen] = ()
+    missing: Sequence[TrackedRequest] = ()
     doubt: FreightExchangeError | None = None
     unwritten: tuple[Rows[RateRequest] | None, Reading, Reading] | None = None
     spent: float = 0.0
@@ -166,9 +166,9 @@ class Journal:
         look.indexes |= about
         turned = frozenset[tuple[int, str]]()
 
-        def decide(found: Found) -> Commit:
+        def decide(found: ReadSet) -> Commit:
             nonlocal after, turned
-            meaning = classify(records, broken, found.seen, sight)
+            meaning = classify(records, broken, found.requests, sight)
             if sight.lately is None and (meaning.excused or meaning.schema.at != sight.schema.at):
                 raise UnclearError
             look.news |= meaning.news
@@ -186,7 +186,7 @@ class Journal:
             if covered and look.doubt is None:
                 after = self._advanced(after, look)
             return Commit(
-                seen=(*meaning.seen, *look.missing),
+                requests=(*meaning.seen, *look.missing),
                 events=(*gap, *meaning.events),
                 state=after.dump(),
                 at=came,
@@ -197,7 +197,7 @@ class Journal:
             # A second more than the window: the service may count in whole ones.
             listed = came - look.window + 1.0
             behind = self._behind(state, received)
-            absence = Absence(scan=look.number, updated_after=max(listed, min(listed + behind.by, behind.until)))
+            absence = AbsenceQuery(scan=look.number, updated_after=max(listed, min(listed + behind.by, behind.until)))
 
         def write() -> None:
             if self.state is not state:
@@ -213,14 +213,14 @@ class Journal:
 
         await self._run(write)
 
-    async def withdrawn(self, row: Seen, received: Reading) -> None:
+    async def withdrawn(self, row: TrackedRequest, received: Reading) -> None:
         """Write down that a request is gone."""
         time = self.state.cover.time_at(received)
-        between = (self._at_the_earliest(row.last, received), wall(received))
+        between = (self._at_the_earliest(row.last_seen, received), wall(received))
 
-        def decide(found: Found) -> Commit:
-            after, event = gone(found.seen.get(row.index, row), between, time)
-            return Commit(seen=(after,), events=() if event is None else (event,), at=time)
+        def decide(found: ReadSet) -> Commit:
+            after, event = gone(found.requests.get(row.index, row), between, time)
+            return Commit(requests=(after,), events=() if event is None else (event,), at=time)
 
         await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
 
@@ -230,15 +230,15 @@ class Journal:
 
         turned = frozenset[tuple[int, str]]()
 
-        def decide(found: Found) -> Commit:
+        def decide(found: ReadSet) -> Commit:
             nonlocal turned
-            meaning = classify((record,), (), found.seen, sight)
+            meaning = classify((record,), (), found.requests, sight)
             turned = meaning.turned
             # It is there and yet not listed. Deeper scans may list it, and should they lack it as well, it is looked up
             # again: it may have been withdrawn before it is ever listed again.
             oldest = sight.sent - _DISTRUSTED
             seen = [attrs.evolve(seen, updated_after=min(seen.updated_after, oldest)) for seen in meaning.seen]
-            return Commit(seen=seen, events=meaning.events, at=sight.sent)
+            return Commit(requests=seen, events=meaning.events, at=sight.sent)
 
         await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))
         self._unsteady.saw(turned, sight.sent)
@@ -248,11 +248,13 @@ class Journal:
             self._learn_again = received.loop + _LEARNED_FOR
             self.sizes = self.sizes.afresh()
 
-    async def untold(self, row: Seen) -> None:
+    async def untold(self, row: TrackedRequest) -> None:
         """Write down that the service does not say what became of a request: its absence proves nothing."""
 
-        def decide(found: Found) -> Commit:
-            return Commit(seen=(attrs.evolve(found.seen.get(row.index, row), updated_after=_NEVER, missing=0),))
+        def decide(found: ReadSet) -> Commit:
+            return Commit(
+                requests=(attrs.evolve(found.requests.get(row.index, row), updated_after=_NEVER, missed_scans=0),)
+            )
 
         await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
 

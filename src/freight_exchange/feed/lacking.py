@@ -10,7 +10,7 @@ from freight_exchange.errors import FeedProtocolError
 from freight_exchange.feed.core import schedule
 from freight_exchange.feed.core.state import Lacking
 from freight_exchange.feed.core.watermark import WIDEST
-from freight_exchange.store.protocol import Seen
+from freight_exchange.store.protocol import TrackedRequest
 
 __all__ = ["LASTING", "after", "error", "missed", "rung", "stands"]
 
@@ -62,6 +62,6 @@ def rung(doubt: Lacking | None, at: float) -> schedule.Tier:
     return schedule.NARROW if doubt.last - doubt.since >= LASTING else schedule.within(doubt.window)
 
 
-def missed(row: Seen, most: float) -> Seen:
+def missed(row: TrackedRequest, most: float) -> TrackedRequest:
     """Count one more scan that lacks a request, up to `most`."""
-    return attrs.evolve(row, missing=int(max(row.missing, min(row.missing + 1, most))))
+    return attrs.evolve(row, missed_scans=int(max(row.missed_scans, min(row.missed_scans + 1, most))))

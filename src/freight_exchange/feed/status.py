@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from freight_exchange.feed.events import Gap
     from freight_exchange.feed.filter import RequestFilter
     from freight_exchange.feed.poller import Phase
-    from freight_exchange.store.protocol import Seen, StoredEvent
+    from freight_exchange.store.protocol import StoredEvent, TrackedRequest
 
 __all__ = ["Explanation", "FeedStatus", "explain"]
 
@@ -86,7 +86,7 @@ class Explanation:
 
 def explain(
     index: int,
-    seen: Seen | None,
+    seen: TrackedRequest | None,
     events: Sequence[StoredEvent],
     *,
     state: State,
@@ -115,9 +115,9 @@ def explain(
             index=index,
             verdict=verdict,
             sentence=f"request {index} {why}",
-            first_seen=None if seen is None else at(seen.first),
+            first_seen=None if seen is None else at(seen.first_seen),
             # A tombstone keeps when it was first seen, and not when it was last.
-            last_seen=None if seen is None or seen.scan == 0 else at(seen.last),
+            last_seen=None if seen is None or seen.last_scan == 0 else at(seen.last_seen),
             events=tuple(event.kind for event in events),
         )
 
@@ -130,7 +130,7 @@ def explain(
             f"was in no scan: {covered if state.primed else 'the first scan is not complete'},"
             f" and the service is given {state.allowance:g} s more to show an update",
         )
-    waiting = (event for event in events if not event.acknowledged and event.kind in get_args(RequestKind))
+    waiting = (event for event in events if not event.is_acknowledged and event.kind in get_args(RequestKind))
     if (event := next((event for event in waiting if _is_wanted(event, where)), None)) is not None:
         return said("waiting", f"is {event.kind}, and its event waits to be pulled or acknowledged")
     if events and events[-1].kind == Unreadable.kind:
@@ -144,11 +144,11 @@ def explain(
             "baseline", "was listed when the feed began, which was to hand out later ones only, and has not changed"
         )
     # Of what waits, the filter wants none.
-    done = [event for event in events if event.acknowledged or event.kind in get_args(RequestKind)]
+    done = [event for event in events if event.is_acknowledged or event.kind in get_args(RequestKind)]
     if not done:
         kept = "requests" if record is None else "events"
         return said("handed-out", f"was handed out, or left out by a filter, longer ago than {kept} are kept")
-    handed_out = [event for event in done if event.acknowledged and not event.passed_over]
+    handed_out = [event for event in done if event.is_acknowledged and not event.is_filtered]
     last = f"the last event was {done[-1].kind!r}"
     if done[-1] in handed_out:
         return said("handed-out", f"was handed out and acknowledged: {last}")

@@ -1,23 +1,31 @@
-"""The state of a feed: in memory, or in a file."""
+"""The durable state of feeds and of the bots on them.
+
+`protocol` has what a feed asks of a store, `work` what a bot asks of it besides. `memory` and `sqlite` are the two
+stores; `lock` keeps a store's file to one process at a time.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from freight_exchange.store.memory import MemoryStore
 from freight_exchange.store.protocol import Store
 
 if TYPE_CHECKING:
+    from freight_exchange.store.memory import MemoryStore
     from freight_exchange.store.sqlite.store import SQLiteStore
 
 __all__ = ["MemoryStore", "SQLiteStore", "Store"]
 
 if not TYPE_CHECKING:
-    # Unseen by type checkers: to them, every misspelt name of the package would be there.
+    # Hidden from type checkers, to which a module with `__getattr__` has every name.
     def __getattr__(name: str) -> object:
-        """`SQLiteStore`, imported when it is asked for: not every Python has sqlite3, nor does every user need it."""
-        if name != "SQLiteStore":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from freight_exchange.store.sqlite.store import SQLiteStore
+        """Import a store on first use: most programs need no `sqlite3`."""
+        if name == "MemoryStore":
+            from freight_exchange.store.memory import MemoryStore
 
-        return SQLiteStore
+            return MemoryStore
+        if name == "SQLiteStore":
+            from freight_exchange.store.sqlite.store import SQLiteStore
+
+            return SQLiteStore
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

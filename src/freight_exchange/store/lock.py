@@ -1,20 +1,16 @@
-"""One process at a time for one file: a lock of the operating system's, which the kernel releases however it ends."""
+"""Advisory lock of a store's file; the kernel releases it when the process dies."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
-import socket
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
-
-import attrs
+from typing import Final
 
 from freight_exchange.errors import HeldError
+from freight_exchange.store.holder import Holder
 from freight_exchange.store.protocol import HeldHereError
 
 if sys.platform == "win32":
@@ -22,7 +18,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["FileLock", "Holder"]
+__all__ = ["FileLock"]
 
 _LONGEST_NOTE: Final = 4096
 _FAR_AWAY: Final = 1 << 30
@@ -31,106 +27,11 @@ _FAR_AWAY: Final = 1 << 30
 _HELD: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-_MACHINE_ID: Final = Path("/etc/machine-id")
-
-
-@attrs.frozen(kw_only=True)
-class Holder:
-    """Who holds a lease, and since when.
-
-    Attributes:
-        host: The name of the host, as people know it; each container has another one.
-        pid: The process.
-        since: When it took it.
-        boot, machine: What the kernel's start and the machine are known by, or empty where the system does not tell.
-    """
-
-    host: str
-    pid: int
-    since: str
-    boot: str = ""
-    machine: str = ""
-
-    @classmethod
-    def here(cls) -> Self:
-        """This process."""
-        return cls(
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            since=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
-            boot=_told_by(_BOOT_ID),
-            machine=_told_by(_MACHINE_ID),
-        )
-
-    def shares_locks_with(self, other: Holder) -> bool:
-        """Whether both are on one machine, where the lock of a file has decided between them."""
-        if self.boot and self.boot == other.boot:
-            # One kernel, whatever its containers are called.
-            return True
-        if self.machine and other.machine and self.machine != other.machine:
-            return False
-        return self.host == other.host
-
-    def is_process_of(self, other: Holder) -> bool:
-        """Whether both are one process, which may have noted itself at two times."""
-        return attrs.evolve(self, since=other.since) == other
-
-    def is_gone(self, here: Holder) -> bool:
-        """Whether this one is known to have ended: of another container's, as of another machine's, nobody can tell."""
-        if self.host != here.host or not here.shares_locks_with(self):
-            return False
-        started_anew = bool(self.boot and here.boot) and self.boot != here.boot
-        return started_anew or not _runs(self.pid)
-
-    @classmethod
-    def read(cls, note: str | None) -> Self | None:
-        """The holder that a note names, or `None` where it names none."""
-        try:
-            said = json.loads(note or "")
-            return cls(
-                host=str(said["host"]),
-                pid=int(said["pid"]),
-                since=str(said["since"]),
-                boot=str(said.get("boot", "")),
-                machine=str(said.get("machine", "")),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
-
-    def note(self) -> str:
-        """What `read` reads."""
-        return json.dumps(attrs.asdict(self))
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.since}"
-
-
-def _runs(pid: int) -> bool:
-    if sys.platform == "win32":
-        # There is no signal that only asks.
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _told_by(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except (OSError, ValueError):
-        return ""
-
-
 class FileLock:
     """Held from being made until it is closed, or until the process is gone.
 
     Attributes:
-        before: Who held it last, by the note in it; `None` where it was made anew.
+        previous_holder: Who held it last, by the note in it; `None` where it was made anew.
     """
 
     def __init__(self, path: Path, holder: Holder) -> None:
@@ -143,8 +44,8 @@ class FileLock:
         self._file = _taken(path)
         self._identity = _identity(self._file)
         _of_this_process[self._identity] = self
-        self.before: Final = _noted(self._file)
-        note = holder.note().encode()
+        self.previous_holder: Final = _noted(self._file)
+        note = holder.to_json().encode()
         # Who holds it is only said: without room for the note the lock is as good.
         with contextlib.suppress(OSError):
             os.lseek(self._file, 0, os.SEEK_SET)
@@ -206,7 +107,7 @@ def _held(file: int, store: Path) -> HeldError:
 
 def _noted(file: int) -> Holder | None:
     os.lseek(file, 0, os.SEEK_SET)
-    return Holder.read(os.read(file, _LONGEST_NOTE).decode(errors="replace"))
+    return Holder.from_json(os.read(file, _LONGEST_NOTE).decode(errors="replace"))
 
 
 def _identity(file: int) -> tuple[int, int]:

@@ -1,8 +1,8 @@
-"""What the state of a feed asks of whatever keeps it: two small protocols, and the values that pass between.
+"""Protocols of a store, and the values that a feed exchanges with it.
 
-A driver is synchronous: each method is one transaction, which is either there whole after a crash or not at all. The
-feed calls it in a worker thread, one call at a time, or in the loop itself where the driver says that it is `inline`.
-A driver understands nothing of what it keeps: states, records and payloads are bytes and text of the feed's.
+A store is synchronous: each method is one transaction, which a crash leaves complete or undone. The feed calls it from
+one worker thread, one call at a time, or in the event loop where the store is `inline`. States, records and payloads
+are opaque to a store.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ import attrs
 from freight_exchange.errors import HeldError
 
 __all__ = [
-    "Absence", "Binding", "Commit", "FeedStore", "Found", "HeldHereError", "NewEvent", "Seen", "Store", "StoredEvent"
+    "AbsenceQuery", "Binding", "Commit", "FeedStore", "HeldHereError", "NewEvent", "ReadSet", "Store", "StoredEvent",
+    "TrackedRequest",
 ]  # fmt: skip
 
 
 class HeldHereError(HeldError):
-    """This very process holds the feed: a wait for it may be one for itself, without end."""
+    """The feed is held by this very process, so that waiting for it may never end."""
 
     @classmethod
-    def of(cls, feed: str) -> Self:
-        """The feed of that name is open in the same store object."""
+    def for_feed(cls, feed: str) -> Self:
+        """Describe a second `open` of one feed on one store object."""
         return cls(
             f"the feed {feed!r} is open already in this process: give each feed of a program its own name",
             holder="this process",
@@ -33,7 +34,9 @@ class HeldHereError(HeldError):
 
 @attrs.frozen
 class Binding:
-    """What the state of a feed belongs to. Opened for another, a store would hide what is new there.
+    """The service, account and name to which the state of a feed belongs.
+
+    A store refuses to open a feed under another binding: events that are new there would look known.
 
     Attributes:
         base_url: The service's API root.
@@ -47,31 +50,31 @@ class Binding:
 
 
 @attrs.frozen(kw_only=True)
-class Seen:
-    """The last that is known of one request. Times are seconds on the feed's own clock, which only goes forward.
+class TrackedRequest:
+    """The last known state of one request. Times are seconds on the feed's clock, which only moves forward.
 
     Attributes:
         index: The request's identifier.
-        digest: The digest of its last state, or of each in which a page showed it; empty once it was withdrawn.
-        record: The last state itself, or `None` in a tombstone. Of what `prune` made one, the numbers below `first`
-            are 0.
-        version: How many states of it there were, from 1.
-        first: When it was first seen.
-        last: When it was last seen.
-        scan: The number of the scan that last saw it.
-        updated_after: Its last update is proven to be no older than this.
-        missing: How many complete scans in a row have lacked it, though their window held its last update.
+        digest: The digest of its last state, or of each state that a page showed; empty once it was withdrawn.
+        record: The last state itself, or `None` in a tombstone. `prune` sets the numbers of a tombstone from
+            `last_seen` on to 0.
+        version: How many states of it were seen, from 1.
+        first_seen: When it was first seen.
+        last_seen: When it was last seen.
+        last_scan: The number of the scan that last saw it.
+        updated_after: A proven lower bound of the time of its last update.
+        missed_scans: How many complete scans in a row lacked it, though their window included its last update.
     """
 
     index: int
     digest: bytes
     record: bytes | None
     version: int
-    first: float
-    last: float
-    scan: int
+    first_seen: float
+    last_seen: float
+    last_scan: int
     updated_after: float
-    missing: int = 0
+    missed_scans: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -79,10 +82,10 @@ class NewEvent:
     """An event to keep until it is acknowledged.
 
     Attributes:
-        key: What makes it the same event: a second one with this key is not kept.
-        index: The request that it is about, where it is about one.
-        kind: The word by which events are told apart.
-        payload: What it says.
+        key: Its identity: a second event with the same key is not added.
+        index: The request that it is about, or `None`.
+        kind: Its kind.
+        payload: Its content.
     """
 
     key: str
@@ -93,121 +96,131 @@ class NewEvent:
 
 @attrs.frozen(kw_only=True)
 class StoredEvent:
-    """An event as it is kept.
+    """An event of the store.
 
     Attributes:
-        id: Its number; a later event of the feed has a higher one.
-        index, kind, payload: As it was given. The payload is empty once the event was acknowledged, and every
-            delivery of it is done.
-        acknowledged: Whether it was.
-        passed_over: Whether it was acknowledged without being handed out.
+        id: Its number. Later events of a feed have higher numbers.
+        index, kind, payload: As in `NewEvent`. The payload is empty once the event is acknowledged and all of its
+            deliveries are done.
+        is_acknowledged: It was acknowledged.
+        is_filtered: It was acknowledged without being handed out.
     """
 
     id: int
     index: int | None
     kind: str
     payload: bytes
-    acknowledged: bool
-    passed_over: bool = False
+    is_acknowledged: bool
+    is_filtered: bool = False
 
 
 @attrs.frozen(kw_only=True)
-class Absence:
-    """Asks for the requests that a scan did not see: neither tombstones nor withdrawn, last seen by an earlier scan
-    than `scan`, and updated no earlier than `updated_after`. They come by that time, and then by their index."""
+class AbsenceQuery:
+    """A query for requests that a scan did not see, in the order of `updated_after` and then of `index`.
+
+    It excludes tombstones and withdrawn requests.
+
+    Attributes:
+        scan: Requests last seen by an earlier scan than this one.
+        updated_after: Requests updated no earlier than this.
+    """
 
     scan: int
     updated_after: float
 
 
 @attrs.frozen
-class Found:
-    """What a commit is decided on.
+class ReadSet:
+    """The rows on which a commit is decided.
 
     Attributes:
-        seen: What is known of the requests asked for, by index.
-        absent: The requests that the `Absence` asked for, if any was given.
+        requests: The requests asked for that are known, by index.
+        absent: The result of the `AbsenceQuery`, if there was one.
     """
 
-    seen: Mapping[int, Seen]
-    absent: Sequence[Seen] = ()
+    requests: Mapping[int, TrackedRequest]
+    absent: Sequence[TrackedRequest] = ()
 
 
 @attrs.frozen(kw_only=True)
 class Commit:
-    """What is written, all of it or nothing.
+    """The rows that a commit writes, all or none.
 
     Attributes:
-        seen: Put in place of what was known of these requests.
-        events: Added, in this order, except those whose key is there already.
-        state: Put in place of the feed's state, unless `None`.
-        at: The time on the feed's clock: the events whose key was there already count as proposed again now.
+        requests: Replace what was known of these requests.
+        events: Are added in this order, except those whose key exists.
+        state: Replaces the feed's state, unless `None`.
+        at: The time on the feed's clock. Events whose key exists count as proposed again at that time.
     """
 
-    seen: Sequence[Seen] = ()
+    requests: Sequence[TrackedRequest] = ()
     events: Sequence[NewEvent] = ()
     state: str | None = None
     at: float = 0.0
 
 
 class FeedStore(Protocol):
-    """The state of one feed, held under a lease. Every write carries the lease's epoch: whoever lost the lease writes
-    nothing more.
+    """The state of one feed, held under a lease.
 
-    Every method raises `StoreError` when it cannot do its work; nothing was written then.
+    Every write carries the lease's epoch, a fencing token: after another process has taken the lease, writes fail.
+    Every method raises `StoreError` when it cannot do its work, and has then written nothing.
     """
 
     @property
     def state(self) -> str | None:
-        """The feed's state as it was last committed when the lease began; `None` before the first commit."""
+        """The state last committed before the lease began; `None` before the first commit."""
         ...
 
     @property
     def unacknowledged(self) -> int:
-        """How many events wait to be acknowledged, now."""
+        """The number of events that are not acknowledged."""
         ...
 
     def commit(
-        self, decide: Callable[[Found], Commit], *, indexes: Sequence[int] = (), absence: Absence | None = None
+        self,
+        decide: Callable[[ReadSet], Commit],
+        *,
+        indexes: Sequence[int] = (),
+        absence: AbsenceQuery | None = None,
     ) -> int:
-        """Read what is known, have `decide` say what to write, and write it, in one transaction.
+        """Read, call `decide` on what was read, and write its result, in one transaction.
 
         Returns:
-            How many events were added.
+            The number of events added.
         """
         ...
 
     def pending(self, *, after: int = 0, limit: int = 100) -> Sequence[StoredEvent]:
-        """The first `limit` events not acknowledged yet with a number above `after`, in the order of their numbers."""
+        """Return the first `limit` unacknowledged events with numbers above `after`, by number."""
         ...
 
-    def of_kind(self, kind: str) -> Sequence[StoredEvent]:
-        """All events of this kind that are not acknowledged yet, in the order of their numbers."""
+    def pending_of_kind(self, kind: str) -> Sequence[StoredEvent]:
+        """Return all unacknowledged events of this kind, by number."""
         ...
 
-    def acknowledge(self, ids: Sequence[int], *, at: float, passed_over: Sequence[int] = ()) -> None:
-        """Note that these were handled, at this time on the feed's clock, and drop their payloads. What is unknown or
-        acknowledged already is no error, and stays as it is.
+    def acknowledge(self, ids: Sequence[int], *, at: float, filtered: Sequence[int] = ()) -> None:
+        """Acknowledge events and drop their payloads. Unknown and acknowledged ones are ignored.
 
         Args:
-            ids: Those that were handed out.
+            ids: Events that were handed out.
             at: The time on the feed's clock.
-            passed_over: Those that were not, for the feed's filter left them out.
+            filtered: Events that the feed's filter excluded.
         """
         ...
 
-    def history(self, index: int) -> tuple[Seen | None, Sequence[StoredEvent]]:
-        """What is known of one request, and its events, acknowledged ones included while they are kept."""
+    def history(self, index: int) -> tuple[TrackedRequest | None, Sequence[StoredEvent]]:
+        """Return what is known of one request, and its events, including acknowledged ones not pruned yet."""
         ...
 
     def prune(self, *, before: float) -> bool | None:
-        """Turn what was last seen before that time into tombstones (index, digest, version and `first` stay, for ever),
-        and drop the acknowledged events that were neither proposed nor acknowledged nor settled since, together with
-        their deliveries; an event of which one is not done stays. Where much is due, one call may do a part of it, and
-        the next ones the rest.
+        """Drop old data: make tombstones of requests last seen before that time, and delete finished events.
+
+        A tombstone keeps its index, digest, version and `first_seen` for ever. An event is deleted, with its
+        deliveries, if it was neither proposed nor acknowledged nor settled since that time and all deliveries are done.
+        One call may do only a part of the work.
 
         Returns:
-            Whether more is due, and the next call is to come soon. `None`, like `False`, says that nothing is.
+            `True` where more work is due and the next call should follow soon.
         """
         ...
 
@@ -217,24 +230,22 @@ class FeedStore(Protocol):
 
 
 class Store(Protocol):
-    """Keeps the state of feeds."""
+    """A keeper of feed states."""
 
     @property
     def inline(self) -> bool:
-        """Whether its calls are as quick as the loop itself; else they are made in a worker thread."""
+        """Calls are fast enough for the event loop; the feed makes them there and not in a worker thread."""
         ...
 
     def open(self, binding: Binding, *, lease: float) -> FeedStore:
-        """Take the lease of a feed, for `lease` seconds from every commit on.
+        """Take the lease of a feed. Each commit extends it to `lease` seconds from then.
 
         Raises:
-            HeldError: Somebody else holds it, and the error says who; a `HeldHereError` where that is known to be this
-                process itself.
-            StoreError: The store cannot be used: it is damaged, foreign, of a newer version, full, or bound to another
-                service or account.
+            HeldError: Another holder has it; the error names it. `HeldHereError` if that is this process.
+            StoreError: The store is damaged, foreign, of a newer version, full, or bound to another service or account.
         """
         ...
 
     def close(self) -> None:
-        """Close what is open. Never raises; closing twice is no error."""
+        """Release all feeds and close the store. Never raises; a second call does nothing."""
         ...

@@ -1,7 +1,7 @@
-"""What a bot keeps beside the state of its feed: which handler has which event, and what is done to the world once.
+"""Protocol of a bot's store: deliveries of events to handlers, and effects that happen at most once.
 
-It lies in the feed's own store and under the feed's own lease: an event is acknowledged and handed over to its handlers
-in one transaction. The rules of `protocol` hold here too.
+Deliveries lie in the feed's own store and under its lease, so that acknowledging an event and creating its deliveries
+is one transaction. The rules of `protocol` apply here too.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import attrs
 
 from freight_exchange.store.protocol import Binding, FeedStore, NewEvent, Store
 
-__all__ = ["EVERY", "BotStore", "Delivery", "DeliveryState", "Effect", "WorkStore"]
+__all__ = ["NO_LIMIT", "BotStore", "Delivery", "DeliveryState", "Effect", "WorkStore"]
 
-EVERY: Final = 2**31
-"""As a `limit`: all there are."""
+NO_LIMIT: Final = 2**31
+"""A `limit` that returns everything."""
 
 DeliveryState = Literal["ready", "claimed", "done", "dead"]
-"""Ready to be claimed, at a handler, handled, or given up: kept, to be looked at and replayed."""
+"""To be claimed; in flight; handled; or a dead letter, kept for inspection and replay."""
 
 
 @attrs.frozen(kw_only=True)
 class Delivery:
-    """One event for one handler.
+    """The delivery of one event to one handler.
 
     Attributes:
         event: The event's number.
         handler: The handler's identifier.
-        index: The request that the event is about, where it is about one.
+        index: The request that the event is about, or `None`.
         kind, payload: The event's. The payload is empty once every delivery of the event is done.
-        attempts: How often it was claimed, this time included.
-        state: What has become of it.
-        not_before: It is not claimed earlier than this, on the feed's clock.
-        error: What the last attempt ended by, or `None`.
+        attempts: How many times it was claimed, including this time.
+        state: Its state.
+        not_before: The earliest time of the next claim, on the feed's clock.
+        error: The error of the last attempt, or `None`.
     """
 
     event: int
@@ -51,13 +51,13 @@ class Delivery:
 
 @attrs.frozen(kw_only=True)
 class Effect:
-    """Something that is done to the world at most once.
+    """The record of something that is done to the outside world at most once.
 
     Attributes:
-        key: What makes it the same one.
-        state: How far it has come, in a word of the bot's.
-        payload: What is known of it, in the bot's own JSON.
-        at: When that was so, on the feed's clock.
+        key: Its identity.
+        state: Its progress, in a word of the bot's.
+        payload: Its details, in the bot's JSON.
+        at: The time of the last change, on the feed's clock.
     """
 
     key: str
@@ -67,25 +67,28 @@ class Effect:
 
 
 class WorkStore(FeedStore, Protocol):
-    """The state of one feed, and the work that its events make. Each method is one transaction under the lease."""
+    """The state of one feed with its deliveries and effects. Each method is one transaction under the lease."""
 
-    def deliver(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
-        """Acknowledge events, by their numbers, and make a ready delivery for each handler of each, due from `at` on.
+    def enqueue(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
+        """Acknowledge events, given by number, and make a ready delivery for each handler, due from `at`.
 
-        The payload of an event that has handlers is kept until its last delivery is done; that of one without is
-        dropped at once. An event that is unknown or acknowledged already is no error, and gets no delivery.
+        The payload of an event with handlers is kept until its last delivery is done; without handlers it is dropped at
+        once. Unknown and acknowledged events are ignored.
         """
         ...
 
     def claim(self, *, now: float, limit: int, handlers: Collection[str] | None = None) -> Sequence[Delivery]:
-        """Claim up to `limit` deliveries that are ready and due at `now`, those that have been due the longest first.
-        Of those due alike, what is about no request goes first, and then the lowest index, the oldest event, and the
-        handlers by name. Where `handlers` are named, nothing else is claimed than what is for one of them: what waits
-        for a handler that there is not any more would be in the way of everything newer.
+        """Claim up to `limit` ready deliveries that are due, and count the attempt.
 
-        Of one request there is at most one claimed at a time, whichever the handler, and for one handler its events
-        come in order: none before every earlier one is done or dead. Those that are about no request are bound by
-        neither. The attempt counts from here on: a handler that kills the process has had it.
+        The order is: due time, then request (deliveries about no request first), then event, then handler name. At most
+        one delivery of a request is claimed at a time, whatever its handler. A handler receives the events of a request
+        in order: none before each earlier one is done or dead. Deliveries about no request have neither limit.
+
+        Args:
+            now: The time on the feed's clock.
+            limit: The most deliveries to claim.
+            handlers: Claim for these handlers only. Deliveries for handlers that no longer exist would else fill every
+                batch.
         """
         ...
 
@@ -97,84 +100,79 @@ class WorkStore(FeedStore, Protocol):
         state: Literal["ready", "done", "dead"],
         not_before: float = 0,
         error: str | None = None,
-        forgive: bool = False,
-        also: Sequence[int] = (),
+        refund_attempt: bool = False,
+        also_done: Sequence[int] = (),
         at: float,
     ) -> None:
-        """Note what has become of a claimed delivery; one that is not claimed stays as it is.
+        """Record the result of a claimed delivery. A delivery that is not claimed stays as it is.
 
         Args:
-            event, handler: Which one.
-            state: What it is now.
-            not_before: The earliest time for another attempt, on the feed's clock.
-            error: What the attempt ended by.
-            forgive: The attempt does not count, nor does it hide what an earlier one ended by.
-            also: Later events that the attempt has handled as well: this handler's deliveries of them, if they are
-                still ready, are done.
+            event, handler: The delivery.
+            state: Its new state.
+            not_before: The earliest time of the next attempt, on the feed's clock.
+            error: The error of the attempt.
+            refund_attempt: Do not count the attempt, and keep the earlier error if there is no new one.
+            also_done: Later events that the attempt handled too: this handler's ready deliveries of them become done.
             at: The time on the feed's clock.
         """
         ...
 
-    def reclaim(self) -> int:
-        """Make ready again what an earlier holder left claimed; its attempts stay counted.
-
-        Returns:
-            How many there were.
-        """
-        ...
-
     def next_due(self, *, handlers: Collection[str] | None = None) -> float | None:
-        """The earliest time from which on `claim` has something to give, if nothing else happens until then; it may
-        have passed. `None` where nothing is ready, and where all that is waits for a claimed one of its request.
-        `handlers` are as in `claim`.
+        """Return the earliest time, perhaps past, at which `claim` can return something if nothing changes.
 
-        What waits for an earlier delivery has no time of its own: a bot that slept until it would not sleep.
+        Deliveries that wait for an earlier or a claimed one of their request do not count: a bot that slept until their
+        time would spin. `None` if no delivery can become claimable by waiting.
         """
         ...
 
-    def overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
-        """How many deliveries are ready and due at `now`, and since when the first of them is. What stands behind an
-        earlier one of its handler and request that is not due is not due either. `handlers` are as in `claim`."""
+    def count_overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
+        """Return how many ready deliveries are due, and the due time of the first.
+
+        A delivery behind an earlier one of its handler and request that is not due does not count.
+        """
         ...
 
-    def ready_by_handler(self) -> Mapping[str, int]:
-        """How many deliveries are ready, due or not, for each handler that has any."""
+    def count_ready_by_handler(self) -> Mapping[str, int]:
+        """Count the ready deliveries of each handler that has any, due or not."""
         ...
 
     def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:
-        """The first `limit` deliveries in this state, by event and handler; of one request, if its index is given."""
+        """Return the first `limit` deliveries in this state, of one request or of all, by event and handler."""
         ...
 
-    def behind(self, event: int, handler: str) -> Sequence[Delivery]:
-        """The ready deliveries of later events about the same request to the same handler, in the order of events."""
+    def later_deliveries(self, event: int, handler: str) -> Sequence[Delivery]:
+        """Return the ready deliveries to this handler of later events of the same request, by event.
+
+        Empty where that delivery does not exist or its event is about no request.
+        """
         ...
 
     def replay(self, event: int, handler: str, *, at: float) -> bool:
-        """Make a dead delivery ready again, as if it had never been tried; its error stays to be read.
+        """Make a dead delivery ready with its attempts reset; its error is kept.
 
         Returns:
             Whether there was one.
         """
         ...
 
-    def together(self) -> AbstractContextManager[None]:
-        """Make one transaction of what is written within: all of it, or, where anything raises, nothing."""
+    def transaction(self) -> AbstractContextManager[None]:
+        """Combine the writes inside into one transaction; nested transactions join the outer one."""
         ...
 
     def add_event(self, event: NewEvent, *, at: float) -> bool:
-        """Add an event that no scan made.
+        """Add an event that no scan produced.
 
         Returns:
-            Whether it was added: with a key that is there already it is not, and counts as proposed again.
+            Whether it was added. If its key exists it is not, and counts as proposed again.
         """
         ...
 
     def effect(self, key: str) -> Effect | None:
-        """The effect with this key, if there is one."""
+        """Return the effect with this key, or `None`."""
         ...
 
-    def put_effect(self, effect: Effect, *, was: str | None) -> bool:
-        """Write an effect, provided that its state is still `was`, or, for `None`, that there is none yet.
+    def put_effect(self, effect: Effect, *, expected_state: str | None) -> bool:
+        """Write an effect if its stored state is `expected_state`; `None` expects that it does not exist.
 
         Returns:
             Whether it was written.
@@ -182,14 +180,13 @@ class WorkStore(FeedStore, Protocol):
         ...
 
     def effects(self, *states: str) -> Sequence[Effect]:
-        """The effects in any of these states, or all where none is named: the oldest first, and then by key. They are
-        kept for ever."""
+        """Return the effects in these states, or all, by time and key. Effects are never pruned."""
         ...
 
 
 class BotStore(Store, Protocol):
-    """Keeps the state of feeds, and their work."""
+    """A keeper of feed states, deliveries and effects."""
 
     def open(self, binding: Binding, *, lease: float) -> WorkStore:
-        """As `Store.open`."""
+        """Take the lease of a feed, as `Store.open` does."""
         ...

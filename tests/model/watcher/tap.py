@@ -11,7 +11,16 @@ from unittest import mock
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store import MemoryStore, SQLiteStore
-from freight_exchange.store.protocol import Absence, Binding, Commit, FeedStore, Found, Seen, Store, StoredEvent
+from freight_exchange.store.protocol import (
+    AbsenceQuery,
+    Binding,
+    Commit,
+    FeedStore,
+    ReadSet,
+    Store,
+    StoredEvent,
+    TrackedRequest,
+)
 
 if TYPE_CHECKING:
     from tests.model.watcher.clocks import Clocks
@@ -160,11 +169,11 @@ class _TappedFeed:
         return self._inner.unacknowledged
 
     def commit(
-        self, decide: Callable[[Found], Commit], *, indexes: Sequence[int] = (), absence: Absence | None = None
+        self, decide: Callable[[ReadSet], Commit], *, indexes: Sequence[int] = (), absence: AbsenceQuery | None = None
     ) -> int:
         commits: list[Commit] = []
 
-        def noted(found: Found) -> Commit:
+        def noted(found: ReadSet) -> Commit:
             commits.append(decide(found))
             self._moment("decided")
             return commits[-1]
@@ -183,20 +192,20 @@ class _TappedFeed:
         found: Sequence[StoredEvent] = self._living(lambda: self._inner.pending(after=after, limit=limit))
         return found
 
-    def of_kind(self, kind: str) -> Sequence[StoredEvent]:
+    def pending_of_kind(self, kind: str) -> Sequence[StoredEvent]:
         self._moment("of a kind")
-        found: Sequence[StoredEvent] = self._living(lambda: self._inner.of_kind(kind))
+        found: Sequence[StoredEvent] = self._living(lambda: self._inner.pending_of_kind(kind))
         return found
 
-    def acknowledge(self, ids: Sequence[int], *, at: float, passed_over: Sequence[int] = ()) -> None:
+    def acknowledge(self, ids: Sequence[int], *, at: float, filtered: Sequence[int] = ()) -> None:
         self._moment("before an acknowledgement")
-        self._tap.doubtful = done = [*ids, *passed_over]
-        self._living(lambda: self._inner.acknowledge(ids, at=at, passed_over=passed_over))
+        self._tap.doubtful = done = [*ids, *filtered]
+        self._living(lambda: self._inner.acknowledge(ids, at=at, filtered=filtered))
         self._tap.doubtful = ()
         self._tap.acknowledged(done)
         self._moment("after an acknowledgement")
 
-    def history(self, index: int) -> tuple[Seen | None, Sequence[StoredEvent]]:
+    def history(self, index: int) -> tuple[TrackedRequest | None, Sequence[StoredEvent]]:
         return self._inner.history(index)
 
     def prune(self, *, before: float) -> None:

@@ -12,14 +12,14 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 import pytest
-from tests.unit.store.ledger import BINDING, LEASE, effect
+from tests.unit.store.rows import BINDING, LEASE, effect
 
 from freight_exchange.bot.failpoints import nowhere
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.errors import StoreError
 from freight_exchange.feed.lease import Lease
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store.sqlite import feed
+from freight_exchange.store.sqlite import connection, feed
 from freight_exchange.store.work import WorkStore
 
 ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
@@ -35,13 +35,13 @@ class Rig:
         self.go_on, self.begun = threading.Event(), threading.Event()
 
     async def put(self, key: str) -> bool:
-        return await self.desk.write("effect", lambda store: store.put_effect(effect(key), was=None))
+        return await self.desk.write("effect", lambda store: store.put_effect(effect(key), expected_state=None))
 
     async def keep_busy(self) -> bool:
         def slow(store: WorkStore) -> bool:
             self.begun.set()
             assert self.go_on.wait(30)
-            return store.put_effect(effect("slow"), was=None)
+            return store.put_effect(effect("slow"), expected_state=None)
 
         return await self.desk.write("effect", slow)
 
@@ -56,7 +56,7 @@ class Rig:
 async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     hold = Lease(SQLiteStore(tmp_path / "bot.db"), closes_store=True)
     await hold.take(BINDING, lease=LEASE, standby=False)
-    made, real = Rig(hold), feed.transaction
+    made, real = Rig(hold), connection.transaction
 
     def counted(*given: Any) -> Any:
         made.commits += 1
@@ -100,7 +100,7 @@ async def test_one_that_fails_spoils_none_of_the_others(rig: Rig) -> None:
 
     async def fail() -> None:
         def work(store: WorkStore) -> None:
-            store.put_effect(effect("half"), was=None)
+            store.put_effect(effect("half"), expected_state=None)
             raise StoreError("no")
 
         try:

@@ -31,10 +31,10 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a handler has ended; no offer is written down before."""
     made, put, close = threading.Event(), feeds.SQLiteFeed.put_effect, Context.close
 
-    def once_it_has(feed: Any, effect: Any, *, was: Any) -> bool:
+    def once_it_has(feed: Any, effect: Any, *, expected_state: Any) -> bool:
         if effect.key.startswith("offer"):
             assert made.wait(PATIENCE)
-        return put(feed, effect, was=was)
+        return put(feed, effect, expected_state=expected_state)
 
     def ends(context: Context) -> None:
         close(context)

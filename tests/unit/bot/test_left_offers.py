@@ -376,7 +376,7 @@ def die_or_end(store: WorkStore, state: Any, *, older: bool = False) -> None:
     if older:
         (kept,) = store.effects("unknown")
         told = {name: said for name, said in json.loads(kept.payload).items() if name not in ("event", "shown")}
-        assert store.put_effect(attrs.evolve(kept, payload=json.dumps(told).encode()), was="unknown")
+        assert store.put_effect(attrs.evolve(kept, payload=json.dumps(told).encode()), expected_state="unknown")
 
 
 class TestADeliveryThatEndedBefore:

@@ -55,10 +55,10 @@ class Disk:
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     made, put = Disk(), feeds.SQLiteFeed.put_effect
 
-    def slowly(feed: Any, effect: Any, *, was: Any) -> bool:
+    def slowly(feed: Any, effect: Any, *, expected_state: Any) -> bool:
         if effect.key.startswith("offer"):
             made.write()
-        return put(feed, effect, was=was)
+        return put(feed, effect, expected_state=expected_state)
 
     async def nothing_is_seen(doubts: InDoubtResolver, entry: OfferRecord) -> StillUnknown:
         return StillUnknown()

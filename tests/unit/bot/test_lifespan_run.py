@@ -492,11 +492,11 @@ class _Failing:
 
 
 @virtual
-@pytest.mark.parametrize("methods", ["settle", "claim", "deliver", "commit", "all"])
+@pytest.mark.parametrize("methods", ["settle", "claim", "enqueue", "commit", "all"])
 async def test_a_store_that_fails_ends_it_as_such_and_nothing_is_lost(methods: str) -> None:
     """However many handlers find that out at once: whoever started it is told of the store, in no wrappings."""
     sandbox, handled = Sandbox(), set[int]()
-    kept = FailingStore({"settle", "claim", "deliver", "commit"} if methods == "all" else {methods})
+    kept = FailingStore({"settle", "claim", "enqueue", "commit"} if methods == "all" else {methods})
 
     def new_bot() -> Bot:
         bot = bot_on(kept, concurrency=3)

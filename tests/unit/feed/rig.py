@@ -20,7 +20,7 @@ from freight_exchange.hooks import Hooks
 from freight_exchange.models import RateRequest
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore, Store
-from freight_exchange.store.protocol import Binding, Seen
+from freight_exchange.store.protocol import Binding, TrackedRequest
 from freight_exchange.wire import Rows
 
 BINDING = Binding("https://host/api", "me@co.example", "requests")
@@ -189,7 +189,7 @@ class Rig:
         """The kinds and indexes of the events about requests."""
         return [(event.kind, event.request.index) for event in self.events if isinstance(event, RequestEvent)]
 
-    def seen(self, index: int) -> Seen:
+    def seen(self, index: int) -> TrackedRequest:
         seen, _ = self.held.history(index)
         assert seen is not None
         return seen

@@ -17,7 +17,7 @@ from freight_exchange.feed.core.observation import Lately, Observation, Schema
 from freight_exchange.feed.events import RequestEvent, SchemaChanged, Unreadable
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.models import RateRequest
-from freight_exchange.store.protocol import Seen
+from freight_exchange.store.protocol import TrackedRequest
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SIGHT = Observation(
@@ -39,11 +39,11 @@ def request(index: int = 1, **fields: Any) -> RateRequest:
 
 def look(
     records: Sequence[RateRequest],
-    known: Mapping[int, Seen] | None = None,
+    known: Mapping[int, TrackedRequest] | None = None,
     *,
     broken: Iterable[DecodeError] = (),
     **changes: Any,
-) -> tuple[Meaning, dict[int, Seen]]:
+) -> tuple[Meaning, dict[int, TrackedRequest]]:
     """What the page means, and what is known afterwards."""
     meaning = classify(records, broken, known or {}, attrs.evolve(SIGHT, **changes))
     return meaning, {**(known or {}), **{row.index: row for row in meaning.seen}}
@@ -112,7 +112,7 @@ def test_updated_says_what_differs() -> None:
 
 def test_rule_7_there_and_back_again_are_two_updates() -> None:
     """A set of all hashes ever seen would tell the first only."""
-    known: dict[int, Seen] = {}
+    known: dict[int, TrackedRequest] = {}
     keys = []
     for notes in "aba":
         meaning, known = look([request(notes=notes)], known)
@@ -139,20 +139,25 @@ def test_rule_9_what_a_first_scan_saw_is_new_to_one_that_hands_out() -> None:
 
 def test_what_is_known_of_a_request_after_it_was_seen() -> None:
     _, known = look([request()], covered=None)
-    assert known[1] == Seen(
-        index=1, digest=digest(request()), record=wire.keep(request()), version=1, first=1000.0, last=1000.0, scan=5,
-        updated_after=905.0,
+    assert known[1] == TrackedRequest(
+        index=1, digest=digest(request()), record=wire.keep(request()), version=1, first_seen=1000.0, last_seen=1000.0,
+        last_scan=5, updated_after=905.0,
     )  # fmt: skip
     _, known = look([request()], known, sent=1030.0, scan=6, window=1800)
-    assert (known[1].first, known[1].last, known[1].scan, known[1].updated_after) == (1000.0, 1030.0, 6, 905.0)
+    assert (known[1].first_seen, known[1].last_seen, known[1].last_scan, known[1].updated_after) == (
+        1000.0,
+        1030.0,
+        6,
+        905.0,
+    )
     _, known = look([request()], known, sent=1060.0, scan=7, window=20)
     assert known[1].updated_after == 1040.0
 
 
 def test_to_be_listed_again_clears_what_was_missing() -> None:
     _, known = look([request()])
-    _, known = look([request()], {1: attrs.evolve(known[1], missing=1)})
-    assert known[1].missing == 0
+    _, known = look([request()], {1: attrs.evolve(known[1], missed_scans=1)})
+    assert known[1].missed_scans == 0
 
 
 @pytest.mark.parametrize(
@@ -206,8 +211,15 @@ def test_rule_7_what_cannot_be_read_is_an_event_once_for_each_thing_it_says() ->
 def test_what_cannot_be_read_was_listed_all_the_same() -> None:
     """Or it would be missing, and told as withdrawn."""
     _, known = look([request()])
-    meaning, after = look([], {1: attrs.evolve(known[1], missing=1)}, broken=[broken({"index": 1})], scan=8, sent=2000)
-    assert (after[1].scan, after[1].last, after[1].missing, after[1].digest) == (8, 2000, 0, known[1].digest)
+    meaning, after = look(
+        [], {1: attrs.evolve(known[1], missed_scans=1)}, broken=[broken({"index": 1})], scan=8, sent=2000
+    )
+    assert (after[1].last_scan, after[1].last_seen, after[1].missed_scans, after[1].digest) == (
+        8,
+        2000,
+        0,
+        known[1].digest,
+    )
     assert not meaning.news
 
 
@@ -360,7 +372,7 @@ def test_a_withdrawn_request_is_told_as_it_was_last_and_only_once() -> None:
 
 def test_rule_8_a_tombstone_tells_the_same_from_the_changed() -> None:
     _, known = look([request()])
-    tomb = {1: attrs.evolve(known[1], record=None, last=0.0, scan=0, updated_after=0.0)}
+    tomb = {1: attrs.evolve(known[1], record=None, last_seen=0.0, last_scan=0, updated_after=0.0)}
     assert not look([request()], tomb)[0].events
     (event,) = told(look([request(notes="b")], tomb)[0])
     assert (event.kind, event.previous) == ("updated", None)
@@ -370,6 +382,6 @@ def test_rule_8_a_tombstone_tells_the_same_from_the_changed() -> None:
 def test_of_a_tombstones_states_those_that_were_told_are_not_told_again() -> None:
     old, new = request(notes="old"), request(notes="new")
     _, known = look([old])
-    tomb = {1: attrs.evolve(known[1], record=None, last=0.0, scan=0, updated_after=0.0)}
+    tomb = {1: attrs.evolve(known[1], record=None, last_seen=0.0, last_scan=0, updated_after=0.0)}
     meaning, _ = look([old, new], tomb, scan=9)
     assert [event.request for event in told(meaning)] == [new]

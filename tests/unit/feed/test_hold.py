@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.unit.store.ledger import BINDING, LEASE
+from tests.unit.store.rows import BINDING, LEASE
 
 from freight_exchange import HeldError
 from freight_exchange.feed.lease import Lease

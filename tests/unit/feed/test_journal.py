@@ -114,7 +114,7 @@ async def test_the_cover_and_its_events_are_one_commit(store: Store, monkeypatch
     (last,) = [written for written in commits if written.events]
     assert last.state is not None
     assert State.load(last.state).cover.time > cover.time
-    assert [row.index for row in last.seen] == [1]
+    assert [row.index for row in last.requests] == [1]
 
 
 async def test_a_late_find_widens_the_allowance_up_to_half_an_hour(store: Store) -> None:
@@ -174,7 +174,7 @@ async def test_a_row_missed_by_a_scan_that_failed_is_not_held_against_it(store: 
     await rig.looks()
     service.faults[:] = [None, DOWN, DOWN, DOWN]
     await rig.looks()
-    assert [rig.seen(index).missing for index in (1, 2, 3)] == [0, 0, 0]
+    assert [rig.seen(index).missed_scans for index in (1, 2, 3)] == [0, 0, 0]
 
 
 async def test_what_look_ups_find_has_page_sizes_learned_anew_once_in_a_while_and_no_refused_size_asked_for(

@@ -16,26 +16,26 @@ from freight_exchange.feed.serialization import pack
 from freight_exchange.feed.status import explain
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore, Store
-from freight_exchange.store.protocol import Seen, StoredEvent
+from freight_exchange.store.protocol import StoredEvent, TrackedRequest
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
 POLL = "quote/getrequests"
 MINUTE = timedelta(minutes=1)
 READING = Reading(run="r", loop=0.0, boot_id="b", boot=0.0, wall=0.0)
 STATE = State(cover=Watermark(900.0, READING), primed=True, allowance=60.0)
-ROW = Seen(
-    index=4, digest=b"d", record=b'{"index":4,"origin":"Oslo"}', version=1, first=100.0, last=800.0, scan=3,
-    updated_after=0.0,
+ROW = TrackedRequest(
+    index=4, digest=b"d", record=b'{"index":4,"origin":"Oslo"}', version=1, first_seen=100.0, last_seen=800.0,
+    last_scan=3, updated_after=0.0,
 )  # fmt: skip
 
 
-def event(kind: str, *, acknowledged: bool = False, passed_over: bool = False, number: int = 1) -> StoredEvent:
+def event(kind: str, *, acknowledged: bool = False, filtered: bool = False, number: int = 1) -> StoredEvent:
     return StoredEvent(
-        id=number, index=4, kind=kind, payload=b"", acknowledged=acknowledged or passed_over, passed_over=passed_over
+        id=number, index=4, kind=kind, payload=b"", is_acknowledged=acknowledged or filtered, is_filtered=filtered
     )
 
 
-def verdict(seen: Seen | None, *events: StoredEvent, state: State = STATE, **options: Any) -> str:
+def verdict(seen: TrackedRequest | None, *events: StoredEvent, state: State = STATE, **options: Any) -> str:
     said = explain(4, seen, events, state=state, time=1000.0, wall=1.7e9, where=None, **options)
     assert str(said) == said.sentence
     assert said.sentence.startswith("request 4 ")
@@ -85,14 +85,14 @@ def test_what_the_filter_leaves_out_says_by_what() -> None:
 @pytest.mark.parametrize(
     ("events", "verdict", "sentence"),
     [
-        ([event("new", passed_over=True)], "excluded", "left out by the filter of that time: the last event was 'new'"),
+        ([event("new", filtered=True)], "excluded", "left out by the filter of that time: the last event was 'new'"),
         (
-            [event("new", acknowledged=True), event("updated", passed_over=True)],
+            [event("new", acknowledged=True), event("updated", filtered=True)],
             "excluded",
             "left out by the filter of that time: the last event was 'updated', and 'new' before it was handed out",
         ),
         (
-            [event("new", passed_over=True), event("updated", acknowledged=True)],
+            [event("new", filtered=True), event("updated", acknowledged=True)],
             "handed-out",
             "handed out and acknowledged: the last event was 'updated'",
         ),
@@ -107,7 +107,7 @@ def test_what_an_earlier_filter_left_out_was_not_handed_out(
 
 
 def test_what_became_of_one_that_is_kept_no_longer_is_not_told_for_certain() -> None:
-    tomb = attrs.evolve(ROW, record=None, last=0.0, scan=0)
+    tomb = attrs.evolve(ROW, record=None, last_seen=0.0, last_scan=0)
     for where in (None, RequestFilter(origin="Oslo")):
         said = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=where)
         assert said.sentence.endswith("was handed out, or left out by a filter, longer ago than requests are kept")
@@ -133,7 +133,7 @@ def test_when_it_was_seen_by_the_clock_on_the_wall() -> None:
 
 
 def test_a_tombstone_does_not_know_when_it_was_last_seen() -> None:
-    tomb = attrs.evolve(ROW, record=None, last=0.0, scan=0)
+    tomb = attrs.evolve(ROW, record=None, last_seen=0.0, last_scan=0)
     said = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=None)
     assert said.last_seen is None
     assert said.first_seen == datetime.fromtimestamp(1.7e9 - 900, UTC)

@@ -295,10 +295,10 @@ async def test_a_scan_whose_reader_left_during_its_last_commit_counts_once(store
     rig.journal._run = torn
     with pytest.raises(_LeftError):
         await rig.looks()
-    assert rig.seen(1).missing == 1
+    assert rig.seen(1).missed_scans == 1
     pages = len(service.pages)
     await rig.looks()
-    assert rig.seen(1).missing == 1
+    assert rig.seen(1).missed_scans == 1
     assert len(service.pages) == pages
     assert rig.tale == [("new", 1)]
 

@@ -16,7 +16,7 @@ from freight_exchange.feed.core.lookups import Lookups
 from freight_exchange.hooks import Degraded, Scan
 from freight_exchange.models import RateRequest
 from freight_exchange.store import Store
-from freight_exchange.store.protocol import Seen
+from freight_exchange.store.protocol import TrackedRequest
 from freight_exchange.wire import Rows
 
 virtual_time = pytest.mark.virtual_time
@@ -216,17 +216,17 @@ async def test_after_a_deep_scan_that_lacked_something_narrow_ones_stay_narrow(s
     assert [told.rung for told in rig.told if isinstance(told, Scan)].count("five days") == 2
 
 
-def missed(index: int, *, missing: int = 2) -> Seen:
-    return Seen(
+def missed(index: int, *, missing: int = 2) -> TrackedRequest:
+    return TrackedRequest(
         index=index,
         digest=b"d",
         record=None,
         version=1,
-        first=0.0,
-        last=0.0,
-        scan=1,
+        first_seen=0.0,
+        last_seen=0.0,
+        last_scan=1,
         updated_after=0.0,
-        missing=missing,
+        missed_scans=missing,
     )
 
 

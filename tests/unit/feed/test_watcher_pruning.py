@@ -62,7 +62,7 @@ async def test_a_store_that_does_not_say_whether_more_is_due_prunes_once_an_hour
 async def test_what_comes_faster_than_one_part_in_an_hour_is_let_go_of_all_the_same(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_sql, "_PRUNED_AT_ONCE", 2)
+    monkeypatch.setattr(feed_sql, "_PRUNE_BATCH", 2)
     service = Service()
     rig = Rig(service, store=store, interval=600.0)
     await rig.watcher.prime()

@@ -96,13 +96,13 @@ async def test_rule_7_one_scan_that_lacks_it_proves_nothing(store: Store) -> Non
     service.publish(1)
     await rig.looks()
     for _ in range(30):
-        if rig.seen(1).missing:
+        if rig.seen(1).missed_scans:
             break
         service.books[1].shown = 1e9
         await rig.looks()
     service.books[1].shown = 0.0
     await rig.goes_on_for(HOUR)
-    assert rig.seen(1).missing == 0
+    assert rig.seen(1).missed_scans == 0
     assert not service.lookups
 
 

@@ -43,7 +43,7 @@ async def test_update_during_a_long_first_scan_is_never_taken_for_a_change_of_sh
     service.publish(*range(1, 152), age=DAY)
     rig = Rig(service, store=store, start=start)  # type: ignore[arg-type]  # one of the two words
     await rig.watcher.prime()
-    known = {index: rig.seen(index).last for index in service.books}
+    known = {index: rig.seen(index).last_seen for index in service.books}
     await rig.goes_on_for(400)
     assert not any(isinstance(event, SchemaChanged) for event in rig.events)
     reported = {event.request.index: event.request.notes for event in rig.events if isinstance(event, RequestEvent)}

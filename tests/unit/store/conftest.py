@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from tests.unit.store.ledger import BINDING, LEASE, Watch
+from tests.unit.store.rows import BINDING, LEASE, Watch
 
 from freight_exchange.store import MemoryStore, SQLiteStore
 from freight_exchange.store.work import BotStore, WorkStore
 
 
-@pytest.fixture(params=["memory", "file", "sqlite memory"])
+@pytest.fixture(params=["memory", "file"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], BotStore]]:
     """Makes a store of its own each time."""
     made: list[BotStore] = []
     kinds: dict[str, Callable[[], BotStore]] = {
         "memory": MemoryStore,
         "file": lambda: SQLiteStore(tmp_path / f"bot-{len(made)}.db"),
-        "sqlite memory": lambda: SQLiteStore(":memory:"),
     }
 
     def make() -> BotStore:

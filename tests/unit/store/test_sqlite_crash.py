@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.unit.store.ledger import BINDING, INDEXES, LEASE, STEPS, Watch, everything, filled
+from tests.unit.store.rows import BINDING, INDEXES, LEASE, STEPS, Watch, everything, filled
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
@@ -143,8 +143,8 @@ def test_each_commit_is_synced_to_the_disk(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "bot.db")
     for _ in ("made", "opened again"):
         feed = store.open(BINDING, lease=LEASE)
-        assert store._connection is not None
-        assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+        assert store._database._connection is not None
+        assert store._database._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert store._database._connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
         feed.release()
     store.close()

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.unit.store.ledger import BINDING, LEASE, effect, event, everything, put, seen
+from tests.unit.store.rows import BINDING, LEASE, effect, event, everything, put, seen
 
 from freight_exchange.errors import HeldError, StoreError
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store.protocol import Seen
+from freight_exchange.store.protocol import TrackedRequest
+from freight_exchange.store.sqlite import connection as connection_module
 from freight_exchange.store.sqlite import diagnostics, feed_sql
-from freight_exchange.store.sqlite import store as sqlite_store
-from freight_exchange.store.sqlite.inspect import looking_into
+from freight_exchange.store.sqlite.inspect import open_snapshot
 from freight_exchange.store.sqlite.schema import APPLICATION_ID, VERSION
 
 INDEXES = range(100)
@@ -44,12 +44,12 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     put(feed, [seen(index, record=body) for index in INDEXES], state="kept")
     put(feed, events=[event(str(index), index, payload=body) for index in INDEXES])
     feed.acknowledge([one.id for one in feed.pending(limit=10)], at=30.0)
-    feed.deliver({one.id: ["quote", "log"] for one in feed.pending(limit=80)}, at=30.0)
+    feed.enqueue({one.id: ["quote", "log"] for one in feed.pending(limit=80)}, at=30.0)
     for number, one in enumerate(feed.claim(now=30.0, limit=60)):
         if number % 3:
             feed.settle(one.event, one.handler, state="done" if number % 2 else "dead", error="late", at=31.0)
     for index in INDEXES:
-        feed.put_effect(effect(f"{index}/0", payload=body[:200]), was=None)
+        feed.put_effect(effect(f"{index}/0", payload=body[:200]), expected_state=None)
     store.close()
     return path
 
@@ -146,7 +146,7 @@ class TestAFile:
                 path.symlink_to(os.devnull)
             said = "is a device, a pipe or a socket: give the path of a file on a disk"
             assert said in refused(path)
-            with pytest.raises(StoreError, match=said), looking_into(path):
+            with pytest.raises(StoreError, match=said), open_snapshot(path):
                 pass
         assert list(tmp_path.iterdir()) == [path]
         assert not Path(f"{os.devnull}.lock").exists()
@@ -180,7 +180,7 @@ class TestAFile:
         before = torn.read_bytes(), log.read_bytes()
         assert before[1]
         assert f"but its log {log} is not" in refused(torn)
-        with pytest.raises(StoreError, match="its log"), looking_into(torn):
+        with pytest.raises(StoreError, match="its log"), open_snapshot(torn):
             pass
         assert (torn.read_bytes(), log.read_bytes()) == before
 
@@ -224,7 +224,7 @@ class TestAFile:
         other.hardlink_to(path)
         for name in (path, other):
             assert "is one file by 2 names" in refused(name)
-            with pytest.raises(StoreError, match="by 2 names"), looking_into(name):
+            with pytest.raises(StoreError, match="by 2 names"), open_snapshot(name):
                 pass
         assert {file.name for file in path.parent.iterdir()} == {"bot.db", "other.db"}
         other.unlink()
@@ -347,7 +347,7 @@ class TestTrouble:
         feed = store.open(BINDING, lease=LEASE)
         put(feed, [seen(1)], [event("1", 1)], state="kept")
         before = everything(feed, INDEXES)
-        connection = store._connection
+        connection = store._database._connection
         assert connection is not None
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -372,7 +372,7 @@ class TestTrouble:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (path.with_name("bot.db-wal").stat().st_size + 5000, limits[1]))
         try:
-            with pytest.raises(StoreError, match=r"look at the disk|make room"):
+            with pytest.raises(StoreError, match=r"check the disk|make room"):
                 put(feed, [seen(index, record=b"x" * 900) for index in INDEXES], state="lost")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -382,7 +382,7 @@ class TestTrouble:
         assert state(path) == "new"
 
     def test_another_programs_lock_is_waited_for_and_told(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sqlite_store, "_BUSY_TIMEOUT", 0.05)
+        monkeypatch.setattr(connection_module, "_BUSY_TIMEOUT", 0.05)
         store = SQLiteStore(path)
         feed = store.open(BINDING, lease=LEASE)
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -396,9 +396,9 @@ class TestTrouble:
 
     @pytest.mark.parametrize(
         "strange",
-        [seen(2**63), seen(2, first=float("nan"))],
+        [seen(2**63), seen(2, first_seen=float("nan"))],
     )
-    def test_what_cannot_be_kept_is_told(self, path: Path, strange: Seen) -> None:
+    def test_what_cannot_be_kept_is_told(self, path: Path, strange: TrackedRequest) -> None:
         store = SQLiteStore(path)
         feed = store.open(BINDING, lease=LEASE)
         with pytest.raises(StoreError, match="cannot keep a value"):
@@ -469,14 +469,14 @@ def test_no_question_reads_a_whole_table(path: Path, sound: Path) -> None:
     questions = {
         feed_sql._ABSENT: (1, 0.0, 1),
         feed_sql._PENDING: (1, 0, 1),
-        feed_sql._OF_KIND: (1, "new"),
-        feed_sql._ABOUT: (1, 1),
-        feed_sql._OLD: (1, 0.0, 1),
-        feed_sql._DROP: (1, 0.0, 1),
-        feed_sql._DROP_DELIVERIES: (1, 1, 0.0, 1),
-        feed_sql._DUE: (1, 0.0, 1, 0.0),
+        feed_sql._PENDING_OF_KIND: (1, "new"),
+        feed_sql._OF_REQUEST: (1, 1),
+        feed_sql._OLD_REQUESTS: (1, 0.0, 1),
+        feed_sql._DELETE_EVENTS: (1, 0.0, 1),
+        feed_sql._DELETE_DELIVERIES: (1, 1, 0.0, 1),
+        feed_sql._CAN_PRUNE: (1, 0.0, 1, 0.0),
         feed_sql._ACKNOWLEDGE: (b"", 0.0, 1, 1),
-        feed_sql._PROPOSED_AGAIN: (0.0, 1, "a", 0.0),
+        feed_sql._PROPOSE_AGAIN: (0.0, 1, "a", 0.0),
         "SELECT count(*) FROM event WHERE feed = ? AND acknowledged = 0": (1,),
     }
     with closing(sqlite3.connect(path)) as plain:

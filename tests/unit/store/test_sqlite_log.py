@@ -11,13 +11,13 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.unit.store.ledger import BINDING, LEASE, event, put, seen
+from tests.unit.store.rows import BINDING, LEASE, event, put, seen
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.sqlite import diagnostics, wal_check
-from freight_exchange.store.sqlite.diagnostics import unbroken
-from freight_exchange.store.sqlite.inspect import feeds, looking_into
+from freight_exchange.store.sqlite.diagnostics import check_wal
+from freight_exchange.store.sqlite.inspect import feeds, open_snapshot
 
 HEADER, FRAME, PAGE = 32, 24, 4096
 LENGTH = FRAME + PAGE
@@ -97,7 +97,7 @@ def refused(left: Left, path: Path) -> bool:
 
 
 def broken_at(left: Left) -> int | None:
-    return wal_check.broken_at(io.BytesIO(left.log))
+    return wal_check.find_damage(io.BytesIO(left.log))
 
 
 def test_a_whole_log_opens(left: Left, path: Path) -> None:
@@ -107,11 +107,11 @@ def test_a_whole_log_opens(left: Left, path: Path) -> None:
 
 def test_who_only_looks_is_told_as_well(left: Left, path: Path) -> None:
     lay(broken := left.flipped(left.ends[COMMITS // 2] + FRAME + 1000), path)
-    with pytest.raises(StoreError, match=r"is damaged .* move both away"), looking_into(path):
+    with pytest.raises(StoreError, match=r"is damaged .* move both away"), open_snapshot(path):
         pass
     assert (path.read_bytes(), path.with_name(f"{path.name}-wal").read_bytes()) == (broken.file, broken.log)
     lay(left, path)
-    with looking_into(path) as connection:
+    with open_snapshot(path) as connection:
         assert feeds(connection)[0].state == str(COMMITS - 1)
 
 
@@ -119,9 +119,9 @@ def test_a_log_that_begins_anew_while_somebody_looks_is_not_told_as_broken(
     left: Left, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([0, None])
-    monkeypatch.setattr(diagnostics, "broken_at", lambda file: next(found))
+    monkeypatch.setattr(diagnostics, "find_damage", lambda file: next(found))
     lay(left, path)
-    with looking_into(path) as connection:
+    with open_snapshot(path) as connection:
         assert feeds(connection)[0].state == str(COMMITS - 1)
     assert next(found, "looked twice") == "looked twice"
 
@@ -214,11 +214,11 @@ def test_logs_of_both_orders_are_read(left: Left, path: Path, order: str) -> Non
 
 @pytest.mark.parametrize("piece", [1, 2 * LENGTH, 7 * LENGTH])
 def test_it_is_read_in_pieces(left: Left, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wal_check, "_PIECE", piece)
+    monkeypatch.setattr(wal_check, "_CHUNK", piece)
     assert broken_at(left) is None
     for start in left.ends[:-2]:
         assert broken_at(left.flipped(start + FRAME)) == start
 
 
 def test_a_log_that_its_holder_has_just_put_away_is_no_error(path: Path) -> None:
-    unbroken(path)
+    check_wal(path)

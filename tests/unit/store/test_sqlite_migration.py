@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.unit.store.ledger import BINDING, LEASE, Watch, event, everything, put, seen
+from tests.unit.store.rows import BINDING, LEASE, Watch, event, everything, put, seen
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
@@ -36,7 +36,7 @@ def fill(store: BotStore) -> None:
     feed = store.open(BINDING, lease=LEASE)
     put(
         feed,
-        [*(seen(index, last=index * 10.0) for index in range(1, 4)), seen(4, record=None), seen(5, digest=b"")],
+        [*(seen(index, last_seen=index * 10.0) for index in range(1, 4)), seen(4, record=None), seen(5, digest=b"")],
         [event("new:1", 1), event("gap:7", None, "gap"), event("new:2", 2)],
         state='{"epoch":1}',
     )
@@ -82,7 +82,7 @@ def test_it_is_used_as_any_other(path: Path) -> None:
     store = SQLiteStore(path)
     feed = store.open(BINDING, lease=LEASE)
     first, second = feed.pending()
-    feed.deliver({first.id: [], second.id: ["quote"]}, at=40.0)
+    feed.enqueue({first.id: [], second.id: ["quote"]}, at=40.0)
     (one,) = feed.claim(now=50.0, limit=9)
     assert (one.event, one.payload) == (second.id, b"payload")
     feed.settle(one.event, one.handler, state="done", at=51.0)

@@ -17,12 +17,13 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.unit.store.ledger import BINDING, LEASE, event, known, put, seen
+from tests.unit.store.rows import BINDING, LEASE, event, known, put, seen
 
 from freight_exchange.errors import HeldError, StoreError
 from freight_exchange.store import SQLiteStore
+from freight_exchange.store import holder as holder_module
 from freight_exchange.store import lock as lock_module
-from freight_exchange.store.lock import Holder
+from freight_exchange.store.holder import Holder
 from freight_exchange.store.protocol import HeldHereError
 
 HOLDER = """
@@ -54,9 +55,12 @@ def holding(path: Path) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT / "src"
     ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "holding\n"
-        yield holder
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "holding\n"
+            yield holder
+        finally:
+            holder.kill()
 
 
 class TestTwoProcesses:
@@ -66,7 +70,7 @@ class TestTwoProcesses:
             with pytest.raises(HeldError, match="is held by process") as caught:
                 store.open(BINDING, lease=LEASE)
             assert caught.value.holder in str(caught.value)
-            assert f"process {holder.pid} on {Holder.here().host} since 20" in caught.value.holder
+            assert f"process {holder.pid} on {Holder.current().host} since 20" in caught.value.holder
             os.kill(holder.pid, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
             holder.wait()
         feed = store.open(BINDING, lease=LEASE)
@@ -115,7 +119,7 @@ class TestTwoProcesses:
             path.with_name("bot.db.lock").unlink()
             store = SQLiteStore(path)
             for _ in range(2):
-                with pytest.raises(HeldError, match=f"is held by process {holder.pid} on .* s more unless it goes on"):
+                with pytest.raises(HeldError, match=f"is held by process {holder.pid} on .* s unless it is extended"):
                     store.open(BINDING, lease=LEASE)
             assert holder.poll() is None
             holder.kill()
@@ -217,7 +221,7 @@ class TestFencing:
                 "UPDATE feed SET holder = ?, lease_until = unixepoch('now') + ?"
                 if sqlite3.sqlite_version_info >= (3, 38)
                 else "UPDATE feed SET holder = ?, lease_until = strftime('%s', 'now') + ?",
-                (elsewhere.note(), left),
+                (elsewhere.to_json(), left),
             )
         again = SQLiteStore(path)
         if left > 0:
@@ -242,15 +246,15 @@ class TestFencing:
     def test_a_holder_on_this_machine_is_respected_only_where_its_lock_is_another_one(
         self, path: Path, them: dict[str, str], runs: bool, held: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lock_module, "_told_by", lambda file: file.name)
-        monkeypatch.setattr(lock_module, "_runs", lambda pid: runs if pid == 7 else pid == os.getpid())
+        monkeypatch.setattr(holder_module, "_read_id", lambda file: file.name)
+        monkeypatch.setattr(holder_module, "_is_running", lambda pid: runs if pid == 7 else pid == os.getpid())
         store, file = SQLiteStore(path), path.with_name("bot.db.lock")
         store.open(BINDING, lease=LEASE).release()
-        holder = attrs.evolve(Holder.here(), pid=7, **them)
+        holder = attrs.evolve(Holder.current(), pid=7, **them)
 
         def kept_out_by(left: float, note: str) -> str:
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
-                other.execute("UPDATE feed SET holder = ?, lease_until = ?", (holder.note(), time.time() + left))
+                other.execute("UPDATE feed SET holder = ?, lease_until = ?", (holder.to_json(), time.time() + left))
             file.write_text(note)
             try:
                 store.open(BINDING, lease=LEASE).release()
@@ -260,9 +264,9 @@ class TestFencing:
 
         kept_out = str(holder) if held else ""
         assert kept_out_by(60, "") == kept_out
-        assert kept_out_by(60, attrs.evolve(holder, pid=8).note()) == kept_out
+        assert kept_out_by(60, attrs.evolve(holder, pid=8).to_json()) == kept_out
         assert kept_out_by(-1, "") == "", "no longer than its lease"
-        assert kept_out_by(60, attrs.evolve(holder, since="earlier").note()) == "", "it had this very lock"
+        assert kept_out_by(60, attrs.evolve(holder, since="earlier").to_json()) == "", "it had this very lock"
         store.close()
 
     @pytest.mark.parametrize(
@@ -282,7 +286,7 @@ class TestFencing:
         """A container that is made anew has another name, and two machines may have the same one."""
         us = Holder(host="pod-a", pid=1, since="now", boot="1", machine="m")
         other = attrs.evolve(us, pid=2, **them)
-        assert Holder.read(other.note()) == other
+        assert Holder.from_json(other.to_json()) == other
         assert us.shares_locks_with(other) is shared
 
     def test_a_file_that_is_removed_or_replaced_under_it_is_written_no_more(self, path: Path) -> None:
@@ -313,7 +317,7 @@ class TestFencing:
         log.unlink()
         if another:
             log.write_bytes(b"another")
-        said = rf"the log {log} .* removed or replaced while it was in use: let this program end in an orderly way"
+        said = rf"the log {log} .* removed or replaced while it was in use: stop this program with SIGTERM or Ctrl-C"
         with pytest.raises(StoreError, match=said):
             put(feed, state="lost")
         with pytest.raises(StoreError, match=said):
@@ -376,14 +380,14 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_not_taken(path: Path, mo
 
 @pytest.mark.parametrize("note", [None, "", "{}", "[]", "null", '{"host": 1}', '{"host": "h", "pid": [], "since": ""}'])
 def test_a_note_that_names_nobody_is_read_as_such(note: str | None) -> None:
-    assert Holder.read(note) is None
+    assert Holder.from_json(note) is None
 
 
 def test_whose_a_lock_is_is_not_told_by_its_note(path: Path) -> None:
     """In containers that share a host's name, each is process 1."""
-    here = Holder.here()
+    here = Holder.current()
     file = path.with_name("bot.db.lock")
-    for note, said in ((here.note(), f"is held by process {here.pid} on"), ("", "is held by another process")):
+    for note, said in ((here.to_json(), f"is held by process {here.pid} on"), ("", "is held by another process")):
         # As another process would have it.
         other = lock_module._taken(file)
         file.write_text(note)
@@ -393,7 +397,7 @@ def test_whose_a_lock_is_is_not_told_by_its_note(path: Path) -> None:
         os.close(other)
     store = SQLiteStore(path)
     store.open(BINDING, lease=LEASE)
-    file.write_text(attrs.evolve(here, pid=here.pid + 1).note())
+    file.write_text(attrs.evolve(here, pid=here.pid + 1).to_json())
     with pytest.raises(HeldHereError):
         SQLiteStore(path).open(BINDING, lease=LEASE)
     file.write_text("")

@@ -14,7 +14,7 @@ import anyio.lowlevel
 from freight_exchange.bot.delivery.retry_policy import INTERRUPTED, Decision, backoff
 from freight_exchange.bot.delivery.worker import settle
 from freight_exchange.bot.offers.repository import unsettled
-from freight_exchange.store.work import EVERY
+from freight_exchange.store.work import NO_LIMIT
 
 if TYPE_CHECKING:
     from freight_exchange.bot.delivery.context import Stopping
@@ -88,7 +88,7 @@ class Dispatcher:
         now = self._desk.time()
 
         def interrupted(store: WorkStore) -> None:
-            claimed = store.deliveries(state="claimed", limit=EVERY)
+            claimed = store.deliveries(state="claimed", limit=NO_LIMIT)
             offering = {(entry.request, entry.handler) for entry in unsettled(store)}
             for delivery in claimed:
                 delay = backoff(delivery.attempts, self._random)
@@ -104,7 +104,7 @@ class Dispatcher:
                 settle(store, delivery, verdict, now=now)
 
         await self._desk.write("recover", interrupted)
-        ready = await self._desk.read(lambda store: store.ready_by_handler())
+        ready = await self._desk.read(lambda store: store.count_ready_by_handler())
         if orphans := {handler: count for handler, count in ready.items() if handler not in self._handlers}:
             _logger.error(
                 "this bot has no handlers of these ids any more, and keeps the %d deliveries that wait for them: %s",
@@ -139,7 +139,7 @@ class Dispatcher:
     async def _look(self) -> None:
         now = self._desk.time()
         self.waiting, self._waiting_since = await self._desk.read(
-            lambda store: store.overdue(now=now, handlers=self._handlers)
+            lambda store: store.count_overdue(now=now, handlers=self._handlers)
         )
         self._looked = anyio.current_time()
 

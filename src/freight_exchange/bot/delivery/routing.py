@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, get_args
 from freight_exchange.bot.router import Handler
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable, number_of
 from freight_exchange.feed.serialization import pack, recall
-from freight_exchange.store.protocol import Absence, Commit, Found, NewEvent
-from freight_exchange.store.work import EVERY, DeliveryState, Effect
+from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, ReadSet
+from freight_exchange.store.work import NO_LIMIT, DeliveryState, Effect
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics import Metrics
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.feed.events import Event
     from freight_exchange.feed.feed import Feed
-    from freight_exchange.store.protocol import Seen
+    from freight_exchange.store.protocol import TrackedRequest
     from freight_exchange.store.work import WorkStore
 
 __all__ = ["EARLIER", "Routing"]
@@ -32,7 +32,7 @@ EARLIER: Final = "earlier:"
 
 _STATES: Final[tuple[DeliveryState, ...]] = get_args(DeliveryState)
 
-_EVER: Final = Absence(scan=2**62, updated_after=float("-inf"))
+_EVER: Final = AbsenceQuery(scan=2**62, updated_after=float("-inf"))
 """Asks for every request that is kept."""
 
 
@@ -75,7 +75,9 @@ class Routing:
     async def note(self, marks: Sequence[Effect]) -> None:
         """Write down those of these marks that are not there yet."""
         if fresh := await self._desk.read(lambda store: [mark for mark in marks if store.effect(mark.key) is None]):
-            await self._desk.write("known", lambda store: [store.put_effect(mark, was=None) for mark in fresh])
+            await self._desk.write(
+                "known", lambda store: [store.put_effect(mark, expected_state=None) for mark in fresh]
+            )
 
     async def introduce(self) -> None:
         """Tell the handlers that are to hear of what was there before them. Of the others it is noted that they came:
@@ -99,7 +101,7 @@ class Routing:
         now = self._desk.time()
 
         def deliver(store: WorkStore) -> None:
-            store.deliver({event.id: handlers for event in store.of_kind(kind)}, at=now)
+            store.enqueue({event.id: handlers for event in store.pending_of_kind(kind)}, at=now)
 
         await self._desk.write("deliver", deliver)
         self._wake()
@@ -122,16 +124,16 @@ class Routing:
             return
         # Earlier versions noted nothing of a handler that was not introduced: what it was given tells of it.
         if _was_there(store, handler):
-            store.put_effect(_mark(handler, "there", now), was=None)
+            store.put_effect(_mark(handler, "there", now), expected_state=None)
             return
-        coming = {event.index for event in store.of_kind("new")}
+        coming = {event.index for event in store.pending_of_kind("new")}
 
-        def events(found: Found) -> Commit:
+        def events(found: ReadSet) -> Commit:
             there = (_earlier(seen, handler, moment) for seen in found.absent if seen.index not in coming)
             return Commit(events=[event for event in there if event is not None], at=now)
 
         store.commit(events, absence=_EVER)
-        store.put_effect(mark, was=None)
+        store.put_effect(mark, expected_state=None)
 
 
 def _mark(handler: Handler, state: str, now: float) -> Effect:
@@ -144,11 +146,11 @@ def _was_there(store: WorkStore, handler: Handler) -> bool:
     return any(
         (delivery.handler, delivery.kind) == (handler.id, "new")
         for state in _STATES
-        for delivery in store.deliveries(state=state, limit=EVERY)
+        for delivery in store.deliveries(state=state, limit=NO_LIMIT)
     )
 
 
-def _earlier(seen: Seen, handler: Handler, now: datetime) -> NewEvent | None:
+def _earlier(seen: TrackedRequest, handler: Handler, now: datetime) -> NewEvent | None:
     assert seen.record is not None
     event = RequestEvent(kind="new", request=recall(seen.record), observed_between=(None, now))
     if not _wants(handler, event):

@@ -191,7 +191,7 @@ class Worker:
         event = cast("BotEvent", unpack(kind, delivery.payload))
         if not isinstance(event, RequestEvent) or event.kind != "updated":
             return event, ()
-        behind = await self._desk.read(lambda store: store.behind(delivery.event, delivery.handler))
+        behind = await self._desk.read(lambda store: store.later_deliveries(delivery.event, delivery.handler))
         numbers: list[int] = []
         updates = [event]
         for later in behind:
@@ -224,8 +224,8 @@ def settle(
         state=verdict.state,
         not_before=now + verdict.delay,
         error=verdict.error,
-        forgive=verdict.forgive,
-        also=done_too,
+        refund_attempt=verdict.forgive,
+        also_done=done_too,
         at=now,
     )
 

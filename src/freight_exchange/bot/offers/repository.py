@@ -11,7 +11,7 @@ import attrs
 from freight_exchange.bot.delivery.retry_policy import IN_DOUBT
 from freight_exchange.bot.offers.record import UNSETTLED, OfferRecord, is_entry, key_of, place_of
 from freight_exchange.errors import StoreError
-from freight_exchange.store.work import EVERY, Effect
+from freight_exchange.store.work import NO_LIMIT, Effect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -102,7 +102,7 @@ class OfferRepository:
         def give_back(store: WorkStore) -> tuple[bool | None, bool]:
             # Before it is noted: if the process ends in between, the next one closes the same doubt once more.
             is_made = call_again(store, further, at=further.at, handlers=self._handlers, waiting=waiting)
-            return is_made, store.put_effect(further.effect(), was=entry.state)
+            return is_made, store.put_effect(further.effect(), expected_state=entry.state)
 
         is_made, written = await self._desk.write("resolved", give_back)
         _check(further, entry.state, written=written)
@@ -125,14 +125,14 @@ class OfferRepository:
     async def note_bids_known(self) -> None:
         """Note that this run has."""
         mark = Effect(key=_BIDS_KNOWN, state="known", payload=b"", at=self._desk.time())
-        await self._desk.write("known", lambda store: store.put_effect(mark, was=None))
+        await self._desk.write("known", lambda store: store.put_effect(mark, expected_state=None))
 
     def _note_revision(self, request: int, revision: int) -> None:
         if revision > 0:
             self._revised.setdefault(request, set()).add(revision)
 
     async def _put(self, step: str, entry: OfferRecord, *, was: str | None) -> None:
-        written = await self._desk.write(step, lambda store: store.put_effect(entry.effect(), was=was))
+        written = await self._desk.write(step, lambda store: store.put_effect(entry.effect(), expected_state=was))
         _check(entry, was, written=written)
 
 
@@ -169,7 +169,7 @@ def call_again(
     """
 
     def about(state: DeliveryState) -> Sequence[Delivery]:
-        found = store.deliveries(state=state, index=entry.request, limit=EVERY)
+        found = store.deliveries(state=state, index=entry.request, limit=NO_LIMIT)
         return [delivery for delivery in found if handlers is None or delivery.handler in handlers]
 
     dead = [delivery for delivery in about("dead") if _asked(delivery, entry)]

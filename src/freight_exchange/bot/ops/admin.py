@@ -36,8 +36,8 @@ from freight_exchange.models import validation
 from freight_exchange.platform.clock import SystemClock
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.sqlite import feed_sql, work_sql
-from freight_exchange.store.sqlite.inspect import KeptFeed, feeds, looking_into
-from freight_exchange.store.work import EVERY, DeliveryState
+from freight_exchange.store.sqlite.inspect import FeedRow, feeds, open_snapshot
+from freight_exchange.store.work import NO_LIMIT, DeliveryState
 
 if TYPE_CHECKING:
     from freight_exchange.platform.clock import Reading
@@ -75,7 +75,7 @@ class BotFile:
         """
         with self._looking() as (connection, feed, kept):
             entries = [
-                OfferRecord.of(effect) for effect in work_sql.effects(connection, feed.number, ()) if is_entry(effect)
+                OfferRecord.of(effect) for effect in work_sql.effects(connection, feed.id, ()) if is_entry(effect)
             ]
             covered = None if kept is None or not kept.primed else _moment(kept, kept.cover.time)
             return FileStatus(
@@ -84,28 +84,28 @@ class BotFile:
                 account=feed.binding.account,
                 holder=None if feed.holder is None else str(feed.holder),
                 covered_until=covered,
-                unacknowledged=feed_sql.unacknowledged(connection, feed.number),
-                deliveries=_counts(connection, feed.number),
+                unacknowledged=feed_sql.unacknowledged(connection, feed.id),
+                deliveries=_counts(connection, feed.id),
                 offers={state: sum(entry.state == state for entry in entries) for state in get_args(State)},
                 parked=sum(entry.parked for entry in entries),
-                gaps=[*_gaps(connection, feed.number).values()],
+                gaps=[*_gaps(connection, feed.id).values()],
             )
 
     def dead_letters(self) -> Sequence[DeadLetter]:
         """As `Bot.dead_letters`."""
         with self._looking() as (connection, feed, _):
-            return [DeadLetter.of(dead) for dead in work_sql.deliveries(connection, feed.number, "dead", EVERY)]
+            return [DeadLetter.of(dead) for dead in work_sql.deliveries(connection, feed.id, "dead", NO_LIMIT)]
 
     def doubts(self) -> Sequence[Doubt]:
         """As `Bot.doubts`; an offer that was on its way when the bot was killed, or is now, is among them."""
         with self._looking() as (connection, feed, kept):
-            entries = [OfferRecord.of(effect) for effect in work_sql.effects(connection, feed.number, UNSETTLED)]
+            entries = [OfferRecord.of(effect) for effect in work_sql.effects(connection, feed.id, UNSETTLED)]
             return [] if kept is None else [Doubt.of(entry, partial(_moment, kept)) for entry in entries]
 
     def gaps(self) -> Sequence[Gap]:
         """The gaps that were not acknowledged."""
         with self._looking() as (connection, feed, _):
-            return [*_gaps(connection, feed.number).values()]
+            return [*_gaps(connection, feed.id).values()]
 
     def explain(self, index: int) -> Handling:
         """What became of a request.
@@ -116,10 +116,10 @@ class BotFile:
         with self._looking() as (connection, feed, kept):
             if kept is None:
                 raise ConfigurationError("the file knows nothing yet: its first scan was never complete")
-            now, events = _now(), feed_sql.about(connection, feed.number, index)
+            now, events = _now(), feed_sql.events_of_request(connection, feed.id, index)
             told = explain(
                 index,
-                feed_sql.known(connection, feed.number, (index,)).get(index),
+                feed_sql.tracked(connection, feed.id, (index,)).get(index),
                 events,
                 state=kept,
                 time=kept.cover.time_at(now),
@@ -130,9 +130,9 @@ class BotFile:
                 "SELECT event.kind, delivery.handler, delivery.state, delivery.error FROM delivery JOIN event"
                 ' ON event.id = delivery.event WHERE delivery.feed = ? AND event."index" = ?'
                 " ORDER BY delivery.event, delivery.handler",
-                (feed.number, index),
+                (feed.id, index),
             ).fetchall()
-            made = work_sql.effects(connection, feed.number, ())
+            made = work_sql.effects(connection, feed.id, ())
             offers = [OfferRecord.of(effect) for effect in made if is_entry(effect, index)]
             return Handling(
                 explanation=told,
@@ -171,7 +171,7 @@ class BotFile:
             further = attrs.evolve(entry, at=time, **facts)
             # Before it is noted, as the bot does it.
             is_made = taken or (entry.state in UNSETTLED and call_again(work, further, at=time))
-            work.put_effect(further.effect(), was=entry.state)
+            work.put_effect(further.effect(), expected_state=entry.state)
         if entry.state in UNSETTLED and not taken:
             _tell(entry, is_made=is_made)
         return bool(is_made)
@@ -183,13 +183,13 @@ class BotFile:
             HeldError: The bot, or another process, holds the file.
         """
         with self._holding() as (work, time):
-            numbers = [stored.id for stored in work.of_kind(Gap.kind)]
+            numbers = [stored.id for stored in work.pending_of_kind(Gap.kind)]
             work.acknowledge(numbers, at=time)
             return len(numbers)
 
     @contextlib.contextmanager
-    def _looking(self) -> Iterator[tuple[sqlite3.Connection, KeptFeed, feed_state.State | None]]:
-        with looking_into(self._path) as connection:
+    def _looking(self) -> Iterator[tuple[sqlite3.Connection, FeedRow, feed_state.State | None]]:
+        with open_snapshot(self._path) as connection:
             feed = self._chosen(feeds(connection))
             yield connection, feed, None if feed.state is None else feed_state.State.load(feed.state)
 
@@ -204,7 +204,7 @@ class BotFile:
         finally:
             store.close()
 
-    def _chosen(self, there: Sequence[KeptFeed]) -> KeptFeed:
+    def _chosen(self, there: Sequence[FeedRow]) -> FeedRow:
         named = [feed for feed in there if self._name in (None, feed.binding.feed)]
         if self._name is None and len(named) > 1:
             # A feed that somebody watches beside the bot is none.
@@ -237,7 +237,10 @@ def _moment(kept: feed_state.State, time: float) -> datetime:
 
 
 def _gaps(connection: sqlite3.Connection, feed: int) -> dict[int, Gap]:
-    told = {stored.id: unpack(stored.kind, stored.payload) for stored in feed_sql.of_kind(connection, feed, Gap.kind)}
+    told = {
+        stored.id: unpack(stored.kind, stored.payload)
+        for stored in feed_sql.pending_of_kind(connection, feed, Gap.kind)
+    }
     return {number: gap for number, gap in told.items() if isinstance(gap, Gap)}
 
 

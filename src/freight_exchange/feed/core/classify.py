@@ -22,7 +22,7 @@ from freight_exchange.feed.core.unsteady_fields import with_unsteady
 from freight_exchange.feed.events import Event, RequestEvent, RequestKind, Unreadable
 from freight_exchange.feed.serialization import pack, recall
 from freight_exchange.models import RateRequest
-from freight_exchange.store.protocol import NewEvent, Seen
+from freight_exchange.store.protocol import NewEvent, TrackedRequest
 
 __all__ = ["Meaning", "classify", "gone"]
 
@@ -40,7 +40,7 @@ class Meaning:
         turned: Indexes and fields of requests in which nothing changed but that this field came or went.
     """
 
-    seen: Sequence[Seen]
+    seen: Sequence[TrackedRequest]
     events: Sequence[NewEvent]
     news: frozenset[int]
     schema: Schema
@@ -49,7 +49,10 @@ class Meaning:
 
 
 def classify(
-    records: Sequence[RateRequest], broken: Iterable[DecodeError], known: Mapping[int, Seen], sight: Observation
+    records: Sequence[RateRequest],
+    broken: Iterable[DecodeError],
+    known: Mapping[int, TrackedRequest],
+    sight: Observation,
 ) -> Meaning:
     """What a page means: its records, what on it could not be read, and what was known of both before."""
     states = _states(_steadied(record, known.get(record.index), sight) for record in records)
@@ -63,7 +66,7 @@ def classify(
     }
     now = {index: several[-1] for index, several in fresh.items()}
     schema, event = change_of_shape(now, {index: several[-1] for index, several in changes.items()}, known, sight)
-    seen: list[Seen] = []
+    seen: list[TrackedRequest] = []
     events: list[tuple[str, int | None, Event]] = []
     if event is not None:
         fields = ",".join((*event.added, "", *event.removed))
@@ -98,7 +101,7 @@ def classify(
         raw, index_of_it = error.raw, wire.index_of_raw(error.raw)
         before = None if index_of_it is None else known.get(index_of_it)
         if before is not None and index_of_it not in now:
-            seen.append(attrs.evolve(before, last=sight.sent, scan=sight.scan, missing=0))
+            seen.append(attrs.evolve(before, last_seen=sight.sent, last_scan=sight.scan, missed_scans=0))
         unreadable = Unreadable(index=index_of_it, raw=raw, error=str(error), observed=sight.between[1])
         events.append((f"unreadable:{_digest_of_raw(raw)}", index_of_it, unreadable))
     return Meaning(
@@ -111,9 +114,11 @@ def classify(
     )
 
 
-def gone(before: Seen, between: tuple[datetime | None, datetime], at: float) -> tuple[Seen, NewEvent | None]:
+def gone(
+    before: TrackedRequest, between: tuple[datetime | None, datetime], at: float
+) -> tuple[TrackedRequest, NewEvent | None]:
     """What is known of a request after it was found to be withdrawn, and the event, unless nothing is left to tell."""
-    after = attrs.evolve(before, digest=b"", version=before.version + 1, last=at, missing=0)
+    after = attrs.evolve(before, digest=b"", version=before.version + 1, last_seen=at, missed_scans=0)
     if before.record is None or not before.digest:
         return after, None
     request = recall(before.record)
@@ -123,7 +128,7 @@ def gone(before: Seen, between: tuple[datetime | None, datetime], at: float) -> 
     )
 
 
-def _steadied(record: RateRequest, before: Seen | None, sight: Observation) -> RateRequest:
+def _steadied(record: RateRequest, before: TrackedRequest | None, sight: Observation) -> RateRequest:
     """The record, with what an older release of the service may have left out."""
     unsteady = sight.unsteady(record.index)
     if before is None or before.record is None or not unsteady - present(record):
@@ -147,7 +152,7 @@ def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest
     return states
 
 
-def _fresh(states: Mapping[bytes, RateRequest], before: Seen | None) -> Sequence[RateRequest]:
+def _fresh(states: Mapping[bytes, RateRequest], before: TrackedRequest | None) -> Sequence[RateRequest]:
     """Of several states those that were not among the last ones; there is always one."""
     several = tuple(states.values())
     if len(several) == 1 or before is None:
@@ -183,19 +188,21 @@ def _in_turn(
         kind, previous, returned = "updated", record, False
 
 
-def _sighted(record: RateRequest, digest: bytes, version: int, before: Seen | None, sight: Observation) -> Seen:
+def _sighted(
+    record: RateRequest, digest: bytes, version: int, before: TrackedRequest | None, sight: Observation
+) -> TrackedRequest:
     proven = sight.sent - sight.window
     if sight.covered is not None and (before is None or before.digest != digest):
         proven = max(proven, sight.covered)
     same = before is not None and before.digest == digest and before.record is not None
-    return Seen(
+    return TrackedRequest(
         index=record.index,
         digest=digest,
         record=before.record if before is not None and same else wire.keep(record),
         version=version,
-        first=sight.sent if before is None else before.first,
-        last=sight.sent,
-        scan=sight.scan,
+        first_seen=sight.sent if before is None else before.first_seen,
+        last_seen=sight.sent,
+        last_scan=sight.scan,
         updated_after=proven if before is None else max(proven, before.updated_after),
     )
 

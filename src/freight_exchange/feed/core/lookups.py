@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from freight_exchange.store.protocol import Seen
+from freight_exchange.store.protocol import TrackedRequest
 
 __all__ = ["SCANS_THAT_MISS", "Lookups"]
 
@@ -27,7 +27,7 @@ class Lookups:
     """
 
     def __init__(self) -> None:
-        self._open: dict[int, Seen] = {}
+        self._open: dict[int, TrackedRequest] = {}
         self._failures: dict[int, int] = {}
         self._denials: dict[int, int] = {}
         self._turn: list[int] = []
@@ -35,14 +35,14 @@ class Lookups:
     def __bool__(self) -> bool:
         return bool(self._turn)
 
-    def saw(self, missing: Iterable[Seen], listed: AbstractSet[int], *, long_ago: float) -> None:
+    def saw(self, missing: Iterable[TrackedRequest], listed: AbstractSet[int], *, long_ago: float) -> None:
         """A complete scan lacked these, and listed those. Looked up is what was last seen `long_ago` or earlier."""
         for index in self._open.keys() & listed:
             self.done(index)
-        self._open.update({row.index: row for row in missing if row.missing >= SCANS_THAT_MISS})
-        self._turn = [index for index, row in self._open.items() if row.last <= long_ago][:_LOOKUPS_A_SCAN]
+        self._open.update({row.index: row for row in missing if row.missed_scans >= SCANS_THAT_MISS})
+        self._turn = [index for index, row in self._open.items() if row.last_seen <= long_ago][:_LOOKUPS_A_SCAN]
 
-    def next(self) -> Seen:
+    def next(self) -> TrackedRequest:
         """The one to look up now."""
         return self._open[self._turn[0]]
 

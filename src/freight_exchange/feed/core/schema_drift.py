@@ -12,7 +12,7 @@ from freight_exchange.feed.core.diff import FIELDS, differences, present
 from freight_exchange.feed.core.observation import Observation, Schema
 from freight_exchange.feed.events import SchemaChanged
 from freight_exchange.models import RateRequest
-from freight_exchange.store.protocol import Seen
+from freight_exchange.store.protocol import TrackedRequest
 
 __all__ = ["Change", "change_of_shape", "is_only_the_shape"]
 
@@ -50,7 +50,10 @@ class Change:
 
 
 def change_of_shape(
-    now: Mapping[int, RateRequest], changed: Mapping[int, Change], known: Mapping[int, Seen], sight: Observation
+    now: Mapping[int, RateRequest],
+    changed: Mapping[int, Change],
+    known: Mapping[int, TrackedRequest],
+    sight: Observation,
 ) -> tuple[Schema, SchemaChanged | None]:
     """Whether the service itself changed: nearly all known requests of the page gained or lost the same field.
 
@@ -71,7 +74,7 @@ def change_of_shape(
     for index in now.keys() & known.keys():
         services = _excusable(known[index], sight, befores | afters, doubtful=doubtful)
         change = changed.get(index)
-        told = known[index].last < before.at and change is not None and change.is_only_of(before.fields & services)
+        told = known[index].last_seen < before.at and change is not None and change.is_only_of(before.fields & services)
         if not services or told:
             continue
         common += 1
@@ -93,26 +96,28 @@ def change_of_shape(
     return Schema(fields=fields, at=sight.sent, extras=schema.extras.difference(removed)), event
 
 
-def is_only_the_shape(change: Change, before: Seen, schema: Schema, sight: Observation) -> bool:
+def is_only_the_shape(change: Change, before: TrackedRequest, schema: Schema, sight: Observation) -> bool:
     """Whether a request differs in nothing but the service's last change of shape."""
-    unseen_since = before.last < schema.at or schema.at == sight.sent
+    unseen_since = before.last_seen < schema.at or schema.at == sight.sent
     doubtful = schema.fields.difference(FIELDS)
     return unseen_since and change.is_only_of(_excusable(before, sight, schema.fields, doubtful=doubtful))
 
 
-def _excusable(before: Seen, sight: Observation, fields: frozenset[str], *, doubtful: frozenset[str]) -> frozenset[str]:
+def _excusable(
+    before: TrackedRequest, sight: Observation, fields: frozenset[str], *, doubtful: frozenset[str]
+) -> frozenset[str]:
     """Those of these fields whose presence in a request may be the service's doing, and none of its shipper's.
 
     All where the request is known not to have been updated since it was last seen, and none where it is known that it
     was: a window begins only after that. Where neither is known, those that are `doubtful`.
     """
-    if before.last < sight.sent - sight.window:
+    if before.last_seen < sight.sent - sight.window:
         return _NONE
     if sight.lately is None:
         return fields
     if sight.lately.listed is not None:
         if before.index not in sight.lately.listed:
             return fields
-        if before.last < sight.sent - sight.lately.window:
+        if before.last_seen < sight.sent - sight.lately.window:
             return _NONE
     return fields & doubtful

@@ -1,1 +1,1 @@
-"""The SQLite store."""
+"""The SQLite store: `store` and `feed` implement the protocols, `connection` shares one database between them."""

@@ -1,4 +1,4 @@
-"""The state of one feed in SQLite: each method is one transaction, under the lease of one epoch."""
+"""The state of one feed in SQLite, written under one lease."""
 
 from __future__ import annotations
 
@@ -9,89 +9,90 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.lock import Holder
-from freight_exchange.store.protocol import Commit, Found
+from freight_exchange.store.holder import Holder
+from freight_exchange.store.protocol import Commit, ReadSet
 from freight_exchange.store.sqlite import feed_sql, work_sql
-from freight_exchange.store.sqlite.diagnostics import telling
+from freight_exchange.store.sqlite.connection import transaction
+from freight_exchange.store.sqlite.diagnostics import translate_errors
 
 if TYPE_CHECKING:
-    from freight_exchange.store.protocol import Absence, NewEvent, Seen, StoredEvent
-    from freight_exchange.store.sqlite.store import SQLiteStore
+    from freight_exchange.store.protocol import AbsenceQuery, NewEvent, StoredEvent, TrackedRequest
+    from freight_exchange.store.sqlite.connection import DatabaseConnection, Lease
     from freight_exchange.store.work import Delivery, DeliveryState, Effect
 
-__all__ = ["SQLiteFeed", "transaction"]
+__all__ = ["SQLiteFeed"]
 
 
 class SQLiteFeed:
-    """The state of one feed, under the lease of one epoch."""
+    """The state of one feed, its deliveries and effects, under one lease. Each method is one transaction."""
 
-    def __init__(
-        self, store: SQLiteStore, number: int, name: str, epoch: int, lease: float, state: str | None, waiting: int
-    ) -> None:
+    def __init__(self, database: DatabaseConnection, lease: Lease, state: str | None, unacknowledged: int) -> None:
+        self.lease = lease
         self.state = state
-        self.unacknowledged = waiting
-        self.number = number
-        self.name = name
-        self.epoch = epoch
-        self._store = store
-        self._lease = lease
-        self._shared: sqlite3.Connection | None = None
+        self.unacknowledged = unacknowledged
+        self._feed = lease.feed_id
+        self._database = database
+        self._open_transaction: sqlite3.Connection | None = None
 
     def commit(
-        self, decide: Callable[[Found], Commit], *, indexes: Sequence[int] = (), absence: Absence | None = None
+        self,
+        decide: Callable[[ReadSet], Commit],
+        *,
+        indexes: Sequence[int] = (),
+        absence: AbsenceQuery | None = None,
     ) -> int:
-        with self._writing() as connection:
-            with telling(self._store.path):
-                found = Found(
-                    feed_sql.known(connection, self.number, indexes),
-                    () if absence is None else feed_sql.absent(connection, self.number, absence),
+        with self._transaction() as connection:
+            with translate_errors(self._database.path):
+                read_set = ReadSet(
+                    feed_sql.tracked(connection, self._feed, indexes),
+                    () if absence is None else feed_sql.absent(connection, self._feed, absence),
                 )
-            commit = decide(found)
-            with telling(self._store.path):
-                added = feed_sql.write(connection, self.number, commit)
+            commit = decide(read_set)
+            with translate_errors(self._database.path):
+                added = feed_sql.write(connection, self._feed, commit)
                 if commit.state is not None:
-                    connection.execute("UPDATE feed SET state = ? WHERE id = ?", (commit.state, self.number))
+                    connection.execute("UPDATE feed SET state = ? WHERE id = ?", (commit.state, self._feed))
         self.unacknowledged += added
         return added
 
     def pending(self, *, after: int = 0, limit: int = 100) -> Sequence[StoredEvent]:
-        with self._reading() as connection:
-            return feed_sql.pending(connection, self.number, after, limit)
+        with self._read() as connection:
+            return feed_sql.pending(connection, self._feed, after, limit)
 
-    def of_kind(self, kind: str) -> Sequence[StoredEvent]:
-        with self._reading() as connection:
-            return feed_sql.of_kind(connection, self.number, kind)
+    def pending_of_kind(self, kind: str) -> Sequence[StoredEvent]:
+        with self._read() as connection:
+            return feed_sql.pending_of_kind(connection, self._feed, kind)
 
-    def acknowledge(self, ids: Sequence[int], *, at: float, passed_over: Sequence[int] = ()) -> None:
-        with self._writing() as connection, telling(self._store.path):
-            done = feed_sql.acknowledge(connection, self.number, ids, at, passed_over)
-        self.unacknowledged -= done
+    def acknowledge(self, ids: Sequence[int], *, at: float, filtered: Sequence[int] = ()) -> None:
+        with self._write() as connection:
+            acknowledged = feed_sql.acknowledge(connection, self._feed, ids, at, filtered)
+        self.unacknowledged -= acknowledged
 
-    def history(self, index: int) -> tuple[Seen | None, Sequence[StoredEvent]]:
-        with self._reading() as connection:
-            known = feed_sql.known(connection, self.number, (index,))
-            return known.get(index), feed_sql.about(connection, self.number, index)
+    def history(self, index: int) -> tuple[TrackedRequest | None, Sequence[StoredEvent]]:
+        with self._read() as connection:
+            tracked = feed_sql.tracked(connection, self._feed, (index,))
+            return tracked.get(index), feed_sql.events_of_request(connection, self._feed, index)
 
     def prune(self, *, before: float) -> bool:
-        with self._reading() as connection:
-            if not feed_sql.is_due(connection, self.number, before):
+        with self._read() as connection:
+            if not feed_sql.can_prune(connection, self._feed, before):
                 return False
-        with self._writing() as connection, telling(self._store.path):
-            feed_sql.prune(connection, self.number, before)
-            return feed_sql.is_due(connection, self.number, before)
+        with self._write() as connection:
+            feed_sql.prune(connection, self._feed, before)
+            return feed_sql.can_prune(connection, self._feed, before)
 
-    def deliver(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
-        with self._writing() as connection, telling(self._store.path):
-            done = work_sql.deliver(connection, self.number, handlers, at)
-        self.unacknowledged -= done
+    def enqueue(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
+        with self._write() as connection:
+            acknowledged = work_sql.enqueue(connection, self._feed, handlers, at)
+        self.unacknowledged -= acknowledged
 
     def claim(self, *, now: float, limit: int, handlers: Collection[str] | None = None) -> Sequence[Delivery]:
         due = self.next_due(handlers=handlers)
-        # A write waits for the disk, even one that finds nothing.
+        # A transaction waits for the disk even if it finds nothing to claim.
         if limit <= 0 or due is None or due > now:
             return []
-        with self._writing() as connection, telling(self._store.path):
-            return work_sql.claim(connection, self.number, now, limit, handlers)
+        with self._write() as connection:
+            return work_sql.claim(connection, self._feed, now, limit, handlers)
 
     def settle(
         self,
@@ -101,134 +102,117 @@ class SQLiteFeed:
         state: Literal["ready", "done", "dead"],
         not_before: float = 0,
         error: str | None = None,
-        forgive: bool = False,
-        also: Sequence[int] = (),
+        refund_attempt: bool = False,
+        also_done: Sequence[int] = (),
         at: float,
     ) -> None:
-        with self._writing() as connection, telling(self._store.path):
+        with self._write() as connection:
             work_sql.settle(
                 connection,
-                self.number,
+                self._feed,
                 event,
                 handler,
                 state=state,
                 not_before=not_before,
                 error=error,
-                forgive=forgive,
-                also=also,
+                refund_attempt=refund_attempt,
+                also_done=also_done,
                 at=at,
             )
 
-    def reclaim(self) -> int:
-        with self._writing() as connection, telling(self._store.path):
-            return work_sql.reclaim(connection, self.number)
-
     def next_due(self, *, handlers: Collection[str] | None = None) -> float | None:
-        with self._reading() as connection:
-            return work_sql.next_due(connection, self.number, handlers)
+        with self._read() as connection:
+            return work_sql.next_due(connection, self._feed, handlers)
 
-    def overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
-        with self._reading() as connection:
-            return work_sql.overdue(connection, self.number, now, handlers)
+    def count_overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
+        with self._read() as connection:
+            return work_sql.count_overdue(connection, self._feed, now, handlers)
 
-    def ready_by_handler(self) -> Mapping[str, int]:
-        with self._reading() as connection:
-            return work_sql.ready_by_handler(connection, self.number)
+    def count_ready_by_handler(self) -> Mapping[str, int]:
+        with self._read() as connection:
+            return work_sql.count_ready_by_handler(connection, self._feed)
 
     def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:
-        with self._reading() as connection:
-            return work_sql.deliveries(connection, self.number, state, limit, index)
+        with self._read() as connection:
+            return work_sql.deliveries(connection, self._feed, state, limit, index)
 
-    def behind(self, event: int, handler: str) -> Sequence[Delivery]:
-        with self._reading() as connection:
-            return work_sql.behind(connection, self.number, event, handler)
+    def later_deliveries(self, event: int, handler: str) -> Sequence[Delivery]:
+        with self._read() as connection:
+            return work_sql.later_deliveries(connection, self._feed, event, handler)
 
     def replay(self, event: int, handler: str, *, at: float) -> bool:
-        with self._writing() as connection, telling(self._store.path):
-            return work_sql.replay(connection, self.number, event, handler, at)
+        with self._write() as connection:
+            return work_sql.replay(connection, self._feed, event, handler, at)
 
     def add_event(self, event: NewEvent, *, at: float) -> bool:
-        return self.commit(lambda found: Commit(events=(event,), at=at)) == 1
+        return self.commit(lambda read_set: Commit(events=(event,), at=at)) == 1
 
     def effect(self, key: str) -> Effect | None:
-        with self._reading() as connection:
-            return work_sql.effect(connection, self.number, key)
+        with self._read() as connection:
+            return work_sql.effect(connection, self._feed, key)
 
-    def put_effect(self, effect: Effect, *, was: str | None) -> bool:
-        with self._writing() as connection, telling(self._store.path):
-            return work_sql.put_effect(connection, self.number, effect, was)
+    def put_effect(self, effect: Effect, *, expected_state: str | None) -> bool:
+        with self._write() as connection:
+            return work_sql.put_effect(connection, self._feed, effect, expected_state)
 
     def effects(self, *states: str) -> Sequence[Effect]:
-        with self._reading() as connection:
-            return work_sql.effects(connection, self.number, states)
+        with self._read() as connection:
+            return work_sql.effects(connection, self._feed, states)
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        if self._shared is not None:
+    def transaction(self) -> Iterator[None]:
+        if self._open_transaction is not None:
             yield
             return
-        waiting = self.unacknowledged
+        unacknowledged = self.unacknowledged
         try:
-            with self._writing() as self._shared:
+            with self._transaction() as self._open_transaction:
                 try:
                     yield
                 finally:
-                    self._shared = None
+                    self._open_transaction = None
         except BaseException:
-            self.unacknowledged = waiting
+            self.unacknowledged = unacknowledged
             raise
 
     def release(self) -> None:
-        self._store.release(self)
+        self._database.release(self.lease)
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        if self._shared is not None:
-            with telling(self._store.path):
-                yield self._shared
-            return
-        with self._store.using(self) as connection, telling(self._store.path):
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        with contextlib.ExitStack() as stack:
+            connection = self._open_transaction or stack.enter_context(self._database.using(self.lease))
+            with translate_errors(self._database.path):
+                yield connection
+
+    @contextlib.contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        with self._transaction() as connection, translate_errors(self._database.path):
             yield connection
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        if self._shared is not None:
-            yield self._shared
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Join the open transaction or begin one. Errors of the caller's own code are not translated."""
+        if self._open_transaction is not None:
+            yield self._open_transaction
             return
-        with self._store.using(self) as connection, transaction(connection, self._store.path):
-            with telling(self._store.path):
-                self._fence(connection)
+        path = self._database.path
+        with self._database.using(self.lease) as connection, transaction(connection, path):
+            with translate_errors(path):
+                self._extend_lease(connection)
             yield connection
 
-    def _fence(self, connection: sqlite3.Connection) -> None:
-        """Go on only under the newest lease, and prolong it: in the same transaction as what is written under it."""
-        until = time.time() + self._lease
-        renewed = connection.execute(
-            "UPDATE feed SET lease_until = ? WHERE id = ? AND epoch = ?", (until, self.number, self.epoch)
+    def _extend_lease(self, connection: sqlite3.Connection) -> None:
+        """Extend the lease in the transaction that it protects, or fail if another holder has taken it."""
+        lease = self.lease
+        extended = connection.execute(
+            "UPDATE feed SET lease_until = ? WHERE id = ? AND epoch = ?",
+            (time.time() + lease.seconds, lease.feed_id, lease.epoch),
         )
-        if renewed.rowcount != 1:
-            row = connection.execute("SELECT holder FROM feed WHERE id = ?", (self.number,)).fetchone()
-            holder = Holder.read(row[0]) if row is not None else None
+        if extended.rowcount != 1:
+            row = connection.execute("SELECT holder FROM feed WHERE id = ?", (lease.feed_id,)).fetchone()
+            holder = Holder.from_json(row[0]) if row is not None else None
             raise StoreError(
-                f"the feed {self.name!r} in the store {self._store.path} was taken over by {holder or 'another'}: "
-                "this one writes nothing more"
+                f"the feed {lease.name!r} in the store {self._database.path} was taken over by "
+                f"{holder or 'another process'}: this process writes nothing more"
             )
-
-
-@contextlib.contextmanager
-def transaction(connection: sqlite3.Connection, path: str) -> Iterator[None]:
-    """All that is written within, or nothing."""
-    with telling(path):
-        if connection.in_transaction:
-            # The disk refused the last one's end too.
-            connection.execute("ROLLBACK")
-        connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        with telling(path):
-            connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-        raise

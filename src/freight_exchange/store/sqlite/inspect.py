@@ -1,4 +1,4 @@
-"""A store's file, looked into from outside: whoever holds it goes on, and nothing in it changes."""
+"""Read-only access to a store's file, while another process may hold it."""
 
 from __future__ import annotations
 
@@ -13,83 +13,83 @@ from urllib.parse import quote
 import attrs
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.lock import Holder
+from freight_exchange.store.holder import Holder
 from freight_exchange.store.protocol import Binding
-from freight_exchange.store.sqlite.diagnostics import telling, unbroken, usable
-from freight_exchange.store.sqlite.schema import VERSION, recognised
+from freight_exchange.store.sqlite.diagnostics import check_path, check_wal, translate_errors
+from freight_exchange.store.sqlite.schema import VERSION, identify
 
-__all__ = ["KeptFeed", "feeds", "looking_into", "reading"]
+__all__ = ["FeedRow", "feeds", "open_snapshot", "read_only"]
 
 
 @attrs.frozen(kw_only=True)
-class KeptFeed:
-    """A feed in a file.
+class FeedRow:
+    """A feed of a store's file.
 
     Attributes:
-        number: Its number in the file.
-        binding: What it belongs to.
+        id: Its row.
+        binding: The service, account and name that it belongs to.
         state: What it last committed, or `None` before its first commit.
-        holder: Who holds it now, as far as this machine can tell; `None` for nobody.
+        holder: The process that holds it, as far as this machine can tell, or `None`.
     """
 
-    number: int
+    id: int
     binding: Binding
     state: str | None
     holder: Holder | None
 
 
-def reading(file: Path) -> contextlib.closing[sqlite3.Connection]:
-    """A connection that cannot write, not even what a log has for the file."""
+def read_only(file: Path) -> contextlib.closing[sqlite3.Connection]:
+    """Open a connection that cannot write, not even to merge a log into the file."""
     address = f"file:{quote(str(file))}?mode=ro"
     return contextlib.closing(sqlite3.connect(address, uri=True, isolation_level=None))
 
 
 @contextlib.contextmanager
-def looking_into(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
-    """A connection that sees the file as it is at one moment, and cannot write.
+def open_snapshot(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """Open a read-only connection that sees one snapshot of the file.
 
     Raises:
-        StoreError: There is no store of this version there, or it cannot be read.
+        StoreError: No store of this version is there, or it cannot be read.
     """
     file = Path(os.path.realpath(path))
-    with telling(str(file)):
-        log_is_left = usable(file)
+    with translate_errors(str(file)):
+        has_wal = check_path(file)
         if not file.exists():
             raise StoreError(f"there is no store {file}: a bot, or a watch with a store, makes it")
-        if log_is_left:
-            _unbroken(file)
-        with reading(file) as connection:
-            version = recognised(connection, str(file))
+        if has_wal:
+            _check_wal_in_use(file)
+        with read_only(file) as connection:
+            version = identify(connection, str(file))
             if version < VERSION:
                 raise StoreError(f"the store {file} was last used by an older version: run its bot once with this one")
             connection.execute("BEGIN")
             yield connection
 
 
-def _unbroken(file: Path) -> None:
-    """As `unbroken`, of a store that somebody may have open: a log that begins anew just then looks broken, once."""
+def _check_wal_in_use(file: Path) -> None:
+    """Check a log that may be in use: one that is restarted during the check looks damaged once."""
     try:
-        unbroken(file)
+        check_wal(file)
     except StoreError:
-        unbroken(file)
+        check_wal(file)
 
 
-def feeds(connection: sqlite3.Connection) -> list[KeptFeed]:
-    """The feeds in a file, in the order in which they came there."""
+def feeds(connection: sqlite3.Connection) -> list[FeedRow]:
+    """Read the feeds of a file, in the order of their creation."""
     rows = connection.execute("SELECT id, name, base_url, account, state, holder, lease_until FROM feed ORDER BY id")
     return [
-        KeptFeed(
-            number=number,
+        FeedRow(
+            id=feed_id,
             binding=Binding(base_url, account, name),
             state=state,
-            holder=_present(Holder.read(note), until),
+            holder=_living_holder(Holder.from_json(note), until),
         )
-        for number, name, base_url, account, state, note, until in rows
+        for feed_id, name, base_url, account, state, note, until in rows
     ]
 
 
-def _present(holder: Holder | None, until: float) -> Holder | None:
-    """The holder, unless it is gone: one that was killed has left its note."""
-    if holder is None or until <= time.time() or holder.is_gone(Holder.here()):
+def _living_holder(holder: Holder | None, until: float) -> Holder | None:
+    """Return the holder unless its lease ended or it died without giving the lease back."""
+    if holder is None or until <= time.time() or holder.is_gone(Holder.current()):
         return None
     return holder

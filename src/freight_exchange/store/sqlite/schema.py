@@ -1,4 +1,4 @@
-"""What a store's file looks like inside, how an older one becomes a newer one, and what is no store at all."""
+"""Schema of a store's file: creation, migration, and recognition of foreign or damaged files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sqlite3
 from typing import Final
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.sqlite.wal_check import left_beside
+from freight_exchange.store.sqlite.wal_check import leftover_wal
 
-__all__ = ["APPLICATION_ID", "VERSION", "damaged", "prepare", "recognised", "sound"]
+__all__ = ["APPLICATION_ID", "VERSION", "damage_error", "identify", "prepare", "verify"]
 
 APPLICATION_ID: Final = 0x46_58_53_54
-"""Says to whoever looks into the file (`file`, `PRAGMA application_id`) whose it is: FXST."""
+"""FXST, the mark of a store's file: `file` and `PRAGMA application_id` show it."""
 
 _FEEDS: Final = (
     """
@@ -41,10 +41,10 @@ _FEEDS: Final = (
         PRIMARY KEY (feed, "index")
     ) WITHOUT ROWID
     """,
-    # Partial indexes: tombstones, which stay for ever, cost nothing in them.
+    # Partial indexes: tombstones are kept for ever and cost nothing in them.
     "CREATE INDEX seen_live ON seen (feed, updated_after) WHERE record IS NOT NULL AND digest <> x''",
     "CREATE INDEX seen_kept ON seen (feed, last) WHERE record IS NOT NULL",
-    # A number is never given twice, not even that of an event that was dropped: what was handed out is told by it.
+    # AUTOINCREMENT: the number of a deleted event is never used again, because consumers remember numbers.
     """
     CREATE TABLE event (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -65,7 +65,7 @@ _FEEDS: Final = (
 )
 
 _WORK: Final = (
-    # 1 while deliveries of the event are not done: so long it is neither emptied nor dropped.
+    # 1 while a delivery of the event is not done: the event is then neither emptied nor deleted.
     "ALTER TABLE event ADD COLUMN owed INTEGER NOT NULL DEFAULT 0",
     "DROP INDEX event_done",
     "CREATE INDEX event_done ON event (feed, at) WHERE acknowledged = 1 AND owed = 0",
@@ -82,7 +82,7 @@ _WORK: Final = (
         PRIMARY KEY (feed, event, handler)
     ) WITHOUT ROWID
     """,
-    # Partial too: what is done, which is nearly all, costs nothing in them. The first two answer without the table.
+    # Partial indexes: finished deliveries, nearly all of them, cost nothing. The first two indexes cover their queries.
     """CREATE INDEX delivery_ready ON delivery (feed, event, handler, not_before, "index") WHERE state = 'ready'""",
     """CREATE INDEX delivery_due ON delivery (feed, not_before, "index") WHERE state = 'ready'""",
     """
@@ -105,45 +105,49 @@ _WORK: Final = (
 )
 
 _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FEEDS, _WORK)
-"""What makes each version out of the one before; the first, out of nothing."""
+"""The statements that make each version from the one before it, the first from an empty database."""
 
 VERSION: Final = len(_MIGRATIONS)
 
 
 def prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Make an empty database a store, or an older store one of today. Anything else is left as it is found.
+    """Create or migrate the store. Files that are not a store's are left untouched.
 
     Raises:
-        StoreError: It is another program's, a newer version's, or damaged.
+        StoreError: The file is another program's, a newer version's, or damaged.
         sqlite3.Error: It cannot be read or written.
     """
-    version = sound(connection, path)
-    # Before anything is created: what is created in the log alone would be gone with the log.
+    version = verify(connection, path)
+    # Before anything is created: tables created only in the log would be lost with the log.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    # Only there does a plain fsync leave the data in the disk's own cache; elsewhere this changes nothing.
+    # On macOS a plain fsync leaves the data in the disk's cache; elsewhere this changes nothing.
     connection.execute("PRAGMA fullfsync = 1")
     if version < VERSION:
         _migrate(connection, version)
 
 
-def sound(connection: sqlite3.Connection, path: str) -> int:
-    """As `recognised`, of a store that was read through.
+def verify(connection: sqlite3.Connection, path: str) -> int:
+    """Read the version, as `identify` does, and check the whole file for damage.
+
+    A damaged file must not be written to: growing it would overwrite what could still be saved.
 
     Raises:
-        StoreError: It is damaged as well.
+        StoreError: The file is another program's, a newer version's, or damaged.
     """
-    version = recognised(connection, path)
+    version = identify(connection, path)
     if version:
-        _check(connection, path)
+        (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if result != "ok":
+            raise damage_error(path, str(result).splitlines()[-1])
     return version
 
 
-def recognised(connection: sqlite3.Connection, path: str) -> int:
-    """The version of the store, or 0 for an empty database.
+def identify(connection: sqlite3.Connection, path: str) -> int:
+    """Read the version of the store; 0 for an empty database.
 
     Raises:
-        StoreError: It is another program's, or a newer version's.
+        StoreError: The file is another program's, or a newer version's.
     """
     application = _pragma(connection, "application_id")
     version = _pragma(connection, "user_version")
@@ -161,21 +165,15 @@ def recognised(connection: sqlite3.Connection, path: str) -> int:
     return 0
 
 
-def _check(connection: sqlite3.Connection, path: str) -> None:
-    """A torn file must not be written to: it would grow over what could still be saved."""
-    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if found != "ok":
-        raise damaged(path, str(found).splitlines()[-1])
-
-
-def damaged(path: str, how: str) -> StoreError:
-    log = left_beside(path)
+def damage_error(path: str, damage: str) -> StoreError:
+    """Describe a damaged store, and how to replace it."""
+    wal = leftover_wal(path)
     advice = (
         "put a copy of it back, or move it away to begin without its memory"
-        if log is None
-        else f"move both it and its log {log} away, then put a copy back, or begin without its memory"
+        if wal is None
+        else f"move both it and its log {wal} away, then put a copy back, or begin without its memory"
     )
-    return StoreError(f"the store {path} is damaged ({how}): {advice}")
+    return StoreError(f"the store {path} is damaged ({damage}): {advice}")
 
 
 def _migrate(connection: sqlite3.Connection, version: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
-from freight_exchange.store.protocol import Absence, Binding, Commit, FeedStore, NewEvent, Seen
+from freight_exchange.store.protocol import AbsenceQuery, Binding, Commit, FeedStore, NewEvent, TrackedRequest
 from freight_exchange.store.work import BotStore, DeliveryState, Effect, WorkStore
 
 BINDING = Binding("https://host/api", "me@co.example", "requests")
@@ -16,18 +16,18 @@ Watch = Callable[[Callable[[str], None] | None], None]
 """Has every statement told to a listener before it runs, and `after` it did; `None` ends it."""
 
 
-def seen(index: int, **changes: Any) -> Seen:
+def seen(index: int, **changes: Any) -> TrackedRequest:
     values: dict[str, Any] = {
         "digest": b"d%d" % index,
         "record": b"{%d}" % index,
         "version": 1,
-        "first": 10.0,
-        "last": 20.0,
-        "scan": 1,
+        "first_seen": 10.0,
+        "last_seen": 20.0,
+        "last_scan": 1,
         "updated_after": 5.0,
-        "missing": 0,
+        "missed_scans": 0,
     }
-    return Seen(index=index, **(values | changes))
+    return TrackedRequest(index=index, **(values | changes))
 
 
 def event(key: str, index: int | None = None, kind: str = "new", payload: bytes = b"payload") -> NewEvent:
@@ -40,12 +40,12 @@ def effect(key: str, state: str = "intent", payload: bytes = b"{}", at: float = 
 
 def put(
     feed: FeedStore,
-    seen: Sequence[Seen] = (),
+    seen: Sequence[TrackedRequest] = (),
     events: Sequence[NewEvent] = (),
     state: str | None = None,
     at: float = 20.0,
 ) -> int:
-    return feed.commit(lambda found: Commit(seen=seen, events=events, state=state, at=at))
+    return feed.commit(lambda read_set: Commit(requests=seen, events=events, state=state, at=at))
 
 
 def absent(feed: FeedStore, scan: int, updated_after: float) -> list[int]:
@@ -55,15 +55,15 @@ def absent(feed: FeedStore, scan: int, updated_after: float) -> list[int]:
         found.extend(one.index for one in known.absent)
         return Commit()
 
-    feed.commit(decide, absence=Absence(scan=scan, updated_after=updated_after))
+    feed.commit(decide, absence=AbsenceQuery(scan=scan, updated_after=updated_after))
     return found
 
 
-def known(feed: FeedStore, *indexes: int) -> dict[int, Seen]:
-    found: dict[int, Seen] = {}
+def known(feed: FeedStore, *indexes: int) -> dict[int, TrackedRequest]:
+    found: dict[int, TrackedRequest] = {}
 
     def decide(known: Any) -> Commit:
-        found.update(known.seen)
+        found.update(known.requests)
         return Commit()
 
     feed.commit(decide, indexes=indexes)
@@ -75,15 +75,15 @@ def everything(feed: WorkStore, indexes: Sequence[int], kinds: Sequence[str] = (
     return {
         "unacknowledged": feed.unacknowledged,
         "pending": list(feed.pending(limit=1000)),
-        "kinds": {kind: list(feed.of_kind(kind)) for kind in kinds},
+        "kinds": {kind: list(feed.pending_of_kind(kind)) for kind in kinds},
         "history": {index: (one, list(events)) for index in indexes for one, events in [feed.history(index)]},
         "known": known(feed, *indexes),
         "absent": [absent(feed, scan, after) for scan in range(4) for after in (float("-inf"), 5.0, 70.0)],
         "deliveries": {state: list(feed.deliveries(state=state)) for state in get_args(DeliveryState)},
         "next due": feed.next_due(),
-        "overdue": [feed.overdue(now=now) for now in (0.0, 5.0, 70.0)],
-        "of a": [feed.next_due(handlers={"a"}), *(feed.overdue(now=now, handlers={"a"}) for now in (5.0, 70.0))],
-        "by handler": feed.ready_by_handler(),
+        "overdue": [feed.count_overdue(now=now) for now in (0.0, 5.0, 70.0)],
+        "of a": [feed.next_due(handlers={"a"}), *(feed.count_overdue(now=now, handlers={"a"}) for now in (5.0, 70.0))],
+        "by handler": feed.count_ready_by_handler(),
         "effects": list(feed.effects()),
     }
 
@@ -91,12 +91,17 @@ def everything(feed: WorkStore, indexes: Sequence[int], kinds: Sequence[str] = (
 def filled(store: BotStore) -> WorkStore:
     """A feed with a little of everything in it, which each of the `STEPS` changes."""
     feed = store.open(BINDING, lease=LEASE)
-    put(feed, [seen(index, last=index * 10.0) for index in range(5)], [event(f"{n}", n) for n in range(5)], state="old")
+    put(
+        feed,
+        [seen(index, last_seen=index * 10.0) for index in range(5)],
+        [event(f"{n}", n) for n in range(5)],
+        state="old",
+    )
     feed.acknowledge([feed.pending()[0].id], at=5.0)
     done, dead, claimed, ready = range(100, 104)
     put(feed, events=[event(f"{index}", index) for index in (done, dead, claimed, ready)], at=5.0)
     handlers = {done: ["a", "b"], dead: ["a", "b"], claimed: ["a"], ready: ["a", "b"]}
-    feed.deliver({one.id: handlers[one.index] for one in feed.pending() if one.index in handlers}, at=5.0)
+    feed.enqueue({one.id: handlers[one.index] for one in feed.pending() if one.index in handlers}, at=5.0)
     for one in [*feed.claim(now=5.0, limit=3), *feed.claim(now=5.0, limit=1)]:
         if one.index == done:
             feed.settle(one.event, one.handler, state="done", at=6.0)
@@ -104,7 +109,7 @@ def filled(store: BotStore) -> WorkStore:
     feed.settle(other.event, other.handler, state="done", at=6.0)
     (poison,) = [one for one in feed.deliveries(state="claimed") if one.index == dead]
     feed.settle(poison.event, poison.handler, state="dead", error="ValueError", at=6.0)
-    feed.put_effect(effect("7/0"), was=None)
+    feed.put_effect(effect("7/0"), expected_state=None)
     return feed
 
 
@@ -115,25 +120,27 @@ def _commit(feed: WorkStore) -> object:
 
 def _deliver(feed: WorkStore, *handlers: list[str]) -> None:
     numbers = [one.id for one in feed.pending(limit=len(handlers))]
-    feed.deliver(dict(zip(numbers, handlers, strict=True)), at=50.0)
+    feed.enqueue(dict(zip(numbers, handlers, strict=True)), at=50.0)
 
 
 def _settle(feed: WorkStore, state: Literal["ready", "done", "dead"]) -> None:
     one = feed.deliveries(state="claimed")[0]
-    feed.settle(one.event, one.handler, state=state, not_before=60.0, error="late", forgive=state == "ready", at=50.0)
+    feed.settle(
+        one.event, one.handler, state=state, not_before=60.0, error="late", refund_attempt=state == "ready", at=50.0
+    )
 
 
 def _settle_with_others(feed: WorkStore) -> None:
     one = feed.deliveries(state="claimed")[0]
     also = [other.event for other in feed.deliveries(state="ready") if other.handler == one.handler]
-    feed.settle(one.event, one.handler, state="done", also=also, at=50.0)
+    feed.settle(one.event, one.handler, state="done", also_done=also, at=50.0)
 
 
 STEPS: dict[str, Callable[[WorkStore], object]] = {
     "commit": _commit,
     "acknowledge": lambda feed: feed.acknowledge([one.id for one in feed.pending(limit=2)], at=50.0),
     "pass over": lambda feed: feed.acknowledge(
-        [one.id for one in feed.pending(limit=1)], at=50.0, passed_over=[one.id for one in feed.pending(limit=3)]
+        [one.id for one in feed.pending(limit=1)], at=50.0, filtered=[one.id for one in feed.pending(limit=3)]
     ),
     "prune": lambda feed: feed.prune(before=25.0),
     "deliver": lambda feed: _deliver(feed, ["a", "b"], [], ["a"]),
@@ -142,10 +149,9 @@ STEPS: dict[str, Callable[[WorkStore], object]] = {
     "settle": lambda feed: _settle(feed, "done"),
     "settle with others": _settle_with_others,
     "bury": lambda feed: _settle(feed, "dead"),
-    "reclaim": lambda feed: feed.reclaim(),
     "replay": lambda feed: [feed.replay(one.event, one.handler, at=50.0) for one in feed.deliveries(state="dead")],
     "add an event": lambda feed: feed.add_event(event("selected:7", 7), at=50.0),
-    "begin an effect": lambda feed: feed.put_effect(effect("8/0"), was=None),
-    "go on with an effect": lambda feed: feed.put_effect(effect("7/0", "sending"), was="intent"),
+    "begin an effect": lambda feed: feed.put_effect(effect("8/0"), expected_state=None),
+    "go on with an effect": lambda feed: feed.put_effect(effect("7/0", "sending"), expected_state="intent"),
 }
 """Every kind of write."""

@@ -1,0 +1,109 @@
+"""The process that holds a lease or the lock of a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+__all__ = ["Holder"]
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_MACHINE_ID: Final = Path("/etc/machine-id")
+
+
+@attrs.frozen(kw_only=True)
+class Holder:
+    """A process that holds a lease.
+
+    Attributes:
+        host: The host's name; each container has its own.
+        pid: The process.
+        since: When it took the lease.
+        boot, machine: Identify the kernel's start and the machine; empty where the system does not tell.
+    """
+
+    host: str
+    pid: int
+    since: str
+    boot: str = ""
+    machine: str = ""
+
+    @classmethod
+    def current(cls) -> Self:
+        """Return this process."""
+        return cls(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            since=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
+            boot=_read_id(_BOOT_ID),
+            machine=_read_id(_MACHINE_ID),
+        )
+
+    @classmethod
+    def from_json(cls, text: str | None) -> Self | None:
+        """Return the holder that `to_json` wrote, or `None` for any other text."""
+        try:
+            fields = json.loads(text or "")
+            return cls(
+                host=str(fields["host"]),
+                pid=int(fields["pid"]),
+                since=str(fields["since"]),
+                boot=str(fields.get("boot", "")),
+                machine=str(fields.get("machine", "")),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def to_json(self) -> str:
+        """Write the holder as JSON."""
+        return json.dumps(attrs.asdict(self))
+
+    def shares_locks_with(self, other: Holder) -> bool:
+        """Return whether both run on one machine, where a file lock excludes one of them."""
+        if self.boot and self.boot == other.boot:
+            # One kernel. Host names differ between its containers.
+            return True
+        if self.machine and other.machine and self.machine != other.machine:
+            return False
+        return self.host == other.host
+
+    def is_same_process(self, other: Holder) -> bool:
+        """Return whether both are one process, recorded perhaps at two times."""
+        return attrs.evolve(self, since=other.since) == other
+
+    def is_gone(self, current: Holder) -> bool:
+        """Return whether it is known to have ended; unknown for other machines and containers."""
+        if self.host != current.host or not current.shares_locks_with(self):
+            return False
+        has_rebooted = bool(self.boot and current.boot) and self.boot != current.boot
+        return has_rebooted or not _is_running(self.pid)
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+
+def _is_running(pid: int) -> bool:
+    if sys.platform == "win32":
+        # Signal 0 would end the process there.
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _read_id(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except (OSError, ValueError):
+        return ""
