@@ -49,7 +49,7 @@ MUTATIONS = (
         "platform/clock.py",
         "return max(steady, wall)",
         "return max(0.0, wall)",
-        "tests/unit/feed/test_clock.py",
+        "tests/unit/platform/test_clock.py",
     ),
     one(
         "2 no sweep",

@@ -19,7 +19,7 @@ from freight_exchange import (
     OutcomeUnknownError,
     RateLimitedError,
 )
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.testing import Sandbox
 
 TASKS = 1_000
@@ -199,8 +199,8 @@ async def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch, clock_name: s
     sandbox = stocked(Sandbox())
     async with sandbox.client() as exchange:
         await perform(exchange, Kind.READ)
-        real = getattr(elapsed, clock_name)
-        monkeypatch.setattr(elapsed, clock_name, lambda: real() + jump)
+        real = getattr(clock, clock_name)
+        monkeypatch.setattr(clock, clock_name, lambda: real() + jump)
         assert await crowd(exchange, 50) == {"ok": 50}
         assert await crowd(exchange, 50) == {"ok": 50}
     assert logins(sandbox) == 1 + renewals
@@ -211,8 +211,8 @@ async def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch, clock_name: s
 async def test_an_epoch_read_by_a_wall_clock_a_day_off(monkeypatch: pytest.MonkeyPatch, days: int) -> None:
     sandbox = stocked(Sandbox())
     arm(sandbox, "login_expires_epoch", Kind.LOGIN, times=None)
-    real = elapsed.wall_time
-    monkeypatch.setattr(elapsed, "wall_time", lambda: real() + days * 24 * HOUR)
+    real = clock.wall_time
+    monkeypatch.setattr(clock, "wall_time", lambda: real() + days * 24 * HOUR)
     async with sandbox.client() as exchange:
         assert await crowd(exchange, 50) == {"ok": 50}
         assert await crowd(exchange, 50) == {"ok": 50}

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError, TransportError
 from freight_exchange.hooks import Hooks
 from freight_exchange.options import Timeouts
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.testing.virtual_time import VirtualTimeLoop
 from freight_exchange.transport.auth.refresh import TokenRefresh
 from freight_exchange.transport.auth.token import Grant
@@ -40,7 +40,7 @@ class RenewalModel(RuleBasedStateMachine):
         self.loop = VirtualTimeLoop()
         self.offsets = {"boot_time": 0.0, "wall_time": 0.0}
         self.patches = [
-            mock.patch.object(elapsed, name, lambda name=name: self.loop.time() + self.offsets[name])
+            mock.patch.object(clock, name, lambda name=name: self.loop.time() + self.offsets[name])
             for name in self.offsets
         ]
         for patch in self.patches:
@@ -92,7 +92,7 @@ class RenewalModel(RuleBasedStateMachine):
             self.broken.append(said)
 
     def clocks(self) -> tuple[float, float, float]:
-        return self.loop.time(), elapsed.boot_time(), elapsed.wall_time()
+        return self.loop.time(), clock.boot_time(), clock.wall_time()
 
     def age(self, sent: tuple[float, float, float]) -> float:
         return max(now - then for now, then in zip(self.clocks(), sent, strict=True))

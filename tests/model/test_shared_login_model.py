@@ -16,10 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.unit.transport.fleet import SAID, Process, Service
 
 from freight_exchange.errors import FreightExchangeError, TransportError
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.testing.virtual_time import VirtualTimeLoop
-from freight_exchange.transport.auth import cached_login
 from freight_exchange.transport.auth.cached_login import CachedLogin
 from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.auth.token_store import TokenFile
@@ -93,10 +92,10 @@ class SharedLoginModel(RuleBasedStateMachine):
         self.loop = VirtualTimeLoop()
         self.offsets = {"boot_time": 1e5, "wall_time": 1.9e9}
         self.patches: list[Any] = [
-            mock.patch.object(elapsed, name, lambda name=name: self.loop.time() + self.offsets[name])
+            mock.patch.object(clock, name, lambda name=name: self.loop.time() + self.offsets[name])
             for name in self.offsets
         ]
-        self.patches.append(mock.patch.object(cached_login, "_boot_id", return_value="this"))
+        self.patches.append(mock.patch.object(clock, "boot_id", return_value="this"))
         for patch in self.patches:
             patch.start()
         self.lifetime: float | None = None
@@ -142,7 +141,7 @@ class SharedLoginModel(RuleBasedStateMachine):
         return lifetime is not None and self.age(newest) >= lifetime - min(300, lifetime / 10)
 
     def clocks(self) -> tuple[float, float]:
-        return elapsed.boot_time(), elapsed.wall_time()
+        return clock.boot_time(), clock.wall_time()
 
     def age(self, number: int) -> float:
         return max(now - then for now, then in zip(self.clocks(), self.issued[number - 1], strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from freight_exchange import wire
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.message import Kind
 from freight_exchange.transport.secrets import Secret
@@ -33,7 +33,7 @@ async def log_in(
         welcome(wire.user(said))
         lifetime = login.lifetime
         if login.expires_at is not None:
-            lifetime = login.expires_at - elapsed.wall_time()
+            lifetime = login.expires_at - clock.wall_time()
         return Grant(token=token, lifetime=lifetime, user=said)
 
     return await caller.call(

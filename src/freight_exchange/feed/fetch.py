@@ -14,7 +14,7 @@ from freight_exchange.feed.core.observation import UNTOLD, Lately
 from freight_exchange.feed.core.scanner import Scanner
 from freight_exchange.feed.core.watermark import window_for
 from freight_exchange.feed.journal import UnclearError
-from freight_exchange.platform.clock import most
+from freight_exchange.platform.clock import max_elapsed
 
 if TYPE_CHECKING:
     from freight_exchange.feed.core.pacer import Pacer
@@ -133,7 +133,7 @@ class PageFetcher:
         return frozenset()
 
     def _window_since(self, began: Reading) -> int:
-        elapsed = most(began, self._clock.read())
+        elapsed = max_elapsed(began, self._clock.read())
         return window_for(elapsed, self._journal.state.allowance, self._expected())
 
     async def _lately(self, look: Look) -> Lately:

@@ -1,69 +1,91 @@
-"""How long ago something was, told by clocks that stop, jump and start anew, within a process and across restarts."""
+"""Clocks that stop, jump and start again, read together, and the time between two readings."""
 
 from __future__ import annotations
 
 import math
 import secrets
+import time
+from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
 
 import anyio
 import attrs
 
-from freight_exchange.platform import elapsed
-
-__all__ = ["Clock", "Reading", "SystemClock", "least", "most"]
+__all__ = ["Clock", "Reading", "SystemClock", "boot_id", "boot_time", "max_elapsed", "min_elapsed", "now", "wall_time"]
 
 _SMALL_STEP: Final = 3600.0
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
+def boot_time() -> float:
+    """Seconds since the machine's start, time asleep included where the system tells."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+def wall_time() -> float:
+    """Seconds since the epoch."""
+    return time.time()
+
+
+@cache
+def boot_id() -> str:
+    """Identity of the machine's start, or empty where the system has none."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except (OSError, ValueError):
+        return ""
+
+
 @attrs.frozen(kw_only=True)
 class Reading:
-    """What every clock said at one moment.
+    """One moment by every clock.
 
     Attributes:
         run: The event loop's run; `loop` means nothing in another.
         loop: The loop's clock, which may stand still while the machine sleeps.
         boot_id: The machine's start, or empty where the system does not tell it; `boot` means nothing after another.
         boot: Seconds since the machine's start, time asleep included.
-        wall: Seconds since the epoch; whoever sets the clock moves it.
+        wall: Seconds since the epoch, which the user can set.
     """
 
-    run: str
-    loop: float
+    run: str = ""
+    loop: float = 0.0
     boot_id: str
     boot: float
     wall: float
 
+    def elapsed(self) -> float:
+        """Return the seconds since a reading by this loop: the maximum of all clocks."""
+        return max(anyio.current_time() - self.loop, boot_time() - self.boot, wall_time() - self.wall)
+
+
+def now(run: str = "") -> Reading:
+    """Read all clocks of the machine and of the running event loop."""
+    return Reading(run=run, loop=anyio.current_time(), boot_id=boot_id(), boot=boot_time(), wall=wall_time())
+
 
 class Clock(Protocol):
-    """What tells a feed the time."""
+    """Source of readings for a feed."""
 
     def read(self) -> Reading:
-        """What every clock says now."""
+        """Read all clocks."""
         ...
 
 
 class SystemClock:
-    """The clocks of the machine and of the running event loop."""
+    """The clocks of the machine and of the event loop, which is a run of its own."""
 
     def __init__(self) -> None:
         self._run = secrets.token_hex(8)
-        self._boot_id = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
     def read(self) -> Reading:
-        return Reading(
-            run=self._run,
-            loop=anyio.current_time(),
-            boot_id=self._boot_id,
-            boot=elapsed.boot_time(),
-            wall=elapsed.wall_time(),
-        )
+        return now(self._run)
 
 
-def most(earlier: Reading, later: Reading) -> float:
-    """The most seconds that can have passed, by any clock; infinity where none can tell.
+def max_elapsed(earlier: Reading, later: Reading) -> float:
+    """Return the most seconds that can have passed, by any clock; infinity where none can tell.
 
     A window that reaches back this far misses nothing, even when the wall clock was set forward in between.
     """
@@ -74,14 +96,16 @@ def most(earlier: Reading, later: Reading) -> float:
     return max(steady, wall)
 
 
-def least(earlier: Reading, later: Reading) -> float:
-    """The seconds that have passed by the clocks that nobody can set, and by the wall clock where there are none;
-    infinity where none can tell."""
+def min_elapsed(earlier: Reading, later: Reading) -> float:
+    """Return the seconds passed by clocks that cannot be set, or by the wall clock where there are none.
+
+    Infinity where no clock can tell.
+    """
     steady = _steady(earlier, later)
     if steady is None and -_SMALL_STEP <= later.wall - earlier.wall < 0:
-        # The clock was put right while nobody looked: little time has passed, however little can be proven.
+        # A small correction of the wall clock: little time has passed, though no clock proves it.
         return 0.0
-    return most(earlier, later) if steady is None or not later.boot_id else steady
+    return max_elapsed(earlier, later) if steady is None or not later.boot_id else steady
 
 
 def _steady(earlier: Reading, later: Reading) -> float | None:

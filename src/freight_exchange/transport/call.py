@@ -22,7 +22,7 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.hooks import Retry
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.transport.decode_errors import clean
 from freight_exchange.transport.message import Kind, Request
 from freight_exchange.transport.retry import Again, Unknown, verdict
@@ -204,7 +204,7 @@ class _Call:
             if response.attempt != request.progress.sends:
                 # A middleware's own, which need not have sent anything, or one that it kept from another call.
                 response = attrs.evolve(response, attempt=request.progress.sends)
-            wait = retry_after(response.header("retry-after"), wall=elapsed.wall_time())
+            wait = retry_after(response.header("retry-after"), wall=clock.wall_time())
             judge = login_error if request.kind is Kind.LOGIN else error_of
             error: FreightExchangeError | None = judge(response, self._caller.redactor, retry_after=wait)
             if error is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from freight_exchange.errors import RateLimitedError
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.transport.message import Kind
 from freight_exchange.transport.retry_after import LONGEST_HONOURED, retry_after, spoken
 
@@ -40,7 +40,7 @@ class Throttle:
             await self._wait(request)
         response = await call_next(request)
         if response.status in (429, 503) and request.kind is not Kind.LOGIN:
-            asked = retry_after(response.header("retry-after"), wall=elapsed.wall_time())
+            asked = retry_after(response.header("retry-after"), wall=clock.wall_time())
             if asked is not None:
                 self._until = max(self._until, anyio.current_time() + min(asked, LONGEST_HONOURED))
                 self._status = response.status

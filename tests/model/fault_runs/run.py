@@ -30,7 +30,7 @@ from freight_exchange import (
     Route,
     RouteDraft,
 )
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.testing import FAULTS, virtual_time_options
 
 __all__ = ["Run", "run"]
@@ -62,8 +62,8 @@ def run(seed: int) -> Run:
 async def _run(plan: Plan) -> Run:
     world = World(plan)
     with (
-        mock.patch.object(elapsed, "wall_time", world.sandbox.now),
-        mock.patch.object(elapsed, "boot_time", anyio.current_time),
+        mock.patch.object(clock, "wall_time", world.sandbox.now),
+        mock.patch.object(clock, "boot_time", anyio.current_time),
     ):
         async with world.client() as exchange:
             outcome, sent = await _write(world, exchange)

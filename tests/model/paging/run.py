@@ -17,7 +17,7 @@ from tests.model.paging.server import AMOUNT, CURRENCY, REQUEST, EndlessError, S
 
 from freight_exchange import FreightExchange, FreightExchangeError, OutcomeUnknownError
 from freight_exchange.paging import Paginator
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.testing import virtual_time_options
 
 __all__ = ["Run", "run"]
@@ -74,8 +74,8 @@ async def _run(plan: Plan) -> Run:
     server = Server(plan)
     found: list[Any] = []
     with (
-        mock.patch.object(elapsed, "wall_time", _wall_time),
-        mock.patch.object(elapsed, "boot_time", anyio.current_time),
+        mock.patch.object(clock, "wall_time", _wall_time),
+        mock.patch.object(clock, "boot_time", anyio.current_time),
     ):
         async with httpx.AsyncClient(transport=server, trust_env=False) as http:
             client = FreightExchange(

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.transport.auth.token_store import TokenFile
 
 
@@ -26,5 +26,5 @@ def store(path: Path) -> TokenFile:
 @pytest.fixture
 def calendar(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clocks that processes share follow the loop's."""
-    monkeypatch.setattr(elapsed, "wall_time", lambda: 1.9e9 + anyio.current_time())
-    monkeypatch.setattr(elapsed, "boot_time", lambda: 1e5 + anyio.current_time())
+    monkeypatch.setattr(clock, "wall_time", lambda: 1.9e9 + anyio.current_time())
+    monkeypatch.setattr(clock, "boot_time", lambda: 1e5 + anyio.current_time())

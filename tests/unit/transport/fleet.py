@@ -14,8 +14,8 @@ from freight_exchange.errors import FreightExchangeError
 from freight_exchange.hooks import Event, Hooks, Login
 from freight_exchange.models import User
 from freight_exchange.options import Timeouts
-from freight_exchange.platform import elapsed
-from freight_exchange.transport.auth.cached_login import CachedLogin, Moment
+from freight_exchange.platform import clock
+from freight_exchange.transport.auth.cached_login import CachedLogin
 from freight_exchange.transport.auth.refresh import LoginCall, TokenRefresh
 from freight_exchange.transport.auth.shared import SharedLogin
 from freight_exchange.transport.auth.token import Grant
@@ -118,7 +118,7 @@ class Process:
 
 def kept(token: str = "c4nary-t0ken", *, lifetime: float | None = HOUR, age: float = 0.0, **others: Any) -> CachedLogin:
     """A login that somebody kept so many seconds ago."""
-    moment = Moment(wall=elapsed.wall_time() - age, boot=0.0, boot_id="")
+    moment = clock.Reading(wall=clock.wall_time() - age, boot=0.0, boot_id="")
     facts: dict[str, Any] = {"base_url": URL, "account": EMAIL, "obtained": moment, "user": SAID} | others
     return CachedLogin(token=Secret(token), lifetime=lifetime, **facts)
 

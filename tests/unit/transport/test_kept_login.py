@@ -15,9 +15,9 @@ from tests.unit.transport.fleet import EMAIL, HOUR, SAID, URL, kept
 
 from freight_exchange import wire
 from freight_exchange.models import Company
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.transport.auth import cached_login
-from freight_exchange.transport.auth.cached_login import CachedLogin, Moment, UnfitError
+from freight_exchange.transport.auth.cached_login import CachedLogin, UnfitError
 from freight_exchange.transport.secrets import Secret
 
 CANARY = "c4nary-t0ken"
@@ -37,7 +37,7 @@ LOGINS = st.builds(
     account=st.just(EMAIL),
     token=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1).map(Secret),
     lifetime=st.none() | SECONDS,
-    obtained=st.builds(Moment, wall=SECONDS, boot=SECONDS, boot_id=TEXT),
+    obtained=st.builds(clock.Reading, wall=SECONDS, boot=SECONDS, boot_id=TEXT),
     user=USERS,
 )
 
@@ -163,7 +163,7 @@ class TestContent:
 
     @given(st.data())
     def test_any_damage(self, data: st.DataObject) -> None:
-        moment = Moment(wall=1.9e9, boot=5.5, boot_id="this")
+        moment = clock.Reading(wall=1.9e9, boot=5.5, boot_id="this")
         content = bytearray(kept(CANARY, obtained=moment).text())
         for _ in range(data.draw(st.integers(1, 4))):
             at = data.draw(st.integers(0, len(content) - 1))
@@ -201,9 +201,9 @@ class TestContent:
 class TestAge:
     @pytest.fixture(autouse=True)
     def _clocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(elapsed, "wall_time", lambda: 10_000.0)
-        monkeypatch.setattr(elapsed, "boot_time", lambda: 1_000.0)
-        monkeypatch.setattr(cached_login, "_boot_id", lambda: "this")
+        monkeypatch.setattr(clock, "wall_time", lambda: 10_000.0)
+        monkeypatch.setattr(clock, "boot_time", lambda: 1_000.0)
+        monkeypatch.setattr(clock, "boot_id", lambda: "this")
 
     @pytest.mark.parametrize(
         ("wall", "boot", "boot_id", "age"),
@@ -221,11 +221,13 @@ class TestAge:
         ],
     )
     def test_by_the_clock_that_says_most(self, wall: float, boot: float, boot_id: str, age: float | None) -> None:
-        assert Moment(wall=wall, boot=boot, boot_id=boot_id).age() == age
+        obtained = clock.Reading(wall=wall, boot=boot, boot_id=boot_id)
+        assert kept(obtained=obtained).age() == age
 
     def test_where_the_system_tells_no_start_there_is_the_calendar_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(cached_login, "_boot_id", lambda: "")
-        assert Moment(wall=9_900, boot=0, boot_id="").age() == 100
+        monkeypatch.setattr(clock, "boot_id", lambda: "")
+        obtained = clock.Reading(wall=9_900, boot=0, boot_id="")
+        assert kept(obtained=obtained).age() == 100
 
     @pytest.mark.parametrize(
         ("lifetime", "wall", "fresh"),
@@ -243,13 +245,5 @@ class TestAge:
         ],
     )
     def test_fresh_until_the_leeway(self, lifetime: float | None, wall: float, fresh: bool) -> None:
-        moment = Moment(wall=wall, boot=0, boot_id="other")
+        moment = clock.Reading(wall=wall, boot=0, boot_id="other")
         assert kept(lifetime=lifetime, obtained=moment).fresh() is fresh
-
-
-def test_a_moment_is_told_by_the_machines_own_clocks() -> None:
-    moment = Moment.at(elapsed.Instant(1.0, elapsed.boot_time(), elapsed.wall_time()))
-    age = moment.age()
-    assert age is not None
-    assert 0 <= age < HOUR
-    assert moment.boot_id == cached_login._boot_id()

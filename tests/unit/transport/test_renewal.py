@@ -18,7 +18,7 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.hooks import Hooks, Login
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.transport.auth.refresh import TokenRefresh
 from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
@@ -180,8 +180,8 @@ class TestByTheClock:
     ) -> None:
         exchange = Exchange()
         await exchange.call()
-        real = getattr(elapsed, which)
-        monkeypatch.setattr(elapsed, which, lambda: real() + step)
+        real = getattr(clock, which)
+        monkeypatch.setattr(clock, which, lambda: real() + step)
         for _ in range(5):
             await exchange.call()
         assert exchange.seen == ["t1"] + ["t2"] * 5
@@ -189,8 +189,8 @@ class TestByTheClock:
     async def test_a_wall_clock_set_back_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         exchange = Exchange()
         await exchange.call()
-        real = elapsed.wall_time
-        monkeypatch.setattr(elapsed, "wall_time", lambda: real() - 24 * HOUR)
+        real = clock.wall_time
+        monkeypatch.setattr(clock, "wall_time", lambda: real() - 24 * HOUR)
         await exchange.call()
         assert exchange.logins == 1
         await anyio.sleep(HOUR)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import anyio
 import pytest
 
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.transport.auth.token import AccessToken, Grant
 from freight_exchange.transport.secrets import Secret
 
@@ -16,7 +14,7 @@ pytestmark = pytest.mark.virtual_time
 
 def session(lifetime: float | None, *, after_refusal: bool = False) -> AccessToken:
     grant = Grant(token=Secret("c4nary"), lifetime=lifetime)
-    return AccessToken.begin(1, grant, obtained=elapsed.now(), after_refusal=after_refusal)
+    return AccessToken.begin(1, grant, obtained=clock.now(), after_refusal=after_refusal)
 
 
 @pytest.mark.parametrize(("lifetime", "most"), [(3600, 300), (100_000, 300), (1000, 100), (10, 1), (0.5, 0.05)])
@@ -46,12 +44,12 @@ async def test_without_a_lifetime_it_never_expires(lifetime: float | None) -> No
 @pytest.mark.parametrize("which", ["boot_time", "wall_time"])
 async def test_the_clock_that_says_most_counts(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
     token = session(3600)
-    moment = elapsed.now()
-    real = getattr(elapsed, which)
-    monkeypatch.setattr(elapsed, which, lambda: real() + 3601)
+    moment = clock.now()
+    real = getattr(clock, which)
+    monkeypatch.setattr(clock, which, lambda: real() + 3601)
     assert token.expired()
     assert moment.elapsed() == pytest.approx(3601, abs=1)
-    monkeypatch.setattr(elapsed, which, lambda: real() - 86_400)
+    monkeypatch.setattr(clock, which, lambda: real() - 86_400)
     assert not token.expired()
     assert moment.elapsed() == pytest.approx(0, abs=1)
 
@@ -67,13 +65,3 @@ async def test_a_fresh_token_for_a_refused_one_is_remembered_for_half_a_minute()
 
 async def test_no_repr_shows_the_token() -> None:
     assert "c4nary" not in f"{session(5)!r} {Grant(token=Secret('c4nary'), lifetime=5)!r}"
-
-
-def test_boot_time_goes_on() -> None:
-    assert 0 < elapsed.boot_time() <= elapsed.boot_time()
-    assert elapsed.wall_time() > 1.7e9
-
-
-def test_without_a_boot_clock_the_monotonic_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
-    assert elapsed.boot_time() == pytest.approx(time.monotonic(), abs=5)

@@ -13,7 +13,7 @@ from tests.unit.transport.fleet import ADA, EMAIL, HOUR, Process, Service, all_o
 from tests.unit.transport.tokens import crowd
 
 from freight_exchange.errors import LoginRejectedError, TransportError
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.transport.auth.token_store import TokenFile
 from freight_exchange.transport.message import Request, Response
 
@@ -250,11 +250,11 @@ class TestWhatIsNotTaken:
         self, store: TokenFile, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """And the machine does not tell its start: the file alone would be fresh for ever."""
-        monkeypatch.setattr("freight_exchange.transport.auth.cached_login._boot_id", lambda: "")
+        monkeypatch.setattr("freight_exchange.platform.clock.boot_id", lambda: "")
         service = Service()
         process = Process(service, store)
         await process.call()
-        monkeypatch.setattr(elapsed, "wall_time", lambda: 1.9e9)
+        monkeypatch.setattr(clock, "wall_time", lambda: 1.9e9)
         await anyio.sleep(HOUR)
         assert await process.call() == 200
         assert process.sent == ["t1", "t2"]
@@ -266,7 +266,7 @@ class TestWhatIsNotTaken:
         fleet = [Process(service, store) for _ in range(3)]
         await all_of(fleet)
         # The machine slept: the loop's clock stood still, and so may the calendar.
-        monkeypatch.setattr(elapsed, "boot_time", lambda: 1e5 + 8 * HOUR + anyio.current_time())
+        monkeypatch.setattr(clock, "boot_time", lambda: 1e5 + 8 * HOUR + anyio.current_time())
         assert await all_of(fleet) == {200}
         assert service.logins == 2
         assert {process.sent[-1] for process in fleet} == {"t2"}

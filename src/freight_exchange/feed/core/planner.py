@@ -10,7 +10,7 @@ import attrs
 from freight_exchange.feed import lacking
 from freight_exchange.feed.core import schedule
 from freight_exchange.feed.core.watermark import WIDEST, ScanTimes, window_for
-from freight_exchange.platform.clock import Reading, most
+from freight_exchange.platform.clock import Reading, max_elapsed
 
 if TYPE_CHECKING:
     from freight_exchange.feed.core.state import State
@@ -53,7 +53,7 @@ class _Doubt:
     began: Reading
 
     def back(self, now: Reading) -> float:
-        return self.window + most(self.began, now)
+        return self.window + max_elapsed(self.began, now)
 
 
 class Planner:

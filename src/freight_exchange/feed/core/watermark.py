@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from freight_exchange.models import validation
-from freight_exchange.platform.clock import Reading, least, most
+from freight_exchange.platform.clock import Reading, max_elapsed, min_elapsed
 
 __all__ = ["LONGEST_ALLOWANCE", "SCAN_TIME", "WIDEST", "ScanTimes", "Watermark", "is_covered", "window_for"]
 
@@ -44,11 +44,11 @@ class Watermark:
 
     def most(self, now: Reading) -> float:
         """The most seconds that can have passed since."""
-        return most(self.reading, now)
+        return max_elapsed(self.reading, now)
 
     def least(self, now: Reading) -> float:
         """The seconds that have passed since, by clocks that nobody can set."""
-        return least(self.reading, now)
+        return min_elapsed(self.reading, now)
 
     def time_at(self, now: Reading) -> float:
         """The feed's clock at that reading. It counts the longest silence there can be where no clock tells."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal
-from functools import cache
-from pathlib import Path
 from typing import Final, Self, TypeVar
 
 import attrs
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError, ValidationError
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.transport.auth.token import leeway_of
 from freight_exchange.transport.secrets import Secret
 
-__all__ = ["CachedLogin", "Moment", "UnfitError"]
+__all__ = ["CachedLogin", "UnfitError"]
 
 Kind = TypeVar("Kind")
 
@@ -26,46 +24,10 @@ _VERSION: Final = 2
 _CLOCKS_APART: Final = 300.0
 """Seconds by which a login may seem to lie ahead: the clocks of two machines differ, and one is put right."""
 _MOST_SECONDS: Final = 1e12
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class UnfitError(Exception):
     """A file cannot be used. Says why and what to do, and quotes nothing of it."""
-
-
-@cache
-def _boot_id() -> str:
-    try:
-        return _BOOT_ID.read_text().strip()
-    except (OSError, ValueError):
-        return ""
-
-
-@attrs.frozen(kw_only=True)
-class Moment:
-    """One moment, by the clocks that all processes share: the calendar's, and the machine's since its start.
-
-    Attributes:
-        wall: Seconds since the epoch; whoever sets the clock moves it.
-        boot: Seconds since the machine's start, time asleep included.
-        boot_id: The machine's start, or empty where the system does not tell it; `boot` means nothing after another.
-    """
-
-    wall: float
-    boot: float
-    boot_id: str
-
-    @classmethod
-    def at(cls, instant: elapsed.Instant) -> Self:
-        return cls(wall=instant.wall, boot=instant.boot, boot_id=_boot_id())
-
-    def age(self) -> float | None:
-        """Seconds since then: the most that any clock says; `None` where none can tell."""
-        by_wall = elapsed.wall_time() - self.wall
-        by_boot = elapsed.boot_time() - self.boot
-        if self.boot_id and by_boot >= 0 and self.boot_id == _boot_id():
-            return max(by_wall, by_boot)
-        return None if by_wall < -_CLOCKS_APART else max(by_wall, 0.0)
 
 
 @attrs.frozen(kw_only=True)
@@ -85,15 +47,24 @@ class CachedLogin:
     account: str
     token: Secret
     lifetime: float | None
-    obtained: Moment
+    obtained: clock.Reading
     user: Mapping[str, object]
 
     def fresh(self) -> bool:
         """Whether it is not yet time to renew it."""
         if self.lifetime is None:
             return True
-        age = self.obtained.age()
+        age = self.age()
         return age is not None and age < self.lifetime - leeway_of(self.lifetime)
+
+    def age(self) -> float | None:
+        """Return the seconds since it was obtained, by the clock that shows most; `None` where none can tell."""
+        obtained = self.obtained
+        by_wall = clock.wall_time() - obtained.wall
+        by_boot = clock.boot_time() - obtained.boot
+        if obtained.boot_id and by_boot >= 0 and obtained.boot_id == clock.boot_id():
+            return max(by_wall, by_boot)
+        return None if by_wall < -_CLOCKS_APART else max(by_wall, 0.0)
 
     def text(self) -> bytes:
         """Return what `read` reads.
@@ -146,7 +117,7 @@ class CachedLogin:
                 account=_as(str, said["account"]),
                 token=Secret(_header_word(said["token"])),
                 lifetime=None if said["lifetime"] is None else _seconds(said["lifetime"]),
-                obtained=Moment(
+                obtained=clock.Reading(
                     wall=_seconds(said["wall"]), boot=_seconds(said["boot"]), boot_id=_as(str, said["boot_id"])
                 ),
                 user=_mapping(said["user"]),

@@ -15,7 +15,7 @@ import anyio
 from freight_exchange.errors import DeadlineExceededError, FreightExchangeError, TransportError
 from freight_exchange.errors.base import twin
 from freight_exchange.hooks import Login
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.transport.auth.backoff import LoginBackoff
 from freight_exchange.transport.auth.token import AccessToken, Grant
 from freight_exchange.transport.background import EndedError
@@ -164,7 +164,7 @@ class TokenRefresh:
         raise DeadlineExceededError(f"no credentials were given within {self._patience:g} s")
 
     async def _log_in(self, reason: Reason, credentials: tuple[str, Secret]) -> AccessToken:
-        started = elapsed.now()
+        started = clock.now()
         try:
             grant = await self._login(*credentials)
         except FreightExchangeError as error:
@@ -177,7 +177,7 @@ class TokenRefresh:
             return await self._logged_in(reason, credentials[0], grant, started)
         raise failure
 
-    async def _logged_in(self, reason: Reason, account: str, grant: Grant, started: elapsed.Instant) -> AccessToken:
+    async def _logged_in(self, reason: Reason, account: str, grant: Grant, started: clock.Reading) -> AccessToken:
         self._generation += 1
         session = AccessToken.begin(self._generation, grant, obtained=started, after_refusal=reason == "refused")
         self._session = session
@@ -191,7 +191,7 @@ class TokenRefresh:
         return session
 
     async def _tell(
-        self, generation: int, reason: Reason, started: elapsed.Instant, error: FreightExchangeError | None
+        self, generation: int, reason: Reason, started: clock.Reading, error: FreightExchangeError | None
     ) -> None:
         if not self._hooks:
             return

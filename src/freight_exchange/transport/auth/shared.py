@@ -12,9 +12,9 @@ import anyio
 import anyio.to_thread
 import attrs
 
-from freight_exchange.platform import elapsed
+from freight_exchange.platform import clock
 from freight_exchange.platform.file_lock import FileLock
-from freight_exchange.transport.auth.cached_login import CachedLogin, Moment
+from freight_exchange.transport.auth.cached_login import CachedLogin
 from freight_exchange.transport.auth.token import Grant
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class SharedLogin:
         if isinstance(turn, CachedLogin):
             return self._found(turn, password)
         try:
-            started = elapsed.now()
+            started = clock.now()
             grant = await self._log_in(email, password)
             await self._keep(file, email, grant, started, alone=turn.is_held)
         finally:
@@ -119,13 +119,11 @@ class SharedLogin:
     def _found(self, kept: CachedLogin, password: Secret) -> Grant:
         self._given = (kept.token, kept.obtained.wall)
         self._adopt(kept, password)
-        now, age = elapsed.now(), kept.obtained.age() or 0.0
-        obtained = elapsed.Instant(now.loop - age, now.boot - age, now.wall - age)
+        now, age = clock.now(), kept.age() or 0.0
+        obtained = attrs.evolve(now, loop=now.loop - age, boot=now.boot - age, wall=now.wall - age)
         return Grant(token=kept.token, lifetime=kept.lifetime, user=kept.user, obtained=obtained, adopted=True)
 
-    async def _keep(
-        self, file: LoginFile, account: str, grant: Grant, started: elapsed.Instant, *, alone: bool
-    ) -> None:
+    async def _keep(self, file: LoginFile, account: str, grant: Grant, started: clock.Reading, *, alone: bool) -> None:
         self._given = (grant.token, started.wall)
         user = grant.user
         if user is None:
@@ -138,7 +136,7 @@ class SharedLogin:
                 token=grant.token,
                 # A lifetime of nothing says nothing.
                 lifetime=None if grant.lifetime is None or grant.lifetime <= 0 else grant.lifetime,
-                obtained=Moment.at(started),
+                obtained=started,
                 user=user,
             )
             file.write(kept, alone=alone)

@@ -10,7 +10,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from freight_exchange.platform.elapsed import Instant
+    from freight_exchange.platform.clock import Reading
     from freight_exchange.transport.secrets import Secret
 
 __all__ = ["AccessToken", "Grant", "leeway_of"]
@@ -40,7 +40,7 @@ class Grant:
     token: Secret
     lifetime: float | None
     user: Mapping[str, object] | None = None
-    obtained: Instant | None = None
+    obtained: Reading | None = None
     adopted: bool = False
 
 
@@ -62,12 +62,12 @@ class AccessToken:
     token: Secret
     lifetime: float | None
     leeway: float
-    obtained: Instant
+    obtained: Reading
     after_refusal: bool
     adopted: bool = False
 
     @classmethod
-    def begin(cls, generation: int, grant: Grant, *, obtained: Instant, after_refusal: bool) -> AccessToken:
+    def begin(cls, generation: int, grant: Grant, *, obtained: Reading, after_refusal: bool) -> AccessToken:
         lifetime = grant.lifetime if grant.lifetime is not None and grant.lifetime > 0 else None
         leeway = 0.0 if lifetime is None else leeway_of(lifetime) * random.uniform(0.8, 1.0)
         return cls(

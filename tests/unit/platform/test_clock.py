@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freight_exchange.platform.clock import Reading, SystemClock, least, most
+from freight_exchange.platform import clock
+from freight_exchange.platform.clock import Reading, SystemClock, max_elapsed, min_elapsed
 
 THEN = Reading(run="a", loop=100.0, boot_id="x", boot=1000.0, wall=1.7e9)
 
@@ -35,14 +37,14 @@ def later(loop: float, boot: float, wall: float, *, run: str = "a", boot_id: str
 )
 def test_how_long_ago(now: Reading, longest: float, shortest: float) -> None:
     then = attrs.evolve(THEN, boot_id="") if not now.boot_id else THEN
-    assert most(then, now) == longest
-    assert least(then, now) == shortest
+    assert max_elapsed(then, now) == longest
+    assert min_elapsed(then, now) == shortest
 
 
 def test_two_machines_that_name_no_boot_are_not_one() -> None:
     """Empty boot ids are no proof of the same boot."""
     then = attrs.evolve(THEN, boot_id="")
-    assert most(then, later(0, 10**6, 20, run="b", boot_id="")) == 20
+    assert max_elapsed(then, later(0, 10**6, 20, run="b", boot_id="")) == 20
 
 
 seconds = st.floats(-1e6, 1e6)
@@ -53,16 +55,26 @@ def test_the_most_is_never_less_than_the_least_nor_than_any_clock_that_counts(
     loop: float, boot: float, wall: float, run: str, boot_id: str
 ) -> None:
     now = later(loop, boot, wall, run=run, boot_id=boot_id)
-    assert most(THEN, now) >= least(THEN, now) >= 0
-    assert most(THEN, now) >= now.wall - THEN.wall
+    assert max_elapsed(THEN, now) >= min_elapsed(THEN, now) >= 0
+    assert max_elapsed(THEN, now) >= now.wall - THEN.wall
     if run == "a":
-        assert most(THEN, now) >= max(now.loop - THEN.loop, now.boot - THEN.boot)
+        assert max_elapsed(THEN, now) >= max(now.loop - THEN.loop, now.boot - THEN.boot)
 
 
 async def test_the_machine_s_clocks_go_forward_and_each_has_a_run_of_its_own() -> None:
-    clock = SystemClock()
-    first, second = clock.read(), clock.read()
+    system = SystemClock()
+    first, second = system.read(), system.read()
     assert first.run == second.run != SystemClock().read().run
     assert first.loop <= second.loop
     assert first.boot <= second.boot
-    assert 0 <= most(first, second) < 60
+    assert 0 <= max_elapsed(first, second) < 60
+
+
+def test_boot_time_goes_on() -> None:
+    assert 0 < clock.boot_time() <= clock.boot_time()
+    assert clock.wall_time() > 1.7e9
+
+
+def test_without_a_boot_clock_the_monotonic_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
+    assert clock.boot_time() == pytest.approx(time.monotonic(), abs=5)
