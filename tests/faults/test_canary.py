@@ -26,9 +26,9 @@ from tests.faults.test_sockets import trust
 
 from freight_exchange import FreightExchange, FreightExchangeError, Request, Response
 from freight_exchange.sandbox import Account
-from freight_exchange.sandbox.core.messages import Reply
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.sandbox.faults.script import Fault
+from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.testing import FAULTS, Sandbox
 from freight_exchange.transport.message import Next
 from freight_exchange.transport.secrets import LONGEST

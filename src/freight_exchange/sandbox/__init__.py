@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from freight_exchange.sandbox.core.audit_log import AuditLog
 from freight_exchange.sandbox.core.exchange import Exchange
-from freight_exchange.sandbox.core.messages import Call, Reply
-from freight_exchange.sandbox.core.profile import Knob, Profile
-from freight_exchange.sandbox.core.state import Account, Cargo, Company
 from freight_exchange.sandbox.faults.catalogue import FAULTS
 from freight_exchange.sandbox.faults.fault_factory import FaultFactory
-from freight_exchange.sandbox.faults.script import Cut, Fault, FaultScript, Fired, WireFault
+from freight_exchange.sandbox.faults.script import Fault, FaultScript, Fired
+from freight_exchange.sandbox.model.messages import Call, Cut, Reply, WireFault
+from freight_exchange.sandbox.model.profile import Knob, Profile
+from freight_exchange.sandbox.model.state import Account, Cargo, Company
 
 __all__ = [
     "FAULTS",

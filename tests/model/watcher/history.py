@@ -10,7 +10,7 @@ import attrs
 
 if TYPE_CHECKING:
     from freight_exchange.sandbox import AuditLog
-    from freight_exchange.sandbox.core.state import Request
+    from freight_exchange.sandbox.model.state import Request
 
 __all__ = ["UNREADABLE", "Delivery", "Gap", "History", "Note", "State", "of_wire", "plain", "state_of", "weight"]
 

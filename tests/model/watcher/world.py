@@ -16,8 +16,8 @@ from tests.model.watcher.schedule import Op, Plan
 
 from freight_exchange import FreightExchange
 from freight_exchange.sandbox import Call, Exchange, Profile, Reply
-from freight_exchange.sandbox.core.state import Request, Table
 from freight_exchange.sandbox.faces.inprocess import transport
+from freight_exchange.sandbox.model.state import Request, Table
 from freight_exchange.testing import FAULTS, Cargo, Fault
 
 __all__ = ["LISTING", "World"]

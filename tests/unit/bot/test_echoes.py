@@ -16,7 +16,7 @@ from freight_exchange import Bid, RateRequest, RetryLater, UnknownWord
 from freight_exchange.bot.offers.own_updates import shown, turned
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.models import BidStatus, RequestStatus
-from freight_exchange.sandbox.core.messages import Reply
+from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
 

@@ -34,7 +34,7 @@ from freight_exchange.bot.offers.in_doubt import InDoubtResolver
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.errors import ConfigurationError, OfferRejectedError, ValidationError
 from freight_exchange.models import Bid, NotApplied
-from freight_exchange.sandbox.core.messages import Reply
+from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
 

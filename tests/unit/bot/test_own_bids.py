@@ -34,7 +34,7 @@ from freight_exchange import Bot
 from freight_exchange.bot.offers.existing_bids import united
 from freight_exchange.errors import AlreadyOfferedError
 from freight_exchange.models import Bid
-from freight_exchange.sandbox.core.messages import Reply
+from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
 

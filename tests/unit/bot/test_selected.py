@@ -18,7 +18,7 @@ from tests.unit.bot.rig import made
 
 from freight_exchange import Bot
 from freight_exchange.models import Bid
-from freight_exchange.sandbox.core.messages import Reply
+from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Fault, Profile, Sandbox
 

@@ -25,8 +25,8 @@ import pytest
 
 from freight_exchange.cli import program
 from freight_exchange.sandbox import Cargo, Exchange
-from freight_exchange.sandbox.core.state import Account
 from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_exchange.sandbox.model.state import Account
 
 __all__ = ["COMMAND", "PATIENCE", "Done", "Shell", "on_a_terminal", "served", "shell", "until"]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freight_exchange.sandbox.core.state import Table
+from freight_exchange.sandbox.model.state import Table
 from freight_exchange.sandbox.rendering.codec import Raw, decode, encode
 
 NUMBERS = st.integers() | st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20)

@@ -17,7 +17,8 @@ import trustme
 from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.inprocess import transport
 from freight_exchange.sandbox.faces.tcp import refused_port, serve_tcp, stalled_listener
-from freight_exchange.sandbox.faults.script import Cut, Fault, WireFault
+from freight_exchange.sandbox.faults.script import Fault
+from freight_exchange.sandbox.model.messages import Cut, WireFault
 
 pytestmark = pytest.mark.both_backends
 

@@ -11,7 +11,7 @@ from tests.unit.sandbox.test_faces_agree import LOGIN, STALLS, libraries, outcom
 
 from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.asgi import app, serve
-from freight_exchange.sandbox.faults.script import Cut
+from freight_exchange.sandbox.model.messages import Cut
 
 # Where the ASGI face can do no more than say so, the reply is a 500.
 UNDER_UVICORN = {

@@ -12,7 +12,8 @@ from tests.unit.sandbox.test_faces_trace import NORMAL, Trace, traced
 
 from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.inprocess import transport
-from freight_exchange.sandbox.faults.script import Cut, Fault, WireFault
+from freight_exchange.sandbox.faults.script import Fault
+from freight_exchange.sandbox.model.messages import Cut, WireFault
 
 pytestmark = pytest.mark.both_backends
 

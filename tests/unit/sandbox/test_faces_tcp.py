@@ -15,11 +15,11 @@ import pytest
 from tests.unit.sandbox.test_faces_agree import LOGIN, outcome, over_tcp, settled, struck
 
 from freight_exchange.sandbox.core.exchange import Exchange
-from freight_exchange.sandbox.core.messages import Call, Reply
 from freight_exchange.sandbox.core.state_file import StateError
 from freight_exchange.sandbox.faces.tcp import TcpFace, refused_port, serve_tcp, stalled_listener
 from freight_exchange.sandbox.faces.tcp_server import LOGGER, MOST_BODY
-from freight_exchange.sandbox.faults.script import Cut, Fault, FaultScript, WireFault
+from freight_exchange.sandbox.faults.script import Fault, FaultScript
+from freight_exchange.sandbox.model.messages import Call, Cut, Reply, WireFault
 
 pytestmark = pytest.mark.both_backends
 

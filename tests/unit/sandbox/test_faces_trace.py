@@ -25,7 +25,7 @@ from tests.unit.sandbox.test_faces_agree import (
 
 from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
-from freight_exchange.sandbox.faults.script import Cut
+from freight_exchange.sandbox.model.messages import Cut
 
 pytestmark = pytest.mark.both_backends
 

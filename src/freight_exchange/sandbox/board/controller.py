@@ -17,10 +17,10 @@ from freight_exchange.sandbox.board.quirks import turned
 from freight_exchange.sandbox.board.traffic import Traffic, line_of
 from freight_exchange.sandbox.board.words import OPERATIONS, PERFORMED
 from freight_exchange.sandbox.core.exchange import Exchange
-from freight_exchange.sandbox.core.messages import Call, Reply
 from freight_exchange.sandbox.core.state_file import StateFile
 from freight_exchange.sandbox.core.validation import Refusal
 from freight_exchange.sandbox.faults.script import Fault, FaultScript
+from freight_exchange.sandbox.model.messages import Call, Reply
 from freight_exchange.sandbox.rendering.codec import encode
 
 __all__ = ["Armed", "BoardController"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
-from freight_exchange.sandbox.core.profile import Profile
 from freight_exchange.sandbox.core.validation import Refusal
+from freight_exchange.sandbox.model.profile import Profile
 
 __all__ = ["turned"]
 

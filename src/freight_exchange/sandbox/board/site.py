@@ -12,8 +12,8 @@ from freight_exchange.sandbox.board.guard import known_host, permit_change, perm
 from freight_exchange.sandbox.board.samples import samples
 from freight_exchange.sandbox.board.view import snapshot
 from freight_exchange.sandbox.board.words import catalogue
-from freight_exchange.sandbox.core.messages import Call, Reply
 from freight_exchange.sandbox.core.validation import Fields, Refusal, read_number
+from freight_exchange.sandbox.model.messages import Call, Reply
 from freight_exchange.sandbox.rendering.codec import decode
 
 __all__ = ["PATH", "Board"]

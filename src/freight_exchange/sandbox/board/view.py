@@ -9,8 +9,8 @@ from typing import Any, Final
 from freight_exchange.sandbox.board.controller import BoardController
 from freight_exchange.sandbox.board.words import OPERATIONS, fault_label
 from freight_exchange.sandbox.core.database import Database
-from freight_exchange.sandbox.core.profile import Profile
-from freight_exchange.sandbox.core.state import Account, Offer, Request
+from freight_exchange.sandbox.model.profile import Profile
+from freight_exchange.sandbox.model.state import Account, Offer, Request
 
 __all__ = ["snapshot"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from freight_exchange.sandbox.core.profile import Profile
 from freight_exchange.sandbox.faults.catalogue import FAULTS
 from freight_exchange.sandbox.faults.fault_factory import FaultFactory
+from freight_exchange.sandbox.model.profile import Profile
 
 __all__ = ["HABITS", "OPERATIONS", "PERFORMED", "SHELF", "catalogue", "fault_label", "operation_of"]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from freight_exchange.sandbox.core.state import Offer, Request
+from freight_exchange.sandbox.model.state import Offer, Request
 
 __all__ = ["AuditLog", "CallRecord", "LoginRecord", "OfferRecord", "Publication", "RequestChange", "Span"]
 

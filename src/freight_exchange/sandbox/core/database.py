@@ -10,10 +10,10 @@ from typing import Literal
 import attrs
 
 from freight_exchange.sandbox.core.audit_log import AuditLog, LoginRecord, OfferRecord, Publication, RequestChange
-from freight_exchange.sandbox.core.paging import Sorter
-from freight_exchange.sandbox.core.profile import Profile
-from freight_exchange.sandbox.core.reference import CARRIERS, CURRENCIES, ROUTES
-from freight_exchange.sandbox.core.state import (
+from freight_exchange.sandbox.core.sorter import Sorter
+from freight_exchange.sandbox.model.profile import Profile
+from freight_exchange.sandbox.model.reference import CARRIERS, CURRENCIES, ROUTES
+from freight_exchange.sandbox.model.state import (
     Account,
     Cargo,
     Carrier,

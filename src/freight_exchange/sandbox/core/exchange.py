@@ -10,23 +10,22 @@ import attrs
 
 from freight_exchange.sandbox.core.audit_log import AuditLog, CallRecord
 from freight_exchange.sandbox.core.database import Database
-from freight_exchange.sandbox.core.messages import Call, Reply
 from freight_exchange.sandbox.core.operations import OPERATIONS
-from freight_exchange.sandbox.core.profile import Profile
 from freight_exchange.sandbox.core.request_context import Answer, RequestContext
-from freight_exchange.sandbox.core.state import Account, Cargo, Company, Number, Role
 from freight_exchange.sandbox.core.validation import Fields, Refusal
 from freight_exchange.sandbox.faults.script import Fault, FaultScript
-from freight_exchange.sandbox.rendering.codec import decode, encode
+from freight_exchange.sandbox.model.messages import Call, Reply
+from freight_exchange.sandbox.model.profile import Profile
+from freight_exchange.sandbox.model.state import Account, Cargo, Company, Number, Role
+from freight_exchange.sandbox.rendering.codec import decode
+from freight_exchange.sandbox.rendering.envelope import Envelope
 from freight_exchange.sandbox.rendering.renderer import Renderer
 
 __all__ = ["Exchange"]
 
 _PATHS = frozenset(path for _, path in OPERATIONS) | {"login"}
-_BOM = b"\xef\xbb\xbf"
 _DENIED = "Access denied. The token is missing, invalid or expired."
 _NEVER = float("inf")
-_UNAUTHORIZED: Mapping[str, object] = {"null": None, "false": False, "empty": "", "zero": 0}
 _PLAIN = Profile()
 _CARGO = Cargo()
 
@@ -51,6 +50,7 @@ class Exchange:
     def __init__(self, profile: Profile = _PLAIN, *, seed: int = 0) -> None:
         self._profile = profile
         self._renderer = Renderer(profile)
+        self._envelope = Envelope(profile)
         self._database = Database(seed)
         self.faults = FaultScript()
         self.shipper = self.add_account(
@@ -71,6 +71,7 @@ class Exchange:
     def profile(self, profile: Profile) -> None:
         self._profile = profile
         self._renderer = Renderer(profile)
+        self._envelope = Envelope(profile)
 
     @property
     def audit_log(self) -> AuditLog:
@@ -140,9 +141,11 @@ class Exchange:
                 answer = self._login(call, fields, now, number)
             else:
                 answer = self._operate(call.method, call.path, fields, account, now, number)
-            return _Outcome(self._reply(answer), account, parameters, done=True)
+            reply = self._envelope.success(answer.payload, answer.status, is_empty=answer.empty)
+            return _Outcome(reply, account, parameters, done=True)
         except Refusal as refusal:
-            return _Outcome(self._refused(refusal), account, parameters, done=False)
+            reply = self._envelope.refusal(refusal.status, refusal.sentence, refusal.field, refusal.key)
+            return _Outcome(reply, account, parameters, done=False)
 
     def _operate(
         self, method: str, path: str, fields: Fields, account: Account, now: float, number: int | None
@@ -203,39 +206,6 @@ class Exchange:
         moment = dt.datetime.fromtimestamp(now, dt.UTC)
         account.lastlogin = f"{moment:%Y-%m-%d %H:%M:%S}"
         return Answer({"user": user})
-
-    # Replies
-
-    def _reply(self, answer: Answer) -> Reply:
-        payload = answer.payload
-        if self._profile.unauthorized_key != "absent" and isinstance(payload, dict):
-            payload = {**payload, "Unauthorized": _UNAUTHORIZED[self._profile.unauthorized_key]}
-        return self._sent(answer.status, b"" if answer.empty else encode(payload))
-
-    def _refused(self, refusal: Refusal) -> Reply:
-        habit = self._profile.bad_request_body
-        content_type: str = self._profile.content_type
-        if refusal.key:
-            body = encode({refusal.key: refusal.sentence})
-        elif refusal.sentence == "Not Found" or refusal.status != 400 or habit == "message":
-            body = encode({"message": refusal.sentence})
-        elif habit == "error":
-            body = encode({"error": refusal.sentence})
-        elif habit == "errors":
-            body = encode({"errors": {refusal.field or "body": [refusal.sentence]}})
-        elif habit == "text":
-            body, content_type = refusal.sentence.encode(), "text/plain; charset=utf-8"
-        else:
-            body = b""
-        return self._sent(refusal.status, body, content_type)
-
-    def _sent(self, status: int, body: bytes, content_type: str | None = None) -> Reply:
-        profile = self._profile
-        kind = profile.content_type if content_type is None else content_type
-        if profile.bom and body:
-            body = _BOM + body
-        headers = (("content-type", kind),) if kind and body else ()
-        return Reply(status, headers, body, delay=profile.latency)
 
     # What tests and demonstrations do without HTTP
 

@@ -3,71 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from freight_exchange.sandbox.core.profile import Profile
-from freight_exchange.sandbox.core.state import Offer, Request
+from freight_exchange.sandbox.core.request_context import RequestContext
 from freight_exchange.sandbox.core.validation import Refusal
+from freight_exchange.sandbox.model.profile import Profile
 
-if TYPE_CHECKING:
-    from freight_exchange.sandbox.core.request_context import RequestContext
-
-__all__ = ["Sorter", "missing", "page"]
+__all__ = ["missing", "page"]
 
 _T = TypeVar("_T")
 
-_WORD = 2**64 - 1
 _NOTHING = "No records found."
 _OUT_OF_RANGE = "The offset is out of range."
 _CLAMP, _WIDER, _PAGES_BEFORE = 2, 10, 3
 """A clamp that changes where none is given, how many times wider it is at times, and pages before it changes."""
-
-
-class Sorter:
-    """The order of the listings. `reorder` replaces it, whatever the profile says, by another random one."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self._shuffled = False
-
-    def reorder(self) -> None:
-        self._seed += 1
-        self._shuffled = True
-
-    def requests(self, order: str, records: list[Request]) -> list[Request]:
-        return self._sort(order, records, lambda r: (r.created, r.index), lambda r: (r.updated, r.index))
-
-    def offers(self, order: str, records: list[Offer]) -> list[Offer]:
-        return self._sort(order, records, lambda o: (o.created, o.index), lambda o: (o.created, o.index))
-
-    def plain(self, order: str, records: list[_T], index: Callable[[_T], int]) -> list[_T]:
-        """For records without times."""
-        return self._sort(order, records, lambda r: (0.0, index(r)), lambda r: (0.0, index(r)))
-
-    def _sort(
-        self,
-        order: str,
-        records: list[_T],
-        created: Callable[[_T], tuple[float, int]],
-        updated: Callable[[_T], tuple[float, int]],
-    ) -> list[_T]:
-        if self._shuffled or order == "random":
-            records.sort(key=lambda record: _mixed(self._seed, created(record)[1]))
-        elif order == "updated":
-            records.sort(key=updated, reverse=True)
-        elif order == "index":
-            records.sort(key=lambda record: created(record)[1])
-        else:
-            records.sort(key=created, reverse=order == "newest")
-        return records
-
-
-def _mixed(seed: int, index: int) -> int:
-    """A number that looks random, and is the same for the same seed and index (the finish of splitmix64)."""
-    mixed = (index * 0x9E3779B97F4A7C15 + seed * 0xD1B54A32D192ED03) & _WORD
-    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _WORD
-    return mixed ^ (mixed >> 31)
 
 
 def page(

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 
 from freight_exchange.sandbox.core.database import Database
-from freight_exchange.sandbox.core.profile import Profile
-from freight_exchange.sandbox.core.state import Account
 from freight_exchange.sandbox.core.validation import Fields, Refusal
+from freight_exchange.sandbox.model.profile import Profile
+from freight_exchange.sandbox.model.state import Account
 from freight_exchange.sandbox.rendering.renderer import Renderer
 
 __all__ = ["Answer", "Operation", "RequestContext"]

@@ -21,9 +21,9 @@ import attrs
 
 from freight_exchange.sandbox.core.database import Database
 from freight_exchange.sandbox.core.exchange import Exchange
-from freight_exchange.sandbox.core.paging import Sorter
-from freight_exchange.sandbox.core.profile import Profile
-from freight_exchange.sandbox.core.state import Cargo, Offer, Request, Route, Table
+from freight_exchange.sandbox.core.sorter import Sorter
+from freight_exchange.sandbox.model.profile import Profile
+from freight_exchange.sandbox.model.state import Cargo, Offer, Request, Route, Table
 
 __all__ = ["StateError", "StateFile"]
 

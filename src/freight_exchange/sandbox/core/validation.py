@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Any
 
-from freight_exchange.sandbox.core.state import Number
+from freight_exchange.sandbox.model.state import Number
 
 __all__ = ["Fields", "Refusal"]
 

@@ -22,9 +22,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from freight_exchange.sandbox.core.messages import Reply
 from freight_exchange.sandbox.faces.http_framing import HALVED, NOT_FOUND, call_of, cannot, framed, half
-from freight_exchange.sandbox.faults.script import Cut, WireFault
+from freight_exchange.sandbox.model.messages import Cut, Reply, WireFault
 
 if TYPE_CHECKING:
     from freight_exchange.sandbox.core.exchange import Exchange

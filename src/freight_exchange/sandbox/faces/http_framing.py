@@ -6,8 +6,7 @@ import http
 from collections.abc import Iterable
 from urllib.parse import parse_qsl
 
-from freight_exchange.sandbox.core.messages import Call, Reply
-from freight_exchange.sandbox.faults.script import Cut
+from freight_exchange.sandbox.model.messages import Call, Cut, Reply
 
 __all__ = [
     "BASE_PATH",

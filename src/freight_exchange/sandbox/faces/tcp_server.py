@@ -17,7 +17,6 @@ import attrs
 import h11
 from anyio.abc import ByteStream
 
-from freight_exchange.sandbox.core.messages import Call, Reply
 from freight_exchange.sandbox.core.state_file import StateError
 from freight_exchange.sandbox.faces.http_framing import (
     BASE_PATH,
@@ -31,7 +30,7 @@ from freight_exchange.sandbox.faces.http_framing import (
     half,
     phrase,
 )
-from freight_exchange.sandbox.faults.script import Cut, WireFault
+from freight_exchange.sandbox.model.messages import Call, Cut, Reply, WireFault
 
 if TYPE_CHECKING:
     from freight_exchange.sandbox.faults.script import FaultScript

@@ -1,1 +1,4 @@
-"""Scripted faults: which calls they strike, and what the client sees."""
+"""Faults: `catalogue` names them, `fault_factory` makes rules of them, `script` picks the rule that strikes a call.
+
+`mutations` are the changes that faults make to a reply.
+"""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from freight_exchange.sandbox.faults import mutations
 from freight_exchange.sandbox.faults.fault_factory import FaultFactory
 from freight_exchange.sandbox.faults.mutations import Mutation
-from freight_exchange.sandbox.faults.script import Cut
-
-if TYPE_CHECKING:
-    from freight_exchange.sandbox.core.exchange import Exchange
+from freight_exchange.sandbox.model.messages import Cut
 
 __all__ = ["FAULTS"]
 
@@ -245,23 +242,23 @@ def _logins() -> Iterable[FaultFactory]:
     )
 
 
-def _insert(exchange: Exchange, now: float) -> None:
+def _insert(exchange: Any, now: float) -> None:
     exchange.publish(exchange.shipper, now)
 
 
-def _remove(exchange: Exchange, now: float) -> None:
+def _remove(exchange: Any, now: float) -> None:
     newest = exchange.newest_open()
     if newest is not None:
         exchange.withdraw(newest, now)
 
 
-def _touch(exchange: Exchange, now: float) -> None:
+def _touch(exchange: Any, now: float) -> None:
     oldest = exchange.oldest_open()
     if oldest is not None:
         exchange.touch(oldest, now)
 
 
-def _reorder(exchange: Exchange, now: float) -> None:
+def _reorder(exchange: Any, now: float) -> None:
     exchange.reorder()
 
 

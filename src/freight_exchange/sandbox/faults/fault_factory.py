@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 import attrs
 
 from freight_exchange.sandbox.faults.mutations import Mutation
-from freight_exchange.sandbox.faults.script import Cut, Fault, WireFault
-
-if TYPE_CHECKING:
-    from freight_exchange.sandbox.core.exchange import Exchange
+from freight_exchange.sandbox.faults.script import Fault
+from freight_exchange.sandbox.model.messages import Cut, WireFault
 
 __all__ = ["FaultFactory"]
 
@@ -33,7 +31,7 @@ class FaultFactory:
     phases: tuple[bool, ...]
     cut: Cut | None = None
     mutation: Callable[[float], Mutation] | None = None
-    change: Callable[[Exchange, float], None] | None = None
+    change: Callable[[Any, float], None] | None = None
     follow: Mutation | None = None
     method: str | None = None
     path: str | None = None

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from freight_exchange.sandbox.core.messages import Reply
+from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.sandbox.rendering.codec import Raw, decode, encode
 
 __all__ = ["Mutation"]

@@ -1,1 +1,5 @@
-"""Records of the exchange as JSON, with the quirks of a profile."""
+"""Records in the service's JSON, under a profile.
+
+`renderer` writes each kind of record, `shapes` what all kinds share, `scalars` single values, and `envelope` the reply
+around them. `codec` encodes and decodes JSON without loss.
+"""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
-from freight_exchange.sandbox.core.state import Account, Cargo, Carrier, Currency, Offer, Request, Route, Token
+from freight_exchange.sandbox.model.state import Account, Cargo, Carrier, Currency, Offer, Request, Route, Token
 from freight_exchange.sandbox.rendering.codec import Raw
 from freight_exchange.sandbox.rendering.shapes import Json, Shapes
 

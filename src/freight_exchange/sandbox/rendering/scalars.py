@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from freight_exchange.sandbox.core.profile import Profile
-from freight_exchange.sandbox.core.state import Number
+from freight_exchange.sandbox.model.profile import Profile
+from freight_exchange.sandbox.model.state import Number
 from freight_exchange.sandbox.rendering.codec import Raw
 
 __all__ = ["Scalars"]

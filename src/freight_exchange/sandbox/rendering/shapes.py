@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from freight_exchange.sandbox.core.profile import Profile
-from freight_exchange.sandbox.core.state import Company
+from freight_exchange.sandbox.model.profile import Profile
+from freight_exchange.sandbox.model.state import Company
 from freight_exchange.sandbox.rendering.scalars import Scalars
 
 __all__ = ["Json", "Shapes"]

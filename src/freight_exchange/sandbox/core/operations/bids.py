@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from freight_exchange.sandbox.core.paging import page
 from freight_exchange.sandbox.core.request_context import Answer, RequestContext
-from freight_exchange.sandbox.core.state import Offer, Request
 from freight_exchange.sandbox.core.validation import Refusal
+from freight_exchange.sandbox.model.state import Offer, Request
 
 __all__ = ["listing", "submit"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from freight_exchange.sandbox.core.paging import missing, page
 from freight_exchange.sandbox.core.request_context import Answer, RequestContext
-from freight_exchange.sandbox.core.state import Account, Offer, Request
 from freight_exchange.sandbox.core.validation import Refusal
+from freight_exchange.sandbox.model.state import Account, Offer, Request
 from freight_exchange.sandbox.rendering.shapes import Json
 
 __all__ = ["listing", "respond", "search"]

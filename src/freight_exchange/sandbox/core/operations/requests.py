@@ -7,8 +7,8 @@ import re
 from freight_exchange.sandbox.core.operations.bids import submit
 from freight_exchange.sandbox.core.paging import missing, page
 from freight_exchange.sandbox.core.request_context import Answer, RequestContext
-from freight_exchange.sandbox.core.state import Cargo, Request
 from freight_exchange.sandbox.core.validation import Refusal
+from freight_exchange.sandbox.model.state import Cargo, Request
 
 __all__ = ["open_requests", "publish", "publish_or_submit", "search"]
 

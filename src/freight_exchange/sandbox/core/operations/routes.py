@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from freight_exchange.sandbox.core.paging import missing, page
 from freight_exchange.sandbox.core.request_context import Answer, RequestContext
-from freight_exchange.sandbox.core.state import Route
 from freight_exchange.sandbox.core.validation import Fields, Refusal
+from freight_exchange.sandbox.model.state import Route
 
 __all__ = ["create", "search", "update"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from freight_exchange.sandbox.core.state import Carrier, Currency, Route
+from freight_exchange.sandbox.model.state import Carrier, Currency, Route
 
 __all__ = ["CARRIERS", "CURRENCIES", "ROUTES"]
 
