@@ -27,6 +27,7 @@ class Holder:
         pid: The process.
         since: When it took the lease.
         boot, machine: Identify the kernel's start and the machine; empty where the system does not tell.
+        lock: The inode of the lock file that it locked; 0 if unknown.
     """
 
     host: str
@@ -34,16 +35,18 @@ class Holder:
     since: str
     boot: str = ""
     machine: str = ""
+    lock: int = 0
 
     @classmethod
-    def current(cls) -> Self:
-        """Return this process."""
+    def current(cls, *, lock: int = 0) -> Self:
+        """Return this process, as the holder of a lock file with this inode."""
         return cls(
             host=socket.gethostname(),
             pid=os.getpid(),
             since=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
             boot=_read_id(_BOOT_ID),
             machine=_read_id(_MACHINE_ID),
+            lock=lock,
         )
 
     @classmethod
@@ -57,6 +60,7 @@ class Holder:
                 since=str(fields["since"]),
                 boot=str(fields.get("boot", "")),
                 machine=str(fields.get("machine", "")),
+                lock=int(fields.get("lock", 0)),
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -73,10 +77,6 @@ class Holder:
         if self.machine and other.machine and self.machine != other.machine:
             return False
         return self.host == other.host
-
-    def is_same_process(self, other: Holder) -> bool:
-        """Return whether both are one process, recorded perhaps at two times."""
-        return attrs.evolve(self, since=other.since) == other
 
     def is_gone(self, current: Holder) -> bool:
         """Return whether it is known to have ended; unknown for other machines and containers."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+from freight_exchange.store import SQLiteStore
 from freight_exchange.store.protocol import AbsenceQuery, Binding, Commit, FeedStore, NewEvent, TrackedRequest
 from freight_exchange.store.work import BotStore, DeliveryState, Effect, WorkStore
 
@@ -46,6 +49,12 @@ def put(
     at: float = 20.0,
 ) -> int:
     return feed.commit(lambda read_set: Commit(requests=seen, events=events, state=state, at=at))
+
+
+def read_state(path: Path) -> str | None:
+    """Open a store's file, as the next process does, and return the feed's state."""
+    with closing(SQLiteStore(path)) as store:
+        return store.open(BINDING, lease=LEASE).state
 
 
 def absent(feed: FeedStore, scan: int, updated_after: float) -> list[int]:

@@ -13,11 +13,11 @@ from typing import Final
 
 import attrs
 
-from freight_exchange.errors import StoreError
-from freight_exchange.store.holder import Holder
-from freight_exchange.store.lock import FileLock
+from freight_exchange.errors import HeldError, StoreError
+from freight_exchange.store.lock import StoreLock
+from freight_exchange.store.protocol import HeldHereError
 from freight_exchange.store.sqlite.diagnostics import check_path, check_wal, translate_errors
-from freight_exchange.store.sqlite.inspect import read_only
+from freight_exchange.store.sqlite.inspect import last_holder, read_only
 from freight_exchange.store.sqlite.schema import prepare, verify
 from freight_exchange.store.sqlite.wal_check import wal_path
 
@@ -53,7 +53,7 @@ class DatabaseConnection:
         path: The file, or `MEMORY`.
         access: Must be held for every method but `using`, `release` and `close`, which take it.
         leases: The leases held, by feed name.
-        previous_holder: The process that locked the file before this one, if known.
+        lock_inode: The lock file of the open connection; 0 in memory.
         is_closed: `close` was called.
     """
 
@@ -61,7 +61,7 @@ class DatabaseConnection:
         self.path: Final = path
         self.access: Final = threading.Lock()
         self.leases: Final[dict[str, Lease]] = {}
-        self.previous_holder: Holder | None = None
+        self.lock_inode = 0
         self.is_closed = False
         self._connection: sqlite3.Connection | None = None
         self._dispose: Callable[[], object] | None = None
@@ -74,14 +74,13 @@ class DatabaseConnection:
         if self._connection is not None:
             self._check_files()
             return self._connection
-        holder = Holder.current()
         with contextlib.ExitStack() as cleanup:
             if self.path != MEMORY:
                 file = Path(self.path)
                 has_wal = check_path(file)
-                lock = FileLock(file.with_name(f"{file.name}.lock"), holder)
-                cleanup.callback(lock.close)
-                self.previous_holder = lock.previous_holder
+                lock = _lock(file)
+                cleanup.callback(lock.release)
+                self.lock_inode = lock.inode
                 if has_wal:
                     check_wal(file)
                     # Read-only: a connection that can write merges the log into the file when it closes, even a torn
@@ -96,7 +95,7 @@ class DatabaseConnection:
             # A store that is garbage-collected without `close` must not keep the lock.
             dispose = weakref.finalize(self, cleanup.pop_all().close)
             dispose.atexit = False
-        self._connection, self._dispose, self._pid = connection, dispose, holder.pid
+        self._connection, self._dispose, self._pid = connection, dispose, os.getpid()
         self._file = None if self.path == MEMORY else Path(self.path).stat()
         return connection
 
@@ -186,6 +185,23 @@ def transaction(connection: sqlite3.Connection, path: str) -> Iterator[None]:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
         raise
+
+
+def _lock(file: Path) -> StoreLock:
+    path = file.with_name(f"{file.name}.lock")
+    lock = StoreLock.acquire(path)
+    if lock is not None:
+        return lock
+    holder = last_holder(file)
+    if StoreLock.is_held_here(path):
+        details = "" if holder is None else f" ({holder})"
+        raise HeldHereError(
+            f"the store {file} is open already in this process{details}: feeds of one program share one SQLiteStore "
+            "object, each under its own name",
+            holder="this process" if holder is None else str(holder),
+        )
+    name = "another process" if holder is None else str(holder)
+    raise HeldError(f"the store {file} is held by {name}: stop that one first", holder=name)
 
 
 def _is_same_file(path: Path, expected: os.stat_result) -> bool:

@@ -18,7 +18,7 @@ from freight_exchange.store.protocol import Binding
 from freight_exchange.store.sqlite.diagnostics import check_path, check_wal, translate_errors
 from freight_exchange.store.sqlite.schema import VERSION, identify
 
-__all__ = ["FeedRow", "feeds", "open_snapshot", "read_only"]
+__all__ = ["FeedRow", "feeds", "last_holder", "open_snapshot", "read_only"]
 
 
 @attrs.frozen(kw_only=True)
@@ -86,6 +86,17 @@ def feeds(connection: sqlite3.Connection) -> list[FeedRow]:
         )
         for feed_id, name, base_url, account, state, note, until in rows
     ]
+
+
+def last_holder(file: Path) -> Holder | None:
+    """Return the holder of the newest lease that was not given back, or `None` where the file does not tell."""
+    select = "SELECT holder FROM feed WHERE holder IS NOT NULL ORDER BY lease_until DESC LIMIT 1"
+    try:
+        with read_only(file) as connection:
+            row = connection.execute(select).fetchone()
+    except sqlite3.Error:
+        return None
+    return None if row is None else Holder.from_json(row[0])
 
 
 def _living_holder(holder: Holder | None, until: float) -> Holder | None:

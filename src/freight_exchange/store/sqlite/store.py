@@ -68,7 +68,7 @@ class SQLiteStore:
         self._database.close()
 
     def _take_lease(self, connection: sqlite3.Connection, binding: Binding, seconds: float) -> SQLiteFeed:
-        current = Holder.current()
+        current = Holder.current(lock=self._database.lock_inode)
         with transaction(connection, self.path):
             connection.execute(
                 "INSERT INTO feed (name, base_url, account, epoch, lease_until) VALUES (?, ?, ?, 0, 0)"
@@ -103,12 +103,12 @@ class SQLiteStore:
             holder=str(holder),
         )
 
-    def _is_gone(self, holder: Holder, current: Holder) -> bool:
+    @staticmethod
+    def _is_gone(holder: Holder, current: Holder) -> bool:
         """Return whether the lock of the file, which this process has, proves that the holder ended."""
         if not current.shares_locks_with(holder):
             return False
-        previous = self._database.previous_holder
-        if previous is not None and previous.is_same_process(holder):
+        if holder.lock and holder.lock == current.lock:
             return True
         # The holder locked another lock file, which was removed since: it may still run.
         return holder.is_gone(current) or (holder.host, holder.pid) == (current.host, current.pid)

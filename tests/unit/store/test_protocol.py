@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import attrs
 import pytest
 from tests.unit.store.rows import BINDING, LEASE, absent, effect, event, everything, known, put, seen
 
-from freight_exchange.errors import ConfigurationError, HeldError, StoreError
-from freight_exchange.store import SQLiteStore
+from freight_exchange.errors import HeldError, StoreError
 from freight_exchange.store.protocol import Binding, Commit, ReadSet, StoredEvent
 from freight_exchange.store.sqlite import feed_sql
 from freight_exchange.store.work import BotStore, WorkStore
@@ -332,30 +328,3 @@ class TestClosing:
 
     def test_of_what_was_never_opened_is_no_error(self, store: BotStore) -> None:
         store.close()
-
-
-def test_the_sqlite_store_is_imported_when_it_is_asked_for() -> None:
-    probe = """
-import sys
-sys.modules["sqlite3"] = None
-import freight_exchange, freight_exchange.store as store
-for name in ("MemoryStore", "SQLiteStore"):
-    try:
-        getattr(store, name)
-    except ImportError:
-        print(name)
-try:
-    store.Nothing
-except AttributeError:
-    print("absent")
-"""
-    told = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3] / "src"
-    )
-    assert told.stdout.split() == ["MemoryStore", "SQLiteStore", "absent"]
-
-
-@pytest.mark.parametrize("path", ["", "a\0b"])
-def test_a_store_needs_a_path(path: str) -> None:
-    with pytest.raises(ConfigurationError, match="path"):
-        SQLiteStore(path)

@@ -136,15 +136,3 @@ def test_a_rollback_that_fails_is_made_up_for(tmp_path: Path, watch: Watch) -> N
     watch(None)
     store.close()
     assert told(tmp_path / "bot.db")[0] == "new"
-
-
-def test_each_commit_is_synced_to_the_disk(tmp_path: Path) -> None:
-    """A loss of power, which no test here can make, would show it otherwise."""
-    store = SQLiteStore(tmp_path / "bot.db")
-    for _ in ("made", "opened again"):
-        feed = store.open(BINDING, lease=LEASE)
-        assert store._database._connection is not None
-        assert store._database._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert store._database._connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
-        feed.release()
-    store.close()
