@@ -1,21 +1,22 @@
-"""Breaks the client's send path and its login on purpose, and shows which test goes red.
-
-Each mutation is made in a copy of the tree, and the tests that are to notice run until one fails. Prints a table; exits
-with 1 if a mutation survives, or if the code that it changes is not there any more. `--only WORD` makes those whose
-name holds the word.
-"""
+"""Mutations of the send path and the login."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from typing import Final
 
-# A script's own folder is on the path, the tree's root is not, and what follows needs it.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tools.mutation_lists import Mutation, one
 
-from tools.mutating import Mutation, main, one
+__all__ = ["MUTATIONS", "TESTS"]
 
-MUTATIONS = (
+TESTS: Final = (
+    "tests/unit/transport",
+    "tests/faults/test_matrix.py",
+    "tests/faults/test_outage.py",
+    "tests/faults/test_login.py",
+)
+"""Tests that run where a mutation names none."""
+
+MUTATIONS: Final = (
     Mutation(
         "a write is tried again after its headers may have left",
         (
@@ -50,12 +51,20 @@ MUTATIONS = (
         "        if job is None or job.finished:\n            job = self._start(reason)\n",
         "        job = self._start(reason)\n",
     ),
-    one(
+    Mutation(
         "a result beside a key Unauthorized is a refusal: the write is sent again",
-        "wire/login.py",
-        "    if not isinstance(data, dict) or fields.UNAUTHORIZED not in data "
-        "or (success and not data[fields.UNAUTHORIZED]):\n        return False\n    return not any(",
-        "    if not isinstance(data, dict):\n        return False\n    return fields.UNAUTHORIZED in data or not any(",
+        (
+            (
+                "wire/login.py",
+                "    if success and (not data[fields.UNAUTHORIZED]",
+                "    if False and (not data[fields.UNAUTHORIZED]",
+            ),
+            (
+                "wire/login.py",
+                "    return not any(_is_result(key, value) for key",
+                "    return True or any(_is_result(key, value) for key",
+            ),
+        ),
     ),
     one(
         "a reply about something else than the write is its success",
@@ -88,14 +97,3 @@ MUTATIONS = (
         "delay = 0.0",
     ),
 )
-
-TESTS = (
-    "tests/unit/transport",
-    "tests/faults/test_matrix.py",
-    "tests/faults/test_outage.py",
-    "tests/faults/test_login.py",
-)
-
-
-if __name__ == "__main__":
-    sys.exit(main(__doc__, MUTATIONS, TESTS))

@@ -1,21 +1,17 @@
-"""Breaks the bot and its ledger of offers on purpose, one rule at a time, and shows which test goes red.
-
-Each mutation is made in a copy of the tree, and the tests that are to notice run until one fails. Prints a table; exits
-with 1 if a mutation survives, or if the code that it changes is not there any more. `--only WORD` makes those whose
-name holds the word.
-"""
+"""Mutations of the bot and its offer ledger."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from typing import Final
 
-# A script's own folder is on the path, the tree's root is not, and what follows needs it.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tools.mutation_lists import Mutation, one
 
-from tools.mutating import Mutation, main, one
+__all__ = ["MUTATIONS", "TESTS"]
 
-MUTATIONS = (
+TESTS: Final = ("tests/unit/bot",)
+"""Tests that run where a mutation names none."""
+
+MUTATIONS: Final = (
     one(
         "ledger: none, nothing is written down",
         "bot/offers/repository.py",
@@ -49,7 +45,7 @@ MUTATIONS = (
     one(
         "ledger: own bids that it does not know are not looked at",
         "bot/offers/ledger.py",
-        "if not allow_existing and await self._own.unknown_on(asked.request, younger=younger):",
+        "if not allow_existing and await self._own.unknown_on(asked.request, younger=younger, stands=stands):",
         "if False:",
         "tests/unit/bot/test_ledger.py::test_an_offer_waits_for_the_own_bids_and_costs_its_handler_no_attempts",
     ),
@@ -318,7 +314,7 @@ MUTATIONS = (
                 '        key = f"{_key_of(bid.index)}:{now}"\n',
             ),
         ),
-        by=("tests/unit/bot/test_selected.py",),
+        tests=("tests/unit/bot/test_selected.py",),
     ),
     one(
         "trial: what comes after a crash lasts",
@@ -328,7 +324,3 @@ MUTATIONS = (
         "tests/unit/bot/test_trial.py::test_once_it_has_crashed_nothing_lasts_any_more",
     ),
 )
-
-
-if __name__ == "__main__":
-    sys.exit(main(__doc__, MUTATIONS, ("tests/unit/bot",)))

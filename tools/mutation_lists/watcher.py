@@ -1,34 +1,17 @@
-"""Breaks the watcher on purpose, one rule at a time, and shows which check goes red.
-
-Each mutation is made in a copy of the tree: the seeded schedules of `tests/model/watcher` run until one is judged
-wrong, and the tests of the feed until one fails. Prints a table; exits with 1 if a mutation survives both, or if the
-code that it changes is not there any more. `--only WORD` makes those whose name holds the word.
-"""
+"""Mutations of the watcher."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Final
 
-# A script's own folder is on the path, the tree's root is not, and what follows needs it.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tools.mutation_lists import Mutation, one
 
-from tools.mutating import SURVIVED, Check, Mutation, by_tests, one, run, table
+__all__ = ["MUTATIONS", "TESTS"]
 
-_SCHEDULES = """
-import logging, sys
-logging.disable(logging.CRITICAL)
-from tests.model.watcher import draw, run
-for seed in range(int(sys.argv[1])):
-    flaws = run(draw(seed)).flaws
-    if flaws:
-        print(f"seed {seed}: {flaws[0].kind}")
-        sys.exit(1)
-"""
+TESTS: Final = ("tests/unit/paging", "tests/unit/feed")
+"""Tests that run where a mutation names none."""
 
-MUTATIONS = (
+MUTATIONS: Final = (
     Mutation(
         "1 no overlap: nothing is allowed for late showing",
         (
@@ -390,32 +373,3 @@ MUTATIONS = (
         "",
     ),
 )
-
-
-def _by_schedules(runs: int) -> Check:
-    def check(tree: Path, _: Sequence[Mutation]) -> str:
-        code, output = run(tree, [sys.executable, "-c", _SCHEDULES, str(runs)])
-        if code == 0:
-            return SURVIVED
-        said = output.strip().splitlines() or ["?"]
-        return said[-1][:60]
-
-    return check
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=600, help="the schedules for each mutation, at most")
-    parser.add_argument("--only", default="", help="make those mutations whose name holds this")
-    parser.add_argument("--without-tests", action="store_true", help="the schedules alone")
-    parser.add_argument("--one-is-enough", action="store_true", help="the tests only for what no schedule notices")
-    arguments = parser.parse_args()
-    checks = {"the schedules": _by_schedules(arguments.runs)}
-    if not arguments.without_tests:
-        checks["a test"] = by_tests("tests/unit/paging", "tests/unit/feed")
-    some = [mutation for mutation in MUTATIONS if arguments.only in mutation.name]
-    return table(some, checks, one_is_enough=arguments.one_is_enough)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
