@@ -27,7 +27,7 @@ from freight_exchange.store.holder import Holder
 from freight_exchange.store.protocol import HeldHereError
 
 PROGRAM = """
-import sys
+import sys, time
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.protocol import Binding, Commit
 
@@ -39,6 +39,8 @@ while True:
     feed.commit(lambda read_set: Commit(state=str(number)))
     if number == 3:
         print("holding", flush=True)
+    # Leaves other processes room to lock the database.
+    time.sleep(0.005)
 """
 
 SRC = Path(__file__).parents[4] / "src"
