@@ -640,3 +640,20 @@ class _Rig:
 def test_every_fault_that_is_named_here_is_there() -> None:
     assert {*TAKEN, *NOT_TAKEN} <= FAULTS.keys()
     assert OFFER == "quote/submitoffer"
+
+
+async def test_an_offer_that_is_doubtful_again_and_again_is_looked_for_ever_more_rarely(
+    sandbox: Sandbox, store: MemoryStore
+) -> None:
+    bot = offering_bot(store, settle=timedelta(seconds=30))
+    strike(sandbox, UNPROCESSED, times=4)
+    index = sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await eventually(lambda: sent(sandbox) == 1)
+        await eventually(lambda: sent(sandbox) == 2)
+        once = len(sandbox.audit_log.calls_to("GET", BIDS))
+        await parked(bot, trial)
+        assert sent(sandbox) == 4
+    # Looked for 1, 4, 16 and 64 times as long.
+    assert len(sandbox.audit_log.calls_to("GET", BIDS)) < 20 * once
+    assert amounts_on(sandbox, index) == []

@@ -180,6 +180,7 @@ class InDoubtResolver:
         # What is not there is looked for again until then; each look takes a settle time of its own.
         until = anyio.current_time() + settle * (_TIMES_LONGER**entry.resent - 1)
         while True:
+            rest = pause
             try:
                 async with self._places:
                     found = await self._exchange.reconcile(
@@ -193,7 +194,9 @@ class InDoubtResolver:
             else:
                 if not isinstance(found, NotApplied) or anyio.current_time() >= until:
                     return found
-            await anyio.sleep(pause)
+                # It is no proof before then: each look reads whole listings, time after time.
+                rest = max(pause, (until - anyio.current_time()) / 2)
+            await anyio.sleep(rest)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _baseline(self, entry: OfferRecord) -> list[Bid]:
