@@ -437,7 +437,7 @@ class TestIncluding:
             with pytest.raises(ConfigurationError, match="'quote' is registered twice for new"):
                 bot.include(again)
 
-    @pytest.mark.parametrize("value", [None, 5, [Router()], Router], ids=str)
+    @pytest.mark.parametrize("value", [None, 5, [Router()], Router], ids=["None", "number", "list", "class"])
     def test_refuses_what_is_no_router(self, value: Any) -> None:
         with pytest.raises(ConfigurationError, match=r"^include takes a Router, not a "):
             Bot(store=None).include(value)

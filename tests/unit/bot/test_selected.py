@@ -384,7 +384,7 @@ class TestFilters:
             ({"origin": "Hong Kong"}, True), ({"max_volume": 1}, False),
             ({"where": lambda bid: bid.incoterm == "FOB"}, True),
         ],
-        ids=str,
+        ids=lambda value: ", ".join(value) if isinstance(value, dict) else str(value),
     )  # fmt: skip
     async def test_go_by_what_the_request_said(
         self, sandbox: Sandbox, store: MemoryStore, wanted: dict[str, Any], told: bool

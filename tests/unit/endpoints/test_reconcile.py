@@ -190,7 +190,7 @@ RIGHT = {"submit": "Bid", "create": "Route", "update": "Route"}
         ({7}, "set"),
         (iter([]), "list_iterator"),
     ],
-    ids=repr,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 async def test_a_baseline_of_anything_else(kind: str, applied: bool, wrong: Any, name: str) -> None:
     desk = Desk(kind)
