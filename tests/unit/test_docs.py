@@ -1,4 +1,4 @@
-"""Every block of the pages about the bot runs as it stands, and does what the page says."""
+"""The blocks of the pages about bots run as written and do what the pages promise."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
 BOT = ROOT / "docs" / "bot.md"
+REFERENCE = ROOT / "docs" / "bot-reference.md"
 TESTING = ROOT / "docs" / "testing.md"
-BLOCKS = blocks_of(BOT)
+BLOCKS = blocks_of(BOT) + blocks_of(REFERENCE)
 WAYS = {"process", "handlers", "operator", "application"}
 A_WEEK = timedelta(days=7).total_seconds()
 NAMES: dict[str, Any] = {
@@ -59,7 +60,7 @@ async def test_a_program_offers_once_and_drains(code: str, tmp_path: Path) -> No
     assert "Traceback" not in said
     if "json" in code:
         lines = [json.loads(line) for line in said.splitlines()]
-        (thought,) = (line for line in lines if line["said"].startswith("thinking about"))
+        (thought,) = (line for line in lines if line["message"].startswith("pricing"))
         assert {"event": "new", "handler": "quote", "request": 1, "attempt": 1}.items() <= thought.items()
         assert any(line["request"] == 1 and "handler" not in line for line in lines if "request" in line)
 
@@ -71,7 +72,7 @@ def test_the_formatter_of_the_page_says_the_error_too() -> None:
     exec(compile(code[: code.index("\n\n\nhandler = ")], BOT, "exec"), names)  # the page is ours
     record: Any = logging.LogRecord("freight_exchange.bot", logging.ERROR, "", 0, "%r is dead", ("quote",), None)
     record.request = 7
-    expected = {"level": "ERROR", "said": "'quote' is dead", "request": 7}
+    expected = {"level": "ERROR", "message": "'quote' is dead", "request": 7}
     assert json.loads(names["JSONLines"]().format(record)) == expected
     try:
         raise LookupError("no rate for Rotterdam")
@@ -226,7 +227,7 @@ async def test_a_bot_runs_in_an_application(code: str, monkeypatch: pytest.Monke
 
 
 async def test_the_operators_port_says_what_the_page_says() -> None:
-    page, sandbox = BOT.read_text(), Sandbox()
+    page, sandbox = REFERENCE.read_text(), Sandbox()
     bot = Bot(sandbox.client(), store=None, start="backfill", port=0)
 
     @bot.on_new
@@ -248,7 +249,7 @@ async def test_the_operators_port_says_what_the_page_says() -> None:
     (shown,) = re.findall(r"^\$ curl .*/livez\n(.*)$", page, re.MULTILINE)
     assert re.sub(r"[\d.]+", "N", live.text.strip()) == re.sub(r"[\d.]+", "N", shown)
     there = set(re.findall(r"^freight_exchange_bot_(\w+)", metrics.text, re.MULTILINE))
-    table = page[page.index("| Metric") : page.index("Without `on_gap`")]
+    table = page[page.index("| Metric") : page.index("The words of `ending`")]
     named = " ".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))
     assert there == set(re.findall(r"`(\w+)", named))
     (words,) = re.findall(r"^The words of `ending` .*?(?=\n\n)", page, re.DOTALL | re.MULTILINE)
