@@ -42,7 +42,7 @@ _FAULTS: Final = (
     ("throttled_seconds", 1.0),
     ("html_200", None),
     ("half_json", None),
-    ("unauthorized_wave", None),
+    ("tokens_revoked", None),
 )
 _STATEMENTS: Final = ("sql", "sql COMMIT", "sql INSERT", "sql UPDATE", "sql BEGIN")
 _THERE_BEFORE: Final = 30

@@ -108,7 +108,7 @@ def ways() -> list[Cancel]:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("kind", list(Kind))
-@pytest.mark.parametrize("fault", [None, "reset_after_send", "unauthorized_wave", "unavailable"])
+@pytest.mark.parametrize("fault", [None, "reset_after_send", "tokens_revoked", "unavailable"])
 async def test_cancelled_at_every_await(kind: Kind, fault: str | None) -> None:
     for cancel in ways():
         for steps in range(_MOST_STEPS):

@@ -69,7 +69,7 @@ throttled_negative         ok 2/1                RateLimited 1/0          RateLi
 throttled_huge             RateLimited 1/0       RateLimited 1/0          RateLimited 1/0
 throttled_nonsense         ok 2/1                RateLimited 1/0          RateLimited 1/0
 unavailable                ok 2/1                ok 2/1                   Unknown 1/0
-unavailable_storm          Server 3/0            Server 2/0               Unknown 1/0
+unavailable_forever          Server 3/0            Server 2/0               Unknown 1/0
 unavailable_retry_after    ok 2/1                ok 2/1                   Unknown 1/0
 server_error               ok 2/1                ok 2/1                   Unknown 1/0
 server_error_after_commit  ok 2/2                ok 2/2                   Unknown 1/1
@@ -81,7 +81,7 @@ redirect                   Status 1/0            Status 1/0               Unknow
 unauthorized_once          ok 2/1                LoginRejected 1/0        ok 2/1
 unauthorized_forever       Authentication 2/0    LoginRejected 1/0        Authentication 2/0
 unauthorized_200           ok 2/1                LoginRejected 1/0        ok 2/1
-unauthorized_wave          ok 2/1                ok 1/1                   ok 2/1
+tokens_revoked          ok 2/1                ok 1/1                   ok 2/1
 success_with_unauthorized  ok 1/1                ok 1/1                   ok 1/1
 
 reply_of_another_request   -                     -                        Unknown 1/1

@@ -13,7 +13,7 @@ CALLS = 1_000
 pytestmark = pytest.mark.virtual_time
 
 
-@pytest.mark.parametrize("fault", ["unavailable_storm", "refused", "stall", "throttled"])
+@pytest.mark.parametrize("fault", ["unavailable_forever", "refused", "stall", "throttled"])
 @pytest.mark.parametrize("at_once", [True, False], ids=["at_once", "in_turn"])
 async def test_traffic_under_a_total_outage(fault: str, at_once: bool) -> None:
     sandbox = stocked(Sandbox())

@@ -49,9 +49,9 @@ _FAULTS: Final = (
     "html_200",
     "throttled_seconds",
     "unauthorized_once",
-    "unauthorized_wave",
+    "tokens_revoked",
 )
-_REFUSALS: Final = ("unauthorized_once", "unauthorized_wave")
+_REFUSALS: Final = ("unauthorized_once", "tokens_revoked")
 """Once in a life: a client whose fresh token is refused again within half a minute does not log in once more. Nor is a
 login itself refused: that ends the bot, as it should."""
 

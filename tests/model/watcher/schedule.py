@@ -40,7 +40,7 @@ FAULTY = (
     "throttled_huge",
     "unavailable_retry_after",
     "unauthorized_once",
-    "unauthorized_wave",
+    "tokens_revoked",
 )
 """Names of the sandbox's faults that pass, and after which a page or a login is asked for again."""
 

@@ -84,7 +84,7 @@ def approve(sandbox: Sandbox, index: int) -> None:
 
 
 @contextmanager
-def blind(sandbox: Sandbox, path: str = BIDS, name: str = "unavailable_storm") -> Iterator[None]:
+def blind(sandbox: Sandbox, path: str = BIDS, name: str = "unavailable_forever") -> Iterator[None]:
     """Everything that is asked of the address fails inside the block."""
     strike(sandbox, name, path, times=None)
     try:

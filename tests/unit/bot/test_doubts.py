@@ -321,7 +321,7 @@ class TestOutages:
         assert amounts_on(sandbox, index) == [AMOUNT]
 
     @pytest.mark.parametrize("fault", [UNANSWERED, UNPROCESSED])
-    @pytest.mark.parametrize("trouble", ["unavailable_storm", "stall", "html_200", "unauthorized_200"])
+    @pytest.mark.parametrize("trouble", ["unavailable_forever", "stall", "html_200", "unauthorized_200"])
     async def test_of_the_bid_listing_alone_park_nothing(
         self, sandbox: Sandbox, store: MemoryStore, fault: str, trouble: str
     ) -> None:

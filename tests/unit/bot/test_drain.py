@@ -233,7 +233,7 @@ class TestStop:
     async def test_while_it_primes_under_an_outage(
         self, sandbox: Sandbox, exchange: FreightExchange, store: MemoryStore
     ) -> None:
-        for fault in ("stall", "refused", "unavailable_storm"):
+        for fault in ("stall", "refused", "unavailable_forever"):
             sandbox.exchange.faults.clear()
             sandbox.strike(*FAULTS[fault](times=None))
             bot = offering_bot(store)

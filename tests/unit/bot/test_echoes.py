@@ -106,7 +106,7 @@ async def test_an_update_that_may_be_one_waits_neither_for_a_listing_for_ever_no
         await trial.idle()
         strike(sandbox, UNANSWERED)
         if not is_parked:
-            strike(sandbox, "unavailable_storm", BIDS, times=None)
+            strike(sandbox, "unavailable_forever", BIDS, times=None)
         index = sandbox.publish()
         await eventually(lambda: trial.status.parked if is_parked else trial.status.in_doubt)
         began = anyio.current_time()

@@ -103,7 +103,7 @@ async def test_only_who_made_the_offer_waits_for_what_came_of_it(sandbox: Sandbo
         tasks.start_soon(process.run, sandbox, bot_in(process))
         await anyio.sleep(60)
         strike(sandbox, UNPROCESSED)
-        strike(sandbox, "unavailable_storm", BIDS, times=None)
+        strike(sandbox, "unavailable_forever", BIDS, times=None)
         sandbox.publish()
         await eventually(lambda: process.is_dead)
     async with sandbox.running(bot_in(Process())) as trial:

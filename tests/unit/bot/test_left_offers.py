@@ -387,7 +387,7 @@ class TestADeliveryThatEndedBefore:
         await trial.idle()
         await anyio.sleep(SETTLE.total_seconds())
         strike(sandbox, UNPROCESSED)
-        strike(sandbox, "unavailable_storm", BIDS, times=None)
+        strike(sandbox, "unavailable_forever", BIDS, times=None)
         index = sandbox.publish()
         await eventually(lambda: trial.status.in_doubt)
         await anyio.sleep(1)
@@ -503,7 +503,7 @@ class TestADeliveryThatEndedBefore:
             index = sandbox.publish()
             await eventually(lambda: trial.status.in_doubt)
             # Another price waits for the own bids, which are read before it is sent.
-            strike(sandbox, "unavailable_storm", BIDS, times=None)
+            strike(sandbox, "unavailable_forever", BIDS, times=None)
             await anyio.sleep(60)
             sandbox.exchange.faults.clear()
             await trial.idle()
@@ -605,7 +605,7 @@ class TestFromAShell:
                 if state is None:
                     return
                 strike(sandbox, UNPROCESSED)
-                strike(sandbox, "unavailable_storm", BIDS, times=None)
+                strike(sandbox, "unavailable_forever", BIDS, times=None)
                 sandbox.publish()
                 await eventually(lambda: trial.status.in_doubt)
                 await anyio.sleep(1)

@@ -434,7 +434,7 @@ async def test_a_trial_that_is_left_at_once_ends(store: Store) -> None:
 @virtual
 async def test_stopped_while_the_service_is_away_it_ends(store: Store) -> None:
     sandbox = Sandbox()
-    sandbox.strike(*FAULTS["unavailable_storm"]())
+    sandbox.strike(*FAULTS["unavailable_forever"]())
     bot = bot_on(store)
     bot.on_new(does_nothing)
     async with sandbox.running(bot):

@@ -22,7 +22,7 @@ from freight_exchange.testing import FAULTS, Profile, Sandbox, Trial
 pytestmark = pytest.mark.virtual_time
 
 THREE = 3 * INTERVAL.total_seconds()
-DEAF = ["stall", "html_200", "garbage_status", "refused", "unavailable_storm", "unauthorized_forever", "half_json"]
+DEAF = ["stall", "html_200", "garbage_status", "refused", "unavailable_forever", "unauthorized_forever", "half_json"]
 LOGIN_REJECTED = [
     "login_message_200",
     "login_message_400",
@@ -77,7 +77,7 @@ async def test_a_deaf_feed_turns_bad_and_recovers(sandbox: Sandbox, fault: str) 
     assert len(amounts_on(sandbox, index)) == 1
 
 
-@pytest.mark.parametrize("fault", ["stall", "refused", "unavailable_storm", "login_hung", "login_message_500"])
+@pytest.mark.parametrize("fault", ["stall", "refused", "unavailable_forever", "login_hung", "login_message_500"])
 async def test_a_bot_that_never_gets_as_far_as_its_first_scan_turns_bad(sandbox: Sandbox, fault: str) -> None:
     sandbox.strike(*FAULTS[fault](times=None))
     async with sandbox.running(offering_bot(MemoryStore())) as trial:
@@ -148,7 +148,7 @@ async def test_a_password_that_is_changed_and_changed_back_is_waited_out(sandbox
 
 async def test_a_login_that_is_rejected_while_priming_is_waited_out(sandbox: Sandbox) -> None:
     # The login is taken, the first scan fails for a while, and then the password is changed.
-    strike(sandbox, "unavailable_storm", path="quote/getrequests", times=None)
+    strike(sandbox, "unavailable_forever", path="quote/getrequests", times=None)
     async with sandbox.running(offering_bot(MemoryStore())) as trial:
         await eventually(lambda: sandbox.audit_log.logins)
         await anyio.sleep(60)
@@ -270,7 +270,7 @@ async def test_a_bot_that_stands_by_is_live_and_not_ready(sandbox: Sandbox) -> N
     assert len(amounts_on(sandbox, index)) == 1
 
 
-@pytest.mark.parametrize("fault", ["stall", "unavailable_storm"])
+@pytest.mark.parametrize("fault", ["stall", "unavailable_forever"])
 async def test_a_bot_that_has_stood_by_turns_bad_three_intervals_after_its_turn_has_come(
     sandbox: Sandbox, fault: str
 ) -> None:
@@ -290,7 +290,7 @@ async def test_a_bot_that_has_stood_by_turns_bad_three_intervals_after_its_turn_
 
 async def test_a_bot_that_could_stand_by_and_need_not_never_says_so(sandbox: Sandbox) -> None:
     seen: set[str] = set()
-    sandbox.strike(*FAULTS["unavailable_storm"](times=None))
+    sandbox.strike(*FAULTS["unavailable_forever"](times=None))
     async with sandbox.running(offering_bot(MemoryStore(), standby=True)) as trial:
         for _ in range(int(THREE) + 20):
             seen.add(state(trial))

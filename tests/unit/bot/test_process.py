@@ -94,7 +94,7 @@ class TestSignals:
 
     @BACKENDS
     def test_one_while_it_primes_under_an_outage_ends_it_well(self, backend: str) -> None:
-        with process(backend=backend, faults=["unavailable_storm"]) as child:
+        with process(backend=backend, faults=["unavailable_forever"]) as child:
             until(child, "lifespan")
             time.sleep(0.3)
             child.send_signal(signal.SIGTERM)

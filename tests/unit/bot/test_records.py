@@ -35,7 +35,7 @@ async def test_those_about_an_offer_name_its_request(store: Store, caplog: pytes
     index = sandbox.publish()
     async with sandbox.running(offering(store), crash_at="after send") as trial:
         await trial.crashed()
-    sandbox.strike(*FAULTS["unavailable_storm"](path="quote/bid", times=None))
+    sandbox.strike(*FAULTS["unavailable_forever"](path="quote/bid", times=None))
     async with sandbox.running(offering(store)):
         await anyio.sleep(1800)
     about = [record for record in caplog.records if f"the offer on request {index} " in record.getMessage()]

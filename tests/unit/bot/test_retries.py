@@ -455,7 +455,7 @@ async def test_while_the_service_is_away_nothing_is_given_up(store: Store, inter
     async def asks(request: Any, ctx: Any) -> None:
         calls.append(ctx.attempt)
         if len(calls) == 1:
-            sandbox.strike(*FAULTS["unavailable_storm"]())
+            sandbox.strike(*FAULTS["unavailable_forever"]())
         await ctx.exchange.requests.get(request.index)
 
     async with sandbox.running(bot) as trial:
@@ -469,7 +469,7 @@ async def test_while_the_service_is_away_nothing_is_given_up(store: Store, inter
     assert len(calls) > 9
 
 
-@pytest.mark.parametrize("fault", ["unavailable_storm", "throttled_huge", "refused"])
+@pytest.mark.parametrize("fault", ["unavailable_forever", "throttled_huge", "refused"])
 async def test_while_a_part_of_the_service_is_away_nothing_is_given_up(store: Store, fault: str) -> None:
     """Requests are listed, and so the service is there; what the handler asks of it is not answered."""
     sandbox, times = Sandbox(), list[float]()
@@ -501,7 +501,7 @@ async def test_what_the_service_always_fails_at_is_given_up_in_the_end(store: St
         watch.note("asks", ctx, request.index)
         await ctx.exchange.currencies.list()
 
-    sandbox.strike(*FAULTS["unavailable_storm"](path="currency"))
+    sandbox.strike(*FAULTS["unavailable_forever"](path="currency"))
     async with sandbox.running(bot) as trial:
         sandbox.publish()
         await anyio.sleep(HOUR)

@@ -194,7 +194,7 @@ async def test_trouble_with_the_listing_delays_it_and_ends_nothing(sandbox: Sand
     index = sandbox.publish()
     async with sandbox.running(winning_bot(store, won)) as trial:
         await trial.idle()
-        for trouble in ("unavailable_storm", "html_200", "maintenance_200", "refused", "not_found_page", "half_json"):
+        for trouble in ("unavailable_forever", "html_200", "maintenance_200", "refused", "not_found_page", "half_json"):
             with blind(sandbox, BIDS, trouble):
                 await a_few_looks()
         approve(sandbox, index)

@@ -51,7 +51,7 @@ async def test_once_it_has_crashed_nothing_lasts_any_more(sandbox: Sandbox, stor
     async with sandbox.running(offering(), crash_at="after send", times=2) as trial:
         await trial.crashed()
     # The next run learns nothing new.
-    sandbox.strike(*FAULTS["unavailable_storm"](path="quote/bid", times=None))
+    sandbox.strike(*FAULTS["unavailable_forever"](path="quote/bid", times=None))
     later = offering()
     async with sandbox.running(later) as trial:
         await eventually(lambda: trial.status.state == "running")

@@ -94,7 +94,7 @@ async def test_a_failed_reading_starts_the_count_again(kind: str) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("outage", ["unavailable_storm", "refused", "stall", "throttled", "unauthorized_forever"])
+@pytest.mark.parametrize("outage", ["unavailable_forever", "refused", "stall", "throttled", "unauthorized_forever"])
 async def test_an_outage_ends_in_doubt(kind: str, outage: str) -> None:
     desk = Desk(kind)
     async with desk.client() as exchange:
@@ -105,7 +105,7 @@ async def test_an_outage_ends_in_doubt(kind: str, outage: str) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("fault", ["not_found_page", "html_200", "redirect", "truncated_length", "unauthorized_wave"])
+@pytest.mark.parametrize("fault", ["not_found_page", "html_200", "redirect", "truncated_length", "tokens_revoked"])
 async def test_a_short_failure_ends_nothing(kind: str, fault: str) -> None:
     desk = Desk(kind)
     async with desk.client() as exchange:

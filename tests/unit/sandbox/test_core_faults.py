@@ -121,7 +121,7 @@ def test_every_fault_fires_in_each_of_its_phases(name: str, phase: bool) -> None
     desk.exchange.faults.add(*recipe(processed=phase))
     seen = act(desk)
     # A wave has taken the token out of force before the call that carries it is handled.
-    took_effect = phase and name != "unauthorized_wave"
+    took_effect = phase and name != "tokens_revoked"
     assert desk.exchange.faults.fired == [Fired(name, 1, took_effect)]
     record = desk.exchange.audit_log.calls[0]
     assert (record.fault, record.processed) == (name, took_effect)
@@ -228,7 +228,7 @@ def test_throttling() -> None:
 
 
 def test_storms_last_until_cleared() -> None:
-    for name, status in (("unavailable_storm", 503), ("unauthorized_forever", 401)):
+    for name, status in (("unavailable_forever", 503), ("unauthorized_forever", 401)):
         desk = busy_desk()
         desk.exchange.faults.add(*FAULTS[name]())
         assert {search(desk).status for _ in range(20)} == {status}
@@ -247,7 +247,7 @@ def test_a_commit_then_500_then_400() -> None:
 def test_a_wave_takes_every_token_out_of_force() -> None:
     desk = busy_desk()
     tokens = [desk.login().json["user"]["access_token"] for _ in range(3)]
-    desk.exchange.faults.add(*FAULTS["unauthorized_wave"](path="carrier"))
+    desk.exchange.faults.add(*FAULTS["tokens_revoked"](path="carrier"))
     assert [desk.send("GET", "carrier", token=token).status for token in tokens] == [401] * 3
     assert desk.send("GET", "carrier", token=desk.login().json["user"]["access_token"]).status == 200
 

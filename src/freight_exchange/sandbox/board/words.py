@@ -94,9 +94,9 @@ SHELF: Final = (
         "submit",
     ),
     Shelved(
-        "unavailable_storm", "The exchange is down", "Status 503 for every call, until you switch it off.", "", None
+        "unavailable_forever", "The exchange is down", "Status 503 for every call, until you switch it off.", "", None
     ),
-    Shelved("unauthorized_wave", "Everybody is logged out", "Every token goes out of force at once.", ""),
+    Shelved("tokens_revoked", "Everybody is logged out", "Every token goes out of force at once.", ""),
     Shelved("throttled_seconds", "Too many requests", "Status 429 for three calls: come back in a second.", "", 3),
     Shelved("slow", "Slow answers", "The next ten answers come a second late.", "", 10),
     Shelved(

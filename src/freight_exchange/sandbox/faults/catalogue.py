@@ -154,7 +154,7 @@ def _statuses() -> Iterable[FaultFactory]:
     yield _throttled("throttled_huge", "429, Retry-After of 10^12 seconds", lambda seconds: str(10**12))
     yield _throttled("throttled_nonsense", "429, Retry-After that is no time", lambda seconds: "soon")
     yield _reply("unavailable", "503", mutations.answer(503, _DOWN), _BEFORE_OR_AFTER)
-    yield _reply("unavailable_storm", "503 for every call", mutations.answer(503, _DOWN), _BEFORE, times=None)
+    yield _reply("unavailable_forever", "503 for every call", mutations.answer(503, _DOWN), _BEFORE, times=None)
     yield FaultFactory(
         name="unavailable_retry_after",
         meaning="503 with Retry-After",
@@ -180,7 +180,7 @@ def _statuses() -> Iterable[FaultFactory]:
     yield _reply("unauthorized_200", "Unauthorized with status 200", mutations.answer(200, _DENIED), _BEFORE)
     yield _reply("success_with_unauthorized", "a good reply with `Unauthorized: null`", mutations.empty_refusal, _AFTER)
     yield FaultFactory(
-        name="unauthorized_wave",
+        name="tokens_revoked",
         meaning="every token in use goes out of force at once",
         phases=_AFTER,
         change=lambda exchange, now: exchange.expire_tokens(),

@@ -257,7 +257,7 @@ async def test_what_the_caller_did_about_something_else_is_left_out(person: Pers
 
 
 async def test_what_the_board_does_no_fault_strikes(person: Person) -> None:
-    await person.does("arm", name="unavailable_storm")
+    await person.does("arm", name="unavailable_forever")
     (request,) = (await person.does("requests", **PUBLISH))["requests"]
     assert request["index"] == 1
     assert person.call("quote/getrequests").status == 503
@@ -379,7 +379,7 @@ async def test_a_login_says_who(person: Person) -> None:
 
 
 async def test_weeks_of_calls_are_not_kept(person: Person) -> None:
-    await person.does("arm", name="unavailable_storm", times=None)
+    await person.does("arm", name="unavailable_forever", times=None)
     for _ in range(5_000):
         person.call("quote/getrequests")
     audit_log, script = person.desk.exchange.audit_log, person.desk.exchange.faults
