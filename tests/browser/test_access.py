@@ -27,11 +27,11 @@ def settled(served: Served, page: Page) -> None:
     """Something of everything on the page."""
     served.examples(5)
     for request in (1, 2, 3):
-        served.ask("compete", request=request)
+        served.ask("offer_as_rival", request=request)
     served.ask("respond", offer=5001, approved=1)
     served.ask("respond", offer=5002, approved=0)
     served.ask("withdraw", request=5)
-    served.ask("turn", name="order", value="random")
+    served.ask("set_quirk", name="order", value="random")
     served.ask("arm", name="reset_after_processing", operation="submit", times=1)
     with served.client("forwarder") as careless:
         with pytest.raises(httpx.TransportError):
@@ -41,8 +41,8 @@ def settled(served: Served, page: Page) -> None:
         careless.post("/nowhere", json={})
     served.ask("arm", name="slow", operation="", times=5)
     page.get_by_role("button", name="Connect a bot").click()
-    page.get_by_text("Whom it strikes, how often, and when").click()
-    expect(page.locator("#count-twice")).to_have_text("1")
+    page.get_by_text("Which calls, how often, and when").click()
+    expect(page.locator("#count-duplicates")).to_have_text("1")
     expect(page.locator("#calls")).to_contain_text("calls POST nowhere")
     expect(page.get_by_role("group", name="Switched on").get_by_role("button")).to_have_count(2)
 
@@ -55,7 +55,7 @@ def test_names_contrast_and_structure(served: Served, open_window: OpenWindow, s
     settled(served, page)
     page.wait_for_timeout(1700)  # until what has arrived looks as it will stay
     expect(page.locator("html")).to_have_attribute("data-theme", scheme)
-    for kind in ("Faults", "Habits"):
+    for kind in ("Faults", "Quirks"):
         page.get_by_role("radio", name=kind).check()
         busy = page.evaluate(AUDIT)
         assert (busy["faults"], busy["measured"] > 150) == ([], True)
@@ -111,13 +111,13 @@ def test_by_keyboard_alone(window: Window, bot: object) -> None:
     tab_to(page, "Switch off: The exchange is down", key="Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("group", name="Switched on")).to_contain_text("Nothing is switched on")
-    expect(page.get_by_role("heading", name="Make trouble")).to_be_focused()
+    expect(page.get_by_role("heading", name="Faults and quirks")).to_be_focused()
 
 
 def test_the_focus_survives_what_arrives(window: Window, served: Served) -> None:
     page = window.page
     served.examples(1)
-    served.ask("compete", request=1)
+    served.ask("offer_as_rival", request=1)
     page.get_by_role("button", name="Decline").focus()
     served.examples(2)
     with served.client("forwarder") as forwarder:
@@ -192,8 +192,8 @@ def test_a_screen_reader_hears_what_the_person_has_done(window: Window, served: 
     hears(page, "Switched on: Slow answers.")
     page.get_by_role("button", name="Switch off: Slow answers").click()
     hears(page, "Switched off: Slow answers.")
-    page.get_by_role("radio", name="Habits").check()
-    hears(page, "12 habits shown.")
+    page.get_by_role("radio", name="Quirks").check()
+    hears(page, "12 quirks shown.")
     page.get_by_role("combobox", name="Order of the lists").select_option("random")
     hears(page, "Switched on: Order of the lists: random.")
     page.get_by_role("combobox", name="Order of the lists").select_option("newest")
@@ -211,7 +211,7 @@ def test_a_screen_reader_hears_what_others_have_done(window: Window, served: Ser
     page = window.page
     served.examples(3)
     for request in (1, 2, 3):
-        served.ask("compete", request=request)
+        served.ask("offer_as_rival", request=request)
     expect(page.get_by_text("1 offer waiting")).to_have_count(3)
     page.wait_for_timeout(4000)  # until all of that was said
     listen(page)
@@ -221,13 +221,13 @@ def test_a_screen_reader_hears_what_others_have_done(window: Window, served: Ser
     hears(page, "1 offer approved, 1 offer declined, 1 request withdrawn.")
     served.ask("arm", name="reset_after_processing", operation="submit", times=1)
     served.ask("arm", name="slow")
-    served.ask("turn", name="order", value="random")
+    served.ask("set_quirk", name="order", value="random")
     hears(page, f"Switched on: {LOST}, Slow answers, and Order of the lists: random.")
     with served.client("forwarder") as careless, pytest.raises(httpx.TransportError):
         careless.post("/quote/submitoffer", json={"requestIndex": 1, "offer": 900, "currencyIndex": 840})
     hears(page, f"1 new offer, 2 calls struck by a fault. Used up: {LOST}.")
     served.ask("disarm")
-    served.ask("straighten")
+    served.ask("reset_quirks")
     hears(page, "Switched off: Slow answers and Order of the lists.")
 
 
@@ -237,7 +237,7 @@ def test_a_screen_reader_hears_that_the_exchange_is_gone_and_back(serve: Serve, 
     listen(window.page)
     served.process.kill()
     served.process.wait()
-    hears(window.page, "The exchange does not answer. This page tries again by itself.")
+    hears(window.page, "The exchange does not answer. This page keeps trying.")
     # It counts from the beginning, and nothing has happened in it: the page must not wait for that.
     serve("--requests", "1", port=served.port)
     expect(window.page.locator("#link-words")).to_have_text("Live", timeout=10_000)
@@ -246,27 +246,24 @@ def test_a_screen_reader_hears_that_the_exchange_is_gone_and_back(serve: Serve, 
     window.forgive("net::ERR_")
 
 
-def test_a_habit_that_is_refused_is_put_back_with_the_reason(window: Window) -> None:
+def test_a_quirk_that_is_refused_is_put_back_with_the_reason(window: Window) -> None:
     page = window.page
-    page.get_by_role("radio", name="Habits").check()
-    field = page.get_by_label("Most records in a page, whatever is asked", exact=True)
-    problem = page.locator("#trouble-error")
+    page.get_by_role("radio", name="Quirks").check()
+    field = page.get_by_label("Most records in a page", exact=True)
+    problem = page.locator("#faults-error")
     field.fill("7")
     field.press("Tab")
-    expect(page.get_by_role("group", name="Switched on")).to_contain_text("whatever is asked: 7")
+    expect(page.get_by_role("group", name="Switched on")).to_contain_text("Most records in a page: 7")
     field.fill("2.5")
     field.press("Tab")
-    said = (
-        "Most records in a page, whatever is asked: 2.5 was not taken. Give a whole number from 1 to 10,000,000."
-        " It stays as it was: 7."
-    )
+    said = "Most records in a page: 2.5 was refused. Give a whole number from 1 to 10,000,000. The value is still 7."
     expect(problem).to_have_text(said)
     expect(field).to_have_value("7")
     expect(field).to_have_accessible_description(said)
     field.press("End")
     field.press_sequentially("e")
     field.press("Tab")
-    expect(problem).to_contain_text("what you wrote was not taken. Give a number. It stays as it was: 7.")
+    expect(problem).to_contain_text("what you wrote was refused. Give a number. The value is still 7.")
     expect(field).to_have_value("7")
     page.get_by_role("combobox", name="Order of the lists").select_option("random")
     expect(problem).to_be_empty()
@@ -279,7 +276,7 @@ def test_a_screen_reader_hears_sums_and_no_flood(window: Window, served: Served)
     listen(page)
     served.examples(20)
     for request in range(1, 11):
-        served.ask("compete", request=request)
+        served.ask("offer_as_rival", request=request)
     expect(page.locator("#count-waiting")).to_have_text("10")
     until(lambda: "10 new offers" in tallied(heard(page)))
     assert len(heard(page)) <= 3
@@ -289,7 +286,7 @@ def test_a_screen_reader_hears_sums_and_no_flood(window: Window, served: Served)
         "news",
         "publish-error",
         "act-error",
-        "trouble-error",
+        "faults-error",
     }
 
 

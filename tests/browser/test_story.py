@@ -52,23 +52,23 @@ def test_from_the_form_to_the_contacts(window: Window, bot: Path) -> None:
     until(lambda: "was selected: call Sylvia Ship <shipper@demo.example>" in bot.read_text())
 
 
-def test_a_lost_answer_and_the_bot_copes(window: Window, served: Served, bot: Path) -> None:
+def test_bot_recovers_from_a_lost_answer(window: Window, served: Served, bot: Path) -> None:
     page = window.page
     page.get_by_role("button", name=f"Switch on: {LOST}").click()
     expect(page.get_by_role("group", name="Switched on")).to_contain_text(LOST)
     publish(page)
-    coped = page.get_by_role("list", name="How callers coped")
-    expect(coped).to_contain_text("forwarder submits an offer on FX000001; the exchange has done it.")
-    expect(coped).to_contain_text("lists its own offers")
+    reactions = page.get_by_role("list", name="How callers reacted")
+    expect(reactions).to_contain_text("forwarder submits an offer on FX000001; the exchange carried it out.")
+    expect(reactions).to_contain_text("lists its own offers")
     until(lambda: "is in doubt no more: it was found among the own bids" in bot.read_text())
-    expect(coped).to_contain_text("One offer stands: coped")
-    expect(page.locator("#count-twice")).to_have_text("0")
+    expect(reactions).to_contain_text("One offer stands: recovered")
+    expect(page.locator("#count-duplicates")).to_have_text("0")
     # The fault has struck, and is spent.
     expect(page.get_by_role("group", name="Switched on")).to_contain_text("Nothing is switched on")
     assert len(served.state()["requests"][0]["offers"]) == 1
 
 
-def test_a_careless_caller_is_found_out(window: Window, served: Served) -> None:
+def test_second_offer_after_a_lost_answer_is_counted(window: Window, served: Served) -> None:
     page = window.page
     publish(page)
     offer = {"requestIndex": 1, "offer": 900, "currencyIndex": 840}
@@ -78,29 +78,29 @@ def test_a_careless_caller_is_found_out(window: Window, served: Served) -> None:
         with pytest.raises(httpx.TransportError):
             careless.post("/quote/submitoffer", json=offer)
         careless.post("/quote/submitoffer", json=offer).raise_for_status()
-    expect(page.get_by_role("list", name="How callers coped")).to_contain_text("2 offers stand: sent more than once")
-    expect(page.locator("#count-twice")).to_have_text("1")
+    expect(page.get_by_role("list", name="How callers reacted")).to_contain_text("2 offers stand: sent more than once")
+    expect(page.locator("#count-duplicates")).to_have_text("1")
 
 
 def test_the_exchange_goes_down_and_comes_back(window: Window, bot: Path) -> None:
     page = window.page
     page.get_by_role("button", name="Switch on: The exchange is down").click()
     publish(page)
-    expect(page.locator("#calls")).to_contain_text("Struck: The exchange is down")
+    expect(page.locator("#calls")).to_contain_text("Fault: The exchange is down")
     expect(page.get_by_text("Open, no offer yet")).to_be_visible()
     page.get_by_role("button", name="Switch off: The exchange is down").click()
     expect(page.get_by_text("1 offer waiting")).to_be_visible()
 
 
-def test_a_habit(window: Window, served: Served, bot: Path) -> None:
+def test_a_quirk(window: Window, served: Served, bot: Path) -> None:
     """A server that gives one record in a page, in an order by chance: the bot finds every request all the same."""
     page = window.page
-    page.get_by_role("radio", name="Habits").check()
-    page.get_by_label("Most records in a page, whatever is asked").fill("1")
+    page.get_by_role("radio", name="Quirks").check()
+    page.get_by_label("Most records in a page", exact=True).fill("1")
     page.keyboard.press("Tab")
     page.get_by_role("combobox", name="Order of the lists").select_option("random")
     on = page.get_by_role("group", name="Switched on")
-    expect(on).to_contain_text("Most records in a page, whatever is asked: 1")
+    expect(on).to_contain_text("Most records in a page: 1")
     expect(on).to_contain_text("Order of the lists: random")
     served.examples(4)
     expect(page.locator("#count-waiting")).to_have_text("4")
@@ -110,20 +110,20 @@ def test_a_habit(window: Window, served: Served, bot: Path) -> None:
 
 def test_every_fault_is_found_by_a_word(window: Window, served: Served) -> None:
     page = window.page
-    page.get_by_label("Find a fault or habit").fill("gzip")
-    shelf = page.locator("#shelf li")
-    expect(shelf).to_have_count(6)
-    page.get_by_text("Whom it strikes, how often, and when").click()
-    page.get_by_label("Strikes").select_option("Listing own offers")
+    page.get_by_label("Find a fault or quirk").fill("gzip")
+    suggestions = page.locator("#suggestions li")
+    expect(suggestions).to_have_count(6)
+    page.get_by_text("Which calls, how often, and when").click()
+    page.get_by_label("Operation").select_option("Listing own offers")
     page.get_by_label("How often").select_option("every call, until switched off")
     page.get_by_role("button", name="Switch on: Two layers of gzip").click()
     expect(page.get_by_role("group", name="Switched on")).to_contain_text("Listing own offers, until switched off")
-    page.get_by_label("Moment").select_option("before the exchange has done anything")
+    page.get_by_label("Moment").select_option("before the exchange carries the call out")
     page.get_by_role("button", name="Switch on: Two layers of gzip").click()
     expect(page.get_by_role("alert").filter(has_text="cannot strike")).to_be_visible()
     window.forgive("status of 400")
-    page.get_by_label("Find a fault or habit").fill("no such thing")
-    expect(page.get_by_text("None is like that.")).to_be_visible()
+    page.get_by_label("Find a fault or quirk").fill("no such thing")
+    expect(page.get_by_text("No match.")).to_be_visible()
 
 
 def test_what_the_exchange_refuses_is_said_at_the_field(window: Window) -> None:
@@ -169,7 +169,7 @@ def test_what_is_pressed_twice_is_published_once(window: Window, served: Served)
 def test_filters_and_search(window: Window, served: Served) -> None:
     page = window.page
     served.examples(4)
-    served.ask("compete", request=2)
+    served.ask("offer_as_rival", request=2)
     served.ask("respond", offer=5001, approved=1)
     cards = page.get_by_role("article")
     expect(cards).to_have_count(4)
@@ -179,7 +179,7 @@ def test_filters_and_search(window: Window, served: Served) -> None:
     page.get_by_label("Find a request").fill("rotter")
     expect(cards).to_have_count(1)
     page.get_by_label("Find a request").fill("nowhere")
-    expect(page.get_by_text("No request is like that.")).to_be_visible()
+    expect(page.get_by_text("No request matches.")).to_be_visible()
 
 
 def test_a_restart(serve: Serve, open_window: OpenWindow, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_restart(serve: Serve, open_window: OpenWindow, tmp_path: Path) -> Non
     served = serve(*kept)
     window = open_window(served.board)
     served.examples(2)
-    served.ask("compete", request=1)
+    served.ask("offer_as_rival", request=1)
     expect(window.page.get_by_role("article")).to_have_count(2)
     served.process.kill()
     served.process.wait()
@@ -252,9 +252,9 @@ def test_pictures(served: Served, open_window: OpenWindow, bot: Path, tmp_path: 
     expect(page.get_by_text("1 offer waiting")).to_have_count(3)
     page.get_by_role("button", name=f"Switch on: {LOST}").click()
     served.examples(4, first=3)
-    expect(page.get_by_text("One offer stands: coped")).to_be_visible()
-    served.ask("compete", request=7)
-    served.ask("turn", name="order", value="random")
+    expect(page.get_by_text("One offer stands: recovered")).to_be_visible()
+    served.ask("offer_as_rival", request=7)
+    served.ask("set_quirk", name="order", value="random")
     expect(page.get_by_text("2 offers waiting")).to_be_visible()
     expect(page.get_by_role("group", name="Switched on")).to_contain_text("Order of the lists: random")
     picture("busy")

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import attrs
 from tests.contract import expected
 from tests.contract.table import ROWS, Row, row_named
-from tests.unit.sandbox.desk import NOW, Desk
+from tests.unit.sandbox.rig import NOW, ExchangeRig
 
 from freight_exchange import FreightExchange
 from freight_exchange.sandbox import Account
@@ -22,7 +22,7 @@ __all__ = ["CONTRACTS", "Contract"]
 
 Call = Callable[[FreightExchange], Awaitable[object]]
 Side = Literal["shipper", "forwarder"]
-Scene = Callable[[Desk], object]
+Scene = Callable[[ExchangeRig], object]
 
 
 @attrs.frozen(kw_only=True)
@@ -52,11 +52,11 @@ class Contract:
     shown: bool = True
     options: Mapping[str, Any] = attrs.field(factory=dict)
 
-    def account(self, desk: Desk) -> Account:
+    def account(self, desk: ExchangeRig) -> Account:
         return desk.shipper if self.by == "shipper" else desk.forwarder
 
 
-def _published(desk: Desk) -> None:
+def _published(desk: ExchangeRig) -> None:
     """The requests 4 and 5; what came before them is withdrawn."""
     for _ in range(3):
         desk.exchange.withdraw(desk.exchange.publish(desk.shipper, NOW - 50), NOW - 40)
@@ -64,7 +64,7 @@ def _published(desk: Desk) -> None:
         desk.exchange.publish(desk.shipper, NOW - 30, expected.CARGO)
 
 
-def _offered(desk: Desk) -> None:
+def _offered(desk: ExchangeRig) -> None:
     """Two offers on request 4, the first with fees and terms."""
     _published(desk)
     desk.exchange.offer(
@@ -73,23 +73,23 @@ def _offered(desk: Desk) -> None:
     desk.exchange.offer(desk.rival, 4, NOW - 20, amount=expected.AMOUNT, currency=840)
 
 
-def _selected(desk: Desk) -> None:
+def _selected(desk: ExchangeRig) -> None:
     """The first of them is approved."""
     _offered(desk)
     desk.exchange.select(5001, NOW - 10)
 
 
-def _selected_and_pending(desk: Desk) -> None:
+def _selected_and_pending(desk: ExchangeRig) -> None:
     _selected(desk)
     desk.exchange.offer(desk.forwarder, 5, NOW - 5, amount=expected.AMOUNT, currency=840)
 
 
-def _only_the_selected(desk: Desk) -> None:
+def _only_the_selected(desk: ExchangeRig) -> None:
     _selected(desk)
     desk.exchange.withdraw(5, NOW - 5)
 
 
-def _registered(desk: Desk) -> None:
+def _registered(desk: ExchangeRig) -> None:
     desk.exchange.add_account("me@co.example", "correct horse", role="both")
 
 

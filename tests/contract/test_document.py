@@ -14,7 +14,7 @@ from tests.contract import expected
 from tests.contract.conftest import Fill
 from tests.contract.contracts import CONTRACTS, Contract
 from tests.contract.table import ROWS
-from tests.unit.sandbox.desk import NOW, Desk
+from tests.unit.sandbox.rig import NOW, ExchangeRig
 
 from freight_exchange import FreightExchange, LoginRejectedError
 
@@ -128,7 +128,7 @@ async def test_the_sdk_reads_what_the_document_says(contract: Contract, fill: Fi
 
 async def test_the_other_form_of_the_login_has_an_index_in_the_company() -> None:
     reply = read(typed("replies", "login_with_company_index"))["user"]
-    desk = Desk()
+    desk = ExchangeRig()
     told = desk.login().json["user"]
     assert "index" not in told["company"]
     assert shape(
@@ -138,7 +138,7 @@ async def test_the_other_form_of_the_login_has_an_index_in_the_company() -> None
 
 @each_contract
 def test_the_sandbox_takes_and_says_what_the_document_says(contract: Contract, fill: Fill) -> None:
-    desk = Desk()
+    desk = ExchangeRig()
     contract.scene(desk)
     login = contract.row.path == "login"
     token = None if login else desk.exchange.token(contract.account(desk), NOW)
@@ -157,7 +157,7 @@ def test_the_sandbox_takes_and_says_what_the_document_says(contract: Contract, f
 def test_the_sandbox_takes_the_same_in_the_query(contract: Contract) -> None:
     replies = []
     for in_query in (False, True):
-        desk = Desk()
+        desk = ExchangeRig()
         contract.scene(desk)
         token = desk.exchange.token(contract.account(desk), NOW)
         body = typed("bodies", contract.name)
@@ -178,7 +178,7 @@ async def test_a_rejected_login_is_what_the_document_says() -> None:
     ):
         with pytest.raises(LoginRejectedError, match="user name or password is invalid"):
             await exchange.login()
-    assert shape(Desk().login(password="wrong").json) == shape(read(typed("replies", "login_rejected")))
+    assert shape(ExchangeRig().login(password="wrong").json) == shape(read(typed("replies", "login_rejected")))
 
 
 async def test_an_expired_token_is_what_the_document_says() -> None:
@@ -197,7 +197,7 @@ async def test_an_expired_token_is_what_the_document_says() -> None:
     ):
         assert await exchange.carriers.list().collect() == expected.CARRIERS
     assert told == ["login", "carrier", "login", "carrier"]
-    assert shape(Desk().call("GET", "carrier").json) == shape(read(typed("replies", "unauthorized")))
+    assert shape(ExchangeRig().call("GET", "carrier").json) == shape(read(typed("replies", "unauthorized")))
 
 
 def test_every_file_is_used() -> None:

@@ -13,9 +13,9 @@ from tests.contract.conftest import Fill
 from tests.contract.knobs import BESIDE, DIFFERENCES, SUITED
 from tests.contract.stories import NOW, Outcomes, new_exchange, tell
 from tests.contract.table import KNOB_VALUES, ROWS, Row
-from tests.unit.sandbox.desk import Desk, Seen
-from tests.unit.sandbox.test_core_profile import BESIDE as BESIDE_IN_SCENES
-from tests.unit.sandbox.test_core_profile import SCENES
+from tests.unit.sandbox.model.test_profile import BESIDE as BESIDE_IN_SCENES
+from tests.unit.sandbox.model.test_profile import SCENES
+from tests.unit.sandbox.rig import ExchangeRig, RigReply
 
 from freight_exchange import FreightExchange
 from freight_exchange.sandbox import Account, Profile
@@ -117,21 +117,21 @@ async def test_both_spellings_at_once_suit_any_service(option: str, value: str) 
         assert differing(got, await as_documented(row, Profile())) == {}
 
 
-class WatchedDesk(Desk):
+class WatchedDesk(ExchangeRig):
     """A desk that keeps every reply with the address that gave it."""
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile)
-        self.seen: list[tuple[str, Seen]] = []
+        self.seen: list[tuple[str, RigReply]] = []
 
-    def send(self, method: str, path: str, body: bytes = b"", **other: Any) -> Seen:
+    def send(self, method: str, path: str, body: bytes = b"", **other: Any) -> RigReply:
         seen = super().send(method, path, body, **other)
         self.seen.append((f"{method} {path}", seen))
         return seen
 
 
 @functools.cache
-def replies(knob: str, value: Any) -> list[tuple[str, Seen]]:
+def replies(knob: str, value: Any) -> list[tuple[str, RigReply]]:
     plain = BESIDE_IN_SCENES.get(knob, Profile())
     desk = WatchedDesk(plain if value is None else attrs.evolve(plain, **{knob: value}))
     SCENES[knob](desk)

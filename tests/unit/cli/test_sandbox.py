@@ -137,14 +137,14 @@ async def test_a_file_keeps_it_over_restarts(tmp_path: Path) -> None:
         async with FreightExchange(where["url"], **forwarder) as exchange:
             bid = await exchange.bids.submit(1, amount=1234, currency="EUR")
             assert bid.offer is not None
-        ask(where["board"], "turn", {"name": "order", "value": "oldest"})
+        ask(where["board"], "set_quirk", {"name": "order", "value": "oldest"})
         before = state(where["board"])
         assert ended(process, signal.SIGTERM) == (0, "", "")
     # The examples are for an exchange that is new.
     with running("--json", "--state", str(file), "--requests", "2") as process:
         where = told(process)
         after = state(where["board"])
-        assert (after["requests"], after["habits"]) == (before["requests"], before["habits"])
+        assert (after["requests"], after["quirks"]) == (before["requests"], before["quirks"])
         assert len(after["requests"]) == 2
         async with FreightExchange(where["url"], **forwarder) as exchange:
             assert [bid.amount for bid in await exchange.bids.list().collect()] == [1234]
@@ -303,7 +303,7 @@ def test_on_this_machine_only(host: str) -> None:
     with running("--json", "--host", host) as process:
         where = told(process)
         assert where["url"].startswith(f"http://{host}:")
-        ask(where["board"], "straighten", {})
+        ask(where["board"], "reset_quirks", {})
         assert ended(process) == (0, "", "")
 
 

@@ -1,4 +1,8 @@
-"""The sandbox's board: a page on which a person is the shipper, makes trouble, and watches programs cope."""
+"""Web page of the sandbox, on which a person is the shipper and switches faults on.
+
+`site` serves the page and its JSON, `controller` changes the exchange, and `view` and `traffic` show its state and its
+calls. `labels` has the words, `quirks` reads the profile's values, `guard` keeps other sites out, and `samples` has
+example requests."""
 
 from __future__ import annotations
 

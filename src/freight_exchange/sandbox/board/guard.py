@@ -1,8 +1,7 @@
-"""Who may talk to a server that anybody's browser can reach: its own pages, and nobody else's.
+"""Protection of a local server against pages of other sites (CSRF and DNS rebinding).
 
-A page of another site can send requests to a server on the user's machine. It is stopped at three doors: it cannot set
-the headers that a change asks for, its browser says where it comes from, at the API too, and a name of its own that it
-points at the machine (DNS rebinding) is not a name of this server.
+A page of another site can send requests to a server on the user's machine. Three checks stop it: a change needs headers
+that such a page cannot set, the browser reports the page's origin, and the `Host` must be a name of this server.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from urllib.parse import urlsplit
 
 from freight_exchange.sandbox.core.validation import Refusal
 
-__all__ = ["from_elsewhere", "known_host", "permit_change", "permit_look"]
+__all__ = ["is_cross_site", "is_known_host", "permit_change", "permit_read"]
 
-_OTHERS = "Only the board's own page may do this."
+_OWN_PAGE_ONLY = "Only the board's own page may do this."
 
 
-def known_host(headers: Mapping[str, str], names: Collection[str]) -> bool:
-    """Whether a call was sent to an address, to `localhost` or to one of these names, and not to somebody's own name.
+def is_known_host(headers: Mapping[str, str], names: Collection[str]) -> bool:
+    """Tell whether the `Host` is an IP address, `localhost` or one of `names`.
 
-    A call without a `Host` comes from no browser.
+    A call without a `Host` comes from no browser and passes.
     """
     host = headers.get("host")
     if host is None:
@@ -36,31 +35,31 @@ def known_host(headers: Mapping[str, str], names: Collection[str]) -> bool:
     return True
 
 
-def from_elsewhere(headers: Mapping[str, str]) -> bool:
-    """Whether the page of another site sent this, by the word of its browser. Programs have no such header."""
+def is_cross_site(headers: Mapping[str, str]) -> bool:
+    """Tell whether a browser reports that a page of another site sent this. Programs send no such header."""
     return headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
 
 
 def permit_change(headers: Mapping[str, str]) -> None:
-    """Lets a change pass that the server's own page sent.
+    """Permit a change that the board's own page sent.
 
     Raises:
-        Refusal: It comes from elsewhere, or from no page at all: programs have the API.
+        Refusal: Another page sent it, or no page: programs use the API.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refusal(415, "Content-Type must be application/json.")
     if headers.get("origin") != f"http://{headers.get('host')}":
-        raise Refusal(403, _OTHERS)
+        raise Refusal(403, _OWN_PAGE_ONLY)
     if headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        raise Refusal(403, _OTHERS)
+        raise Refusal(403, _OWN_PAGE_ONLY)
 
 
-def permit_look(headers: Mapping[str, str]) -> None:
-    """Shows what the exchange holds to its own page, to a person who typed the address, and to programs.
+def permit_read(headers: Mapping[str, str]) -> None:
+    """Permit a read by the board's own page, by a person who typed the address, or by a program.
 
     Raises:
-        Refusal: The page of another site asks.
+        Refusal: A page of another site sent it.
     """
-    if from_elsewhere(headers):
-        raise Refusal(403, _OTHERS)
+    if is_cross_site(headers):
+        raise Refusal(403, _OWN_PAGE_ONLY)

@@ -1,4 +1,4 @@
-"""One habit of the exchange turned to a value that came over the wire."""
+"""Quirks of a profile, read from values that came over the wire."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import attrs
 from freight_exchange.sandbox.core.validation import Refusal
 from freight_exchange.sandbox.model.profile import Profile
 
-__all__ = ["turned"]
+__all__ = ["with_quirk"]
 
-_LONGEST = 60
-_LARGEST = 10_000_000
+_MAX_SECONDS = 60
+_MAX_COUNT = 10_000_000
 
 
-def turned(profile: Profile, name: str, value: object) -> Profile:
-    """The profile with another value for one habit.
+def with_quirk(profile: Profile, name: str, value: object) -> Profile:
+    """Return the profile with another value of one quirk.
 
     Raises:
-        Refusal: There is no such habit, or it has no such value.
+        Refusal: There is no such quirk, or it has no such value.
     """
     hint = typing.get_type_hints(Profile).get(name)
     if hint is None:
-        raise Refusal(404, "There is no such habit.")
+        raise Refusal(404, "There is no such quirk.")
     change: dict[str, Any] = {name: _read(hint, value)}
     return attrs.evolve(profile, **change)
 
@@ -36,21 +36,21 @@ def _read(hint: object, value: object) -> object:
     if hint in (int, int | None):
         return _count(value, optional=hint is not int)
     allowed = (True, False) if hint is bool else typing.get_args(hint)
-    # True equals 1: what is compared must be of one type too.
+    # True == 1, so the types are compared too.
     if not any(type(value) is type(choice) and value == choice for choice in allowed):
-        raise Refusal(400, "This habit has no such value.")
+        raise Refusal(400, "This quirk has no such value.")
     return value
 
 
 def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value <= _LONGEST:
-        raise Refusal(400, f"Give seconds from 0 to {_LONGEST}.")
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value <= _MAX_SECONDS:
+        raise Refusal(400, f"Give seconds from 0 to {_MAX_SECONDS}.")
     return float(value)
 
 
 def _count(value: object, *, optional: bool) -> int | None:
     if value is None and optional:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST:
-        raise Refusal(400, f"Give a whole number from 1 to {_LARGEST:,}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_COUNT:
+        raise Refusal(400, f"Give a whole number from 1 to {_MAX_COUNT:,}.")
     return value

@@ -1,4 +1,4 @@
-"""Cargo to begin with, as a shipper would send it (service document, 4.3)."""
+"""Example requests, as a shipper sends them (service document, 4.3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DAY = 86_400
 
 
 def samples(count: int, now: float) -> Iterator[dict[str, Any]]:
-    """So many bodies of requests to publish, wanted some weeks after `now`."""
+    """Yield `count` bodies of requests to publish, needed about four weeks after `now`."""
     for number, cargo in enumerate(islice(cycle(_CARGO), count)):
         commodity, kind, origin, destination, packaging, quantity, length, width, height, weight, incoterm = cargo
         day = dt.datetime.fromtimestamp(now + (_DAYS_AHEAD + number % 9) * _DAY, dt.UTC)

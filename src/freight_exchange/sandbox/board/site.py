@@ -1,4 +1,4 @@
-"""The board over HTTP: one page, what it shows, and what it asks for."""
+"""The board over HTTP: its page, its state as JSON, and its actions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from importlib.resources import files
 from typing import Any, Final
 
 from freight_exchange.sandbox.board.controller import BoardController
-from freight_exchange.sandbox.board.guard import known_host, permit_change, permit_look
+from freight_exchange.sandbox.board.guard import is_known_host, permit_change, permit_read
+from freight_exchange.sandbox.board.labels import catalogue
 from freight_exchange.sandbox.board.samples import samples
 from freight_exchange.sandbox.board.view import snapshot
-from freight_exchange.sandbox.board.words import catalogue
 from freight_exchange.sandbox.core.validation import Fields, Refusal, read_number
 from freight_exchange.sandbox.model.messages import Call, Reply
 from freight_exchange.sandbox.rendering.codec import decode
@@ -27,7 +27,7 @@ _FILES: Final = {
     f"{PATH}/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _HEADERS: Final = (
-    # Nothing from elsewhere, nothing inline: a text that gets past the escaping still runs nothing.
+    # No foreign or inline scripts: text that gets past the escaping still cannot run.
     (
         "content-security-policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -39,44 +39,44 @@ _HEADERS: Final = (
     ("cross-origin-opener-policy", "same-origin"),
     ("cache-control", "no-store"),
 )
-_PATIENCE: Final = 20.0
-_LARGEST: Final = 100_000
+_POLL_TIMEOUT: Final = 20.0
+_MAX_BODY: Final = 100_000
 _SAMPLES: Final = 8
 
 
 class Board:
-    """Answers what lies outside the API, for `serve_tcp(site=...)`.
+    """Page and actions of the board, for `serve_tcp(site=...)`.
 
     Args:
-        desk: The exchange.
+        controller: The exchange to show.
 
     Attributes:
-        url: The API root that the page tells people to use: to be set when the server knows it.
+        url: The API root that the page shows. Set it once the server has its port.
     """
 
-    def __init__(self, desk: BoardController) -> None:
+    def __init__(self, controller: BoardController) -> None:
         self.url = ""
-        self._desk = desk
+        self._controller = controller
         self._pages = {path: (_content(name), kind) for path, (name, kind) in _FILES.items()}
-        self._acts: Mapping[str, Callable[[Fields], None]] = {
+        self._actions: Mapping[str, Callable[[Fields], None]] = {
             "requests": self._publish,
-            "withdraw": lambda fields: desk.withdraw(fields.integer("request")),
+            "withdraw": lambda fields: controller.withdraw(fields.integer("request")),
             "respond": self._respond,
-            "compete": lambda fields: desk.compete(fields.integer("request")),
+            "offer_as_rival": lambda fields: controller.offer_as_rival(fields.integer("request")),
             "arm": self._arm,
-            "disarm": lambda fields: desk.disarm(fields.integer("id") if "id" in fields else None),
-            "turn": lambda fields: desk.turn(fields.text("name"), fields.get("value")),
-            "straighten": lambda fields: desk.straighten(),
+            "disarm": lambda fields: controller.disarm(fields.integer("id") if "id" in fields else None),
+            "set_quirk": lambda fields: controller.set_quirk(fields.text("name"), fields.get("value")),
+            "reset_quirks": lambda fields: controller.reset_quirks(),
         }
 
     async def __call__(self, call: Call) -> Reply:
         if call.method == "HEAD":
             return _reply(405, b"")
         try:
-            if not known_host(call.headers, self._desk.names):
-                raise Refusal(421, "This server does not go by that name.")
+            if not is_known_host(call.headers, self._controller.names):
+                raise Refusal(421, "This server does not have that name.")
             if call.method == "POST":
-                return self._act(call)
+                return self._run_action(call)
             if call.method != "GET":
                 raise Refusal(405, "Method Not Allowed")
             return await self._show(call)
@@ -90,17 +90,19 @@ class Board:
             content, kind = self._pages[call.path]
             return _reply(200, content, ("content-type", kind))
         if call.path == f"{PATH}/catalogue":
-            permit_look(call.headers)
+            permit_read(call.headers)
             return _json({**catalogue(), **self._connection()})
         if call.path == f"{PATH}/state":
-            permit_look(call.headers)
+            permit_read(call.headers)
             fields = Fields({}, call.query)
-            await self._desk.news(fields.integer("after", least=0) if "after" in fields else 0, _PATIENCE)
-            return _json(snapshot(self._desk))
+            await self._controller.wait_for_change(
+                fields.integer("after", least=0) if "after" in fields else 0, _POLL_TIMEOUT
+            )
+            return _json(snapshot(self._controller))
         raise Refusal(404, "There is no such page. The board is at /board, the API under /api.")
 
     def _connection(self) -> dict[str, Any]:
-        exchange, database = self._desk.exchange, self._desk.exchange.database
+        exchange, database = self._controller.exchange, self._controller.exchange.database
         return {
             "url": self.url,
             "accounts": [
@@ -108,16 +110,16 @@ class Board:
                 for account in database.accounts.values()
             ],
             "forwarder": exchange.forwarder.email,
-            "samples": list(samples(_SAMPLES, self._desk.clock())),
+            "samples": list(samples(_SAMPLES, self._controller.clock())),
         }
 
-    def _act(self, call: Call) -> Reply:
-        act = self._acts.get(call.path.removeprefix(f"{PATH}/"))
+    def _run_action(self, call: Call) -> Reply:
+        act = self._actions.get(call.path.removeprefix(f"{PATH}/"))
         if act is None:
-            raise Refusal(404, "There is no such thing to do.")
+            raise Refusal(404, "There is no such action.")
         permit_change(call.headers)
-        if len(call.body) > _LARGEST:
-            raise Refusal(413, "That is too long.")
+        if len(call.body) > _MAX_BODY:
+            raise Refusal(413, "The body is too long.")
         try:
             values = decode(call.body)
         except ValueError:
@@ -125,13 +127,13 @@ class Board:
         if not isinstance(values, dict):
             raise Refusal(400, "The body must be a JSON object.")
         act(Fields(values, {}))
-        return _json({"revision": self._desk.revision})
+        return _json({"revision": self._controller.revision})
 
     def _publish(self, fields: Fields) -> None:
-        self._desk.publish(fields.merged())
+        self._controller.publish(fields.merged())
 
     def _respond(self, fields: Fields) -> None:
-        self._desk.respond(fields.integer("offer"), approved=bool(fields.integer("approved", least=0, most=1)))
+        self._controller.respond(fields.integer("offer"), approved=bool(fields.integer("approved", least=0, most=1)))
 
     def _arm(self, fields: Fields) -> None:
         processed = fields.get("processed")
@@ -140,7 +142,7 @@ class Board:
             raise Refusal(400, "The field processed must be true or false.", "processed")
         if seconds is not None and not 0 <= seconds <= 60:
             raise Refusal(400, "Give seconds from 0 to 60.", "seconds")
-        self._desk.arm(
+        self._controller.arm(
             fields.text("name"),
             operation=fields.optional_text("operation") or "",
             times=fields.integer("times", least=1, most=1000) if "times" in fields else None,
@@ -154,7 +156,7 @@ def _content(name: str) -> bytes:
 
 
 def _json(value: Mapping[str, Any], status: int = 200) -> Reply:
-    """Not by the exchange's own codec, which lets a text stand where a number should: the page must read all of it."""
+    """Make a JSON reply. The exchange's own codec is not used: it writes text that `JSON.parse` does not read."""
     return _reply(status, json.dumps(value, default=float).encode("ascii"), ("content-type", "application/json"))
 
 

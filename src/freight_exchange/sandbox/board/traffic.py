@@ -1,4 +1,4 @@
-"""What the calls of programs look like to a person: who did what, what struck it, and what the caller did then."""
+"""Recent calls of programs: who did what, which fault struck it, and what the caller did next."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Any, Final, Self
 
 import attrs
 
-from freight_exchange.sandbox.board.words import OPERATIONS, fault_label, operation_of
+from freight_exchange.sandbox.board.labels import OPERATIONS, fault_label, operation_of
 from freight_exchange.sandbox.core.audit_log import CallRecord
 from freight_exchange.sandbox.rendering.codec import decode
 
-__all__ = ["Line", "Traffic", "line_of"]
+__all__ = ["CallSummary", "Traffic", "summarize"]
 
-_MOST_ENTRIES: Final = 40
-_MOST_STRIKES: Final = 6
-_MOST_STEPS: Final = 4
-_LONGEST_NAME: Final = 100
+_MAX_GROUPS: Final = 40
+_MAX_STRIKES: Final = 6
+_MAX_STEPS: Final = 4
+_MAX_NAME: Final = 100
 _POLLS: Final = frozenset({"search", "bids", "offers", "routes", "lists"})
-"""What bots do while they wait. A route that is written is among them, and rare."""
+"""Operations that bots poll. Writes of routes count as polls too; they are rare."""
 
 
 @attrs.frozen(kw_only=True)
-class Line:
-    """One call. `request` is the rate request that it is about, where it says one."""
+class CallSummary:
+    """Summary of one call. `request` is the rate request that it names, if any."""
 
     number: int
     time: float
-    who: str | None
+    caller: str | None
     operation: str | None
     address: str
     status: int
@@ -36,24 +36,24 @@ class Line:
     request: int | None
 
     @property
-    def does(self) -> str:
-        return OPERATIONS[self.operation].does if self.operation else f"calls {self.address}"
+    def action(self) -> str:
+        return OPERATIONS[self.operation].action if self.operation else f"calls {self.address}"
 
 
-def line_of(record: CallRecord, who: str | None) -> Line:
-    """What is worth keeping of a call. `who` is the account whose token it carried, if it did."""
+def summarize(record: CallRecord, caller: str | None) -> CallSummary:
+    """Summarize a call. `caller` is the email of the account whose token it carried, if any."""
     parameters = record.parameters or _sent(record.body)
     request = parameters.get("requestIndex")
     operation = operation_of(record.method, record.path)
-    # One address takes both: an offer says which request it is on.
+    # One address takes both: an offer names its request.
     if operation == "publish" and request is not None:
         operation = "submit"
-    if who is None and operation == "login" and isinstance(parameters.get("email"), str):
-        who = parameters["email"][:_LONGEST_NAME]
-    return Line(
+    if caller is None and operation == "login" and isinstance(parameters.get("email"), str):
+        caller = parameters["email"][:_MAX_NAME]
+    return CallSummary(
         number=record.number,
         time=record.time,
-        who=record.account or who,
+        caller=record.account or caller,
         operation=operation,
         address=f"{record.method} {record.path}",
         status=record.status,
@@ -72,35 +72,35 @@ def _sent(body: bytes) -> dict[str, Any]:
 
 
 @attrs.define
-class Entry:
-    """A call, or a caller's polls one after the other."""
+class CallGroup:
+    """A call, or consecutive polls of one caller."""
 
-    first: Line
+    first: CallSummary
     time: float
     count: int
-    does: list[str]
+    actions: list[str]
 
     @classmethod
-    def of(cls, line: Line) -> Self:
-        return cls(line, line.time, 1, [line.does])
+    def of(cls, line: CallSummary) -> Self:
+        return cls(line, line.time, 1, [line.action])
 
-    def takes(self, line: Line) -> bool:
-        """Whether the call is more of the same, and then it is counted here."""
-        if not _alike(line, self.first):
+    def absorb(self, line: CallSummary) -> bool:
+        """Count the call here if it is more of the same, and tell whether it is."""
+        if not _are_alike(line, self.first):
             return False
         self.count += 1
         self.time = line.time
-        if line.does not in self.does:
-            self.does.append(line.does)
+        if line.action not in self.actions:
+            self.actions.append(line.action)
         return True
 
-    def shown(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         line = self.first
         return {
             "number": line.number,
             "time": self.time,
-            "who": line.who,
-            "does": list(self.does),
+            "caller": line.caller,
+            "actions": list(self.actions),
             "address": line.address,
             "status": line.status,
             "fault": fault_label(line.fault) if line.fault else None,
@@ -114,55 +114,55 @@ class Entry:
 class Strike:
     """A call that a fault struck, and what its caller did next."""
 
-    line: Line
-    then: list[Entry]
+    line: CallSummary
+    next_calls: list[CallGroup]
 
-    def follow(self, line: Line) -> None:
+    def follow(self, line: CallSummary) -> None:
         about = {self.line.request, line.request}
-        if line.who != self.line.who or (None not in about and len(about) > 1):
+        if line.caller != self.line.caller or (None not in about and len(about) > 1):
             return
-        if self.then and self.then[-1].takes(line):
+        if self.next_calls and self.next_calls[-1].absorb(line):
             return
-        if len(self.then) < _MOST_STEPS:
-            self.then.append(Entry.of(line))
+        if len(self.next_calls) < _MAX_STEPS:
+            self.next_calls.append(CallGroup.of(line))
 
-    def shown(self) -> dict[str, Any]:
-        return {**Entry.of(self.line).shown(), "then": [entry.shown() for entry in self.then]}
+    def as_json(self) -> dict[str, Any]:
+        return {**CallGroup.of(self.line).as_json(), "next_calls": [entry.as_json() for entry in self.next_calls]}
 
 
 class Traffic:
-    """The last calls and the last strikes, as much as a person looks at.
+    """The last calls and the last strikes.
 
     Attributes:
-        struck: How many calls were struck.
+        struck: Number of calls that were struck.
     """
 
     def __init__(self) -> None:
         self.struck = 0
-        self._entries: deque[Entry] = deque(maxlen=_MOST_ENTRIES)
-        self._strikes: deque[Strike] = deque(maxlen=_MOST_STRIKES)
+        self._entries: deque[CallGroup] = deque(maxlen=_MAX_GROUPS)
+        self._strikes: deque[Strike] = deque(maxlen=_MAX_STRIKES)
 
-    def add(self, line: Line) -> None:
+    def add(self, line: CallSummary) -> None:
         for strike in self._strikes:
             strike.follow(line)
         if line.fault is not None:
             self.struck += 1
             self._strikes.append(Strike(line, []))
-        if not (self._entries and self._entries[-1].takes(line)):
-            self._entries.append(Entry.of(line))
+        if not (self._entries and self._entries[-1].absorb(line)):
+            self._entries.append(CallGroup.of(line))
 
     def calls(self) -> list[dict[str, Any]]:
-        """The newest first."""
-        return [entry.shown() for entry in reversed(self._entries)]
+        """Newest first."""
+        return [entry.as_json() for entry in reversed(self._entries)]
 
     def strikes(self) -> list[dict[str, Any]]:
-        """The newest first."""
-        return [strike.shown() for strike in reversed(self._strikes)]
+        """Newest first."""
+        return [strike.as_json() for strike in reversed(self._strikes)]
 
 
-def _alike(line: Line, other: Line) -> bool:
-    """Whether both are the same caller's polls, or the same call in vain."""
-    if line.fault is not None or other.fault is not None or line.who != other.who:
+def _are_alike(line: CallSummary, other: CallSummary) -> bool:
+    """Tell whether both are polls of one caller, or the same failed call."""
+    if line.fault is not None or other.fault is not None or line.caller != other.caller:
         return False
     if line.status == other.status == 200:
         return line.operation in _POLLS and other.operation in _POLLS

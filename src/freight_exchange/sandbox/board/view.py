@@ -1,4 +1,4 @@
-"""What the page shows, as plain values: the exchange seen by its shipper, and the calls seen by its operator."""
+"""Snapshot of the exchange and its traffic, as JSON for the page."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from decimal import Decimal
 from typing import Any, Final
 
 from freight_exchange.sandbox.board.controller import BoardController
-from freight_exchange.sandbox.board.words import OPERATIONS, fault_label
+from freight_exchange.sandbox.board.labels import OPERATIONS, fault_label
 from freight_exchange.sandbox.core.database import Database
 from freight_exchange.sandbox.model.profile import Profile
 from freight_exchange.sandbox.model.state import Account, Offer, Request
 
 __all__ = ["snapshot"]
 
-_MOST_REQUESTS: Final = 200
-_REFUSED: Final = frozenset({"declined", "rejected"})
+_MAX_REQUESTS: Final = 200
+_DECLINED: Final = frozenset({"declined", "rejected"})
 
 
-def snapshot(desk: BoardController) -> dict[str, Any]:
-    """Everything that changes, in one value."""
-    exchange, now = desk.exchange, desk.clock()
+def snapshot(controller: BoardController) -> dict[str, Any]:
+    """Return everything on the page that changes."""
+    exchange, now = controller.exchange, controller.clock()
     database = exchange.database
     requests = [request for _, _, _, request in database.requests.latest()]
-    shown = _shown(database, requests)
+    displayed = _displayed(database, requests)
     states = Counter(request.state for request in requests)
     return {
-        "revision": desk.revision,
+        "revision": controller.revision,
         "now": now,
         "counts": {
             "open": states["open"],
             "selected": states["selected"],
             "withdrawn": states["withdrawn"],
             "waiting": _waiting(database),
-            "struck": desk.traffic.struck,
-            "twice": _twice(database),
+            "struck": controller.traffic.struck,
+            "duplicates": _duplicates(database),
         },
-        "hidden": len(requests) - len(shown),
-        "requests": [_request(database, request, now) for request in shown],
-        "calls": desk.traffic.calls(),
+        "hidden": len(requests) - len(displayed),
+        "requests": [_request(database, request, now) for request in displayed],
+        "calls": controller.traffic.calls(),
         "strikes": [
-            {**strike, "offers": _offers(database, strike["who"], strike["request"], now)}
-            for strike in desk.traffic.strikes()
+            {**strike, "offers": _offers(database, strike["caller"], strike["request"], now)}
+            for strike in controller.traffic.strikes()
         ],
         "armed": [
             {
@@ -51,20 +51,20 @@ def snapshot(desk: BoardController) -> dict[str, Any]:
                 "at": OPERATIONS[armed.operation].label if armed.operation else "Any call",
                 "times": armed.times,
             }
-            for armed in desk.armed
+            for armed in controller.armed
         ],
-        "habits": _habits(exchange.profile),
+        "quirks": _quirks(exchange.profile),
     }
 
 
-def _shown(database: Database, requests: list[Request]) -> list[Request]:
-    """The newest first; if they are too many, those that somebody can still do something about."""
+def _displayed(database: Database, requests: list[Request]) -> list[Request]:
+    """Sort requests newest first; beyond the limit, drop closed ones before open ones and open before offered ones."""
     offered = {offer.request for _, _, _, offer in database.offers.latest() if offer.status == "pending"}
 
     def rank(request: Request) -> tuple[int, int]:
-        return (0 if not _open(request) else 2 if request.index in offered else 1), request.index
+        return (0 if not _is_open(request) else 2 if request.index in offered else 1), request.index
 
-    first = sorted(requests, key=rank, reverse=True)[:_MOST_REQUESTS]
+    first = sorted(requests, key=rank, reverse=True)[:_MAX_REQUESTS]
     return sorted(first, key=lambda request: request.index, reverse=True)
 
 
@@ -105,7 +105,7 @@ def _offer(database: Database, request: Request, offer: Offer) -> dict[str, Any]
         "created": offer.created,
         "terms": offer.terms,
         "rates": [[fee, _decimals(Decimal(amount), 2)] for fee, amount in offer.rates.items()],
-        # As the service has it: a forwarder is named when its offer is approved, and not before.
+        # As in the service, a forwarder is named only once its offer is approved.
         "forwarder": _contact(database.accounts[offer.account]) if chosen else None,
         "shipper": _contact(database.accounts[request.owner]) if chosen else None,
     }
@@ -124,45 +124,45 @@ def _contact(account: Account) -> dict[str, str]:
 
 
 def _decimals(value: Decimal, places: int) -> str:
-    """Exact enough to be read: a figure that would need an exponent keeps it."""
+    """Format a number; very large and very small ones keep an exponent."""
     return f"{value:,.{places}f}" if value == 0 or abs(value.adjusted()) < 18 else f"{value:.3E}"
 
 
 def _waiting(database: Database) -> int:
     return sum(
-        offer.status == "pending" and _open(database.requests.get(offer.request))
+        offer.status == "pending" and _is_open(database.requests.get(offer.request))
         for _, _, _, offer in database.offers.latest()
     )
 
 
-def _open(request: Request | None) -> bool:
+def _is_open(request: Request | None) -> bool:
     return request is not None and request.state == "open"
 
 
-def _twice(database: Database) -> int:
-    """Offers alike in forwarder, request and amount, beyond the first: what a careful bot never makes."""
+def _duplicates(database: Database) -> int:
+    """Count offers alike in forwarder, request, amount and currency, beyond the first of each."""
     offers = (offer for _, _, _, offer in database.offers.latest())
     made = Counter((offer.request, offer.account, offer.amount, offer.currency) for offer in offers)
     return sum(count - 1 for count in made.values())
 
 
-def _offers(database: Database, who: str | None, request: int | None, now: float) -> int | None:
-    """How often a caller has the same offer on a request by now: once, if it coped.
+def _offers(database: Database, caller: str | None, request: int | None, now: float) -> int | None:
+    """Count the copies of the caller's offer on a request; more than one means that it was sent again.
 
-    A better offer is no second one, and what was declined may be offered again.
+    A different amount is a new offer, and a declined offer may be repeated.
     """
-    account = database.by_email.get(who.casefold()) if who is not None else None
+    account = database.by_email.get(caller.casefold()) if caller is not None else None
     if account is None or request is None:
         return None
     made = Counter(
         (offer.amount, offer.currency)
         for offer in database.offers_on(request, now)
-        if offer.account == account.index and offer.status not in _REFUSED
+        if offer.account == account.index and offer.status not in _DECLINED
     )
     return max(made.values(), default=0)
 
 
-def _habits(profile: Profile) -> dict[str, Any]:
-    """The habits that were turned."""
+def _quirks(profile: Profile) -> dict[str, Any]:
+    """Return the quirks that differ from the documented behaviour."""
     values = {knob.name: (getattr(profile, knob.name), knob.default) for knob in Profile.knobs()}
     return {name: value for name, (value, default) in values.items() if value != default}

@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.sandbox.desk import NOW, PUBLISH
+from tests.unit.sandbox.rig import NOW, PUBLISH
 
 from freight_exchange.sandbox import Call, Exchange, Profile
 from freight_exchange.sandbox.board import Board, BoardController
-from freight_exchange.sandbox.board.words import OPERATIONS, PERFORMED
+from freight_exchange.sandbox.board.labels import AVAILABLE_FAULTS, OPERATIONS
 
 PAGE = {"host": "localhost:1", "origin": "http://localhost:1", "content-type": "application/json"}
 REVISION = 12_345
@@ -25,11 +25,11 @@ VALUES = (
     | NUMBERS
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec=None), max_size=5)
-    | st.sampled_from(["\udfff\udffeNaN", "random", "1", "1e5", *OPERATIONS, *list(PERFORMED)[:5]])
+    | st.sampled_from(["\udfff\udffeNaN", "random", "1", "1e5", *OPERATIONS, *list(AVAILABLE_FAULTS)[:5]])
     | st.lists(st.integers(), max_size=2)
     | st.dictionaries(st.text(max_size=2), st.integers(), max_size=2)
 )
-NAMES = st.sampled_from([*PERFORMED, *(knob.name for knob in Profile.knobs())])
+NAMES = st.sampled_from([*AVAILABLE_FAULTS, *(knob.name for knob in Profile.knobs())])
 # What an act takes beside the fields of a request.
 FIELDS = ["request", "offer", "approved", "id", "name", "operation", "times", "processed", "seconds", "value"]
 BODIES = st.builds(
@@ -42,15 +42,17 @@ BODIES = st.builds(
     ),
 )
 ACTS = st.sampled_from(
-    ["requests", "withdraw", "respond", "compete", "arm", "disarm", "turn", "straighten", "nonsense", ""]
+    ["requests", "withdraw", "respond", "offer_as_rival", "arm", "disarm", "set_quirk", "reset_quirks", "nonsense", ""]
 )
 
 
 @given(st.lists(st.tuples(ACTS, BODIES), max_size=6))
 def test_any_acts(acts: list[tuple[str, Any]]) -> None:
-    desk = BoardController(Exchange(), clock=lambda: NOW)
-    desk.exchange.offer(desk.exchange.forwarder, desk.exchange.publish(desk.exchange.shipper, NOW), NOW)
-    board = Board(desk)
+    controller = BoardController(Exchange(), clock=lambda: NOW)
+    controller.exchange.offer(
+        controller.exchange.forwarder, controller.exchange.publish(controller.exchange.shipper, NOW), NOW
+    )
+    board = Board(controller)
 
     async def run() -> None:
         for act, body in acts:
@@ -73,8 +75,8 @@ def test_any_acts(acts: list[tuple[str, Any]]) -> None:
     st.binary(max_size=30),
 )
 def test_any_call(method: str, path: str, query: dict[str, str], headers: dict[str, str], body: bytes) -> None:
-    desk = BoardController(Exchange(), clock=lambda: NOW)
-    desk.revision = REVISION
-    board = Board(desk)
+    controller = BoardController(Exchange(), clock=lambda: NOW)
+    controller.revision = REVISION
+    board = Board(controller)
     reply = anyio.run(board, Call(method, path, query, {**PAGE, **headers}, body))
     assert reply.status in {200, 302, 400, 403, 404, 405, 415, 421}

@@ -1,8 +1,8 @@
-// The sandbox's board. Texts become text nodes and nothing else: the page has no place where one could be markup.
+// Board of the sandbox. Text is only ever inserted as text nodes, so it cannot become markup.
 
 const $ = (id) => document.getElementById(id);
 let state = null;
-let offered = null;
+let catalogue = null;
 let sample = 0;
 
 // Elements
@@ -18,12 +18,12 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// Puts the entries into the list; what is as before stays as it is, with the focus in it.
+// Updates a list. Unchanged entries keep their elements, and so their focus.
 function fill(list, entries, key, build, { fresh = false } = {}) {
   const first = list.dataset.filled === undefined;
   list.dataset.filled = "";
   const wanted = new Set(entries.map((entry) => String(key(entry))));
-  // Before anything is placed: what stands below an entry that goes need not be moved, which would lose its focus.
+  // Removes first: moving the elements below would lose their focus.
   for (const child of [...list.children].filter((each) => !wanted.has(each.dataset.key))) {
     const inside = child.contains(document.activeElement);
     child.remove();
@@ -55,7 +55,7 @@ function fill(list, entries, key, build, { fresh = false } = {}) {
   }
 }
 
-// What others do must not scroll the page away from whoever reads it.
+// Changes by others must not scroll the page.
 const refocus = (heir) => heir?.focus({ preventScroll: true });
 
 function chip(kind, sign, words) {
@@ -92,13 +92,13 @@ function since(seconds) {
   return element("time", { class: "ref", datetime: when.toISOString(), "data-since": seconds, title: when.toLocaleString("en-GB") }, ago(seconds));
 }
 
-// Talking to the exchange
+// Requests to the exchange
 
 const SILENT = "The exchange does not answer. Is it still running?";
-const UNKNOWN = "No answer has come for 10 seconds. It is not known whether it was taken: look before you repeat it.";
+const UNKNOWN = "The exchange did not answer within 10 seconds. Check whether the action took effect before you repeat it.";
 
-// A second press before the answer is no second wish. `disabled` would lose the focus.
-function once(doing, pressed) {
+// Ignores presses until the answer comes. The attribute `disabled` would lose the focus.
+function guardRepeats(doing, pressed) {
   let busy = false;
   return async (event) => {
     event.preventDefault();
@@ -115,13 +115,13 @@ function once(doing, pressed) {
   };
 }
 
-// Does something. `own` has the words for whoever did it, and as what it is counted among the news.
+// Runs an action. `words` announces it; `counts` is its key among the changes, so that it is not announced twice.
 async function act(what, values, complaint, { words = "", counts = null, refused = (reason) => reason } = {}) {
   put(complaint, "");
   for (const each of document.querySelectorAll(`[aria-describedby="${complaint}"]`)) each.removeAttribute("aria-describedby");
-  // Noted before it is sent: its news may be here before its answer.
+  // Recorded before it is sent: the change may arrive before the answer.
   const mine = { counts, revision: Infinity };
-  own.add(mine);
+  ownActions.add(mine);
   try {
     const answer = await fetch(`/board/${what}`, {
       method: "POST",
@@ -129,33 +129,33 @@ async function act(what, values, complaint, { words = "", counts = null, refused
       body: JSON.stringify(values),
       signal: AbortSignal.timeout(10_000),
     });
-    const told = await answer.json();
+    const body = await answer.json();
     if (answer.ok) {
-      mine.revision = told.revision;
+      mine.revision = body.revision;
       say(words);
       return true;
     }
-    own.delete(mine);
-    put(complaint, refused(told.message));
-    return told;
+    ownActions.delete(mine);
+    put(complaint, refused(body.message));
+    return body;
   } catch (error) {
-    own.delete(mine);
+    ownActions.delete(mine);
     put(complaint, error.name === "TimeoutError" ? UNKNOWN : SILENT);
   }
   return false;
 }
 
 const pause = (milliseconds) => new Promise((resume) => setTimeout(resume, milliseconds));
-const lost = () => $("link").dataset.state === "lost";
+const isLost = () => $("link").dataset.state === "lost";
 
-function told(connection, words) {
-  if (connection === "lost" && !lost()) say("The exchange does not answer. This page tries again by itself.");
+function setConnection(connection, words) {
+  if (connection === "lost" && !isLost()) say("The exchange does not answer. This page keeps trying.");
   $("link").dataset.state = connection;
   put("link-words", words);
 }
 
-// So long, or until somebody looks at the page or away from it.
-function unseen(milliseconds) {
+// Waits for a time, or until the page's visibility changes.
+function waitHidden(milliseconds) {
   return new Promise((resume) => {
     const done = () => {
       clearTimeout(timer);
@@ -169,44 +169,44 @@ function unseen(milliseconds) {
 
 async function follow() {
   for (;;) {
-    if (document.hidden && state !== null) await unseen(10_000);
+    if (document.hidden && state !== null) await waitHidden(10_000);
     try {
-      // An exchange that is back may count from the beginning: it is asked for what there is now.
-      // A window that nobody sees does not wait for news: a browser has few connections for all of them.
-      const after = lost() || document.hidden ? 0 : state?.revision ?? 0;
-      // Half as long again as the server waits for news.
+      // After a lost connection the revision may have started anew, so the current state is requested.
+      // A hidden page does not hold a connection open: a browser has few of them.
+      const after = isLost() || document.hidden ? 0 : state?.revision ?? 0;
+      // Longer than the server waits for a change (20 s).
       const answer = await fetch(`/board/state?after=${after}`, { signal: AbortSignal.timeout(30_000) });
       if (!answer.ok) throw new Error(`status ${answer.status}`);
       const next = await answer.json();
       if (document.hidden && state !== null) {
-        // The rest is told to whoever comes back.
-        entitle(next);
+        // The rest is shown when the page becomes visible.
+        showTitle(next);
         continue;
       }
-      if (lost()) greet(next);
+      if (isLost()) announceReturn(next);
       else if (state !== null) announce(state, next);
-      told("live", "Live");
+      setConnection("live", "Live");
       state = next;
       show();
-      // What happens meanwhile comes in one piece.
+      // Collects changes that come in quick succession.
       await pause(150);
     } catch {
-      told("lost", "Not connected: trying again");
+      setConnection("lost", "Not connected: trying again");
       await pause(1000);
     }
   }
 }
 
-// What a screen reader says: own acts at once, and sums of what else happened, at most every three seconds
+// Screen reader announcements: own actions at once, summaries of other changes at most every three seconds
 
 const sentences = [];
-const own = new Set();
+const ownActions = new Set();
 const news = new Map();
 
 function say(sentence) {
   if (!sentence) return;
   sentences.push(sentence);
-  // In one piece: what is replaced at once is not heard.
+  // Joined, because a text that is replaced at once is not announced.
   if (sentences.length === 1) setTimeout(() => { $("news").textContent = sentences.splice(0).join(" "); }, 150);
 }
 
@@ -216,10 +216,10 @@ function sayLater(words) {
   waiting = setTimeout(() => say(words), 700);
 }
 
-function greet({ counts }) {
-  own.clear();
+function announceReturn({ counts }) {
+  ownActions.clear();
   news.clear();
-  for (const complaint of ["publish-error", "act-error", "trouble-error"]) {
+  for (const complaint of ["publish-error", "act-error", "faults-error"]) {
     if ($(complaint).textContent === SILENT) put(complaint, "");
   }
   say(`The exchange is back: ${plural(counts.open, "open request")}, ${plural(counts.waiting, "offer")} waiting.`);
@@ -236,8 +236,8 @@ const SUMS = {
 };
 const DECLINED = new Set(["declined", "rejected"]);
 
-// How often what has happened from one state to the other.
-function happened(before, after) {
+// Counts the changes between two states, by kind.
+function changesBetween(before, after) {
   const found = new Map();
   const count = (what, times = 1) => { if (times > 0) found.set(what, (found.get(what) ?? 0) + times); };
   const more = (of) => of(after.counts) - of(before.counts);
@@ -260,22 +260,22 @@ function happened(before, after) {
   for (const armed of before.armed.filter((each) => !left.has(each.id))) {
     count(`${armed.times !== null && found.has("struck") ? "spent" : "off"} ${armed.label}`);
   }
-  for (const { name, label } of offered.habits) {
-    if (!(name in after.habits)) { if (name in before.habits) count(`off ${label}`); }
-    else if (after.habits[name] !== before.habits[name]) count(`on ${label}: ${value(after.habits[name])}`);
+  for (const { name, label } of catalogue.quirks) {
+    if (!(name in after.quirks)) { if (name in before.quirks) count(`off ${label}`); }
+    else if (after.quirks[name] !== before.quirks[name]) count(`on ${label}: ${value(after.quirks[name])}`);
   }
   return found;
 }
 
 function announce(before, after) {
-  const found = happened(before, after);
-  for (const mine of own) {
-    // What a person did was said when it was done.
+  const found = changesBetween(before, after);
+  for (const mine of ownActions) {
+    // Own actions were announced already.
     const times = found.get(mine.counts);
     if (times) {
       found.set(mine.counts, times - 1);
-      own.delete(mine);
-    } else if (mine.revision <= after.revision) own.delete(mine);
+      ownActions.delete(mine);
+    } else if (mine.revision <= after.revision) ownActions.delete(mine);
   }
   const due = news.size > 0;
   for (const [what, times] of found) if (times) news.set(what, (news.get(what) ?? 0) + times);
@@ -286,7 +286,7 @@ function announce(before, after) {
     const said = [["Switched on", switched("on")], ["Used up", switched("spent")], ["Switched off", switched("off")]];
     news.clear();
     say(sums.length ? `${sums.join(", ")}.` : "");
-    for (const [words, labels] of said) if (labels.length) say(`${words}: ${labels.length > 3 ? `${labels.length} faults or habits` : list(labels)}.`);
+    for (const [words, labels] of said) if (labels.length) say(`${words}: ${labels.length > 3 ? `${labels.length} faults or quirks` : list(labels)}.`);
   }, 3000);
 }
 
@@ -299,7 +299,7 @@ const FILTERS = {
   selected: (request) => request.state === "selected",
 };
 
-function standing(request) {
+function statusChip(request) {
   if (request.state === "selected") return chip("good", "✓", "Approved");
   if (request.state === "withdrawn") return chip("plain", "✕", "Withdrawn");
   const waiting = request.offers.filter((offer) => offer.status === "pending").length;
@@ -330,8 +330,8 @@ function requestItem(request) {
         element("h3", { id: title, tabindex: "-1", "data-rest": "" }, `${request.origin} → ${request.destination}`),
         element("span", { class: "ref" }, request.ref),
         request.hazardous ? chip("bad", "▲", "Dangerous goods") : null,
-        standing(request),
-        request.state === "open" ? doings(request) : element("span", { class: "push" }),
+        statusChip(request),
+        request.state === "open" ? requestButtons(request) : element("span", { class: "push" }),
         since(request.created),
       ),
       element("p", { class: "facts" }, facts.flatMap((fact, at) => (at ? [" · ", fact] : [fact]))),
@@ -342,14 +342,14 @@ function requestItem(request) {
   );
 }
 
-function doings(request) {
-  const act_ = (what, done) => once(() => act(what, { request: request.index }, "act-error", done));
+function requestButtons(request) {
+  const act_ = (what, done) => guardRepeats(() => act(what, { request: request.index }, "act-error", done));
   const rival = { words: `The rival has made an offer on ${request.ref}.`, counts: "offers" };
   const withdrawn = { words: `You have withdrawn ${request.ref}.`, counts: "withdrawn" };
   return element(
     "span",
     { class: "push" },
-    element("button", { type: "button", class: "quiet", "data-focus": `compete-${request.index}`, "aria-label": `Let the rival make an offer on ${request.ref}`, onclick: act_("compete", rival) }, "Let the rival offer"),
+    element("button", { type: "button", class: "quiet", "data-focus": `rival-${request.index}`, "aria-label": `Let the rival make an offer on ${request.ref}`, onclick: act_("offer_as_rival", rival) }, "Let the rival offer"),
     element("button", { type: "button", class: "quiet", "data-focus": `withdraw-${request.index}`, "aria-label": `Withdraw ${request.ref}`, onclick: act_("withdraw", withdrawn) }, "Withdraw"),
   );
 }
@@ -374,9 +374,9 @@ const OFFER_SIGNS = { pending: ["warn", "●", "Waiting"], selected: ["good", "�
 function offerRow(request, offer, lowest) {
   const detail = [...offer.rates.map(([fee, amount]) => `${fee} ${amount}`), offer.terms ?? ""].filter(Boolean).join(" · ");
   const sum = `${offer.currency} ${offer.amount}`;
-  const answer = (approved) => once(async () => {
+  const answer = (approved) => guardRepeats(async () => {
     const which = `the offer of ${sum} on ${request.ref}`;
-    const declined = state.habits.decline_outcome === "removed" ? "gone" : "declined";
+    const declined = state.quirks.decline_outcome === "removed" ? "gone" : "declined";
     const mine = approved
       ? { words: `You have approved ${which}. Each side has the other's contact now.`, counts: "approved" }
       : { words: `You have declined ${which}.`, counts: declined };
@@ -391,7 +391,7 @@ function offerRow(request, offer, lowest) {
     "tr",
     { "data-offer": offer.id },
     element("td", { class: "amount" }, sum),
-    element("td", { class: "detail" }, detail || "No particulars", lowest ? element("span", {}, " ", chip("good", "↓", "lowest")) : null),
+    element("td", { class: "detail" }, detail || "No details", lowest ? element("span", {}, " ", chip("good", "↓", "lowest")) : null),
     element("td", { class: "status" }, chip(kind, sign, word)),
     element("td", { class: "answer" }, open ? [button("Approve", 1, "primary"), button("Decline", 0, "")] : null),
   );
@@ -412,7 +412,7 @@ function contacts(request) {
   return element("div", { class: "contacts" }, card("The forwarder, named to the shipper", offer.forwarder), card("The shipper, named to the forwarder", offer.shipper));
 }
 
-// Shows those that the filter and the search leave; how many.
+// Shows the requests that match the filter and the search; returns their count.
 function showRequests() {
   const filter = FILTERS[document.querySelector("#filter input:checked").value];
   const words = $("find").value.trim().toLowerCase();
@@ -420,29 +420,29 @@ function showRequests() {
   const shown = state.requests.filter((request) => filter(request) && fits(request));
   fill($("requests"), shown, (request) => request.index, requestItem, { fresh: true });
   $("nothing").hidden = shown.length > 0;
-  put("nothing", state.requests.length ? "No request is like that." : "No request yet. Publish one: fill in the form, or take an example.");
-  put("hidden-count", state.hidden ? `${plural(state.hidden, "more request")} not shown: those that are open come first.` : "");
+  put("nothing", state.requests.length ? "No request matches." : "No request yet. Publish one: fill in the form, or take an example.");
+  put("hidden-count", state.hidden ? `${plural(state.hidden, "more request")} not shown. Open requests come first.` : "");
   return shown.length;
 }
 
-// Faults and habits
+// Faults and quirks
 
 const value = (words) => (words === null ? "none" : words === true ? "yes" : words === false ? "no" : words === "" ? "no header" : String(words).replaceAll("_", " "));
 
-function showOn() {
+function showActive() {
   const often = (armed) => (armed.times === null ? "until switched off" : armed.times === 1 ? "the next call" : `the next ${armed.times} calls`);
-  const habits = Object.entries(state.habits).map(([name, now]) => ({ name, now }));
+  const quirks = Object.entries(state.quirks).map(([name, now]) => ({ name, now }));
   const rows = [
     ...state.armed.map((armed) => ({ key: `fault-${armed.id}`, words: armed.label, label: armed.label, more: `${armed.at}, ${often(armed)}`, off: ["disarm", { id: armed.id }] })),
-    ...habits.map(({ name, now }) => {
-      const habit = offered.habits.find((each) => each.name === name);
-      return { key: `habit-${name}`, words: `${habit.label}: ${value(now)}`, label: habit.label, more: `usually ${value(habit.default)}`, off: ["turn", { name, value: habit.default }] };
+    ...quirks.map(({ name, now }) => {
+      const quirk = catalogue.quirks.find((each) => each.name === name);
+      return { key: `quirk-${name}`, words: `${quirk.label}: ${value(now)}`, label: quirk.label, more: `default: ${value(quirk.default)}`, off: ["set_quirk", { name, value: quirk.default }] };
     }),
   ];
   if (!rows.length) rows.push({ key: "none", words: "" });
-  fill($("on"), rows, (row) => row.key, (row) => {
-    if (!row.words) return element("p", {}, "Nothing is switched on: the exchange does as its document says.");
-    const off = () => act(...row.off, "trouble-error", { words: `Switched off: ${row.label}.`, counts: `off ${row.label}` });
+  fill($("active"), rows, (row) => row.key, (row) => {
+    if (!row.words) return element("p", {}, "Nothing is switched on: the exchange behaves as documented.");
+    const off = () => act(...row.off, "faults-error", { words: `Switched off: ${row.label}.`, counts: `off ${row.label}` });
     return element(
       "div",
       {},
@@ -452,36 +452,36 @@ function showOn() {
   });
 }
 
-function suggested() {
-  const kind = document.querySelector("#shelf-kind input:checked").value;
+function listedEntries() {
+  const kind = document.querySelector("#suggestion-kind input:checked").value;
   const words = $("search").value.trim().toLowerCase();
-  if (kind === "habits") {
-    const all = offered.habits;
-    const found = words ? all.filter((habit) => `${habit.name} ${habit.label} ${habit.meaning}`.toLowerCase().includes(words)) : all.filter((habit) => habit.shelved);
+  if (kind === "quirks") {
+    const all = catalogue.quirks;
+    const found = words ? all.filter((quirk) => `${quirk.name} ${quirk.label} ${quirk.meaning}`.toLowerCase().includes(words)) : all.filter((quirk) => quirk.suggested);
     return { kind, all, found };
   }
-  const plain = new Map(offered.shelf.map((entry) => [entry.fault, entry]));
+  const plain = new Map(catalogue.suggested_faults.map((entry) => [entry.fault, entry]));
   const all = [
-    ...offered.shelf.map((entry) => ({ name: entry.fault, label: entry.label, explains: entry.explains, operation: entry.operation, times: entry.times })),
-    ...offered.faults.filter((fault) => !plain.has(fault.name)).map((fault) => ({ ...fault, explains: fault.name.replaceAll("_", " ") })),
+    ...catalogue.suggested_faults.map((entry) => ({ name: entry.fault, label: entry.label, explanation: entry.explanation, operation: entry.operation, times: entry.times })),
+    ...catalogue.faults.filter((fault) => !plain.has(fault.name)).map((fault) => ({ ...fault, explanation: fault.name.replaceAll("_", " ") })),
   ];
-  const found = words ? all.filter((fault) => `${fault.name} ${fault.label} ${fault.explains}`.toLowerCase().includes(words)) : all.slice(0, plain.size);
+  const found = words ? all.filter((fault) => `${fault.name} ${fault.label} ${fault.explanation}`.toLowerCase().includes(words)) : all.slice(0, plain.size);
   return { kind, all, found };
 }
 
-// Shows those that the search leaves; how many of what.
-function showShelf() {
-  const { kind, all, found } = suggested();
-  $("choices").hidden = kind === "habits";
-  const entries = kind === "habits" ? found.map((habit) => ({ ...habit, now: habit.name in state.habits ? state.habits[habit.name] : habit.default })) : found;
-  fill($("shelf"), entries, (entry) => `${kind}-${entry.name}`, kind === "habits" ? habitItem : faultItem);
+// Shows the entries that match the search; returns their count in words.
+function showSuggestions() {
+  const { kind, all, found } = listedEntries();
+  $("choices").hidden = kind === "quirks";
+  const entries = kind === "quirks" ? found.map((quirk) => ({ ...quirk, now: quirk.name in state.quirks ? state.quirks[quirk.name] : quirk.default })) : found;
+  fill($("suggestions"), entries, (entry) => `${kind}-${entry.name}`, kind === "quirks" ? quirkItem : faultItem);
   const rest = all.length - found.length;
-  put("shelf-more", found.length === 0 ? "None is like that." : rest > 0 ? `${rest} more ${kind}: find them by a word, such as ${kind === "habits" ? "“offer” or “date”" : "“login” or “gzip”"}.` : "");
+  put("suggestion-more", found.length === 0 ? "No match." : rest > 0 ? `${rest} more ${kind}: search by a word, such as ${kind === "quirks" ? "“offer” or “date”" : "“login” or “gzip”"}.` : "");
   return plural(found.length, kind.slice(0, -1));
 }
 
 function faultItem(fault) {
-  const on = once(async () => {
+  const on = guardRepeats(async () => {
     const operation = $("c-operation").value;
     const times = $("c-times").value;
     const phase = $("c-phase").value;
@@ -492,37 +492,37 @@ function faultItem(fault) {
     };
     const often = times === "" ? fault.times : times === "always" ? null : Number(times);
     if (often !== null) values.times = often;
-    await act("arm", values, "trouble-error", { words: `Switched on: ${fault.label}.`, counts: `on ${fault.label}` });
+    await act("arm", values, "faults-error", { words: `Switched on: ${fault.label}.`, counts: `on ${fault.label}` });
   });
   return element(
     "li",
     {},
-    element("div", {}, element("b", {}, fault.label), element("small", {}, fault.explains)),
+    element("div", {}, element("b", {}, fault.label), element("small", {}, fault.explanation)),
     element("button", { type: "button", class: "small", "data-focus": `arm-${fault.name}`, "aria-label": `Switch on: ${fault.label}`, onclick: on }, "Switch on"),
   );
 }
 
-function habitItem(habit) {
-  const id = `habit-${habit.name}`;
-  const turn = async (control, now, written) => {
-    const words = `${habit.label}: ${value(now)}`;
-    const mine = now === habit.default
-      ? { words: `Switched off: ${habit.label}.`, counts: `off ${habit.label}` }
+function quirkItem(quirk) {
+  const id = `quirk-${quirk.name}`;
+  const setQuirk = async (control, now, written) => {
+    const words = `${quirk.label}: ${value(now)}`;
+    const mine = now === quirk.default
+      ? { words: `Switched off: ${quirk.label}.`, counts: `off ${quirk.label}` }
       : { words: `Switched on: ${words}.`, counts: `on ${words}` };
-    mine.refused = (reason) => `${habit.label}: ${written} was not taken. ${reason} It stays as it was: ${value(habit.now)}.`;
-    // What cannot be read as a number is no number for the exchange either, and nothing is not what was meant.
-    if (now === undefined) put("trouble-error", mine.refused("Give a number."));
-    else if ((await act("turn", { name: habit.name, value: now }, "trouble-error", mine)) === true) return;
-    // The field shows what holds, and says why.
-    if (habit.choices) control.selectedIndex = habit.choices.indexOf(habit.now);
-    else control.value = habit.now ?? "";
-    control.setAttribute("aria-describedby", "trouble-error");
+    mine.refused = (reason) => `${quirk.label}: ${written} was refused. ${reason} The value is still ${value(quirk.now)}.`;
+    // Unreadable input is refused here; an empty value would mean the default.
+    if (now === undefined) put("faults-error", mine.refused("Give a number."));
+    else if ((await act("set_quirk", { name: quirk.name, value: now }, "faults-error", mine)) === true) return;
+    // The field shows the value in force; the message says why.
+    if (quirk.choices) control.selectedIndex = quirk.choices.indexOf(quirk.now);
+    else control.value = quirk.now ?? "";
+    control.setAttribute("aria-describedby", "faults-error");
   };
-  const control = habit.choices
+  const control = quirk.choices
     ? element(
         "select",
-        { id, "data-focus": id, onchange: ({ target }) => turn(target, habit.choices[target.selectedIndex], value(habit.choices[target.selectedIndex])) },
-        habit.choices.map((choice) => element("option", { selected: choice === habit.now }, value(choice))),
+        { id, "data-focus": id, onchange: ({ target }) => setQuirk(target, quirk.choices[target.selectedIndex], value(quirk.choices[target.selectedIndex])) },
+        quirk.choices.map((choice) => element("option", { selected: choice === quirk.now }, value(choice))),
       )
     : element("input", {
         id,
@@ -530,14 +530,14 @@ function habitItem(habit) {
         type: "number",
         min: "0",
         step: "any",
-        value: habit.now ?? "",
-        placeholder: habit.default === null ? "none" : null,
-        onchange: ({ target }) => turn(target, read(target, habit.default), target.value || "what you wrote"),
+        value: quirk.now ?? "",
+        placeholder: quirk.default === null ? "none" : null,
+        onchange: ({ target }) => setQuirk(target, read(target, quirk.default), target.value || "what you wrote"),
       });
-  return element("li", {}, element("div", {}, element("label", { for: id }, element("b", {}, habit.label)), habit.label.toLowerCase() === habit.meaning.toLowerCase() ? null : element("small", {}, habit.meaning)), control);
+  return element("li", {}, element("div", {}, element("label", { for: id }, element("b", {}, quirk.label)), quirk.label.toLowerCase() === quirk.meaning.toLowerCase() ? null : element("small", {}, quirk.meaning)), control);
 }
 
-// The number in the field; `empty` where it is empty, `undefined` where it holds something else.
+// Returns the number in a field, `empty` for an empty field, `undefined` for anything else.
 function read(field, empty) {
   if (field.validity.badInput) return undefined;
   return field.value === "" ? empty : Number(field.value);
@@ -545,26 +545,26 @@ function read(field, empty) {
 
 // Calls
 
-function copedItem(strike) {
+function strikeItem(strike) {
   const about = strike.request === null ? "" : ` on ${reference(strike.request)}`;
   const offer = strike.offers !== null;
   const kind = !offer ? "" : strike.offers === 1 ? "good" : strike.offers > 1 ? "bad" : "";
   const verdict = !offer
     ? null
     : strike.offers === 1
-      ? chip("good", "✓", "One offer stands: coped")
+      ? chip("good", "✓", "One offer stands: recovered")
       : strike.offers > 1
         ? chip("bad", "▲", `${strike.offers} offers stand: sent more than once`)
         : chip("warn", "○", "No offer stands yet");
-  const steps = strike.then.map((step) =>
-    element("li", {}, `${list(step.does)}${step.request === null ? "" : ` on ${reference(step.request)}`}${step.count > 1 ? ` × ${step.count}` : ""}${step.fault ? ", and is struck again" : step.status >= 400 ? `, and gets status ${step.status}` : ""}`),
+  const steps = strike.next_calls.map((step) =>
+    element("li", {}, `${list(step.actions)}${step.request === null ? "" : ` on ${reference(step.request)}`}${step.count > 1 ? ` × ${step.count}` : ""}${step.fault ? ", and is struck again" : step.status >= 400 ? `, and gets status ${step.status}` : ""}`),
   );
   return element(
     "li",
     { class: kind },
     element("b", {}, strike.fault),
-    element("p", {}, `${person(strike.who)} ${list(strike.does)}${about}; the exchange ${strike.processed ? "has done it" : "has done nothing"}.`),
-    steps.length ? element("p", {}, "Then the caller:") : element("p", {}, "Nothing from the caller since."),
+    element("p", {}, `${person(strike.caller)} ${list(strike.actions)}${about}; the exchange ${strike.processed ? "carried it out" : "did nothing"}.`),
+    steps.length ? element("p", {}, "What the caller did next:") : element("p", {}, "The caller has done nothing since."),
     steps.length ? element("ol", {}, steps) : null,
     verdict ? element("p", {}, verdict) : null,
   );
@@ -578,24 +578,24 @@ function callItem(call) {
     "li",
     { title: call.address },
     element("time", { datetime: new Date(call.time * 1000).toISOString() }, clock(call.time)),
-    element("span", {}, `${person(call.who)} ${list(call.does)}${about}${count}`, call.fault ? element("small", {}, `Struck: ${call.fault}`) : null),
+    element("span", {}, `${person(call.caller)} ${list(call.actions)}${about}${count}`, call.fault ? element("small", {}, `Fault: ${call.fault}`) : null),
     element("span", { class: failed ? "bad" : "" }, call.status ? `${failed ? "✕" : "✓"} ${call.status}` : "✕ no answer"),
   );
 }
 
-function entitle({ counts }) {
+function showTitle({ counts }) {
   document.title = `${counts.waiting ? `(${counts.waiting}) ` : ""}Freight exchange sandbox`;
 }
 
 function show() {
-  for (const name of ["open", "waiting", "selected", "struck", "twice"]) put(`count-${name}`, state.counts[name].toLocaleString("en"));
-  $("tile-twice").classList.toggle("broken", state.counts.twice > 0);
-  entitle(state);
+  for (const name of ["open", "waiting", "selected", "struck", "duplicates"]) put(`count-${name}`, state.counts[name].toLocaleString("en"));
+  $("tile-duplicates").classList.toggle("broken", state.counts.duplicates > 0);
+  showTitle(state);
   showRequests();
-  showOn();
-  showShelf();
-  fill($("coped"), state.strikes, (strike) => strike.number, copedItem);
-  $("coped-empty").hidden = state.strikes.length > 0;
+  showActive();
+  showSuggestions();
+  fill($("strikes"), state.strikes, (strike) => strike.number, strikeItem);
+  $("strikes-empty").hidden = state.strikes.length > 0;
   fill($("calls"), state.calls, (call) => call.number, callItem);
   $("calls-empty").hidden = state.calls.length > 0;
 }
@@ -603,15 +603,15 @@ function show() {
 // The form
 
 const form = $("publish");
-// By a method: `elements.length` is how many there are, and not the length of the cargo.
+// `elements.length` is the number of fields, so the field `length` needs `namedItem`.
 const input = (name) => form.elements.namedItem(name);
 
 const NUMBERS = ["quantity", "weight", "length", "width", "height"];
 
-// A number field takes `.5` and `1e3` too, which are no figures for the exchange. Other figures go as they were written.
+// Number fields accept `.5` and `1e3`, which the exchange refuses as text; they are sent as numbers.
 const plain = (text) => (/^\d+(\.\d+)?$/.test(text) ? text : Number(text));
 
-function summed() {
+function showSum() {
   const [quantity, weight, length, width, height] = NUMBERS.map((name) => Number(input(name).value));
   const figure = (amount, digits) => amount.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const parts = [
@@ -621,7 +621,7 @@ function summed() {
   put("sum", parts.length ? parts.join(" · ") : "Volume and weight appear here.");
 }
 
-function complain(field) {
+function markInvalid(field) {
   for (const each of form.elements) {
     each.removeAttribute("aria-invalid");
     each.removeAttribute("aria-describedby");
@@ -633,33 +633,33 @@ function complain(field) {
   wrong.focus();
 }
 
-const written = () => [...new FormData(form)];
+const formEntries = () => [...new FormData(form)];
 
-const publish = once(async () => {
-  const sent = written();
+const publish = guardRepeats(async () => {
+  const sent = formEntries();
   const values = Object.fromEntries(sent.filter(([, text]) => text !== ""));
   for (const name of NUMBERS) values[name] = plain(values[name]);
   values.hazardous = input("hazardous").checked ? 1 : 0;
   values.arrival = `${values.arrival} 00:00:00`;
   const words = `You have published ${values.commodityname}, from ${values.origin} to ${values.destination}.`;
   const done = await act("requests", values, "publish-error", { words, counts: "requests" });
-  complain(done && done !== true ? done.field : null);
-  // What was written meanwhile is the next request.
-  if (done !== true || JSON.stringify(written()) !== JSON.stringify(sent)) return;
+  markInvalid(done && done !== true ? done.field : null);
+  // Input during the request belongs to the next one.
+  if (done !== true || JSON.stringify(formEntries()) !== JSON.stringify(sent)) return;
   form.reset();
-  summed();
+  showSum();
   input("commodityname").focus();
 }, $("publish-button"));
 
 function example() {
-  const values = offered.samples[sample++ % offered.samples.length];
+  const values = catalogue.samples[sample++ % catalogue.samples.length];
   for (const [name, content] of Object.entries(values)) {
     if (name === "hazardous") input(name).checked = content === 1;
     else input(name).value = name === "arrival" ? content.slice(0, 10) : content;
   }
-  complain(null);
+  markInvalid(null);
   put("publish-error", "");
-  summed();
+  showSum();
   say(`The form is filled in with an example: ${values.commodityname}, from ${values.origin} to ${values.destination}.`);
 }
 
@@ -670,28 +670,28 @@ function theme(choice) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";
 }
 
-function remembered(choice) {
+function storedTheme(choice) {
   try {
     if (choice === undefined) return localStorage.getItem("theme") ?? "";
     localStorage.setItem("theme", choice);
   } catch {
-    // A browser that keeps nothing shows the page all the same.
+    // Storage may be disabled.
   }
   return choice ?? "";
 }
 
-function connection() {
-  const forwarder = offered.accounts.find((account) => account.email === offered.forwarder);
-  $("paste").textContent = `export FREIGHT_EXCHANGE_URL=${offered.url} FREIGHT_EXCHANGE_EMAIL=${forwarder.email} FREIGHT_EXCHANGE_PASSWORD=${forwarder.password}`;
+function showConnection() {
+  const forwarder = catalogue.accounts.find((account) => account.email === catalogue.forwarder);
+  $("paste").textContent = `export FREIGHT_EXCHANGE_URL=${catalogue.url} FREIGHT_EXCHANGE_EMAIL=${forwarder.email} FREIGHT_EXCHANGE_PASSWORD=${forwarder.password}`;
   $("accounts").replaceChildren(
-    ...offered.accounts.map((account) => element("tr", {}, [account.name, account.email, account.password, account.role].map((text) => element("td", {}, text)))),
+    ...catalogue.accounts.map((account) => element("tr", {}, [account.name, account.email, account.password, account.role].map((text) => element("td", {}, text)))),
   );
 }
 
-async function begin() {
-  $("theme").value = remembered();
+async function start() {
+  $("theme").value = storedTheme();
   theme($("theme").value);
-  $("theme").addEventListener("change", () => theme(remembered($("theme").value)));
+  $("theme").addEventListener("change", () => theme(storedTheme($("theme").value)));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme($("theme").value));
   $("connect-button").addEventListener("click", () => {
     $("connect").hidden = !$("connect").hidden;
@@ -710,29 +710,29 @@ async function begin() {
     setTimeout(() => put("copy", "Copy"), 2000);
   });
   form.addEventListener("submit", publish);
-  form.addEventListener("input", summed);
+  form.addEventListener("input", showSum);
   $("example").addEventListener("click", example);
-  const sift = () => state && sayLater(`${plural(showRequests(), "request")} shown.`);
-  $("filter").addEventListener("change", sift);
-  $("find").addEventListener("input", sift);
-  const search = () => state && sayLater(`${showShelf()} shown.`);
-  $("shelf-kind").addEventListener("change", search);
+  const refilter = () => state && sayLater(`${plural(showRequests(), "request")} shown.`);
+  $("filter").addEventListener("change", refilter);
+  $("find").addEventListener("input", refilter);
+  const search = () => state && sayLater(`${showSuggestions()} shown.`);
+  $("suggestion-kind").addEventListener("change", search);
   $("search").addEventListener("input", search);
-  while (offered === null) {
+  while (catalogue === null) {
     try {
-      offered = await (await fetch("/board/catalogue", { signal: AbortSignal.timeout(10_000) })).json();
+      catalogue = await (await fetch("/board/catalogue", { signal: AbortSignal.timeout(10_000) })).json();
     } catch {
-      told("lost", "Not connected: trying again");
+      setConnection("lost", "Not connected: trying again");
       await pause(1000);
     }
   }
-  connection();
-  const places = new Set(offered.samples.flatMap((each) => [each.origin, each.destination]));
+  showConnection();
+  const places = new Set(catalogue.samples.flatMap((each) => [each.origin, each.destination]));
   $("places").append(...[...places].sort().map((place) => element("option", { value: place })));
   $("c-operation").append(
     element("option", { value: "" }, "as suggested"),
     element("option", { value: "any" }, "any call"),
-    ...offered.operations.map((operation) => element("option", { value: operation.key }, operation.label)),
+    ...catalogue.operations.map((operation) => element("option", { value: operation.key }, operation.label)),
   );
   setInterval(() => {
     for (const moment of document.querySelectorAll("[data-since]")) {
@@ -743,4 +743,4 @@ async function begin() {
   await follow();
 }
 
-begin();
+start();

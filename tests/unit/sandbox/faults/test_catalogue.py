@@ -8,43 +8,43 @@ import zlib
 from collections.abc import Callable
 
 import pytest
-from tests.unit.sandbox.desk import NOW, OFFER, Desk, Seen
+from tests.unit.sandbox.rig import NOW, OFFER, ExchangeRig, RigReply
 
 from freight_exchange.sandbox import FAULTS, Call, Cut, Fault, Fired, Profile, Reply, WireFault
 
 CASES = [(name, phase) for name, recipe in FAULTS.items() for phase in recipe.phases]
 
 
-def busy_desk() -> Desk:
-    desk = Desk(Profile(order="updated"))
+def busy_desk() -> ExchangeRig:
+    rig = ExchangeRig(Profile(order="updated"))
     for number in range(3):
-        desk.exchange.publish(desk.shipper, NOW - 10 + number)
-    return desk
+        rig.exchange.publish(rig.shipper, NOW - 10 + number)
+    return rig
 
 
-def submit(desk: Desk) -> Seen:
-    return desk.call("POST", "quote/submitoffer", OFFER, by=desk.forwarder)
+def submit(rig: ExchangeRig) -> RigReply:
+    return rig.call("POST", "quote/submitoffer", OFFER, by=rig.forwarder)
 
 
-def search(desk: Desk) -> Seen:
-    return desk.call("POST", "quote/getrequests", {}, by=desk.forwarder)
+def search(rig: ExchangeRig) -> RigReply:
+    return rig.call("POST", "quote/getrequests", {}, by=rig.forwarder)
 
 
-def approve(desk: Desk) -> Seen:
-    return desk.respond(desk.exchange.offer(desk.forwarder, 1, NOW - 5))
+def approve(rig: ExchangeRig) -> RigReply:
+    return rig.respond(rig.exchange.offer(rig.forwarder, 1, NOW - 5))
 
 
-def struck(name: str, act: Callable[[Desk], Seen] = search) -> Reply:
-    desk = busy_desk()
-    desk.exchange.faults.add(*FAULTS[name]())
-    seen = act(desk)
-    assert [fired.name for fired in desk.exchange.faults.fired] == [name]
+def struck(name: str, act: Callable[[ExchangeRig], RigReply] = search) -> Reply:
+    rig = busy_desk()
+    rig.exchange.faults.add(*FAULTS[name]())
+    seen = act(rig)
+    assert [fired.name for fired in rig.exchange.faults.fired] == [name]
     return seen.reply
 
 
 class TestScript:
     def test_a_fault_picks_its_calls(self) -> None:
-        desk = busy_desk()
+        rig = busy_desk()
         fault = Fault(
             name="f",
             method="POST",
@@ -55,10 +55,10 @@ class TestScript:
             processed=False,
             wire=WireFault(Cut.STALL),
         )
-        desk.exchange.faults.add(fault)
+        rig.exchange.faults.add(fault)
 
         def met(**body: object) -> bool:
-            return desk.call("POST", "quote/getrequests", body, by=desk.forwarder).reply.wire is not None
+            return rig.call("POST", "quote/getrequests", body, by=rig.forwarder).reply.wire is not None
 
         assert [met(), met(type="all"), met(), met(type="all"), met(type="all"), met(type="all")] == [
             False,
@@ -68,37 +68,37 @@ class TestScript:
             True,
             False,
         ]
-        assert desk.exchange.faults.fired == [Fired("f", 4, False), Fired("f", 5, False)]
-        assert desk.exchange.faults.waiting == ()
+        assert rig.exchange.faults.fired == [Fired("f", 4, False), Fired("f", 5, False)]
+        assert rig.exchange.faults.waiting == ()
 
     def test_the_first_that_is_due_strikes(self) -> None:
-        desk = busy_desk()
-        desk.exchange.faults.add(*FAULTS["stall"](skip=1), *FAULTS["drip"](times=None), *FAULTS["dns"]())
-        cuts = [search(desk).reply.wire for _ in range(3)]
+        rig = busy_desk()
+        rig.exchange.faults.add(*FAULTS["stall"](skip=1), *FAULTS["drip"](times=None), *FAULTS["dns"]())
+        cuts = [search(rig).reply.wire for _ in range(3)]
         assert [wire.cut for wire in cuts if wire is not None] == [Cut.DRIP, Cut.STALL, Cut.DRIP]
-        desk.exchange.faults.clear()
-        assert search(desk).reply.wire is None
-        assert len(desk.exchange.faults.fired) == 3
+        rig.exchange.faults.clear()
+        assert search(rig).reply.wire is None
+        assert len(rig.exchange.faults.fired) == 3
 
     def test_peeking_counts_nothing(self) -> None:
-        desk = busy_desk()
+        rig = busy_desk()
         call = Call("POST", "quote/getrequests")
-        desk.exchange.faults.add(*FAULTS["refused"](skip=1))
-        assert desk.exchange.faults.peek(call) is None
-        search(desk)
-        assert [desk.exchange.faults.peek(call) is not None for _ in range(3)] == [True] * 3
-        assert desk.exchange.faults.fired == []
-        wire = search(desk).reply.wire
+        rig.exchange.faults.add(*FAULTS["refused"](skip=1))
+        assert rig.exchange.faults.peek(call) is None
+        search(rig)
+        assert [rig.exchange.faults.peek(call) is not None for _ in range(3)] == [True] * 3
+        assert rig.exchange.faults.fired == []
+        wire = search(rig).reply.wire
         assert wire is not None
         assert wire.cut is Cut.REFUSED
 
     def test_processed_on_record_means_took_effect(self) -> None:
-        desk = busy_desk()
-        desk.exchange.faults.add(*FAULTS["reset_after_processing"](times=2))
-        submit(desk)
-        desk.call("POST", "quote/submitoffer", {**OFFER, "offer": -1}, by=desk.forwarder)
-        assert [fired.processed for fired in desk.exchange.faults.fired] == [True, False]
-        assert len(desk.exchange.audit_log.offers) == 1
+        rig = busy_desk()
+        rig.exchange.faults.add(*FAULTS["reset_after_processing"](times=2))
+        submit(rig)
+        rig.call("POST", "quote/submitoffer", {**OFFER, "offer": -1}, by=rig.forwarder)
+        assert [fired.processed for fired in rig.exchange.faults.fired] == [True, False]
+        assert len(rig.exchange.audit_log.offers) == 1
 
     def test_a_fault_must_show(self) -> None:
         with pytest.raises(ValueError, match="without a cut"):
@@ -111,22 +111,24 @@ class TestScript:
 
 @pytest.mark.parametrize(("name", "phase"), CASES)
 def test_every_fault_fires_in_each_of_its_phases(name: str, phase: bool) -> None:
-    desk = busy_desk()
+    rig = busy_desk()
     recipe = FAULTS[name]
     assert recipe.meaning
     is_login = recipe.path == "login"
-    act: Callable[[Desk], Seen] = Desk.login if is_login else search if recipe.change is not None else submit
+    act: Callable[[ExchangeRig], RigReply] = (
+        ExchangeRig.login if is_login else search if recipe.change is not None else submit
+    )
     act = approve if recipe.path == "quote/approveoffer" else act
     plain = act(busy_desk()).reply
-    desk.exchange.faults.add(*recipe(processed=phase))
-    seen = act(desk)
+    rig.exchange.faults.add(*recipe(processed=phase))
+    seen = act(rig)
     # A wave has taken the token out of force before the call that carries it is handled.
     took_effect = phase and name != "tokens_revoked"
-    assert desk.exchange.faults.fired == [Fired(name, 1, took_effect)]
-    record = desk.exchange.audit_log.calls[0]
+    assert rig.exchange.faults.fired == [Fired(name, 1, took_effect)]
+    record = rig.exchange.audit_log.calls[0]
     assert (record.fault, record.processed) == (name, took_effect)
     if act is submit:
-        assert len(desk.exchange.audit_log.offers) == took_effect
+        assert len(rig.exchange.audit_log.offers) == took_effect
     assert seen.reply != plain
 
 
@@ -151,9 +153,9 @@ def test_early_cuts_leave_no_answer() -> None:
 
 
 def test_what_is_cut_short_has_something_to_cut_though_nothing_was_processed() -> None:
-    desk = busy_desk()
-    desk.exchange.faults.add(*FAULTS["truncated_length"](processed=False))
-    reply = submit(desk).reply
+    rig = busy_desk()
+    rig.exchange.faults.add(*FAULTS["truncated_length"](processed=False))
+    reply = submit(rig).reply
     assert reply.status == 500
     assert len(reply.body) > 100
 
@@ -199,9 +201,9 @@ def test_texts() -> None:
 
 
 def test_numbers_where_there_was_none() -> None:
-    desk = Desk()
-    desk.exchange.faults.add(*FAULTS["nan"]())
-    assert search(desk).reply.body == b'{"index":NaN}'
+    rig = ExchangeRig()
+    rig.exchange.faults.add(*FAULTS["nan"]())
+    assert search(rig).reply.body == b'{"index":NaN}'
 
 
 def test_a_poison_record_leaves_the_others() -> None:
@@ -221,75 +223,77 @@ def test_throttling() -> None:
     assert retry_after("throttled_date") == "Sun, 17 Mar 2030 17:46:41 GMT"
     assert retry_after("throttled_negative") == "-5"
     assert retry_after("throttled_huge") == "1000000000000"
-    desk = busy_desk()
-    desk.exchange.faults.add(*FAULTS["unavailable_retry_after"](seconds=7))
-    reply = search(desk).reply
+    rig = busy_desk()
+    rig.exchange.faults.add(*FAULTS["unavailable_retry_after"](seconds=7))
+    reply = search(rig).reply
     assert (reply.status, dict(reply.headers)["retry-after"]) == (503, "7")
 
 
 def test_storms_last_until_cleared() -> None:
     for name, status in (("unavailable_forever", 503), ("unauthorized_forever", 401)):
-        desk = busy_desk()
-        desk.exchange.faults.add(*FAULTS[name]())
-        assert {search(desk).status for _ in range(20)} == {status}
-        desk.exchange.faults.clear()
-        assert search(desk).status == 200
+        rig = busy_desk()
+        rig.exchange.faults.add(*FAULTS[name]())
+        assert {search(rig).status for _ in range(20)} == {status}
+        rig.exchange.faults.clear()
+        assert search(rig).status == 200
 
 
 def test_a_commit_then_500_then_400() -> None:
-    desk = busy_desk()
-    desk.exchange.faults.add(*FAULTS["bad_request_after_commit"](path="quote/submitoffer", skip=1))
-    assert [submit(desk).status for _ in range(4)] == [200, 500, 400, 200]
-    assert len(desk.exchange.audit_log.offers) == 3
-    assert [(fired.call, fired.processed) for fired in desk.exchange.faults.fired] == [(2, True), (3, False)]
+    rig = busy_desk()
+    rig.exchange.faults.add(*FAULTS["bad_request_after_commit"](path="quote/submitoffer", skip=1))
+    assert [submit(rig).status for _ in range(4)] == [200, 500, 400, 200]
+    assert len(rig.exchange.audit_log.offers) == 3
+    assert [(fired.call, fired.processed) for fired in rig.exchange.faults.fired] == [(2, True), (3, False)]
 
 
 def test_a_wave_takes_every_token_out_of_force() -> None:
-    desk = busy_desk()
-    tokens = [desk.login().json["user"]["access_token"] for _ in range(3)]
-    desk.exchange.faults.add(*FAULTS["tokens_revoked"](path="carrier"))
-    assert [desk.send("GET", "carrier", token=token).status for token in tokens] == [401] * 3
-    assert desk.send("GET", "carrier", token=desk.login().json["user"]["access_token"]).status == 200
+    rig = busy_desk()
+    tokens = [rig.login().json["user"]["access_token"] for _ in range(3)]
+    rig.exchange.faults.add(*FAULTS["tokens_revoked"](path="carrier"))
+    assert [rig.send("GET", "carrier", token=token).status for token in tokens] == [401] * 3
+    assert rig.send("GET", "carrier", token=rig.login().json["user"]["access_token"]).status == 200
 
 
 def test_a_slow_reply_is_a_good_one() -> None:
-    desk = busy_desk()
-    desk.exchange.faults.add(*FAULTS["slow"](seconds=4))
+    rig = busy_desk()
+    rig.exchange.faults.add(*FAULTS["slow"](seconds=4))
     plain = search(busy_desk()).reply
-    slow = search(desk).reply
+    slow = search(rig).reply
     assert (slow.body, slow.delay, plain.delay) == (plain.body, 4, 0)
 
 
 def test_logins() -> None:
     def user(name: str) -> dict[str, object]:
-        user: dict[str, object] = json.loads(struck(name, Desk.login).body)["user"]
+        user: dict[str, object] = json.loads(struck(name, ExchangeRig.login).body)["user"]
         return user
 
     for status in (200, 400, 401, 403, 422, 500):
-        reply = struck(f"login_message_{status}", Desk.login)
+        reply = struck(f"login_message_{status}", ExchangeRig.login)
         assert (reply.status, list(json.loads(reply.body))) == (status, ["message"])
-    assert struck("login_html", Desk.login).body.startswith(b"<!DOCTYPE")
-    assert dict(struck("login_redirect", Desk.login).headers)["location"].startswith("https://elsewhere.example/")
+    assert struck("login_html", ExchangeRig.login).body.startswith(b"<!DOCTYPE")
+    assert dict(struck("login_redirect", ExchangeRig.login).headers)["location"].startswith(
+        "https://elsewhere.example/"
+    )
     assert user("login_expires_zero")["expires_on"] == 0
     assert user("login_expires_epoch")["expires_on"] == NOW + 3600
     assert user("login_expires_string")["expires_on"] == "3600"
     assert "expires_on" not in user("login_expires_missing")
     assert "access_token" not in user("login_without_token")
-    hung = struck("login_hung", Desk.login).wire
+    hung = struck("login_hung", ExchangeRig.login).wire
     assert hung is not None
     assert hung.cut is Cut.STALL
 
 
 def test_rows_move_between_pages() -> None:
     def pages(name: str) -> list[int]:
-        desk = Desk(Profile(order="updated"))
+        rig = ExchangeRig(Profile(order="updated"))
         for number in range(6):
-            desk.exchange.publish(desk.shipper, NOW - 10 + number)
-        desk.exchange.faults.add(*FAULTS[name](skip=1))
+            rig.exchange.publish(rig.shipper, NOW - 10 + number)
+        rig.exchange.faults.add(*FAULTS[name](skip=1))
         found = []
         for offset in range(3):
             body = {"offset": offset, "rowsperpage": 2}
-            found += desk.indexes(desk.call("POST", "quote/getrequests", body, by=desk.forwarder))
+            found += rig.indexes(rig.call("POST", "quote/getrequests", body, by=rig.forwarder))
         return found
 
     assert pages("rows_inserted") == [6, 5, 5, 4, 3, 2]

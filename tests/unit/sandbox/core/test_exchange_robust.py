@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.sandbox.desk import OFFER, PUBLISH, ROUTE, Desk
+from tests.unit.sandbox.rig import OFFER, PUBLISH, ROUTE, ExchangeRig
 
 from freight_exchange.sandbox import Profile
 from freight_exchange.sandbox.core.operations import OPERATIONS
@@ -50,19 +50,19 @@ KNOBS = st.sampled_from([(knob.name, value) for knob in Profile.knobs() for valu
 
 @given(st.lists(st.tuples(st.sampled_from(ADDRESSES), BODIES), max_size=6), st.lists(KNOBS, max_size=4))
 def test_any_calls_under_any_profile(calls: list[Any], knobs: list[tuple[str, Any]]) -> None:
-    desk = Desk(attrs.evolve(Profile(), **dict(knobs)))
-    desk.exchange.offer(desk.forwarder, desk.exchange.publish(desk.shipper, desk.now), desk.now)
-    accounts = {"quote/submitoffer": desk.forwarder, "quote/bid": desk.forwarder}
+    rig = ExchangeRig(attrs.evolve(Profile(), **dict(knobs)))
+    rig.exchange.offer(rig.forwarder, rig.exchange.publish(rig.shipper, rig.now), rig.now)
+    accounts = {"quote/submitoffer": rig.forwarder, "quote/bid": rig.forwarder}
     for (method, path), body in calls:
-        seen = desk.call(method, path, body, by=accounts.get(path, desk.shipper))
+        seen = rig.call(method, path, body, by=accounts.get(path, rig.shipper))
         assert seen.status in {200, 201, 202, 204, 400, 403, 404, 405}
-        assert desk.exchange.audit_log.calls[-1].processed == (seen.status < 300)
+        assert rig.exchange.audit_log.calls[-1].processed == (seen.status < 300)
 
 
 @given(st.binary(max_size=30), st.sampled_from(ADDRESSES))
 def test_any_bytes(body: bytes, address: tuple[str, str]) -> None:
-    desk = Desk()
-    token = desk.exchange.token(desk.shipper, desk.now)
-    seen = desk.send(*address, body, token=token)
+    rig = ExchangeRig()
+    token = rig.exchange.token(rig.shipper, rig.now)
+    seen = rig.send(*address, body, token=token)
     assert seen.status in {200, 400}
     json.loads(seen.reply.body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.sandbox.desk import OFFER, PUBLISH, Desk
+from tests.unit.sandbox.rig import OFFER, PUBLISH, ExchangeRig
 
 from freight_exchange.sandbox import Profile
 
@@ -41,18 +41,18 @@ BAD_REQUESTS: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("changes", BAD_REQUESTS)
 def test_bad_requests(changes: dict[str, object]) -> None:
-    desk = Desk()
-    seen = desk.call("POST", "quote/submitrequest", {**PUBLISH, **changes}, by=desk.shipper)
+    rig = ExchangeRig()
+    seen = rig.call("POST", "quote/submitrequest", {**PUBLISH, **changes}, by=rig.shipper)
     assert seen.status == 400
     assert next(iter(changes)) in seen.json["message"]
-    assert desk.exchange.audit_log.publications == []
+    assert rig.exchange.audit_log.publications == []
 
 
 @pytest.mark.parametrize("field", sorted(set(PUBLISH) - {"notes"}))
 def test_required_fields_of_a_request(field: str) -> None:
-    desk = Desk()
+    rig = ExchangeRig()
     for body in ({**PUBLISH, field: None}, {key: value for key, value in PUBLISH.items() if key != field}):
-        assert desk.call("POST", "quote/request", body, by=desk.shipper).status == 400
+        assert rig.call("POST", "quote/request", body, by=rig.shipper).status == 400
 
 
 @pytest.mark.parametrize(
@@ -81,24 +81,24 @@ def test_required_fields_of_a_request(field: str) -> None:
     ],
 )
 def test_bad_offers(changes: dict[str, object]) -> None:
-    desk = Desk()
-    desk.publish()
-    assert desk.call("POST", "quote/submitoffer", {**OFFER, **changes}, by=desk.forwarder).status == 400
-    assert desk.exchange.audit_log.offers == []
+    rig = ExchangeRig()
+    rig.publish()
+    assert rig.call("POST", "quote/submitoffer", {**OFFER, **changes}, by=rig.forwarder).status == 400
+    assert rig.exchange.audit_log.offers == []
 
 
 def test_an_empty_list_passes_for_no_rates() -> None:
-    desk = Desk()
-    desk.publish()
-    assert "rates" not in desk.call("POST", "quote/bid", {**OFFER, "rates": []}, by=desk.forwarder).json["bid"]["offer"]
+    rig = ExchangeRig()
+    rig.publish()
+    assert "rates" not in rig.call("POST", "quote/bid", {**OFFER, "rates": []}, by=rig.forwarder).json["bid"]["offer"]
 
 
 @pytest.mark.parametrize("changes", [{"approved": 2}, {"approved": None}, {"approved": True}, {"offerIndex": None}])
 def test_bad_answers(changes: dict[str, object]) -> None:
-    desk = Desk()
-    desk.publish()
-    body: dict[str, object] = {"offerIndex": desk.offer(), "approved": 1}
-    assert desk.call("POST", "quote/approveoffer", {**body, **changes}, by=desk.shipper).status == 400
+    rig = ExchangeRig()
+    rig.publish()
+    body: dict[str, object] = {"offerIndex": rig.offer(), "approved": 1}
+    assert rig.call("POST", "quote/approveoffer", {**body, **changes}, by=rig.shipper).status == 400
 
 
 @pytest.mark.parametrize(
@@ -116,18 +116,18 @@ def test_bad_answers(changes: dict[str, object]) -> None:
     ],
 )
 def test_bodies_that_are_no_object(body: bytes) -> None:
-    desk = Desk()
-    token = desk.exchange.token(desk.forwarder, desk.now)
-    assert desk.send("POST", "quote/getrequests", body, token=token).status == 400
+    rig = ExchangeRig()
+    token = rig.exchange.token(rig.forwarder, rig.now)
+    assert rig.send("POST", "quote/getrequests", body, token=token).status == 400
 
 
 def test_a_body_needs_its_content_type() -> None:
-    desk = Desk()
-    token = desk.exchange.token(desk.forwarder, desk.now)
+    rig = ExchangeRig()
+    token = rig.exchange.token(rig.forwarder, rig.now)
     for content_type, status in [(None, 400), ("text/plain", 400), ("Application/JSON; charset=utf-8", 200)]:
-        seen = desk.send("POST", "quote/getrequests", b"{}", token=token, content_type=content_type)
+        seen = rig.send("POST", "quote/getrequests", b"{}", token=token, content_type=content_type)
         assert seen.status == status
-    assert desk.send("GET", "carrier", token=token, content_type=None).status == 200
+    assert rig.send("GET", "carrier", token=token, content_type=None).status == 200
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,6 @@ def test_a_body_needs_its_content_type() -> None:
     ],
 )
 def test_shapes_of_a_400(habit: str, body: bytes) -> None:
-    desk = Desk(Profile(bad_request_body=habit))  # type: ignore[arg-type]  # parametrised words
-    seen = desk.call("GET", "carrier", {"index": "x"}, by=desk.forwarder)
+    rig = ExchangeRig(Profile(bad_request_body=habit))  # type: ignore[arg-type]  # parametrised words
+    seen = rig.call("GET", "carrier", {"index": "x"}, by=rig.forwarder)
     assert (seen.status, seen.reply.body) == (400, body)

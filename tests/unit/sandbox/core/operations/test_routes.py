@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.sandbox.desk import ROUTE, Desk
+from tests.unit.sandbox.rig import ROUTE, ExchangeRig
 
 RECORD = {
     "index": 304,
@@ -21,28 +21,28 @@ RECORD = {
 
 
 def test_create_read_and_replace() -> None:
-    desk = Desk()
-    seen = desk.call("POST", "route", ROUTE, by=desk.forwarder)
+    rig = ExchangeRig()
+    seen = rig.call("POST", "route", ROUTE, by=rig.forwarder)
     assert (seen.status, seen.json) == (200, {"routes": {"0": RECORD}})
-    assert desk.call("GET", "route", {"index": "304"}, by=desk.shipper).json == {"routes": {"0": RECORD}}
+    assert rig.call("GET", "route", {"index": "304"}, by=rig.shipper).json == {"routes": {"0": RECORD}}
     image = {**ROUTE, "index": 304, "vessel": "Anchor Patience"}
     changed = {**RECORD, "vesselName": "Anchor Patience"}
-    assert desk.call("PUT", "route", image, by=desk.forwarder).json == {"routes": {"0": changed}}
-    assert desk.call("GET", "route", {"index": 304}, by=desk.shipper).json == {"routes": {"0": changed}}
+    assert rig.call("PUT", "route", image, by=rig.forwarder).json == {"routes": {"0": changed}}
+    assert rig.call("GET", "route", {"index": 304}, by=rig.shipper).json == {"routes": {"0": changed}}
 
 
 def test_carrier_under_the_tables_name() -> None:
-    desk = Desk()
+    rig = ExchangeRig()
     body = {key: value for key, value in ROUTE.items() if key != "carrier"}
-    assert desk.call("POST", "route", {**body, "carrierId": 3}, by=desk.forwarder).json["routes"]["0"]["carrier"] == 3
+    assert rig.call("POST", "route", {**body, "carrierId": 3}, by=rig.forwarder).json["routes"]["0"]["carrier"] == 3
 
 
 @pytest.mark.parametrize("field", sorted(ROUTE))
 def test_every_field_is_needed(field: str) -> None:
-    desk = Desk()
+    rig = ExchangeRig()
     body = {key: value for key, value in ROUTE.items() if key != field}
-    assert desk.call("POST", "route", body, by=desk.forwarder).status == 400
-    assert desk.call("PUT", "route", {**body, "index": 301}, by=desk.forwarder).status == 400
+    assert rig.call("POST", "route", body, by=rig.forwarder).status == 400
+    assert rig.call("PUT", "route", {**body, "index": 301}, by=rig.forwarder).status == 400
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_every_field_is_needed(field: str) -> None:
     ],
 )
 def test_bad_fields(changes: dict[str, object]) -> None:
-    desk = Desk()
-    assert desk.call("POST", "route", {**ROUTE, **changes}, by=desk.forwarder).status == 400
+    rig = ExchangeRig()
+    assert rig.call("POST", "route", {**ROUTE, **changes}, by=rig.forwarder).status == 400
 
 
 @pytest.mark.parametrize("index", [9, None])
 def test_update_of_nothing(index: int | None) -> None:
-    desk = Desk()
-    assert desk.call("PUT", "route", {**ROUTE, "index": index}, by=desk.forwarder).status == 400
+    rig = ExchangeRig()
+    assert rig.call("PUT", "route", {**ROUTE, "index": index}, by=rig.forwarder).status == 400
 
 
 FILTERS: list[tuple[dict[str, object], list[int]]] = [
@@ -97,21 +97,21 @@ FILTERS: list[tuple[dict[str, object], list[int]]] = [
 
 @pytest.mark.parametrize(("filters", "indexes"), FILTERS)
 def test_filters_in_the_body_and_in_the_query(filters: dict[str, object], indexes: list[int]) -> None:
-    desk = Desk()
-    assert desk.indexes(desk.call("GET", "route", filters, by=desk.shipper), "routes") == indexes
+    rig = ExchangeRig()
+    assert rig.indexes(rig.call("GET", "route", filters, by=rig.shipper), "routes") == indexes
     query = {key: str(value) for key, value in filters.items()}
-    assert desk.indexes(desk.call("GET", "route", by=desk.shipper, query=query), "routes") == indexes
+    assert rig.indexes(rig.call("GET", "route", by=rig.shipper, query=query), "routes") == indexes
 
 
 @pytest.mark.parametrize("name", ["departure", "departStart", "arrivalEnd", "cyStart", "cfsEnd", "cycutoff"])
 def test_filter_times_are_checked(name: str) -> None:
-    desk = Desk()
-    assert desk.call("GET", "route", {name: "yesterday"}, by=desk.shipper).status == 400
+    rig = ExchangeRig()
+    assert rig.call("GET", "route", {name: "yesterday"}, by=rig.shipper).status == 400
 
 
 def test_carriers() -> None:
-    desk = Desk()
-    seen = desk.call("GET", "carrier", by=desk.forwarder)
+    rig = ExchangeRig()
+    seen = rig.call("GET", "carrier", by=rig.forwarder)
     assert seen.json == {
         "carriers": {
             "0": {"index": 1, "name": "Pacific Star Line"},
@@ -121,14 +121,14 @@ def test_carriers() -> None:
             "4": {"index": 12, "name": "Silk Road Trucking"},
         }
     }
-    seen = desk.call("GET", "carrier", {"index": 7}, by=desk.forwarder)
+    seen = rig.call("GET", "carrier", {"index": 7}, by=rig.forwarder)
     assert seen.json == {"carriers": {"0": {"index": 7, "name": "Northern Air Cargo"}}}
-    assert desk.call("GET", "carrier", {"index": 8}, by=desk.forwarder).json == {"carriers": {}}
+    assert rig.call("GET", "carrier", {"index": 8}, by=rig.forwarder).json == {"carriers": {}}
 
 
 def test_currencies() -> None:
-    desk = Desk()
-    codes = [record["code"] for record in desk.call("GET", "currency", by=desk.shipper).json["currencies"].values()]
+    rig = ExchangeRig()
+    codes = [record["code"] for record in rig.call("GET", "currency", by=rig.shipper).json["currencies"].values()]
     assert codes == ["USD", "EUR", "HKD", "CNY", "GBP", "JPY", "SGD"]
-    seen = desk.call("GET", "currency", by=desk.shipper, query={"index": "978"})
+    seen = rig.call("GET", "currency", by=rig.shipper, query={"index": "978"})
     assert seen.json == {"currencies": {"0": {"index": 978, "name": "Euro", "code": "EUR"}}}

@@ -12,7 +12,7 @@ from contextlib import suppress
 import anyio
 import httpx
 import pytest
-from tests.unit.sandbox.test_faces_agree import LOGIN, outcome, over_tcp, settled, struck
+from tests.unit.sandbox.faces.test_parity import LOGIN, outcome, over_tcp, settled, struck
 
 from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.core.state_file import StateError

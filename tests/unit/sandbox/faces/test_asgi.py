@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.unit.sandbox.test_faces_agree import LOGIN, STALLS, libraries, outcome, over_tcp, patience, struck
+from tests.unit.sandbox.faces.test_parity import LOGIN, STALLS, libraries, outcome, over_tcp, patience, struck
 
 from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.asgi import app, serve

@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from tests.unit.sandbox.test_faces_agree import LOGIN, ask, in_process, libraries, outcome, struck
-from tests.unit.sandbox.test_faces_trace import NORMAL, Trace, traced
+from tests.unit.sandbox.faces.test_parity import LOGIN, ask, in_process, libraries, outcome, struck
+from tests.unit.sandbox.faces.test_simulated_request import NORMAL, Trace, traced
 
 from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.inprocess import transport

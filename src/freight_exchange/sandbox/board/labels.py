@@ -1,4 +1,4 @@
-"""Plain words for what the board shows: the operations, the faults and the habits that people like to begin with."""
+"""Words of the board for operations, faults and quirks, and the ones that it suggests."""
 
 from __future__ import annotations
 
@@ -9,14 +9,22 @@ from freight_exchange.sandbox.faults.catalogue import FAULTS
 from freight_exchange.sandbox.faults.fault_factory import FaultFactory
 from freight_exchange.sandbox.model.profile import Profile
 
-__all__ = ["HABITS", "OPERATIONS", "PERFORMED", "SHELF", "catalogue", "fault_label", "operation_of"]
+__all__ = [
+    "AVAILABLE_FAULTS",
+    "OPERATIONS",
+    "QUIRK_LABELS",
+    "SUGGESTED_FAULTS",
+    "catalogue",
+    "fault_label",
+    "operation_of",
+]
 
 
 class Operation(NamedTuple):
-    """What a caller does, in a few words, and every address at which it can be done."""
+    """Operation in words, with every address that it has."""
 
     label: str
-    does: str
+    action: str
     addresses: frozenset[tuple[str, str]]
 
 
@@ -56,73 +64,81 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
 
 
 def operation_of(method: str, path: str) -> str | None:
-    """The key of the operation at an address, or `None` where there is none."""
+    """Return the key of the operation at an address, or `None`."""
     for key, operation in OPERATIONS.items():
         if (method, path) in operation.addresses:
             return key
     return None
 
 
-class Shelved(NamedTuple):
-    """A fault to begin with: its name in the catalogue, what it is called, whom it strikes and how often."""
+class SuggestedFault(NamedTuple):
+    """Fault that the board suggests: catalogue name, words, operation, and how many calls it strikes."""
 
     fault: str
     label: str
-    explains: str
+    explanation: str
     operation: str
     times: int | None = 1
 
 
-SHELF: Final = (
-    Shelved(
+SUGGESTED_FAULTS: Final = (
+    SuggestedFault(
         "reset_after_processing",
         "The answer to an offer gets lost",
-        "It is taken, and nobody is told. A careless bot offers twice.",
+        "The exchange takes it, and the bot gets no answer. A careless bot offers twice.",
         "submit",
     ),
-    Shelved(
+    SuggestedFault(
         "reset_after_send",
         "An offer gets lost on its way",
-        "It is not taken. A careless bot believes that it has offered.",
+        "The exchange never gets it. A careless bot believes that it has offered.",
         "submit",
     ),
-    Shelved("stall", "An offer is never answered", "It is taken, and the line stays silent.", "submit"),
-    Shelved(
+    SuggestedFault(
+        "stall", "An offer is never answered", "The exchange takes it, and the connection stays silent.", "submit"
+    ),
+    SuggestedFault(
         "bad_request_after_commit",
-        "Taken, but answered by an error",
-        "Status 500, and whoever sends it again is refused.",
+        "An offer is taken, but answered by an error",
+        "Status 500, and sending it again is refused.",
         "submit",
     ),
-    Shelved(
+    SuggestedFault(
         "unavailable_forever", "The exchange is down", "Status 503 for every call, until you switch it off.", "", None
     ),
-    Shelved("tokens_revoked", "Everybody is logged out", "Every token goes out of force at once.", ""),
-    Shelved("throttled_seconds", "Too many requests", "Status 429 for three calls: come back in a second.", "", 3),
-    Shelved("slow", "Slow answers", "The next ten answers come a second late.", "", 10),
-    Shelved(
+    SuggestedFault("tokens_revoked", "All logins end", "Every token becomes invalid at once.", ""),
+    SuggestedFault(
+        "throttled_seconds", "Too many requests", "Status 429 for three calls: come back in a second.", "", 3
+    ),
+    SuggestedFault("slow", "Slow answers", "The next ten answers come a second late.", "", 10),
+    SuggestedFault(
         "truncated_length", "A list breaks off in the middle", "Half of an answer, then the connection ends.", "search"
     ),
-    Shelved("poison_record", "One broken record in a list", "The others are good, and must not be lost.", "search"),
-    Shelved(
+    SuggestedFault(
+        "poison_record", "One broken record in a list", "The others are good and must not be lost.", "search"
+    ),
+    SuggestedFault(
         "maintenance_200",
         "A maintenance note instead of a list",
-        "Whoever takes it for an empty list goes deaf.",
+        "A bot that takes it for an empty list misses requests.",
         "search",
     ),
-    Shelved("html_200", "A web page instead of data", "What a proxy or a login wall sends, with status 200.", ""),
+    SuggestedFault(
+        "html_200", "A web page instead of data", "What a proxy or a login wall sends, with status 200.", ""
+    ),
 )
 
-PERFORMED: Final[Mapping[str, FaultFactory]] = {
-    name: recipe
-    for name, recipe in FAULTS.items()
-    if recipe.cut is None or not recipe.cut.early or recipe.cut.value.startswith("reset")
+AVAILABLE_FAULTS: Final[Mapping[str, FaultFactory]] = {
+    name: factory
+    for name, factory in FAULTS.items()
+    if factory.cut is None or not factory.cut.early or factory.cut.value.startswith("reset")
 }
-"""The faults that a server which is already there can perform: it cannot fail to be found, or not to listen."""
+"""Faults that a running server can perform: all but those that prevent a connection."""
 
-HABITS: Final = {
+QUIRK_LABELS: Final = {
     "latency": "Seconds that each answer takes",
-    "late_visibility": "Seconds until something new shows in lists",
-    "rows_clamp": "Most records in a page, whatever is asked",
+    "late_visibility": "Seconds until a change shows in lists",
+    "rows_clamp": "Most records in a page",
     "order": "Order of the lists",
     "token_lifetime": "Seconds that a login lasts",
     "poison": "One broken record in every list",
@@ -136,42 +152,42 @@ HABITS: Final = {
 
 
 def fault_label(name: str) -> str:
-    """What a fault is called, without the suffix of its second strike."""
+    """Return the words for a fault. A second strike has the words of the first."""
     first = name.removesuffix(".then")
-    for shelved in SHELF:
-        if shelved.fault == first:
-            return shelved.label
-    return sentence(FAULTS[first].meaning) if first in FAULTS else first
+    for suggested in SUGGESTED_FAULTS:
+        if suggested.fault == first:
+            return suggested.label
+    return capitalized(FAULTS[first].meaning) if first in FAULTS else first
 
 
-def sentence(words: str) -> str:
+def capitalized(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
 def catalogue() -> Mapping[str, Any]:
-    """What the page offers: it does not change while the exchange runs."""
+    """Return everything that the page offers. It does not change while the exchange runs."""
     return {
         "operations": [{"key": key, "label": operation.label} for key, operation in OPERATIONS.items()],
-        "shelf": [shelved._asdict() for shelved in SHELF],
+        "suggested_faults": [suggested._asdict() for suggested in SUGGESTED_FAULTS],
         "faults": [
             {
-                "name": recipe.name,
-                "label": sentence(recipe.meaning),
-                "phases": list(recipe.phases),
-                "seconds": recipe.seconds or None,
-                "times": recipe.times,
-                "operation": (recipe.path and operation_of(recipe.method or "POST", recipe.path)) or "",
+                "name": factory.name,
+                "label": capitalized(factory.meaning),
+                "phases": list(factory.phases),
+                "seconds": factory.seconds or None,
+                "times": factory.times,
+                "operation": (factory.path and operation_of(factory.method or "POST", factory.path)) or "",
             }
-            for recipe in PERFORMED.values()
+            for factory in AVAILABLE_FAULTS.values()
         ],
-        "habits": [
+        "quirks": [
             {
                 "name": knob.name,
-                "label": HABITS.get(knob.name, sentence(knob.meaning)),
+                "label": QUIRK_LABELS.get(knob.name, capitalized(knob.meaning)),
                 "meaning": knob.meaning,
                 "default": knob.default,
                 "choices": None if _is_number(knob.name) else [knob.default, *knob.values],
-                "shelved": knob.name in HABITS,
+                "suggested": knob.name in QUIRK_LABELS,
             }
             for knob in sorted(Profile.knobs(), key=lambda knob: _rank(knob.name))
         ],
@@ -184,5 +200,5 @@ def _is_number(name: str) -> bool:
 
 
 def _rank(name: str) -> int:
-    """The shelved first, in their order; the others stay as the profile has them."""
-    return [*HABITS].index(name) if name in HABITS else len(HABITS)
+    """Rank the suggested quirks first, in their order."""
+    return [*QUIRK_LABELS].index(name) if name in QUIRK_LABELS else len(QUIRK_LABELS)

@@ -18,7 +18,7 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.sandbox.desk import NOW, PUBLISH, ROUTE
+from tests.unit.sandbox.rig import NOW, PUBLISH, ROUTE
 
 from freight_exchange.sandbox import Cargo, Exchange, Profile
 from freight_exchange.sandbox.core.state_file import StateError, StateFile

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from tests.unit.sandbox.desk import NOW, OFFER, PUBLISH, Desk
+from tests.unit.sandbox.rig import NOW, OFFER, PUBLISH, ExchangeRig
 
 from freight_exchange.sandbox import FAULTS, Cargo, Profile
 
 
 def test_what_each_call_carried() -> None:
-    desk = Desk()
-    desk.call("GET", "route", {"origin": "Hong Kong"}, by=desk.shipper, query={"offset": "0", "rowsperpage": "5"})
-    desk.now += 1
-    desk.call("POST", "quote/submitrequest", PUBLISH, by=desk.shipper)
-    desk.call("POST", "quote/submitoffer", {**OFFER, "offer": 0}, by=desk.forwarder)
-    desk.call("GET", "carrier")
-    first, second, third, fourth = desk.exchange.audit_log.calls
+    rig = ExchangeRig()
+    rig.call("GET", "route", {"origin": "Hong Kong"}, by=rig.shipper, query={"offset": "0", "rowsperpage": "5"})
+    rig.now += 1
+    rig.call("POST", "quote/submitrequest", PUBLISH, by=rig.shipper)
+    rig.call("POST", "quote/submitoffer", {**OFFER, "offer": 0}, by=rig.forwarder)
+    rig.call("GET", "carrier")
+    first, second, third, fourth = rig.exchange.audit_log.calls
     assert (first.number, first.time, first.method, first.path) == (1, NOW, "GET", "route")
     assert first.query == {"offset": "0", "rowsperpage": "5"}
     assert first.parameters == {"offset": "0", "rowsperpage": "5", "origin": "Hong Kong"}
@@ -22,37 +22,37 @@ def test_what_each_call_carried() -> None:
     assert (second.time, b"Green tea" in second.body) == (NOW + 1, True)
     assert (third.account, third.status, third.processed) == ("forwarder@demo.example", 400, False)
     assert (fourth.account, fourth.status, fourth.fault) == (None, 401, None)
-    assert desk.exchange.audit_log.calls_to("GET", "route") == [first]
+    assert rig.exchange.audit_log.calls_to("GET", "route") == [first]
 
 
 def test_a_refusal_is_not_processed_whatever_its_status() -> None:
-    desk = Desk(Profile(unauthorized_status=200, failed_login_status=200))
-    assert desk.call("GET", "carrier").status == 200
-    assert desk.login(password="wrong").status == 200
-    assert [call.processed for call in desk.exchange.audit_log.calls] == [False, False]
+    rig = ExchangeRig(Profile(unauthorized_status=200, failed_login_status=200))
+    assert rig.call("GET", "carrier").status == 200
+    assert rig.login(password="wrong").status == 200
+    assert [call.processed for call in rig.exchange.audit_log.calls] == [False, False]
 
 
 def test_secrets_stay_out_of_the_repr() -> None:
-    desk = Desk()
-    desk.call("POST", "login", {"email": "shipper@demo.example", "password": "canary"})
-    desk.login()
-    token = desk.exchange.token(desk.forwarder, desk.now)
-    call = desk.exchange.audit_log.calls[0]
+    rig = ExchangeRig()
+    rig.call("POST", "login", {"email": "shipper@demo.example", "password": "canary"})
+    rig.login()
+    token = rig.exchange.token(rig.forwarder, rig.now)
+    call = rig.exchange.audit_log.calls[0]
     assert "canary" not in repr(call)
-    assert token not in repr(desk.exchange.audit_log.calls)
-    assert "'forwarder'" not in repr(desk.forwarder).replace("role='forwarder'", "")
+    assert token not in repr(rig.exchange.audit_log.calls)
+    assert "'forwarder'" not in repr(rig.forwarder).replace("role='forwarder'", "")
 
 
 def test_publications_changes_and_spans() -> None:
-    desk = Desk()
-    desk.publish()
-    audit_log = desk.exchange.audit_log
+    rig = ExchangeRig()
+    rig.publish()
+    audit_log = rig.exchange.audit_log
     assert [tuple(entry) for entry in audit_log.publications] == [(1, "shipper@demo.example", NOW, 1)]
-    desk.exchange.update(1, NOW + 10, Cargo(origin="Busan"))
-    desk.exchange.touch(1, NOW + 20)
-    desk.now += 30
-    desk.respond(desk.offer())
-    desk.exchange.withdraw(1, NOW + 40)
+    rig.exchange.update(1, NOW + 10, Cargo(origin="Busan"))
+    rig.exchange.touch(1, NOW + 20)
+    rig.now += 30
+    rig.respond(rig.offer())
+    rig.exchange.withdraw(1, NOW + 40)
     assert [(change.time - NOW, change.what) for change in audit_log.changes] == [
         (0, "published"),
         (10, "updated"),
@@ -73,14 +73,14 @@ def test_publications_changes_and_spans() -> None:
 
 
 def test_offers_and_their_calls() -> None:
-    desk = Desk()
-    desk.publish(2)
-    desk.exchange.faults.add(*FAULTS["server_error_after_commit"](path="quote/submitoffer"))
+    rig = ExchangeRig()
+    rig.publish(2)
+    rig.exchange.faults.add(*FAULTS["server_error_after_commit"](path="quote/submitoffer"))
     for _ in range(2):
-        desk.call("POST", "quote/submitoffer", OFFER, by=desk.forwarder)
-    desk.offer(desk.rival, requestIndex=2)
-    desk.exchange.offer(desk.rival, 2, NOW)
-    audit_log = desk.exchange.audit_log
+        rig.call("POST", "quote/submitoffer", OFFER, by=rig.forwarder)
+    rig.offer(rig.rival, requestIndex=2)
+    rig.exchange.offer(rig.rival, 2, NOW)
+    audit_log = rig.exchange.audit_log
     assert [record.call for record in audit_log.offers] == [3, 4, 5, None]
     assert audit_log.offer_counts() == {(1, "forwarder@demo.example"): 2, (2, "rival@demo.example"): 2}
     assert [record.offer.index for record in audit_log.offers_on(1)] == [5001, 5002]
@@ -89,13 +89,13 @@ def test_offers_and_their_calls() -> None:
 
 
 def test_logins_and_forgetting() -> None:
-    desk = Desk()
-    desk.login()
-    desk.login(password="wrong")
-    audit_log = desk.exchange.audit_log
+    rig = ExchangeRig()
+    rig.login()
+    rig.login(password="wrong")
+    audit_log = rig.exchange.audit_log
     assert [(login.accepted, login.call) for login in audit_log.logins] == [(True, 1), (False, 2)]
     audit_log.forget()
     assert (audit_log.calls, audit_log.logins) == ([], [])
-    desk.login()
+    rig.login()
     assert audit_log.calls[0].number == 3
-    assert audit_log is desk.exchange.audit_log
+    assert audit_log is rig.exchange.audit_log

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from tests.unit.sandbox.test_faces_agree import (
+from tests.unit.sandbox.faces.test_parity import (
     BEFORE_A_CONNECTION,
     LATE,
     ask,

@@ -1,4 +1,4 @@
-"""A place from which tests call the pure core as its users would, with the wire's words typed by hand."""
+"""Exchange and clock for tests of the pure core; the bodies are typed by hand from the service document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from freight_exchange.sandbox import Account, Call, Exchange, Profile, Reply
 
-__all__ = ["NOW", "OFFER", "PUBLISH", "ROUTE", "Desk", "Seen"]
+__all__ = ["NOW", "OFFER", "PUBLISH", "ROUTE", "ExchangeRig", "RigReply"]
 
 NOW = 1_900_000_000.0
 
@@ -51,8 +51,8 @@ ROUTE: Mapping[str, Any] = {
 }
 
 
-class Seen(NamedTuple):
-    """A reply, and its JSON where it has one."""
+class RigReply(NamedTuple):
+    """Reply of the exchange with its decoded JSON, or `None`."""
 
     reply: Reply
     json: Any
@@ -62,8 +62,8 @@ class Seen(NamedTuple):
         return self.reply.status
 
 
-class Desk:
-    """An exchange and a clock that moves only by hand."""
+class ExchangeRig:
+    """Exchange with a clock that only tests move."""
 
     def __init__(self, profile: Profile | None = None) -> None:
         self.exchange = Exchange(profile or Profile(), seed=7)
@@ -80,8 +80,8 @@ class Desk:
         *,
         by: Account | None = None,
         query: Mapping[str, str] | None = None,
-    ) -> Seen:
-        """One call with a fresh token of that account; without an account, without a token."""
+    ) -> RigReply:
+        """Send a call with a fresh token of the account `by`, or without a token."""
         token = None if by is None else self.exchange.token(by, self.now)
         sent = b"" if body is None else json.dumps(body).encode()
         return self.send(method, path, sent, token=token, query=query)
@@ -95,7 +95,7 @@ class Desk:
         token: str | None = None,
         query: Mapping[str, str] | None = None,
         content_type: str | None = "application/json",
-    ) -> Seen:
+    ) -> RigReply:
         headers: dict[str, str] = {}
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
@@ -103,11 +103,11 @@ class Desk:
             headers["content-type"] = content_type
         reply = self.exchange.handle(Call(method, path, query or {}, headers, body), self.now)
         try:
-            return Seen(reply, json.loads(reply.body))
+            return RigReply(reply, json.loads(reply.body))
         except (ValueError, RecursionError):
-            return Seen(reply, None)
+            return RigReply(reply, None)
 
-    def login(self, name: str = "forwarder", password: str | None = None) -> Seen:
+    def login(self, name: str = "forwarder", password: str | None = None) -> RigReply:
         body = {"email": f"{name}@demo.example", "password": name if password is None else password}
         return self.call("POST", "login", body)
 
@@ -116,16 +116,16 @@ class Desk:
             assert self.call("POST", "quote/submitrequest", PUBLISH, by=self.shipper).status // 100 == 2
 
     def offer(self, by: Account | None = None, **changes: object) -> int:
-        """Submits an offer and gives its id."""
+        """Submit an offer and return its id."""
         seen = self.call("POST", "quote/submitoffer", {**OFFER, **changes}, by=by or self.forwarder)
         assert seen.status // 100 == 2, seen
         return self.exchange.audit_log.offers[-1].offer.index
 
-    def respond(self, offer: int, approved: int = 1) -> Seen:
+    def respond(self, offer: int, approved: int = 1) -> RigReply:
         body = {"offerIndex": offer, "approved": approved}
         return self.call("POST", "quote/approveoffer", body, by=self.shipper)
 
-    def indexes(self, seen: Seen, key: str = "raterequests") -> list[int]:
-        """The indexes of a collection, in the order of its keys."""
+    def indexes(self, seen: RigReply, key: str = "raterequests") -> list[int]:
+        """Return the indexes of a collection in the order of its keys."""
         records = seen.json[key]
         return [records[number]["index"] for number in sorted(records, key=int)]

@@ -7,123 +7,123 @@ from typing import Any
 
 import attrs
 import pytest
-from tests.unit.sandbox.desk import NOW, OFFER, PUBLISH, ROUTE, Desk, Seen
+from tests.unit.sandbox.rig import NOW, OFFER, PUBLISH, ROUTE, ExchangeRig, RigReply
 
 from freight_exchange.sandbox import Profile
 
-Scene = Callable[[Desk], list[Seen]]
+Scene = Callable[[ExchangeRig], list[RigReply]]
 
 
-def scene(*steps: Callable[[Desk], Seen | None]) -> Scene:
+def scene(*steps: Callable[[ExchangeRig], RigReply | None]) -> Scene:
     """A scene with steps in order; what they see is what is compared."""
-    return lambda desk: [seen for seen in [step(desk) for step in steps] if seen is not None]
+    return lambda rig: [seen for seen in [step(rig) for step in steps] if seen is not None]
 
 
-def does(action: Callable[[Desk], object]) -> Callable[[Desk], None]:
-    def step(desk: Desk) -> None:
-        action(desk)
+def does(action: Callable[[ExchangeRig], object]) -> Callable[[ExchangeRig], None]:
+    def step(rig: ExchangeRig) -> None:
+        action(rig)
 
     return step
 
 
-def requests(count: int) -> Callable[[Desk], None]:
-    def step(desk: Desk) -> None:
+def requests(count: int) -> Callable[[ExchangeRig], None]:
+    def step(rig: ExchangeRig) -> None:
         for number in range(count):
-            desk.exchange.publish(desk.shipper, NOW - count + number)
+            rig.exchange.publish(rig.shipper, NOW - count + number)
 
     return step
 
 
-def search(**body: object) -> Callable[[Desk], Seen]:
-    return lambda desk: desk.call("POST", "quote/getrequests", body, by=desk.forwarder)
+def search(**body: object) -> Callable[[ExchangeRig], RigReply]:
+    return lambda rig: rig.call("POST", "quote/getrequests", body, by=rig.forwarder)
 
 
-def submit(**changes: object) -> Callable[[Desk], Seen]:
-    def step(desk: Desk) -> Seen:
+def submit(**changes: object) -> Callable[[ExchangeRig], RigReply]:
+    def step(rig: ExchangeRig) -> RigReply:
         body = {key: value for key, value in {**OFFER, **changes}.items() if value is not None}
-        return desk.call("POST", "quote/submitoffer", body, by=desk.forwarder)
+        return rig.call("POST", "quote/submitoffer", body, by=rig.forwarder)
 
     return step
 
 
-def approve(offer: int = 5001) -> Callable[[Desk], Seen]:
-    return lambda desk: desk.respond(offer)
+def approve(offer: int = 5001) -> Callable[[ExchangeRig], RigReply]:
+    return lambda rig: rig.respond(offer)
 
 
-def route(**changes: object) -> Callable[[Desk], Seen]:
-    def step(desk: Desk) -> Seen:
+def route(**changes: object) -> Callable[[ExchangeRig], RigReply]:
+    def step(rig: ExchangeRig) -> RigReply:
         body = {key: value for key, value in {**ROUTE, **changes}.items() if value is not None}
-        return desk.call("POST", "route", body, by=desk.forwarder)
+        return rig.call("POST", "route", body, by=rig.forwarder)
 
     return step
 
 
-def published(desk: Desk) -> Seen:
-    return desk.call("POST", "quote/submitrequest", PUBLISH, by=desk.shipper)
+def published(rig: ExchangeRig) -> RigReply:
+    return rig.call("POST", "quote/submitrequest", PUBLISH, by=rig.shipper)
 
 
-def offers(desk: Desk) -> Seen:
-    return desk.call("GET", "quote/offer", by=desk.shipper)
+def offers(rig: ExchangeRig) -> RigReply:
+    return rig.call("GET", "quote/offer", by=rig.shipper)
 
 
-def bids(desk: Desk) -> Seen:
-    return desk.call("GET", "quote/bid", by=desk.forwarder)
+def bids(rig: ExchangeRig) -> RigReply:
+    return rig.call("GET", "quote/bid", by=rig.forwarder)
 
 
-def one_bid(desk: Desk) -> Seen:
-    return desk.call("GET", "quote/bid", {"offset": 0, "rowsperpage": 1}, by=desk.forwarder)
+def one_bid(rig: ExchangeRig) -> RigReply:
+    return rig.call("GET", "quote/bid", {"offset": 0, "rowsperpage": 1}, by=rig.forwarder)
 
 
-def currencies(desk: Desk) -> Seen:
-    return desk.call("GET", "currency", by=desk.forwarder)
+def currencies(rig: ExchangeRig) -> RigReply:
+    return rig.call("GET", "currency", by=rig.forwarder)
 
 
-def routes(desk: Desk) -> Seen:
-    return desk.call("GET", "route", by=desk.shipper)
+def routes(rig: ExchangeRig) -> RigReply:
+    return rig.call("GET", "route", by=rig.shipper)
 
 
-def login(desk: Desk) -> Seen:
-    return desk.login()
+def login(rig: ExchangeRig) -> RigReply:
+    return rig.login()
 
 
-def failed_login(desk: Desk) -> Seen:
-    return desk.login(password="wrong")
+def failed_login(rig: ExchangeRig) -> RigReply:
+    return rig.login(password="wrong")
 
 
-def no_token(desk: Desk) -> Seen:
-    return desk.call("GET", "carrier")
+def no_token(rig: ExchangeRig) -> RigReply:
+    return rig.call("GET", "carrier")
 
 
-def carrier(**body: object) -> Callable[[Desk], Seen]:
-    return lambda desk: desk.call("GET", "carrier", body, by=desk.forwarder)
+def carrier(**body: object) -> Callable[[ExchangeRig], RigReply]:
+    return lambda rig: rig.call("GET", "carrier", body, by=rig.forwarder)
 
 
-def without_content_type(desk: Desk) -> Seen:
-    token = desk.exchange.token(desk.forwarder, NOW)
-    return desk.send("POST", "quote/getrequests", b"{}", token=token, content_type=None)
+def without_content_type(rig: ExchangeRig) -> RigReply:
+    token = rig.exchange.token(rig.forwarder, NOW)
+    return rig.send("POST", "quote/getrequests", b"{}", token=token, content_type=None)
 
 
-def forwarder_publishes(desk: Desk) -> Seen:
-    return desk.call("POST", "quote/submitrequest", PUBLISH, by=desk.forwarder)
+def forwarder_publishes(rig: ExchangeRig) -> RigReply:
+    return rig.call("POST", "quote/submitrequest", PUBLISH, by=rig.forwarder)
 
 
 def old_lookup(**body: object) -> Scene:
-    old = does(lambda desk: desk.exchange.publish(desk.shipper, NOW - 9000))
+    old = does(lambda rig: rig.exchange.publish(rig.shipper, NOW - 9000))
     return scene(old, search(index=1), search(index=1, secondsSinceUpdate=60))
 
 
-def two_logins(desk: Desk) -> list[Seen]:
-    first, second = desk.login(), desk.login()
+def two_logins(rig: ExchangeRig) -> list[RigReply]:
+    first, second = rig.login(), rig.login()
     token = first.json["user"]["access_token"]
-    return [first, second, desk.send("GET", "carrier", token=token)]
+    return [first, second, rig.send("GET", "carrier", token=token)]
 
 
 ONE = requests(1)
-BACKDATED = does(lambda desk: desk.exchange.publish(desk.shipper, NOW - 600))
-OFFERED = does(lambda desk: desk.offer())
-RIVALLED = does(lambda desk: desk.offer(desk.rival))
-APPROVED = does(lambda desk: desk.respond(5001))
-DECLINED = does(lambda desk: desk.respond(5001, 0))
+BACKDATED = does(lambda rig: rig.exchange.publish(rig.shipper, NOW - 600))
+OFFERED = does(lambda rig: rig.offer())
+RIVALLED = does(lambda rig: rig.offer(rig.rival))
+APPROVED = does(lambda rig: rig.respond(5001))
+DECLINED = does(lambda rig: rig.respond(5001, 0))
 
 SCENES: Mapping[str, Scene] = {
     "collection_shape": scene(requests(4), search()),
@@ -148,7 +148,7 @@ SCENES: Mapping[str, Scene] = {
     "vessel_key": scene(routes),
     "route_time_keys": scene(routes),
     "route_write": scene(route()),
-    "route_text_match": scene(lambda desk: desk.call("GET", "route", {"origin": "hong"}, by=desk.shipper)),
+    "route_text_match": scene(lambda rig: rig.call("GET", "route", {"origin": "hong"}, by=rig.shipper)),
     "number_form": scene(published),
     "hazardous_form": scene(published),
     "enabled_form": scene(login),
@@ -167,7 +167,7 @@ SCENES: Mapping[str, Scene] = {
     "published_notes": scene(published),
     "rates_sum": scene(ONE, submit()),
     "amount_rounding": scene(ONE, submit(offer=1840.567)),
-    "order": scene(requests(6), BACKDATED, does(lambda desk: desk.exchange.touch(3, NOW)), search()),
+    "order": scene(requests(6), BACKDATED, does(lambda rig: rig.exchange.touch(3, NOW)), search()),
     "rows_clamp": scene(requests(12), search(offset=0, rowsperpage=12)),
     "clamp_stride": scene(requests(12), search(offset=1, rowsperpage=5)),
     "clamp_change": scene(requests(25), *(search(offset=0, rowsperpage=25) for _ in range(4))),
@@ -195,8 +195,8 @@ SCENES: Mapping[str, Scene] = {
     "content_type_check": scene(without_content_type),
     "roles": scene(forwarder_publishes),
     "selected_status": scene(ONE, OFFERED, approve()),
-    "decline_outcome": scene(ONE, OFFERED, lambda desk: desk.respond(5001, 0)),
-    "decline_reply": scene(ONE, OFFERED, lambda desk: desk.respond(5001, 0)),
+    "decline_outcome": scene(ONE, OFFERED, lambda rig: rig.respond(5001, 0)),
+    "decline_reply": scene(ONE, OFFERED, lambda rig: rig.respond(5001, 0)),
     "second_approval": scene(ONE, OFFERED, RIVALLED, APPROVED, approve(5001), approve(5002)),
     "second_offer": scene(ONE, OFFERED, submit(), bids),
     "late_offer": scene(ONE, RIVALLED, APPROVED, submit()),
@@ -232,16 +232,16 @@ def test_every_knob_has_a_scene_other_values_and_a_meaning() -> None:
 def test_every_knob_changes_a_reply(name: str, value: Any) -> None:
     plain = BESIDE.get(name, Profile())
     turned = attrs.evolve(plain, **{name: value})
-    as_documented, otherwise = SCENES[name](Desk(plain)), SCENES[name](Desk(turned))
+    as_documented, otherwise = SCENES[name](ExchangeRig(plain)), SCENES[name](ExchangeRig(turned))
     assert [seen.reply for seen in as_documented] != [seen.reply for seen in otherwise]
-    assert [seen.reply for seen in as_documented] == [seen.reply for seen in SCENES[name](Desk(plain))]
+    assert [seen.reply for seen in as_documented] == [seen.reply for seen in SCENES[name](ExchangeRig(plain))]
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in CASES}))
 def test_values_of_a_knob_differ_among_themselves(name: str) -> None:
     plain = BESIDE.get(name, Profile())
     values = [value for knob, value in CASES if knob == name]
-    seen = [[s.reply for s in SCENES[name](Desk(attrs.evolve(plain, **{name: value})))] for value in values]
+    seen = [[s.reply for s in SCENES[name](ExchangeRig(attrs.evolve(plain, **{name: value})))] for value in values]
     assert all(seen[i] != seen[j] for i in range(len(seen)) for j in range(i))
 
 
@@ -251,10 +251,10 @@ def test_an_unknown_word_is_refused() -> None:
 
 
 def test_the_profile_can_be_replaced_at_run_time() -> None:
-    desk = Desk()
-    assert desk.call("GET", "quote/request", by=desk.forwarder).reply.body == b'{"raterequests":{}}'
-    desk.exchange.profile = Profile(empty_collection="list")
-    assert desk.call("GET", "quote/request", by=desk.forwarder).reply.body == b'{"raterequests":[]}'
+    rig = ExchangeRig()
+    assert rig.call("GET", "quote/request", by=rig.forwarder).reply.body == b'{"raterequests":{}}'
+    rig.exchange.profile = Profile(empty_collection="list")
+    assert rig.call("GET", "quote/request", by=rig.forwarder).reply.body == b'{"raterequests":[]}'
 
 
 @pytest.mark.parametrize(
@@ -269,8 +269,8 @@ def test_the_profile_can_be_replaced_at_run_time() -> None:
     ],
 )
 def test_empty_collections(value: str, body: bytes) -> None:
-    desk = Desk(Profile(empty_collection=value))  # type: ignore[arg-type]  # parametrised words
-    assert desk.call("GET", "quote/request", by=desk.forwarder).reply.body == body
+    rig = ExchangeRig(Profile(empty_collection=value))  # type: ignore[arg-type]  # parametrised words
+    assert rig.call("GET", "quote/request", by=rig.forwarder).reply.body == body
 
 
 @pytest.mark.parametrize(
@@ -283,16 +283,16 @@ def test_empty_collections(value: str, body: bytes) -> None:
     ],
 )
 def test_forms_of_numbers(value: str, text: bytes) -> None:
-    desk = Desk(Profile(number_form=value))  # type: ignore[arg-type]  # parametrised words
-    assert text in published(desk).reply.body
+    rig = ExchangeRig(Profile(number_form=value))  # type: ignore[arg-type]  # parametrised words
+    assert text in published(rig).reply.body
 
 
 def test_shapes_of_a_collection() -> None:
     seen = {}
     for value in ("gaps", "shuffled", "list"):
-        desk = Desk(Profile(collection_shape=value))
-        requests(3)(desk)
-        seen[value] = search()(desk).json["raterequests"]
+        rig = ExchangeRig(Profile(collection_shape=value))
+        requests(3)(rig)
+        seen[value] = search()(rig).json["raterequests"]
     assert list(seen["gaps"]) == ["2", "5", "8"]
     assert list(seen["shuffled"]) == ["1", "2", "0"]
     assert [seen["shuffled"][key]["index"] for key in ("0", "1", "2")] == [3, 2, 1]
