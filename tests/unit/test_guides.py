@@ -29,8 +29,7 @@ from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.store import SQLiteStore
 from freight_exchange.testing import Sandbox
 from freight_exchange.transport.message import Kind
-from freight_exchange.transport.retry import LONGEST_WAIT, MATRIX, Cause, Rule
-from freight_exchange.transport.retry_budget import THROTTLED_COST, TRANSIENT_COST
+from freight_exchange.transport.retry_matrix import LONGEST_WAIT, MATRIX, THROTTLED_COST, TRANSIENT_COST, Cause, Rule
 
 DOCS = ROOT / "docs"
 ELSEWHERE = {"bot.md", "bot-reference.md", "testing.md", "tutorial.md"}

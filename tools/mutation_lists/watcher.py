@@ -270,7 +270,7 @@ MUTATIONS: Final = (
     ),
     one(
         "11 Retry-After holds back only the call that received it",
-        "transport/throttle.py",
+        "transport/middleware/throttle.py",
         "if request.kind is not Kind.WRITE:",
         "if False:",
         "tests/unit/transport/test_quiet_time.py",

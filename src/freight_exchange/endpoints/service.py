@@ -20,9 +20,8 @@ from freight_exchange.models import validation
 from freight_exchange.models._base import NOTHING
 from freight_exchange.paging import PageSizes, Paginator
 from freight_exchange.transport.call import new_call_id
-from freight_exchange.transport.decode_errors import clean
 from freight_exchange.transport.message import Kind
-from freight_exchange.transport.shown_headers import shown_headers
+from freight_exchange.transport.redaction import redact_decode_error, reply_headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +96,7 @@ class _Sent:
     def describe(self, error: FreightExchangeError, method: str, redactor: Redactor) -> None:
         error.method, error.call_id = method, self.call_id
         error.status, error.attempts, error.elapsed = self.status, self.attempts, anyio.current_time() - self.began
-        error.headers = shown_headers(self.headers, redactor)
+        error.headers = reply_headers(self.headers, redactor)
         error.settled = True
 
 
@@ -380,7 +379,7 @@ class Service:
         redactor = self.connection.engine.caller.redactor
         error.request_path = path
         sent.describe(error, method, redactor)
-        clean(error, redactor)
+        redact_decode_error(error, redactor)
 
     def _placed(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
         if method != "GET":

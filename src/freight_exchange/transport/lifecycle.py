@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
@@ -14,12 +15,12 @@ from freight_exchange.errors import ConfigurationError, DeadlineExceededError
 from freight_exchange.transport.auth.refresh import Credentials, TokenRefresh
 from freight_exchange.transport.background import BackgroundTasks
 from freight_exchange.transport.call import CallExecutor
+from freight_exchange.transport.chain import call_chain
 from freight_exchange.transport.http import adapter, own_pools
-from freight_exchange.transport.limiter import Limiter
-from freight_exchange.transport.middleware import chain, guarded
-from freight_exchange.transport.retry_budget import RetryBudget
+from freight_exchange.transport.middleware.limiter import Limiter
+from freight_exchange.transport.middleware.retry import RetryBudget
+from freight_exchange.transport.middleware.throttle import Throttle
 from freight_exchange.transport.secrets import Secret
-from freight_exchange.transport.throttle import Throttle
 
 if TYPE_CHECKING:
     import ssl
@@ -154,10 +155,17 @@ class Connection:
             writes=settings.max_writes,
             shared=settings.http_client is not None,
         )
-        limited = chain([Throttle(), limiter], network)
-        added = [guarded(layer) for layer in settings.middleware]
-        budget = RetryBudget(settings.retry_tokens)
-        anonymous = CallExecutor(chain(added, limited), budget, settings.redactor, settings.hooks)
+        layers = partial(
+            call_chain,
+            network,
+            budget=RetryBudget(settings.retry_tokens),
+            hooks=settings.hooks,
+            redactor=settings.redactor,
+            user=settings.middleware,
+            throttle=Throttle(),
+            limiter=limiter,
+        )
+        anonymous = CallExecutor(layers(token=None), settings.redactor)
 
         async def log_in(email: str, password: Secret) -> Grant:
             return await settings.log_in(anonymous, email, password)
@@ -167,7 +175,7 @@ class Connection:
         else:
             shared = _shared(settings.token_store, settings, log_in)
             renewal = TokenRefresh(jobs, settings.hooks, settings.credentials, shared, refused=shared.refuse)
-        caller = CallExecutor(chain([*added, renewal], limited), budget, settings.redactor, settings.hooks)
+        caller = CallExecutor(layers(token=renewal), settings.redactor)
         self._engine = Engine(jobs, renewal, caller)
         self._state = _State.OPEN
 

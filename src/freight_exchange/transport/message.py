@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from freight_exchange.options import RetryPolicy
+
 if TYPE_CHECKING:
+    from freight_exchange.errors.base import Reconciler
     from freight_exchange.models.writes import Write
     from freight_exchange.options import Timeouts
     from freight_exchange.transport.secrets import Secret
 
-__all__ = ["UNCONNECTED", "Kind", "Middleware", "Next", "Progress", "Request", "Response"]
+__all__ = ["UNCONNECTED", "CallContext", "Kind", "Middleware", "Next", "Progress", "Request", "Response"]
 
 
 class Kind(enum.Enum):
@@ -122,6 +125,30 @@ class AbandonedError(Exception):
     """Raised inside the transport to stop it before the first byte of a request that nobody waits for."""
 
 
+def _content(response: Response) -> bytes:
+    return response.content
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class CallContext:
+    """Facts of a call that all its attempts share.
+
+    Attributes:
+        read: Turns a successful reply into the call's result.
+        retries: The retry policy.
+        started: The loop's time from which the deadline counts.
+        reconciler: The client that can reconcile the call's write.
+    """
+
+    read: Callable[[Response], Any] = _content
+    retries: RetryPolicy = attrs.field(factory=RetryPolicy)
+    started: float = 0.0
+    reconciler: Reconciler | None = attrs.field(default=None, repr=False)
+
+
+_NO_CALL = CallContext()
+
+
 @attrs.frozen(eq=False, kw_only=True)
 class Request:
     """A request on its way, as middleware sees it. Its `repr` shows no body and no secret.
@@ -153,6 +180,7 @@ class Request:
     progress: Progress = attrs.field(factory=Progress, repr=False)
     deadline: float = attrs.field(default=float("inf"), repr=False)
     ends_at: float = attrs.field(default=float("inf"), repr=False)
+    context: CallContext = attrs.field(default=_NO_CALL, repr=False)
 
     def with_header(self, name: str, value: str) -> Request:
         """The same request with one more header."""
@@ -174,6 +202,7 @@ class Request:
             progress=original.progress,
             deadline=original.deadline,
             ends_at=original.ends_at,
+            context=original.context,
         )
 
 
@@ -186,12 +215,14 @@ class Response:
         content: The body's bytes; not shown by `repr`, since a login's reply is one too.
         headers: Raw name and value pairs, as received.
         attempt: How many times its call had been handed to the network by then.
+        result: What the call returns, once the body was decoded.
     """
 
     status: int
     content: bytes = attrs.field(repr=False)
     headers: Sequence[tuple[bytes, bytes]] = attrs.field(default=(), repr=False)
     attempt: int = 1
+    result: Any = attrs.field(default=None, repr=False)
 
     def header(self, name: str) -> str | None:
         """The value of a header, whatever its case, or `None`."""

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Final, NoReturn
 
-from freight_exchange.transport.decode_errors import own_words
+from freight_exchange.wire import fields
 from freight_exchange.wire.excerpt import CUT, LONGEST, MASK, excerpt
 from freight_exchange.wire.fields import SECRETS
 from freight_exchange.wire.json import decoded
 
-__all__ = ["LONGEST", "MASK", "Redactor", "Secret"]
+__all__ = ["LONGEST", "MASK", "Redactor", "Secret", "wire_names"]
 
 _PATTERNS: Final = (
     re.compile(r"(?i)\b(bearer\s+|authorization\W{1,8}basic\s+)[^\s\"',;]+"),
@@ -121,9 +122,25 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            names = own_words()
+            names = wire_names()
             return {key if key in names else self.text(key): self._value(item) for key, item in value.items()}
         return [self._value(item) for item in value] if isinstance(value, list) else value
+
+
+@cache
+def wire_names() -> frozenset[str]:
+    """Return the names of the wire, which every reply has: a short secret in one of them stays hidden."""
+
+    def words(value: object) -> Iterator[str]:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from words([*value, *value.values()])
+        elif isinstance(value, tuple | list | frozenset):
+            for item in value:
+                yield from words(item)
+
+    return frozenset(words([value for name, value in vars(fields).items() if name.isupper()]))
 
 
 def _half(cut: str, form: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
@@ -20,8 +21,11 @@ from freight_exchange.hooks import Event, Hooks
 from freight_exchange.models.writes import RawWrite
 from freight_exchange.options import RetryPolicy, Timeouts
 from freight_exchange.transport.call import CallExecutor, Limits
-from freight_exchange.transport.message import Kind, Request, Response
-from freight_exchange.transport.retry_budget import RetryBudget
+from freight_exchange.transport.chain import compose
+from freight_exchange.transport.message import Kind, Next, Request, Response
+from freight_exchange.transport.middleware.deadline import Deadline
+from freight_exchange.transport.middleware.outcome import Outcome
+from freight_exchange.transport.middleware.retry import Retry, RetryBudget
 from freight_exchange.transport.secrets import Redactor, Secret
 
 READ, LOGIN, WRITE = Kind.READ, Kind.LOGIN, Kind.WRITE
@@ -69,6 +73,20 @@ def stalls(*events: str) -> Step:
     return step
 
 
+def executor(
+    send: Next,
+    budget: RetryBudget | None = None,
+    redactor: Redactor | None = None,
+    hooks: Hooks | None = None,
+    *,
+    chance: Callable[[], float] = random.random,
+) -> CallExecutor:
+    """Make an executor of the layers above the user's middleware."""
+    redactor = redactor or Redactor()
+    retry = Retry(budget or RetryBudget(500), hooks or Hooks(), redactor, chance=chance)
+    return CallExecutor(compose([Deadline(redactor), retry, Outcome(redactor)], send), redactor)
+
+
 class Bench:
     """A caller over steps, one for each attempt; the last one goes on."""
 
@@ -79,9 +97,8 @@ class Bench:
         self.redactor = Redactor()
         self.redactor.learn_token(Secret(CANARY))
         self.budget = RetryBudget(tokens)
-        self.caller = CallExecutor(
-            self.send, self.budget, self.redactor, Hooks((*hooks, self.events.append)), chance=lambda: chance
-        )
+        every_hook = Hooks((*hooks, self.events.append))
+        self.caller = executor(self.send, self.budget, self.redactor, every_hook, chance=lambda: chance)
 
     async def send(self, request: Request) -> Response:
         self.requests.append(request)

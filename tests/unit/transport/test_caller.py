@@ -10,6 +10,7 @@ from tests.unit.transport.bench import (
     READ,
     WRITE,
     Bench,
+    executor,
     fails,
     refused,
     replies,
@@ -26,12 +27,11 @@ from freight_exchange.errors import (
     ServerError,
     TransportError,
 )
-from freight_exchange.hooks import Event, Hooks, Retry
+from freight_exchange.hooks import Event, Retry
 from freight_exchange.options import RetryPolicy, Timeouts
-from freight_exchange.transport.call import CallExecutor, Limits
+from freight_exchange.transport.call import Limits
 from freight_exchange.transport.message import Kind, Request, Response
-from freight_exchange.transport.retry_budget import RetryBudget
-from freight_exchange.transport.secrets import Redactor
+from freight_exchange.transport.middleware.retry import RetryBudget
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
@@ -81,7 +81,7 @@ class TestAttempts:
                 raise TransportError(f"reset {request.path}")
             return Response(status=200, content=request.path.encode())
 
-        caller = CallExecutor(send, RetryBudget(10_000), Redactor(), Hooks())
+        caller = executor(send, RetryBudget(10_000))
         limits = Limits(deadline=60, timeouts=Timeouts(), retries=RetryPolicy(attempts=4))
         outcomes: dict[int, str] = {}
 

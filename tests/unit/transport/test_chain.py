@@ -11,8 +11,9 @@ import pytest
 
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, TransportError
 from freight_exchange.options import Timeouts
+from freight_exchange.transport.chain import compose
 from freight_exchange.transport.message import Kind, Middleware, Next, Request, Response
-from freight_exchange.transport.middleware import chain, guarded
+from freight_exchange.transport.middleware.user import guarded
 
 
 def request(kind: Kind) -> Request:
@@ -49,16 +50,16 @@ async def test_the_first_is_outermost() -> None:
         return layer
 
     sender = Sender()
-    response = await chain([marking("a"), marking("b")], sender)(request(Kind.READ))
+    response = await compose([marking("a"), marking("b")], sender)(request(Kind.READ))
     assert sender.sent[0].headers == (("in", "a"), ("in", "b"))
     assert response.content == b"{}ba"
-    assert chain([], sender) is sender
+    assert compose([], sender) is sender
 
 
 async def test_a_write_passes_once() -> None:
     sender = Sender()
     with pytest.raises(ConfigurationError, match="only once"):
-        await chain([guarded(twice)], sender)(request(Kind.WRITE))
+        await compose([guarded(twice)], sender)(request(Kind.WRITE))
     assert len(sender.sent) == 1
 
 
@@ -71,14 +72,14 @@ async def test_a_write_is_not_repeated_after_a_failure_either() -> None:
         raise TransportError("reset")
 
     with pytest.raises(ConfigurationError):
-        await chain([guarded(insisting)], failing)(request(Kind.WRITE))
+        await compose([guarded(insisting)], failing)(request(Kind.WRITE))
     assert sent == 1
 
 
 @pytest.mark.parametrize("kind", [Kind.READ, Kind.LOGIN])
 async def test_other_kinds_pass_as_often_as_they_like(kind: Kind) -> None:
     sender = Sender()
-    await chain([guarded(twice)], sender)(request(kind))
+    await compose([guarded(twice)], sender)(request(kind))
     assert len(sender.sent) == 2
 
 
@@ -97,7 +98,7 @@ async def test_no_answer_stands_for_a_write_that_was_sent_without_a_reply(kind: 
             request.progress.hand_over()
         raise TransportError("reset")
 
-    send = chain([guarded(answering)], failing)
+    send = compose([guarded(answering)], failing)
     if kind is Kind.WRITE and begun:
         with pytest.raises(TransportError, match="answering") as caught:
             await send(request(kind))
@@ -128,7 +129,7 @@ async def test_no_answer_stands_for_a_write_that_is_being_sent(fails: bool) -> N
             return Response(status=429, content=b"{}", headers=[(b"Retry-After", b"0")])
 
         with pytest.raises(TransportError, match="impatient") as caught:
-            await chain([guarded(impatient)], slow)(request(Kind.WRITE))
+            await compose([guarded(impatient)], slow)(request(Kind.WRITE))
         assert not caught.value.unsent
         sent.set()
 
@@ -165,7 +166,7 @@ async def test_what_is_no_response_is_told_with_the_name_of_the_middleware(
     kind: Kind, layer: Any, name: str, given: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=rf"the middleware {name} must .* not .*{given}$"):
-        await chain([guarded(layer)], Sender())(request(kind))
+        await compose([guarded(layer)], Sender())(request(kind))
 
 
 async def test_each_write_has_its_own_send() -> None:
@@ -173,7 +174,7 @@ async def test_each_write_has_its_own_send() -> None:
         return await call_next(request)
 
     sender = Sender()
-    send = chain([guarded(plain)], sender)
+    send = compose([guarded(plain)], sender)
     for _ in range(3):
         await send(request(Kind.WRITE))
     assert len(sender.sent) == 3

@@ -13,8 +13,8 @@ from freight_exchange.errors import TransportError
 from freight_exchange.hooks import Attempt, Event, Hooks
 from freight_exchange.options import Timeouts
 from freight_exchange.transport.background import BackgroundTasks
-from freight_exchange.transport.limiter import Limiter
 from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
+from freight_exchange.transport.middleware.limiter import Limiter
 from freight_exchange.transport.secrets import Redactor
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]

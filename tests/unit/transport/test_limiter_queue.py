@@ -6,19 +6,18 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.unit.transport.bench import executor
 
 from freight_exchange.errors import DeadlineExceededError, FreightExchangeError, OutcomeUnknownError, TransportError
 from freight_exchange.hooks import Attempt, Event, Hooks
 from freight_exchange.models.writes import RawWrite
 from freight_exchange.options import RetryPolicy, Timeouts
 from freight_exchange.transport.background import BackgroundTasks
-from freight_exchange.transport.call import CallExecutor, Limits
-from freight_exchange.transport.limiter import Limiter
+from freight_exchange.transport.call import Limits
+from freight_exchange.transport.chain import compose
 from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
-from freight_exchange.transport.middleware import chain
-from freight_exchange.transport.retry_budget import RetryBudget
+from freight_exchange.transport.middleware.limiter import Limiter, WriteLatency
 from freight_exchange.transport.secrets import Redactor
-from freight_exchange.transport.write_latency import WriteLatency
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
@@ -33,7 +32,7 @@ class Service:
         self.events: list[Event] = []
         hooks = Hooks((self.events.append,))
         limiter = Limiter(BackgroundTasks(), hooks, Redactor(), reads=limits.pop("reads", 20), writes=writes, **limits)
-        self.caller = CallExecutor(chain([limiter], self.send), RetryBudget(500), Redactor(), hooks)
+        self.caller = executor(compose([limiter], self.send), hooks=hooks)
 
     async def send(self, request: Request) -> Response:
         number = request.progress.hand_over()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange.errors import DecodeError
-from freight_exchange.transport.decode_errors import clean
+from freight_exchange.transport.redaction import redact_decode_error
 from freight_exchange.transport.secrets import LONGEST, MASK, Redactor, Secret
 
 CANARY = "c4nary-pa55"
@@ -137,7 +137,7 @@ class TestText:
             lambda: redactor.excerpt(b"\xff" * 10_000_000),
             lambda: redactor.value([many, many]),
             lambda: redactor.value({long: long, "z": many}),
-            lambda: clean(DecodeError(long, path="a." * 5_000_000, raw=many), redactor),
+            lambda: redact_decode_error(DecodeError(long, path="a." * 5_000_000, raw=many), redactor),
         )
         for act in acts:
             lengths.clear()
@@ -162,13 +162,13 @@ class TestClean:
     @pytest.mark.parametrize("secret", ["t", "we", "e", "request", "a number", "weight", "0", "'", "."])
     def test_short_secrets_leave_names_and_words_alone(self, secret: str) -> None:
         error = DecodeError("a list where a number is due", path="raterequests.0.weight", raw={"weight": {}})
-        clean(error, knowing(secret))
+        redact_decode_error(error, knowing(secret))
         assert str(error) == "a list where a number is due at raterequests.0.weight"
         assert error.raw == {"weight": {}}
 
     def test_names_are_names_in_quotation_marks_as_well(self) -> None:
         error = DecodeError("an object without 'raterequests' where 'raterequests' is due")
-        clean(error, knowing("t", "quest"))
+        redact_decode_error(error, knowing("t", "quest"))
         assert error.message == "an object without 'raterequests' where 'raterequests' is due"
 
     @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ class TestClean:
         error = DecodeError(
             f"{secret!r} where a number is due", path=f"raterequests.{secret}.weight", raw={secret: secret}
         )
-        clean(error, knowing(secret))
+        redact_decode_error(error, knowing(secret))
         mark = error.message[0]
         assert error.message == f"{mark}{MASK}{mark} where a number is due"
         assert error.path == f"raterequests.{MASK}.weight"
@@ -189,7 +189,7 @@ class TestClean:
     def test_a_secret_that_a_quotation_cuts_leaves_no_half(self, shown: int, behind: str) -> None:
         quoted = repr(f"{behind}{CANARY[:shown]}...")
         error = DecodeError(f"{quoted} where a number is due")
-        clean(error, knowing(CANARY))
+        redact_decode_error(error, knowing(CANARY))
         assert CANARY[:3] not in error.message
         assert f"{behind}{MASK}" in error.message
 
@@ -197,29 +197,29 @@ class TestClean:
         token = "head.weight.tail"
         for path in (f"raterequests.{token}.weight", token, f"offers.3.{token}", f"bids.x{token}x.0.price"):
             error = DecodeError("", path=path)
-            clean(error, knowing(token))
+            redact_decode_error(error, knowing(token))
             assert error.path == path.replace(token, MASK)
 
     def test_a_long_number_is_no_place_in_a_list(self) -> None:
         error = DecodeError("", path="raterequests.12345678.weight")
-        clean(error, knowing("12345678"))
+        redact_decode_error(error, knowing("12345678"))
         assert error.path == f"raterequests.{MASK}.weight"
 
     def test_a_long_secret_is_masked_wherever_it_stands(self) -> None:
         error = DecodeError(f"a middleware says {CANARY}-{CANARY}", path=f"$.{CANARY}-{CANARY}")
-        clean(error, knowing(f"{CANARY}-{CANARY}"))
+        redact_decode_error(error, knowing(f"{CANARY}-{CANARY}"))
         assert str(error) == f"a middleware says {MASK} at $.{MASK}"
 
     @pytest.mark.parametrize("secret", ["0", "no", "false", "failed"])
     def test_a_secret_that_is_a_word_of_replies_and_no_key_is_masked(self, secret: str) -> None:
         error = DecodeError(f"{secret!r} where a number is due")
-        clean(error, knowing(secret))
+        redact_decode_error(error, knowing(secret))
         assert error.message == f"'{MASK}' where a number is due"
 
     @given(st.text(min_size=1, max_size=8).filter(lambda secret: "*" not in secret), st.text(max_size=20))
     def test_no_quotation_carries_it_through(self, secret: str, around: str) -> None:
         error = DecodeError(f"{around + secret + around!r} where a number is due")
-        clean(error, knowing(secret))
+        redact_decode_error(error, knowing(secret))
         quoted = error.message.removesuffix(" where a number is due").replace(MASK, "\n")
         assert repr(secret)[1:-1] not in quoted[1:-1]
 

@@ -8,8 +8,8 @@ import pickle
 import pytest
 
 from freight_exchange.errors.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
+from freight_exchange.transport.redaction import reply_headers
 from freight_exchange.transport.secrets import Redactor, Secret
-from freight_exchange.transport.shown_headers import shown_headers
 
 TOKEN = "c4nary-t0ken-of-some-length"
 
@@ -18,7 +18,7 @@ def shown(headers: dict[str, str], *, login: bool = False) -> dict[str, str]:
     redactor = Redactor()
     redactor.learn_token(Secret(TOKEN))
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    return dict(shown_headers(pairs, redactor, login=login))
+    return dict(reply_headers(pairs, redactor, login=login))
 
 
 def test_names_are_looked_up_whatever_their_case() -> None:

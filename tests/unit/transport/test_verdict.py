@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tenacity import RetryCallState
 
 from freight_exchange.errors import (
     APIStatusError,
@@ -19,11 +21,13 @@ from freight_exchange.errors import (
     ServerError,
     TransportError,
 )
-from freight_exchange.options import RetryPolicy
-from freight_exchange.transport.message import Kind
-from freight_exchange.transport.retry import MATRIX as RULES
-from freight_exchange.transport.retry import Again, Cause, GiveUp, Unknown, verdict
-from freight_exchange.transport.retry_budget import RetryBudget
+from freight_exchange.hooks import Hooks
+from freight_exchange.options import RetryPolicy, Timeouts
+from freight_exchange.transport.message import CallContext, Kind, Request
+from freight_exchange.transport.middleware.outcome import FailedAttemptError
+from freight_exchange.transport.middleware.retry import RetryBudget, RetryRules
+from freight_exchange.transport.retry_matrix import MATRIX as RULES
+from freight_exchange.transport.retry_matrix import Cause, Rule, cost_of
 
 READ, LOGIN, WRITE = Kind.READ, Kind.LOGIN, Kind.WRITE
 
@@ -82,6 +86,21 @@ CELLS = [
 ]
 
 
+@dataclass(frozen=True)
+class Again:
+    delay: float
+    cost: int
+    once: bool
+
+
+class GiveUp:
+    pass
+
+
+class Unknown:
+    pass
+
+
 def decide(
     error: FreightExchangeError,
     kind: Kind,
@@ -90,19 +109,28 @@ def decide(
     attempt: int = 1,
     spent: bool = False,
     retry_after: float | None = None,
-    patience: float = 1000.0,
+    remaining: float = 1000.0,
     chance: float = 0.5,
 ) -> Again | GiveUp | Unknown:
-    return verdict(
-        error,
-        kind,
-        policy or RetryPolicy(attempts=9),
-        attempt=attempt,
-        spent=spent,
-        retry_after=retry_after,
-        patience=patience,
-        chance=lambda: chance,
-    )
+    """Ask the strategies of the retry, in tenacity's order, what follows attempt number `attempt`."""
+    error = copy.copy(error)
+    if isinstance(error, RateLimitedError | ServerError):
+        error.retry_after = retry_after
+    context = CallContext(retries=policy or RetryPolicy(attempts=9))
+    request = Request(method="POST", path="p", kind=kind, timeouts=Timeouts(), ends_at=remaining, context=context)
+    rules = RetryRules(request, RetryBudget(500), Hooks(), lambda: chance, now=lambda: 0.0)
+    retrying = rules.retrying()
+    state = RetryCallState(retrying, None, (), {})
+    if spent:
+        rules.extra_attempt_used = True
+    state.attempt_number = attempt
+    state.set_exception((FailedAttemptError, FailedAttemptError(error), None))
+    if not retrying.retry(state):
+        return Unknown() if rules.rule is Rule.UNKNOWN else GiveUp()
+    state.upcoming_sleep = retrying.wait(state)
+    if retrying.stop(state):
+        return GiveUp()
+    return Again(state.upcoming_sleep, cost_of(rules.cause), rules.rule is Rule.ONCE)
 
 
 TABLE = {
@@ -222,13 +250,13 @@ class TestWaits:
         ],
     )
     def test_what_ends_after_the_deadline_is_not_begun(self, error: FreightExchangeError, asked: float) -> None:
-        assert isinstance(decide(error, READ, retry_after=asked, patience=10.0, chance=0.0), GiveUp)
+        assert isinstance(decide(error, READ, retry_after=asked, remaining=10.0, chance=0.0), GiveUp)
         if asked <= 120:
-            assert isinstance(decide(error, READ, retry_after=asked, patience=10.1, chance=0.0), Again)
+            assert isinstance(decide(error, READ, retry_after=asked, remaining=10.1, chance=0.0), Again)
 
     def test_a_back_off_beyond_the_deadline_is_not_begun(self) -> None:
-        assert isinstance(decide(TransportError(), READ, patience=0.05, chance=1.0), GiveUp)
-        assert isinstance(decide(TransportError(), READ, patience=0.06, chance=1.0), Again)
+        assert isinstance(decide(TransportError(), READ, remaining=0.05, chance=1.0), GiveUp)
+        assert isinstance(decide(TransportError(), READ, remaining=0.06, chance=1.0), Again)
 
     def test_retry_after_of_another_status_is_no_wait(self) -> None:
         decision = decide(ServerError("", status=500), READ, retry_after=60, chance=1.0)
@@ -240,15 +268,15 @@ class TestWaits:
         kind=st.sampled_from(Kind),
         attempt=st.integers(1, 12),
         asked=st.none() | st.floats(0, 1e9),
-        patience=st.floats(-5, 300),
+        remaining=st.floats(-5, 300),
         chance=st.floats(0, 1),
     )
     def test_every_wait_ends_within_the_deadline(
-        self, row: Row, kind: Kind, attempt: int, asked: float | None, patience: float, chance: float
+        self, row: Row, kind: Kind, attempt: int, asked: float | None, remaining: float, chance: float
     ) -> None:
-        decision = decide(row.error, kind, attempt=attempt, retry_after=asked, patience=patience, chance=chance)
+        decision = decide(row.error, kind, attempt=attempt, retry_after=asked, remaining=remaining, chance=chance)
         if isinstance(decision, Again):
-            assert 0 <= decision.delay < patience
+            assert 0 <= decision.delay < remaining
 
 
 class TestBudget:
@@ -259,8 +287,9 @@ class TestBudget:
             for attempt in (1, 2, 3):
                 sent += 1
                 decision = decide(error, READ, policy=RetryPolicy(), attempt=attempt)
-                if not (isinstance(decision, Again) and budget.spend(decision.cost)):
+                if not (isinstance(decision, Again) and budget.allows(decision.cost)):
                     break
+                budget.spend(decision.cost)
         return sent
 
     @pytest.mark.parametrize(
@@ -285,6 +314,6 @@ class TestBudget:
 
     def test_what_is_not_there_is_not_spent(self) -> None:
         budget = RetryBudget(13)
-        assert not budget.spend(14)
-        assert budget.spend(5)
+        assert not budget.allows(14)
+        budget.spend(5)
         assert budget.tokens == 8

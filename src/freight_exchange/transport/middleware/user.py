@@ -1,8 +1,8 @@
-"""Middleware around a sender."""
+"""Guard around the middleware of users."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from freight_exchange.errors import ConfigurationError, TransportError
@@ -11,18 +11,7 @@ from freight_exchange.transport.message import Kind, Response
 if TYPE_CHECKING:
     from freight_exchange.transport.message import Middleware, Next, Request
 
-__all__ = ["chain", "guarded"]
-
-
-def chain(middleware: Sequence[Middleware], send: Next) -> Next:
-    """`send` with the middleware around it, the first outermost."""
-    for layer in reversed(middleware):
-        send = _around(layer, send)
-    return send
-
-
-def _around(layer: Middleware, call_next: Next) -> Next:
-    return lambda request: layer(request, call_next)
+__all__ = ["guarded"]
 
 
 def guarded(layer: Middleware) -> Middleware:

@@ -1,4 +1,4 @@
-"""What a failure means for a call: the retry matrix, as a table and the arithmetic of waiting. Pure.
+"""Retry matrix: what follows a failed attempt, and after which delay. Pure.
 
 The error says what happened; the kind of request says what repeating it would do; the table joins the two.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import NamedTuple
 
 from freight_exchange.errors import (
     APIStatusError,
@@ -15,13 +14,25 @@ from freight_exchange.errors import (
     DecodeError,
     FreightExchangeError,
     RateLimitedError,
+    ServerError,
     TransportError,
 )
 from freight_exchange.options import RetryPolicy
 from freight_exchange.transport.message import Kind
-from freight_exchange.transport.retry_budget import THROTTLED_COST, TRANSIENT_COST
 
-__all__ = ["Again", "Cause", "GiveUp", "Unknown", "cause_of", "verdict"]
+__all__ = [
+    "LONGEST_WAIT",
+    "MATRIX",
+    "THROTTLED_COST",
+    "TRANSIENT_COST",
+    "Cause",
+    "Rule",
+    "asked_wait",
+    "backoff",
+    "cause_of",
+    "cost_of",
+    "rule_of",
+]
 
 LONGEST_WAIT = 120.0
 """Seconds: the longest `Retry-After` that is waited for."""
@@ -30,8 +41,13 @@ THROTTLED_BASE = 1.0
 """Seconds: the shortest back-off after a status 429 that does not say how long."""
 
 
+TRANSIENT_COST = 14
+THROTTLED_COST = 5
+"""Tokens of the retry budget that another attempt takes."""
+
+
 class Cause(enum.Enum):
-    """Why an attempt failed."""
+    """Cause of a failed attempt."""
 
     UNSENT = "no connection came about, provably"
     PERMANENT = "a certificate that is not valid, a request that cannot be sent"
@@ -48,7 +64,7 @@ class Cause(enum.Enum):
 
 
 class Rule(enum.Enum):
-    """What to do about it."""
+    """Consequence of a failed attempt."""
 
     RETRY = "as often as the policy allows"
     ONCE = "one more attempt"
@@ -77,29 +93,12 @@ MATRIX: dict[Cause, dict[Kind, Rule]] = {
 _THROTTLED = frozenset({Cause.THROTTLED, Cause.THROTTLED_BLINDLY, Cause.THROTTLED_LONG})
 
 
-class Again(NamedTuple):
-    """Try again after `delay` seconds, for `cost` tokens of the retry budget; `once` if this cause allows one only."""
-
-    delay: float
-    cost: int
-    once: bool
-
-
-class GiveUp:
-    """Raise the error: nothing took effect."""
-
-
-class Unknown:
-    """The write may have taken effect."""
-
-
-def cause_of(error: FreightExchangeError, *, retry_after: float | None, patience: float) -> Cause:
-    """Why the attempt failed, as the matrix names it.
+def cause_of(error: FreightExchangeError, *, remaining: float) -> Cause:
+    """Return the cause of a failed attempt.
 
     Args:
         error: What the attempt raised, or what its reply's status means.
-        retry_after: Seconds that the reply's `Retry-After` asks for, or `None`.
-        patience: Seconds left until the deadline.
+        remaining: Seconds until the deadline.
     """
     if isinstance(error, TransportError):
         if error.permanent:
@@ -108,9 +107,9 @@ def cause_of(error: FreightExchangeError, *, retry_after: float | None, patience
     if isinstance(error, DecodeError):
         return Cause.MALFORMED
     if isinstance(error, RateLimitedError):
-        if retry_after is None:
+        if error.retry_after is None:
             return Cause.THROTTLED_BLINDLY
-        return Cause.THROTTLED if retry_after <= min(patience, LONGEST_WAIT) else Cause.THROTTLED_LONG
+        return Cause.THROTTLED if error.retry_after <= min(remaining, LONGEST_WAIT) else Cause.THROTTLED_LONG
     status = error.status if isinstance(error, APIStatusError) and error.status is not None else 0
     if 0 < status < 200:
         return Cause.MALFORMED
@@ -118,58 +117,47 @@ def cause_of(error: FreightExchangeError, *, retry_after: float | None, patience
         return Cause.TIMED_OUT
     if 300 <= status < 400:
         return Cause.REDIRECTED
-    if status == 503 and retry_after is not None:
+    if isinstance(error, ServerError) and status == 503 and error.retry_after is not None:
         return Cause.UNAVAILABLE
     return Cause.BROKEN if status >= 500 else Cause.REFUSED
 
 
-def verdict(
-    error: FreightExchangeError,
-    kind: Kind,
-    policy: RetryPolicy,
-    *,
-    attempt: int,
-    spent: bool,
-    retry_after: float | None,
-    patience: float,
-    chance: Callable[[], float],
-) -> Again | GiveUp | Unknown:
-    """What to do after attempt number `attempt` (from 1) failed.
-
-    Args:
-        error: Why it failed.
-        kind: What repeating the request would do.
-        policy: How often and how soon.
-        attempt: How many attempts there were.
-        spent: Whether the call has used up the one more attempt that some causes allow.
-        retry_after: Seconds that the reply's `Retry-After` asks for, or `None`.
-        patience: Seconds left until the deadline.
-        chance: A random number from 0 to 1, for jitter.
-    """
-    cause = cause_of(error, retry_after=retry_after, patience=patience)
-    rule = MATRIX[cause][kind]
+def rule_of(error: FreightExchangeError, cause: Cause, kind: Kind, policy: RetryPolicy) -> Rule:
+    """Return what follows a failed attempt of this kind of request."""
     if kind is Kind.WRITE and _may_have_begun(error, policy):
-        rule = Rule.UNKNOWN
-    if rule is Rule.UNKNOWN:
-        return Unknown()
-    if rule is Rule.RAISE or attempt >= policy.attempts or (rule is Rule.ONCE and spent):
-        return GiveUp()
-    if retry_after is not None and cause in (Cause.THROTTLED, Cause.UNAVAILABLE):
+        return Rule.UNKNOWN
+    return MATRIX[cause][kind]
+
+
+def backoff(
+    error: FreightExchangeError, cause: Cause, policy: RetryPolicy, *, attempt: int, chance: Callable[[], float]
+) -> float:
+    """Return the seconds to wait after attempt number `attempt` (from 1).
+
+    `chance` gives random numbers from 0 to 1, for jitter.
+    """
+    if cause in (Cause.THROTTLED, Cause.UNAVAILABLE):
         # A little later than asked, never earlier: a thousand clients told the same second would come at once.
-        delay = retry_after + chance() * min(1.0, 0.1 * retry_after)
-        if retry_after > LONGEST_WAIT:
-            return GiveUp()
-    elif cause is Cause.THROTTLED_BLINDLY:
-        delay = min(policy.cap, THROTTLED_BASE + chance() * THROTTLED_BASE * 2.0 ** min(attempt - 1, 60))
-    else:
-        delay = chance() * min(policy.cap, policy.base * 2.0 ** min(attempt - 1, 60))
-    if delay >= patience:
-        return GiveUp()
-    return Again(delay, THROTTLED_COST if cause in _THROTTLED else TRANSIENT_COST, rule is Rule.ONCE)
+        asked = asked_wait(error)
+        return asked + chance() * min(1.0, 0.1 * asked)
+    doubled: float = 2.0 ** min(attempt - 1, 60)
+    if cause is Cause.THROTTLED_BLINDLY:
+        return min(policy.cap, THROTTLED_BASE + chance() * THROTTLED_BASE * doubled)
+    return chance() * min(policy.cap, policy.base * doubled)
+
+
+def asked_wait(error: FreightExchangeError | None) -> float:
+    """Return the seconds of the reply's `Retry-After`; 0 without one."""
+    return getattr(error, "retry_after", None) or 0.0
+
+
+def cost_of(cause: Cause) -> int:
+    """Return the tokens of the retry budget that another attempt takes."""
+    return THROTTLED_COST if cause in _THROTTLED else TRANSIENT_COST
 
 
 def _may_have_begun(error: FreightExchangeError, policy: RetryPolicy) -> bool:
-    """Whether a write that ended so may have happened, beyond what the matrix says of its cause."""
+    """Tell whether a write that failed so may have been carried out, beyond what the matrix says of its cause."""
     if isinstance(error, TransportError):
         return not error.unsent
     # By class and not by status: a refused token can come at 200 or 403 as well.

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import logging
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
 
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError, TransportError
-from freight_exchange.errors.reply_headers import NO_HEADERS
-from freight_exchange.hooks import Attempt
 from freight_exchange.transport.background import EndedError
-from freight_exchange.transport.http import log_filter
 from freight_exchange.transport.message import AbandonedError, Kind
-from freight_exchange.transport.shown_headers import shown_headers
-from freight_exchange.transport.write_latency import WriteLatency
+from freight_exchange.transport.middleware.tracing import Tracing
 
 if TYPE_CHECKING:
-    from freight_exchange.errors.reply_headers import ReplyHeaders
     from freight_exchange.hooks import Hooks
     from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
     from freight_exchange.transport.message import Next, Request, Response
@@ -32,10 +27,17 @@ LENT = 2
 _GRACE = 1.0
 """Seconds after its caller was cancelled for which a write that has begun still counts as under way."""
 
-_LAST_WORDS = 1.0
-"""Seconds that the hooks are given for the record of a write that was cut off."""
+_REMEMBERED = 20
+"""Writes that are remembered. With nine in ten of them covered, one that stalled does not count."""
 
-_logger = logging.getLogger("freight_exchange.transport")
+_MARGIN = 1.5
+"""Times the usual latency: a write that is given exactly the usual time ends in doubt as often as not."""
+
+_FLOOR = 0.1
+"""Seconds: the least that a write is given, also before any latency is known."""
+
+_LARGEST_SHARE = 0.5
+"""The largest part of a call's deadline that is asked for: a call that did not wait for anything is always sent."""
 
 
 class Limiter:
@@ -53,10 +55,8 @@ class Limiter:
         self, jobs: BackgroundTasks, hooks: Hooks, redactor: Redactor, *, reads: int, writes: int, shared: bool = False
     ) -> None:
         """`shared` says that writes use the same connections as reads."""
-        log_filter.watch()
         self._jobs = jobs
-        self._hooks = hooks
-        self._redactor = redactor
+        self._tracing = Tracing(hooks, redactor)
         self._reads = _Queue(reads, f"one of {reads} connections", "max_connections")
         self._writes = _Queue(writes, f"one of {writes} places for writes", "max_writes")
         spare = LENT * writes
@@ -120,12 +120,10 @@ class Limiter:
     async def _send(self, request: Request, call_next: Next, place: _Place) -> Response:
         started = anyio.current_time()
         first_byte = _FirstByte(request, self._latency)
-        log_filter.begin(request, self._redactor)
         try:
             try:
-                response = await call_next(request)
+                response = await self._tracing.send(request, call_next)
             finally:
-                log_filter.end()
                 if request.kind is Kind.WRITE and request.progress.may_have_begun:
                     self._latency.observe(anyio.current_time() - (first_byte.at or started))
         except FreightExchangeError as failure:
@@ -137,66 +135,19 @@ class Limiter:
                 # Stopped here, right before its first byte: that is the proof.
                 request.progress.reset()
                 error.attempts = failure.attempts
-            await self._tell(request, started, error.attempts, error.status, error)
+            await self._tracing.failed(request, started, error)
             if error is failure:
                 raise
         except anyio.get_cancelled_exc_class():
             place.free()
-            if request.kind is Kind.WRITE and request.progress.may_have_begun:
-                # Cut off by its deadline or by closing: what is known of it must not be lost with it.
-                with anyio.move_on_after(_LAST_WORDS, shield=True):
-                    await self._tell(request, started, request.progress.sends, None, None)
+            await self._tracing.cut_off(request, started)
             raise
         else:
             request.progress.reply = response
             place.free()
-            try:
-                await self._tell(request, started, response.attempt, response.status, None, response)
-            except anyio.get_cancelled_exc_class():
-                # The reply is whole: a hook that closing cuts off, or that cancels itself, changes nothing of it.
-                pass
+            await self._tracing.replied(request, started, response)
             return response
         raise error
-
-    async def _tell(
-        self,
-        request: Request,
-        started: float,
-        number: int,
-        status: int | None,
-        error: FreightExchangeError | None,
-        response: Response | None = None,
-    ) -> None:
-        abandoned = request.progress.abandoned
-        if not (self._hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
-            return
-        attempt = Attempt(
-            method=request.method,
-            path=request.path,
-            number=number,
-            status=status,
-            elapsed=anyio.current_time() - started,
-            error=error,
-            abandoned=abandoned,
-            may_have_taken_effect=request.kind is Kind.WRITE and request.progress.may_have_begun,
-            write=request.write,
-            call_id=request.call_id,
-            headers=self._headers(request, response) if self._hooks else NO_HEADERS,
-        )
-        if abandoned and attempt.may_have_taken_effect:
-            _logger.warning(
-                "a write whose caller was cancelled has ended, and may have taken effect: %s; await"
-                " exchange.reconcile(attempt.write) finds out",
-                attempt,
-            )
-        else:
-            _logger.debug("%s", attempt)
-        await self._hooks.emit(attempt)
-
-    def _headers(self, request: Request, response: Response | None) -> ReplyHeaders:
-        if response is None:
-            return NO_HEADERS
-        return shown_headers(response.headers, self._redactor, login=request.kind is Kind.LOGIN)
 
 
 def _too_late(when: str, left: float, needed: float, advice: str) -> DeadlineExceededError:
@@ -289,3 +240,23 @@ class _Place:
         # A client that is closed meanwhile has no next write.
         with suppress(ConfigurationError):
             self._timer = jobs.start(lend)
+
+
+class WriteLatency:
+    """Seconds from the first byte of a write to the end of its reply, over the last 20 writes."""
+
+    __slots__ = ("_recent", "usual")
+
+    def __init__(self) -> None:
+        self._recent: deque[float] = deque(maxlen=_REMEMBERED)
+        self.usual = 0.0
+        """The ninth decile, in seconds; 0 before the first write."""
+
+    def observe(self, seconds: float) -> None:
+        """Record how long a write took, whatever came of it."""
+        self._recent.append(seconds)
+        self.usual = sorted(self._recent)[len(self._recent) * 9 // 10]
+
+    def needed(self, deadline: float) -> float:
+        """Seconds that must be left of a call's `deadline` when its first byte leaves."""
+        return min(max(_FLOOR, _MARGIN * self.usual), _LARGEST_SHARE * deadline)

@@ -1,0 +1,57 @@
+"""The chain of a call: every layer between `CallExecutor.call` and the network, outermost first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from freight_exchange.transport.middleware.deadline import Deadline
+from freight_exchange.transport.middleware.outcome import Outcome
+from freight_exchange.transport.middleware.retry import Retry
+from freight_exchange.transport.middleware.user import guarded
+
+if TYPE_CHECKING:
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.transport.auth.refresh import TokenRefresh
+    from freight_exchange.transport.message import Middleware, Next
+    from freight_exchange.transport.middleware.limiter import Limiter
+    from freight_exchange.transport.middleware.retry import RetryBudget
+    from freight_exchange.transport.middleware.throttle import Throttle
+    from freight_exchange.transport.secrets import Redactor
+
+__all__ = ["call_chain", "compose"]
+
+
+def call_chain(
+    network: Next,
+    *,
+    budget: RetryBudget,
+    hooks: Hooks,
+    redactor: Redactor,
+    user: Sequence[Middleware],
+    token: TokenRefresh | None,
+    throttle: Throttle,
+    limiter: Limiter,
+) -> Next:
+    """Compose the layers of a call; logins have no `token`."""
+    layers: list[Middleware] = [
+        Deadline(redactor),  # ends all attempts, waits and logins of the call in time
+        Retry(budget, hooks, redactor),  # repeats what is safe to repeat
+        Outcome(redactor),  # makes a reply a result, or a masked error
+        *map(guarded, user),  # the caller's own
+        *([] if token is None else [token]),  # attaches the token, renews it after a refusal
+        throttle,  # waits until the time that the service asked for
+        limiter,  # bounds the requests under way, sends each in a task of the client, and reports it
+    ]
+    return compose(layers, network)
+
+
+def compose(layers: Sequence[Middleware], send: Next) -> Next:
+    """Wrap a sender in layers, the first outermost."""
+    for layer in reversed(layers):
+        send = _wrapped(layer, send)
+    return send
+
+
+def _wrapped(layer: Middleware, call_next: Next) -> Next:
+    return lambda request: layer(request, call_next)

@@ -1,0 +1,114 @@
+"""Outcome of an attempt: the result that a reply holds, or the error that says what became of the call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from freight_exchange.errors import (
+    APIStatusError,
+    ConfigurationError,
+    DeadlineExceededError,
+    DecodeError,
+    FreightExchangeError,
+    OutcomeUnknownError,
+    TransportError,
+)
+from freight_exchange.platform import clock
+from freight_exchange.transport.message import Kind
+from freight_exchange.transport.redaction import describe
+from freight_exchange.transport.retry_after import retry_after
+from freight_exchange.transport.status_errors import error_of, login_error
+
+if TYPE_CHECKING:
+    from freight_exchange.transport.message import Next, Request, Response
+    from freight_exchange.transport.secrets import Redactor
+
+__all__ = ["FailedAttemptError", "Outcome", "in_doubt", "outcome_unknown"]
+
+_DENIALS = (TransportError, DecodeError, APIStatusError, DeadlineExceededError, ConfigurationError)
+"""Errors that claim that a call had no effect."""
+
+
+class FailedAttemptError(Exception):
+    """Failure of one attempt, which may be repeated: `error` says why it failed."""
+
+    def __init__(self, error: FreightExchangeError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Outcome:
+    """Middleware that sets a response's `result`, and describes and masks the errors of an attempt.
+
+    Raises:
+        FailedAttemptError: The attempt failed; `Retry` decides what follows.
+        OutcomeUnknownError: The write had begun to leave and has no reply that says what it did.
+    """
+
+    __slots__ = ("_redactor",)
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    async def __call__(self, request: Request, call_next: Next) -> Response:
+        response: Response | None = None
+        doubt: OutcomeUnknownError | None = None
+        try:
+            # After the deadline, a reply that came in time is there already.
+            response = request.progress.reply or await call_next(request)
+            wait = retry_after(response.header("retry-after"), wall=clock.wall_time())
+            judge = login_error if request.kind is Kind.LOGIN else error_of
+            error: FreightExchangeError | None = judge(response, self._redactor, retry_after=wait)
+            if error is None:
+                # The count of attempts is the call's own: a middleware's response may be of another call.
+                result = request.context.read(response)
+                return attrs.evolve(response, attempt=request.progress.sends, result=result)
+        except _DENIALS as failure:
+            if in_doubt(request):
+                # Only this request's own trace counts: the error may be a middleware's, of another call.
+                cause = None if failure.settled else failure
+                if cause is not None:
+                    describe(cause, request, self._redactor, response)
+                doubt = outcome_unknown(request, failure.message, self._redactor, cause)
+            elif failure.settled or not isinstance(failure, TransportError | DecodeError):
+                if isinstance(failure, DeadlineExceededError) and not failure.settled:
+                    describe(failure, request, self._redactor)
+                    failure.settled = True
+                raise
+            # The decoder's frames hold the reply, and its locals a token that it echoes.
+            error = failure.with_traceback(None)
+        except Exception as bug:
+            if not in_doubt(request):
+                raise
+            # A middleware's: the outcome of the write matters more than the bug.
+            message = f"{type(bug).__name__} was raised after the request began to leave"
+            raise outcome_unknown(request, message, self._redactor) from bug
+        if doubt is not None:
+            raise doubt
+        describe(error, request, self._redactor, response)
+        raise FailedAttemptError(error)
+
+
+def in_doubt(request: Request) -> bool:
+    """Tell whether the request is a write of which the service may have seen something."""
+    return request.kind is Kind.WRITE and request.progress.may_have_begun
+
+
+def outcome_unknown(
+    request: Request, message: str, redactor: Redactor, cause: FreightExchangeError | None = None
+) -> OutcomeUnknownError:
+    """Make the error for a write that may have been carried out."""
+    error = OutcomeUnknownError(
+        f"{message}; whether it was carried out is not known",
+        write=request.write,
+        exchange=request.context.reconciler,
+        status=cause.status if cause is not None else None,
+        body=cause.body if cause is not None else None,
+    )
+    describe(error, request, redactor)
+    if cause is not None:
+        error.headers = cause.headers
+    error.settled = True
+    return error

@@ -1,0 +1,105 @@
+"""Tracing of attempts: one record for hooks and log when a request has ended, however it ended."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+
+from freight_exchange.errors.reply_headers import NO_HEADERS
+from freight_exchange.hooks import Attempt
+from freight_exchange.transport.http import log_filter
+from freight_exchange.transport.message import Kind
+from freight_exchange.transport.redaction import reply_headers
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.errors.reply_headers import ReplyHeaders
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.transport.message import Next, Request, Response
+    from freight_exchange.transport.secrets import Redactor
+
+__all__ = ["Tracing"]
+
+_LAST_RECORD_TIMEOUT = 1.0
+"""Seconds that the hooks may take for the record of a write that was cut off."""
+
+_logger = logging.getLogger("freight_exchange.transport")
+
+
+class Tracing:
+    """Records of attempts, and masks in what the HTTP libraries log of them."""
+
+    __slots__ = ("_hooks", "_redactor")
+
+    def __init__(self, hooks: Hooks, redactor: Redactor) -> None:
+        log_filter.watch()
+        self._hooks = hooks
+        self._redactor = redactor
+
+    async def send(self, request: Request, call_next: Next) -> Response:
+        """Send a request, with secrets masked in what the HTTP libraries log meanwhile."""
+        log_filter.begin(request, self._redactor)
+        try:
+            return await call_next(request)
+        finally:
+            log_filter.end()
+
+    async def replied(self, request: Request, started: float, response: Response) -> None:
+        """Report an attempt that has a reply."""
+        try:
+            await self._report(request, started, response.attempt, response.status, None, response)
+        except anyio.get_cancelled_exc_class():
+            # The reply is whole: a hook that closing cuts off, or that cancels itself, changes nothing of it.
+            pass
+
+    async def failed(self, request: Request, started: float, error: FreightExchangeError) -> None:
+        """Report an attempt that has none."""
+        await self._report(request, started, error.attempts, error.status, error)
+
+    async def cut_off(self, request: Request, started: float) -> None:
+        """Report an attempt that its deadline or closing has cancelled, if it is a write that may have left."""
+        if request.kind is Kind.WRITE and request.progress.may_have_begun:
+            with anyio.move_on_after(_LAST_RECORD_TIMEOUT, shield=True):
+                await self._report(request, started, request.progress.sends, None, None)
+
+    async def _report(
+        self,
+        request: Request,
+        started: float,
+        number: int,
+        status: int | None,
+        error: FreightExchangeError | None,
+        response: Response | None = None,
+    ) -> None:
+        abandoned = request.progress.abandoned
+        if not (self._hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
+            return
+        attempt = Attempt(
+            method=request.method,
+            path=request.path,
+            number=number,
+            status=status,
+            elapsed=anyio.current_time() - started,
+            error=error,
+            abandoned=abandoned,
+            may_have_taken_effect=request.kind is Kind.WRITE and request.progress.may_have_begun,
+            write=request.write,
+            call_id=request.call_id,
+            headers=self._headers(request, response) if self._hooks else NO_HEADERS,
+        )
+        if abandoned and attempt.may_have_taken_effect:
+            _logger.warning(
+                "a write whose caller was cancelled has ended, and may have taken effect: %s; await"
+                " exchange.reconcile(attempt.write) finds out",
+                attempt,
+            )
+        else:
+            _logger.debug("%s", attempt)
+        await self._hooks.emit(attempt)
+
+    def _headers(self, request: Request, response: Response | None) -> ReplyHeaders:
+        if response is None:
+            return NO_HEADERS
+        return reply_headers(response.headers, self._redactor, login=request.kind is Kind.LOGIN)

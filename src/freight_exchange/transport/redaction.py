@@ -1,0 +1,143 @@
+"""Redaction of errors and reply headers: what a caller, a log or a hook may see of a request and its reply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from freight_exchange.errors import DecodeError
+from freight_exchange.errors.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
+from freight_exchange.transport.message import Kind
+from freight_exchange.transport.secrets import wire_names
+from freight_exchange.wire.excerpt import CUT, LONGEST, MASK, is_secret
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.transport.message import Request, Response
+    from freight_exchange.transport.secrets import Redactor
+
+__all__ = ["describe", "redact_decode_error", "reply_headers"]
+
+_QUOTED: Final = re.compile(r"(?<!\S)(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
+"""A piece of a reply in a sentence of this package, as `repr` writes it."""
+_SHORTEST_IN_PROSE: Final = 12
+"""Characters: a shorter secret may be a word, or a part of one, that this package itself uses."""
+_LONGEST_POSITION: Final = 6
+"""Digits of a position in a list."""
+
+_MOST_HEADERS: Final = 32
+_LONGEST_VALUE: Final = 200
+_LONGEST_READ: Final = 2000
+"""Characters of a value that are read; it is masked before it is cut, since half a secret is not recognised."""
+
+_HEADER_NAME: Final = re.compile(r"[a-z0-9-]{1,40}")
+_SECRET_PARTS: Final = ("auth", "cookie", "csrf", "jwt", "key", "secret", "session", "xsrf")
+"""Parts of names of headers that may grant access; they are left out, as tokens and passwords are."""
+
+_LOGIN_HEADERS: Final = frozenset({*REQUEST_ID_HEADERS, "content-type", "date", "server", "via"})
+"""The only headers kept of a login: under any other name there may be a token that is not known yet."""
+
+_SHORTEST_IN_NAMES: Final = 8
+"""Characters: a shorter secret may be a part of the name of a header by chance."""
+
+
+def describe(
+    error: FreightExchangeError, request: Request, redactor: Redactor, response: Response | None = None
+) -> None:
+    """Complete an error with the circumstances of its call and a masked excerpt of the reply."""
+    error.method = request.method
+    error.call_id = request.call_id
+    if isinstance(error, DecodeError):
+        error.request_path = request.path
+        redact_decode_error(error, redactor)
+    else:
+        error.path = request.path
+    error.attempts = request.progress.sends
+    error.elapsed = anyio.current_time() - request.context.started
+    if response is not None:
+        error.status = response.status
+        is_login = request.kind is Kind.LOGIN
+        error.headers = reply_headers(response.headers, redactor, login=is_login)
+        # A login's reply holds a token that is not known yet, and so could not be masked.
+        if error.body is None and not is_login:
+            error.body = redactor.excerpt(response.content)
+
+
+def reply_headers(headers: Sequence[tuple[bytes, bytes]], redactor: Redactor, *, login: bool = False) -> ReplyHeaders:
+    """Return the headers that may be shown, masked and cut; of a `login`'s reply only well-known ones."""
+    found: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name = raw_name.decode("latin-1").lower()
+        if not _HEADER_NAME.fullmatch(name) or name in found:
+            continue
+        if is_secret(name) or any(part in name for part in _SECRET_PARTS):
+            continue
+        if login and name not in _LOGIN_HEADERS:
+            continue
+        value = raw_value.decode("latin-1")
+        # A secret that the end cuts in two would not be found: a value this long is none that anybody reads.
+        found[name] = " ".join(value.split()) if len(value) <= _LONGEST_READ else f"({len(value)} characters)"
+        if len(found) == _MOST_HEADERS:
+            break
+    if not found:
+        return NO_HEADERS
+    # One pass over all of them: masking costs about the same for one value as for thirty.
+    values = redactor.masked("\n".join(found.values())).split("\n")
+    names = redactor.masked("\n".join(found), shortest=_SHORTEST_IN_NAMES).split("\n")
+    if len(values) != len(found) or len(names) != len(found):
+        return NO_HEADERS
+    return ReplyHeaders(
+        {
+            name: value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}..."
+            for name, masked, value in zip(found, names, values, strict=True)
+            if name == masked
+        }
+    )
+
+
+def redact_decode_error(error: DecodeError, redactor: Redactor) -> None:
+    """Mask secrets in what a decoder's error quotes of its reply."""
+    error.args = (_sentence(error.message, redactor),)
+    error.path = _path(error.path, redactor)
+    error.raw = redactor.value(error.raw)
+
+
+def _sentence(sentence: str, redactor: Redactor) -> str:
+    if len(sentence) > LONGEST:
+        return redactor.text(sentence)
+    quoting = _QUOTED.sub(lambda found: _quotation(found.group(), redactor), sentence)
+    return redactor.masked(quoting, shortest=_SHORTEST_IN_PROSE)
+
+
+def _quotation(quoted: str, redactor: Redactor) -> str:
+    mark, words = quoted[0], quoted[1:-1]
+    if words in wire_names():
+        return quoted
+    if words.endswith(CUT):
+        whole = words.removesuffix(CUT)
+        beginning = redactor.without_half(whole)
+        words = f"{beginning}{MASK if beginning != whole else ''}{CUT}"
+    return f"{mark}{redactor.masked(words)}{mark}"
+
+
+def _path(path: str, redactor: Redactor) -> str:
+    """Mask what stands between the steps of the path that this package knows: it is the reply's own."""
+    if len(path) > LONGEST:
+        return redactor.text(path)
+    steps = path.split(".")
+    start, end = 0, len(steps)
+    while start < end and _is_own_step(steps[start]):
+        start += 1
+    while end > start and _is_own_step(steps[end - 1]):
+        end -= 1
+    if start == end:
+        return path
+    # As one piece: a token has points as well.
+    return ".".join((*steps[:start], redactor.masked(".".join(steps[start:end])), *steps[end:]))
+
+
+def _is_own_step(step: str) -> bool:
+    return step in wire_names() or step in ("$", "") or (len(step) <= _LONGEST_POSITION and step.isdecimal())
