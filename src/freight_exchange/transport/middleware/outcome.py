@@ -58,13 +58,14 @@ class Outcome:
         try:
             # After the deadline, a reply that came in time is there already.
             response = request.progress.reply or await call_next(request)
+            if response.attempt != request.progress.sends:
+                # A middleware's own, which need not have sent anything, or one that it kept from another call.
+                response = attrs.evolve(response, attempt=request.progress.sends)
             wait = retry_after(response.header("retry-after"), wall=clock.wall_time())
             judge = login_error if request.kind is Kind.LOGIN else error_of
             error: FreightExchangeError | None = judge(response, self._redactor, retry_after=wait)
             if error is None:
-                # The count of attempts is the call's own: a middleware's response may be of another call.
-                result = request.context.read(response)
-                return attrs.evolve(response, attempt=request.progress.sends, result=result)
+                return attrs.evolve(response, result=request.context.read(response))
         except _DENIALS as failure:
             if in_doubt(request):
                 # Only this request's own trace counts: the error may be a middleware's, of another call.
