@@ -16,8 +16,8 @@ import anyio
 import attrs
 
 from freight_exchange.errors import DecodeError, FreightExchangeError
-from freight_exchange.errors.reply_headers import NO_HEADERS, ReplyHeaders
 from freight_exchange.models._base import Frozen
+from freight_exchange.platform.reply_headers import NO_HEADERS, ReplyHeaders
 
 if TYPE_CHECKING:
     from freight_exchange.models.writes import Write

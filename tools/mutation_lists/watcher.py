@@ -83,14 +83,14 @@ MUTATIONS: Final = (
     one(
         "4 whole scans are made again, not pages",
         "feed/core/scanner.py",
-        "if may_pass(error) and self.attempts < _ATTEMPTS:",
+        "if is_transient(error) and self.attempts < _ATTEMPTS:",
         "if False:",
         "tests/unit/feed/test_scanner.py",
     ),
     one(
         "4 what a deep scan has read is thrown away when a page fails",
         "feed/poller.py",
-        "return look is self._deep and scanner.pages > 0 and stuck and may_pass(error)",
+        "return look is self._deep and scanner.pages > 0 and stuck and is_transient(error)",
         "return False",
         "tests/unit/feed/test_watcher_trouble.py::test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_rate",
     ),
@@ -176,8 +176,8 @@ MUTATIONS: Final = (
     one(
         "7 a look-up that fails is a failure of the scan",
         "feed/confirm_withdrawn.py",
-        "            elif may_pass(error) or is_of_login(error):\n                _logger",
-        "            elif may_pass(error) or is_of_login(error):\n                raise\n                _logger",
+        "            elif is_transient(error) or is_from_login(error):\n                _logger",
+        "            elif is_transient(error) or is_from_login(error):\n                raise\n                _logger",
         "tests/unit/feed/test_watcher_look_ups.py",
     ),
     one(

@@ -14,7 +14,7 @@ import attrs
 from freight_exchange.bot.offers.existing_bids import leniently, on_request
 from freight_exchange.bot.offers.record import UNSETTLED, is_entry, place_of
 from freight_exchange.bot.offers.repository import OfferRepository
-from freight_exchange.errors.transient import TROUBLE, asked_for, requests_of
+from freight_exchange.errors.transient import READ_ERRORS, request_count, retry_delay
 from freight_exchange.feed.events import BidSelected
 from freight_exchange.feed.serialization import pack_selected, recall
 from freight_exchange.models import Bid, BidStatus, BidsType, UnknownWord
@@ -102,11 +102,11 @@ class SelectedBids:
         while True:
             try:
                 selected = await self._listed()
-            except TROUBLE as error:
+            except READ_ERRORS as error:
                 _logger.warning("the selected bids cannot be read: %s", error)
                 # One look is repeated at once. The next pause makes up for it: no more requests than in health.
-                sent += requests_of(error)
-                floor = min(asked_for(error) or 0.0, LONGEST_HONOURED)
+                sent += request_count(error)
+                floor = min(retry_delay(error) or 0.0, LONGEST_HONOURED)
                 await anyio.sleep(max(floor, min(_FIRST_PAUSE, self._pace) if again else sent * self._pace))
                 sent, again = (sent, False) if again else (0, False)
             else:

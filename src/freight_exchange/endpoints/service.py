@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.errors.base import Reconciler
+    from freight_exchange.errors.outcome import Reconciler
     from freight_exchange.hooks import Hooks
     from freight_exchange.models.writes import Write
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType

@@ -1,8 +1,12 @@
-"""One hierarchy of errors, each stating whether the call may have taken effect."""
+"""One hierarchy of errors, each of which states whether the call may have taken effect.
+
+`hierarchy` has all but three: the root and `ValidationError` are in `platform.errors`, because models raise it, and
+`OutcomeUnknownError` in `outcome`. `transient` tells errors that may pass from others.
+"""
 
 from __future__ import annotations
 
-from freight_exchange.errors.base import (
+from freight_exchange.errors.hierarchy import (
     AlreadyOfferedError,
     APIStatusError,
     AuthenticationError,
@@ -11,19 +15,18 @@ from freight_exchange.errors.base import (
     DeadlineExceededError,
     DecodeError,
     FeedProtocolError,
-    FreightExchangeError,
     HeldError,
     LoginRejectedError,
     NotFoundError,
     OfferInDoubtError,
     OfferRejectedError,
-    OutcomeUnknownError,
     RateLimitedError,
     ServerError,
     StoreError,
     TransportError,
-    ValidationError,
 )
+from freight_exchange.errors.outcome import OutcomeUnknownError
+from freight_exchange.platform.errors import FreightExchangeError, ValidationError
 
 __all__ = [
     "APIStatusError",

@@ -1,29 +1,29 @@
-"""Trouble with the service: what whoever reads for long lives through, and what may be gone the next time. Pure."""
+"""Errors that may pass: which ones a later attempt need not meet, and what they cost."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from freight_exchange.errors import (
+from freight_exchange.errors.hierarchy import (
     APIStatusError,
     AuthenticationError,
     DeadlineExceededError,
     DecodeError,
     FeedProtocolError,
-    FreightExchangeError,
     RateLimitedError,
     ServerError,
     TransportError,
 )
+from freight_exchange.platform.errors import FreightExchangeError
 
-__all__ = ["TROUBLE", "asked_for", "is_of_login", "may_pass", "requests_of"]
+__all__ = ["READ_ERRORS", "is_from_login", "is_transient", "request_count", "retry_delay"]
 
-TROUBLE: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
-"""What a reading may fail with and a later one need not, but for a rejected login, which is one of them."""
+READ_ERRORS: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
+"""The errors of a read that a later read need not meet. A rejected login is among them and does not pass."""
 
 
-def may_pass(error: FreightExchangeError) -> bool:
-    """Whether the trouble may be gone when the page is asked for again."""
+def is_transient(error: FreightExchangeError) -> bool:
+    """Return whether the same read may succeed later."""
     match error:
         case AuthenticationError():
             return error.retry_after is not None
@@ -35,16 +35,16 @@ def may_pass(error: FreightExchangeError) -> bool:
             return isinstance(error, DeadlineExceededError | DecodeError | FeedProtocolError)
 
 
-def asked_for(error: FreightExchangeError) -> float | None:
-    """The seconds that the service asked to be left alone for, or until the next login."""
+def retry_delay(error: FreightExchangeError) -> float | None:
+    """Return the seconds until the service accepts another request, or the client tries another login."""
     return error.retry_after if isinstance(error, RateLimitedError | ServerError | AuthenticationError) else None
 
 
-def requests_of(error: FreightExchangeError) -> int:
-    """Estimate the requests that a failed call has sent: its attempts, and those of the login or read beside it."""
-    return max(1, error.attempts) + (isinstance(error, AuthenticationError) or is_of_login(error))
+def request_count(error: FreightExchangeError) -> int:
+    """Estimate how many requests a failed call sent: its attempts, and those of the login or read beside it."""
+    return max(1, error.attempts) + (isinstance(error, AuthenticationError) or is_from_login(error))
 
 
-def is_of_login(error: FreightExchangeError) -> bool:
-    """Return whether a login failed in place of the call: nothing was asked, and the reply says nothing about it."""
-    return (error.request_path if isinstance(error, DecodeError) else error.path) == "login"
+def is_from_login(error: FreightExchangeError) -> bool:
+    """Return whether the login failed, so that the call itself was never made."""
+    return error.call_path == "login"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from freight_exchange.errors import LoginRejectedError, NotFoundError
-from freight_exchange.errors.transient import TROUBLE, asked_for, is_of_login, may_pass, requests_of
+from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, request_count, retry_delay
 from freight_exchange.feed.core.lookups import SCANS_THAT_MISS, Lookups
 
 if TYPE_CHECKING:
@@ -71,20 +71,20 @@ class WithdrawalCheck:
                 await self._journal.found(record, self._clock.read())
         except LoginRejectedError:
             raise
-        except TROUBLE as error:
-            if isinstance(error, NotFoundError) and not is_of_login(error):
+        except READ_ERRORS as error:
+            if isinstance(error, NotFoundError) and not is_from_login(error):
                 # It does not say of what: a gateway's own page, perhaps, while the service behind it is away.
                 self._pacer.heard()
                 if not self._lookups.denied(row.index):
                     return
                 await self._journal.withdrawn(row, self._clock.read())
-            elif may_pass(error) or is_of_login(error):
+            elif is_transient(error) or is_from_login(error):
                 _logger.debug("what became of request %d cannot be told: %s", row.index, error)
                 self._lookups.failed(row.index)
                 self._lookups.rest()
                 # The scan before it counts as well: they would be two in an interval.
-                self._pacer.again(sent=1 + requests_of(error))
-                self._pacer.failed(anyio.current_time(), asked_for(error))
+                self._pacer.again(sent=1 + request_count(error))
+                self._pacer.failed(anyio.current_time(), retry_delay(error))
                 return
             else:
                 await self._journal.untold(row)

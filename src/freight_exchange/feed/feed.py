@@ -14,7 +14,7 @@ import anyio
 import anyio.lowlevel
 
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, ValidationError
-from freight_exchange.errors.transient import TROUBLE, may_pass
+from freight_exchange.errors.transient import READ_ERRORS, is_transient
 from freight_exchange.feed.core.pacer import Pacer
 from freight_exchange.feed.events import KINDS, Event, Gap, RequestEvent, acknowledgeable
 from freight_exchange.feed.journal import Journal, Start
@@ -139,8 +139,8 @@ class Feed:
         while True:
             try:
                 account = await self._account_in_time()
-            except TROUBLE as error:
-                if not may_pass(error):
+            except READ_ERRORS as error:
+                if not is_transient(error):
                     raise
                 if not failures:
                     _logger.warning("the feed %r has no credentials, and goes on asking: %s", self._name, error)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from freight_exchange.errors import FeedProtocolError, FreightExchangeError, LoginRejectedError
-from freight_exchange.errors.transient import TROUBLE, asked_for, may_pass, requests_of
+from freight_exchange.errors.transient import READ_ERRORS, is_transient, request_count, retry_delay
 from freight_exchange.feed.core.observation import UNTOLD, Lately
 from freight_exchange.feed.core.scanner import Scanner
 from freight_exchange.feed.core.watermark import window_for
@@ -120,11 +120,11 @@ class PageFetcher:
                     raise page.failure
             except LoginRejectedError:
                 raise
-            except TROUBLE as error:
-                pause = self._pacer.again(sent=requests_of(error), retry_after=asked_for(error))
-                if not may_pass(error) or pause is None:
+            except READ_ERRORS as error:
+                pause = self._pacer.again(sent=request_count(error), retry_after=retry_delay(error))
+                if not is_transient(error) or pause is None:
                     _logger.debug("what is recent cannot be told: %s", error)
-                    self._pacer.failed(anyio.current_time(), asked_for(error))
+                    self._pacer.failed(anyio.current_time(), retry_delay(error))
                     break
                 await anyio.sleep(pause)
             else:
@@ -160,7 +160,7 @@ class PageFetcher:
             page = await self._source.page(scanner.number, scanner.size, window)
         except LoginRejectedError:
             raise
-        except TROUBLE as error:
+        except READ_ERRORS as error:
             if not await self._goes_on(scanner, error):
                 raise
             return None
@@ -169,7 +169,7 @@ class PageFetcher:
         return page
 
     async def _goes_on(self, scanner: Scanner, error: FreightExchangeError) -> bool:
-        pause = self._pacer.again(sent=requests_of(error), retry_after=asked_for(error))
+        pause = self._pacer.again(sent=request_count(error), retry_after=retry_delay(error))
         match scanner.fail(error):
             case "on":
                 return True

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from freight_exchange.errors import DeadlineExceededError, FreightExchangeError, LoginRejectedError
-from freight_exchange.errors.transient import TROUBLE, asked_for, may_pass
+from freight_exchange.errors.transient import READ_ERRORS, is_transient, retry_delay
 from freight_exchange.feed.confirm_withdrawn import WithdrawalCheck
 from freight_exchange.feed.core import schedule
 from freight_exchange.feed.core.planner import Planner, is_young
@@ -181,9 +181,9 @@ class Poller:
         except LoginRejectedError:
             self.phase = "stopped"
             raise
-        except TROUBLE as trouble:
+        except READ_ERRORS as trouble:
             if self._is_kept(look, trouble):
-                look.due = self._pacer.failed(anyio.current_time(), asked_for(trouble))
+                look.due = self._pacer.failed(anyio.current_time(), retry_delay(trouble))
                 if self._journal.state.primed and not self._keeps_up():
                     self.phase = "backing-off"
                 self._planner.stalled(look.rung)
@@ -209,7 +209,7 @@ class Poller:
         """Whether a scan goes on with the page that failed: what a deep one has read is not thrown away lightly."""
         scanner = look.scanner
         stuck = 0 < scanner.attempts < _TRIES_OF_A_PAGE
-        return look is self._deep and scanner.pages > 0 and stuck and may_pass(error)
+        return look is self._deep and scanner.pages > 0 and stuck and is_transient(error)
 
     def _end(self, look: Look) -> None:
         self._narrow = None if look is self._narrow else self._narrow
@@ -354,7 +354,7 @@ class Poller:
 
     def _note_failure(self, look: Look, ended: float, error: FreightExchangeError) -> None:
         state = self._journal.state
-        if not state.primed and not may_pass(error):
+        if not state.primed and not is_transient(error):
             # A wrong address must not look like patience.
             self.phase = "stopped"
             raise error
@@ -365,7 +365,7 @@ class Poller:
         else:
             self._page_sizes.pop(look.rung.name, None)
         self._planner.failed(look.rung, state.cover.time_at(self._clock.read()))
-        self._pacer.failed(ended, asked_for(error))
+        self._pacer.failed(ended, retry_delay(error))
         self.phase = "backing-off" if state.primed else self.phase
         self._note_trouble(error)
 

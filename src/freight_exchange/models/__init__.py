@@ -1,4 +1,8 @@
-"""The nouns of the exchange: frozen values, no I/O."""
+"""Frozen values, without I/O: records of the service, drafts to send, writes, and the results of reconciling them.
+
+One file has one noun. `_base` has what records share, `enums` the service's words, `validation` the checks of
+arguments, and `units` the units of measures.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +24,15 @@ from freight_exchange.models.enums import (
 )
 from freight_exchange.models.listing import Listing
 from freight_exchange.models.offer import Offer
+from freight_exchange.models.reconciliation import Applied, Conflict, NotApplied, Reconciliation, StillUnknown
 from freight_exchange.models.request import RateRequest, RateRequestDraft
 from freight_exchange.models.route import Route, RouteDraft
 from freight_exchange.models.user import User
 from freight_exchange.models.writes import (
-    Applied,
-    Conflict,
     CreateRoute,
-    NotApplied,
     Publish,
     RawWrite,
-    Reconciliation,
     Respond,
-    StillUnknown,
     SubmitOffer,
     UpdateRoute,
     Write,

@@ -13,9 +13,9 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from freight_exchange.errors import ValidationError
 from freight_exchange.models._base import FrozenMapping
 from freight_exchange.models.enums import Word
+from freight_exchange.platform.errors import ValidationError
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

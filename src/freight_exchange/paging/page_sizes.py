@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from freight_exchange.errors import RateLimitedError
-from freight_exchange.errors.transient import may_pass
+from freight_exchange.errors.transient import is_transient
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
@@ -38,7 +38,7 @@ def size_below(size: int) -> int | None:
 def size_after(error: FreightExchangeError, size: int) -> int | None:
     """The page size to try after one of `size` failed like this; `None` if a smaller one does not help."""
     over_size = error.status in SIZE_REFUSALS or error.status == _FAILURE
-    outage = may_pass(error) and not isinstance(error, RateLimitedError) and size > _MODEST_PAGE
+    outage = is_transient(error) and not isinstance(error, RateLimitedError) and size > _MODEST_PAGE
     return size_below(size) if over_size or outage else None
 
 

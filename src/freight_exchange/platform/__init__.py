@@ -1,1 +1,1 @@
-"""Clocks, file locks and terminal text."""
+"""What every other package may use: the root of the errors, clocks, file locks and terminal text."""

@@ -11,7 +11,7 @@ import attrs
 from freight_exchange.options import RetryPolicy
 
 if TYPE_CHECKING:
-    from freight_exchange.errors.base import Reconciler
+    from freight_exchange.errors.outcome import Reconciler
     from freight_exchange.models.writes import Write
     from freight_exchange.options import Timeouts
     from freight_exchange.transport.secrets import Secret

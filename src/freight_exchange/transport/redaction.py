@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from freight_exchange.errors import DecodeError
-from freight_exchange.errors.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
+from freight_exchange.platform.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.transport.message import Kind
 from freight_exchange.transport.secrets import wire_names
 from freight_exchange.wire.excerpt import CUT, LONGEST, MASK, is_secret

@@ -18,7 +18,7 @@ from freight_exchange.errors import (
     ServerError,
     TransportError,
 )
-from freight_exchange.errors.transient import may_pass
+from freight_exchange.errors.transient import is_transient
 from freight_exchange.feed.core.scanner import MODEST_PAGE, OPERATION, PAGE_SIZE, Scanner
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
@@ -310,4 +310,4 @@ def test_a_clamp_below_the_smaller_page_is_learned_all_the_same() -> None:
     ],
 )
 def test_which_trouble_may_pass(error: FreightExchangeError, passes: bool) -> None:
-    assert may_pass(error) is passes
+    assert is_transient(error) is passes

@@ -13,15 +13,19 @@ import attrs
 import pytest
 
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import Carrier, Packaging, RateRequestDraft, RequestType, RouteDraft
-from freight_exchange.models.writes import (
+from freight_exchange.models import (
     Applied,
+    Carrier,
     Conflict,
     CreateRoute,
     NotApplied,
+    Packaging,
     Publish,
+    RateRequestDraft,
     RawWrite,
+    RequestType,
     Respond,
+    RouteDraft,
     StillUnknown,
     SubmitOffer,
     UpdateRoute,

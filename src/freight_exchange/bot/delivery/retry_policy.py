@@ -20,7 +20,7 @@ from freight_exchange.errors import (
     ServerError,
     TransportError,
 )
-from freight_exchange.errors.transient import is_of_login
+from freight_exchange.errors.transient import is_from_login
 
 if TYPE_CHECKING:
     from freight_exchange.bot.router import Handler
@@ -136,7 +136,7 @@ def backoff(attempts: int, random: Random) -> float:
 
 
 def _is_trouble(error: Exception) -> bool:
-    return isinstance(error, _TROUBLE) or (isinstance(error, FreightExchangeError) and is_of_login(error))
+    return isinstance(error, _TROUBLE) or (isinstance(error, FreightExchangeError) and is_from_login(error))
 
 
 def _lone(error: Exception | None) -> Exception | None:

@@ -12,7 +12,7 @@ import anyio
 from freight_exchange import wire
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import BadRequestError, DecodeError
-from freight_exchange.errors.transient import TROUBLE, is_of_login
+from freight_exchange.errors.transient import READ_ERRORS, is_from_login
 from freight_exchange.hooks import BrokenRecord, Event
 from freight_exchange.models import BidsType
 
@@ -98,7 +98,7 @@ class ExistingBids:
         while True:
             try:
                 listed = await self._listed()
-            except TROUBLE as error:
+            except READ_ERRORS as error:
                 _logger.warning("the own bids cannot be read yet, and no offer is made before: %s", error)
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -120,7 +120,7 @@ class ExistingBids:
             try:
                 found.update([bid.index async for bid in bids.list(type=type, sweep=True)])
             except BadRequestError as error:
-                if type is None or is_of_login(error):
+                if type is None or is_from_login(error):
                     raise
         return frozenset(found)
 

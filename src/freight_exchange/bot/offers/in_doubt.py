@@ -13,7 +13,7 @@ from freight_exchange.bot.offers.existing_bids import united
 from freight_exchange.bot.offers.own_updates import turned
 from freight_exchange.bot.offers.record import NO_DOUBT, decision, forsaken
 from freight_exchange.errors import ValidationError
-from freight_exchange.errors.transient import TROUBLE
+from freight_exchange.errors.transient import READ_ERRORS
 from freight_exchange.models import Applied, Bid, NotApplied, StillUnknown
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class InDoubtResolver:
                     if found == StillUnknown():
                         # Nothing was seen that comes near. Unless the bids can be read, nothing was seen at all.
                         await self._exchange._own_bids()
-            except TROUBLE as error:
+            except READ_ERRORS as error:
                 _logger.warning("%s cannot be looked for yet: %s", entry, error, extra={"request": entry.request})
             else:
                 if not isinstance(found, NotApplied) or anyio.current_time() >= until:

@@ -17,7 +17,7 @@ from freight_exchange.errors import (
     OutcomeUnknownError,
     StoreError,
 )
-from freight_exchange.errors.transient import is_of_login
+from freight_exchange.errors.transient import is_from_login
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics import Metrics
@@ -122,7 +122,7 @@ class OfferSender:
             raise in_doubt(entry) from error
         except BadRequestError as error:
             self._desk.at("after send")
-            if is_of_login(error):
+            if is_from_login(error):
                 await self._withdraw(entry, error)
                 raise
             if not _is_the_services(error):

@@ -15,7 +15,7 @@ import attrs
 
 from freight_exchange.endpoints.reconcile.route_images import Image
 from freight_exchange.errors import BadRequestError, ConfigurationError
-from freight_exchange.errors.transient import is_of_login
+from freight_exchange.errors.transient import is_from_login
 from freight_exchange.models import (
     Applied,
     Bid,
@@ -143,7 +143,7 @@ class _Submitted:
             listed = await self.readers.own_bids(type)
         except BadRequestError as error:
             # One that was served before is not refused but failing.
-            if type is None or type in self.served or is_of_login(error):
+            if type is None or type in self.served or is_from_login(error):
                 raise
             return []
         self.served.add(type)

@@ -15,7 +15,7 @@ import anyio
 from freight_exchange.endpoints.reconcile import evidence
 from freight_exchange.endpoints.reconcile.evidence import Gone, Look, Readers
 from freight_exchange.errors import DecodeError, FeedProtocolError, LoginRejectedError, ValidationError
-from freight_exchange.errors.transient import TROUBLE, asked_for
+from freight_exchange.errors.transient import READ_ERRORS, retry_delay
 from freight_exchange.models import (
     Applied,
     CreateRoute,
@@ -100,12 +100,12 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
                 found = await look()
             if found is None:
                 return doubt
-        except TROUBLE as error:
+        except READ_ERRORS as error:
             if isinstance(error, LoginRejectedError):
                 raise
             _logger.info("a reading failed, counting starts again: %s", error)
             agreed = None
-            wait = max(wait, asked_for(error) or 0.0)
+            wait = max(wait, retry_delay(error) or 0.0)
         else:
             if isinstance(found, Applied) and not isinstance(found, Gone):
                 return found

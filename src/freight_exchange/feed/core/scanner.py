@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Final, Literal
 
 from freight_exchange.errors import APIStatusError, FeedProtocolError, FreightExchangeError, RateLimitedError
-from freight_exchange.errors.transient import is_of_login, may_pass
+from freight_exchange.errors.transient import is_from_login, is_transient
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.page_sizes import SIZE_REFUSALS, size_below
@@ -103,9 +103,9 @@ class Scanner:
 
     def fail(self, error: FreightExchangeError) -> Literal["again", "on", "lost"]:
         """What an error in place of the page means: ask again after a pause, go on with another page, or give up."""
-        if is_of_login(error):
+        if is_from_login(error):
             self.attempts += 1
-            return "again" if may_pass(error) and self.attempts < _ATTEMPTS else "lost"
+            return "again" if is_transient(error) and self.attempts < _ATTEMPTS else "lost"
         smaller = size_below(self._walk.size)
         if smaller is not None and self._refused_size(error):
             self._page_size = smaller
@@ -119,7 +119,7 @@ class Scanner:
             self._conclude()
             return "on"
         self.attempts += 1
-        if may_pass(error) and self.attempts < _ATTEMPTS:
+        if is_transient(error) and self.attempts < _ATTEMPTS:
             return "again"
         if self._may_be_too_much(error):
             # A size that is learned of nothing but trouble: the next scan asks for large pages again.
@@ -158,4 +158,4 @@ class Scanner:
         """Whether the service may have failed over the size: too slow for a gateway, perhaps only from some offset on,
         or a reply without an end."""
         large = self._walk.size > MODEST_PAGE and self.attempts >= _ATTEMPTS_IN_THE_MIDDLE
-        return large and may_pass(error) and not isinstance(error, RateLimitedError)
+        return large and is_transient(error) and not isinstance(error, RateLimitedError)

@@ -18,7 +18,7 @@ from freight_exchange.errors import (
     RateLimitedError,
     ServerError,
 )
-from freight_exchange.errors.base import twin
+from freight_exchange.errors.hierarchy import copy_error
 from freight_exchange.transport.retry_after import LONGEST_HONOURED, spoken
 from freight_exchange.transport.status_errors import UNTIL_CHANGED
 
@@ -187,7 +187,7 @@ def _in_own_words(error: FreightExchangeError) -> bool:
 def _refused(refusal: _Refusal, now: float) -> FreightExchangeError:
     """The error for a call that cannot log in because of the refusal."""
     if refusal.until == math.inf:
-        return twin(refusal.error)
+        return copy_error(refusal.error)
     seconds = refusal.until - now
     held = AuthenticationError()
     held.__dict__.update(refusal.error.__dict__, path="login")

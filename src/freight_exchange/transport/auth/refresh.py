@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 
 from freight_exchange.errors import DeadlineExceededError, FreightExchangeError, TransportError
-from freight_exchange.errors.base import twin
+from freight_exchange.errors.hierarchy import copy_error
 from freight_exchange.hooks import Login
 from freight_exchange.platform import clock
 from freight_exchange.transport.auth.backoff import LoginBackoff
@@ -129,7 +129,7 @@ class TokenRefresh:
                 "the client was closed during the login", permanent=True, unsent=True
             )
         except FreightExchangeError as error:
-            failure = twin(error)
+            failure = copy_error(error)
         raise failure
 
     def _start(self, reason: Reason) -> BackgroundTask[AccessToken]:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from freight_exchange.errors.reply_headers import NO_HEADERS
 from freight_exchange.hooks import Attempt
+from freight_exchange.platform.reply_headers import NO_HEADERS
 from freight_exchange.transport.http import log_filter
 from freight_exchange.transport.message import Kind
 from freight_exchange.transport.redaction import reply_headers
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.errors.reply_headers import ReplyHeaders
     from freight_exchange.hooks import Hooks
+    from freight_exchange.platform.reply_headers import ReplyHeaders
     from freight_exchange.transport.message import Next, Request, Response
     from freight_exchange.transport.secrets import Redactor
 

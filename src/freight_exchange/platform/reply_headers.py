@@ -1,4 +1,4 @@
-"""Headers of a reply, as errors and hook records carry them. No I/O."""
+"""Headers of a reply, as errors and hook records carry them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ REQUEST_ID_HEADERS: Final = (
     "x-trace-id",
     "cf-ray",
 )
-"""Headers in which services and gateways name a request, the most specific first."""
+"""Headers in which services and gateways identify a request, the most specific first."""
 
 
 class ReplyHeaders(Mapping[str, str]):
-    """Read-only headers, looked up whatever the case; it pickles, copies and hashes.
+    """Read-only, case-insensitive headers that pickle, copy and hash.
 
     Secrets in values are masked. Cookies and headers about authorization are left out, and so is what is beyond 32
     headers or 200 characters of a value.
@@ -62,7 +62,7 @@ class ReplyHeaders(Mapping[str, str]):
 
     @property
     def request_id(self) -> str | None:
-        """The name that the service or a gateway gave the request, or `None` without one."""
+        """The id that the service or a gateway gave the request, or `None`."""
         for name in REQUEST_ID_HEADERS:
             if value := self._items.get(name):
                 return value

@@ -1,0 +1,65 @@
+"""Tests of the errors that may pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from freight_exchange.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ConfigurationError,
+    DeadlineExceededError,
+    DecodeError,
+    FeedProtocolError,
+    FreightExchangeError,
+    LoginRejectedError,
+    NotFoundError,
+    RateLimitedError,
+    ServerError,
+    TransportError,
+)
+from freight_exchange.errors.transient import is_from_login, is_transient, request_count, retry_delay
+
+
+def held_back(error: AuthenticationError) -> AuthenticationError:
+    error.retry_after = 4.0
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (TransportError(), True),
+        (TransportError(permanent=True), False),
+        (DeadlineExceededError(), True),
+        (DecodeError(), True),
+        (FeedProtocolError(), True),
+        (ServerError(), True),
+        (RateLimitedError(), True),
+        (BadRequestError(), False),
+        (NotFoundError(), False),
+        (AuthenticationError(), False),
+        (held_back(AuthenticationError()), True),
+        (LoginRejectedError(), False),
+        (ConfigurationError(), False),
+    ],
+)
+def test_transient_errors(error: FreightExchangeError, expected: bool) -> None:
+    assert is_transient(error) is expected
+
+
+def test_delay_is_what_the_service_or_the_next_login_asks_for() -> None:
+    assert retry_delay(RateLimitedError(retry_after=7.5)) == 7.5
+    assert retry_delay(held_back(AuthenticationError())) == 4.0
+    assert retry_delay(ServerError()) is None
+    assert retry_delay(TransportError()) is None
+
+
+def test_failed_login_is_told_by_its_path_and_counts_as_one_more_request() -> None:
+    assert is_from_login(TransportError(path="login"))
+    assert is_from_login(DecodeError(path="$", request_path="login"))
+    assert not is_from_login(DecodeError(path="login", request_path="quote/bid"))
+    assert request_count(TransportError(path="quote/bid")) == 1
+    assert request_count(TransportError(path="quote/bid", attempts=3)) == 3
+    assert request_count(ServerError(path="login", attempts=2)) == 3
+    assert request_count(AuthenticationError(path="quote/bid", attempts=1)) == 2
