@@ -227,7 +227,7 @@ class SharedLoginModel(RuleBasedStateMachine):
     @rule(number=st.integers(0, SIZE - 1))
     def kill_and_start_again(self, number: int) -> None:
         async def replace() -> None:
-            await self.fleet[number].jobs.start_last(anyio.lowlevel.checkpoint).wait()
+            await self.fleet[number].jobs.close(anyio.lowlevel.checkpoint).wait()
             self.fleet[number] = One(self, number)
 
         self.loop.run_until_complete(replace())

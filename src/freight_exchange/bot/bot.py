@@ -237,13 +237,13 @@ class Bot(Router):
         What ends the bot before the block does is logged, told by `status()`, and raised when the block ends.
         """
         life = self._begun()
-        job = self._job = BackgroundTasks().start(self._serve_beside, life.ready.set, heard=True)
+        job = self._job = BackgroundTasks().start(self._serve_beside, life.ready.set, log_errors=False)
         try:
             await life.ready.wait()
         except BaseException:
             await self._end(job)
             raise
-        if job.finished:
+        if job.is_finished:
             await self._ended(job)
         return self
 
@@ -265,7 +265,7 @@ class Bot(Router):
     async def _end(self, job: BackgroundTask[None]) -> None:
         self.stop()
         with anyio.CancelScope(shield=True):
-            await job.ended()
+            await job.wait_finished()
         await self._ended(job)
 
     async def _ended(self, job: BackgroundTask[None]) -> None:

@@ -236,7 +236,7 @@ class Service:
             reading,
             operation=listed.operation,
             sizes=self.sizes,
-            jobs=lambda: self.connection.engine.jobs,
+            tasks=lambda: self.connection.engine.tasks,
             identity=identity,
             page_size=rows_wanted if listed.paged else None,
             window=pages_wanted,
@@ -373,7 +373,7 @@ class Service:
             _logger.warning("a part of a reply was left out: %s", error)
             if self.hooks:
                 record = BrokenRecord(method=method, path=path, error=error)
-                self.connection.engine.jobs.start(partial(self.hooks.emit, record))
+                self.connection.engine.tasks.start(partial(self.hooks.emit, record))
 
     def _describe(self, error: DecodeError, method: str, path: str, sent: _Sent) -> None:
         redactor = self.connection.engine.caller.redactor

@@ -65,7 +65,7 @@ class Paginator(Generic[T]):
         *,
         operation: str,
         sizes: PageSizes,
-        jobs: Callable[[], BackgroundTasks],
+        tasks: Callable[[], BackgroundTasks],
         identity: Callable[[T], Hashable] | None,
         page_size: int | None,
         window: int = 1,
@@ -76,7 +76,7 @@ class Paginator(Generic[T]):
         self._reading = reading
         self._operation = operation
         self._sizes = sizes
-        self._jobs = jobs
+        self._tasks = tasks
         self._identity = identity
         self._page_size = page_size
         self._window = window
@@ -107,7 +107,7 @@ class Paginator(Generic[T]):
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
         walk = self._walk(start=start, sweep=self._sweep)
-        flights = Prefetcher(self._reading(), self._jobs, self._window)
+        flights = Prefetcher(self._reading(), self._tasks, self._window)
         return PageIterator(self._operation, self._sizes, walk, flights, strict=self._strict, path=self._path)
 
     async def collect(self) -> list[T]:

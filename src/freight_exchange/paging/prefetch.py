@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from freight_exchange.errors import ConfigurationError, TransportError
 from freight_exchange.paging.page import RawPage
-from freight_exchange.transport.background import EndedError
+from freight_exchange.transport.background import TaskCancelledError
 
 if TYPE_CHECKING:
     from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
@@ -26,11 +26,11 @@ FetchPage = Callable[[int, int], Awaitable[RawPage[T]]]
 class Prefetcher(Generic[T]):
     """The pages in flight: at most `window`, landed in the order in which they were asked for."""
 
-    def __init__(self, fetch: FetchPage[T], jobs: Callable[[], BackgroundTasks], window: int) -> None:
+    def __init__(self, fetch: FetchPage[T], tasks: Callable[[], BackgroundTasks], window: int) -> None:
         self._fetch = fetch
         self._window = window
-        self._find_jobs = jobs
-        self._jobs: BackgroundTasks | None = None
+        self._find_tasks = tasks
+        self._tasks: BackgroundTasks | None = None
         self._under_way: deque[tuple[int, int, BackgroundTask[RawPage[T]]]] = deque()
 
     async def land(self, numbers: Iterable[int], size: int) -> RawPage[T]:
@@ -43,29 +43,29 @@ class Prefetcher(Generic[T]):
             self.end()
         if len(wanted) == 1 and not self._under_way:
             return await self._fetch(wanted[0], size)
-        if self._jobs is None:
-            self._jobs = self._find_jobs()
+        if self._tasks is None:
+            self._tasks = self._find_tasks()
         for number in wanted[len(self._under_way) :]:
-            self._under_way.append((number, size, self._jobs.start(partial(self._fetch, number, size))))
-        job = self._under_way[0][2]
+            self._under_way.append((number, size, self._tasks.start(partial(self._fetch, number, size))))
+        task = self._under_way[0][2]
         try:
-            return await job.wait()
-        except EndedError:
+            return await task.wait()
+        except TaskCancelledError:
             raise TransportError("the client was closed while the listing was under way", permanent=True) from None
         finally:
             # One that failed is out of the way as well: whoever pulls again has its page fetched again.
-            if job.finished:
+            if task.is_finished:
                 self._under_way.popleft()
 
     def end(self) -> None:
         while self._under_way:
-            self._under_way.popleft()[2].end()
+            self._under_way.popleft()[2].cancel()
 
     def __del__(self) -> None:
         # The collector may come by in another thread, or when the loop is gone, where nothing can be cancelled.
-        if self._under_way and self._jobs is not None:
+        if self._under_way and self._tasks is not None:
             try:
-                self._jobs.check_loop()
+                self._tasks.check_loop()
             except ConfigurationError:
                 return
             self.end()

@@ -48,7 +48,7 @@ class Trial:
 
     async def __aenter__(self) -> Self:
         self._bot.begin()
-        self._job = BackgroundTasks().start(self._run, heard=True)
+        self._job = BackgroundTasks().start(self._run, log_errors=False)
         return self
 
     async def __aexit__(
@@ -56,7 +56,7 @@ class Trial:
     ) -> None:
         self._bot.stop()
         with anyio.CancelScope(shield=True):
-            await self._job.ended()
+            await self._job.wait_finished()
         await self._result()
 
     @property
@@ -87,12 +87,12 @@ class Trial:
             TimeoutError: It does not come there.
         """
         with anyio.fail_after(within.total_seconds()):
-            await self._job.ended()
+            await self._job.wait_finished()
         if not self.has_crashed:
             await self._result()
 
     async def _is_idle(self, *, since: float) -> bool:
-        if self._job.finished:
+        if self._job.is_finished:
             await self._result()
             raise RuntimeError("the bot has crashed" if self.has_crashed else "the bot has stopped")
         status = self._bot.status()

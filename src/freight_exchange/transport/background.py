@@ -1,7 +1,7 @@
-"""Work that outlives its caller, on asyncio and on trio.
+"""Background tasks of a client, on asyncio and on trio.
 
 A caller may be cancelled at any moment, twice, natively or by a scope; a request in the middle of a connection must
-not be. So such work runs in a task of the loop itself, known to the client, which ends it when it is closed.
+not be. Such work runs in a task of the loop itself, which the client cancels when it is closed.
 """
 
 from __future__ import annotations
@@ -17,84 +17,89 @@ import anyio
 
 from freight_exchange.errors import ConfigurationError, FreightExchangeError
 
-__all__ = ["BackgroundTask", "BackgroundTasks", "EndedError"]
+__all__ = ["BackgroundTask", "BackgroundTasks", "TaskCancelledError"]
 
 T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange.transport")
 
-_numbers = itertools.count(1)
+_ids = itertools.count(1)
 
-# A number and not the job: a kept connection carries the context that it was opened in, and would keep the reply too.
-_within: contextvars.ContextVar[int] = contextvars.ContextVar("job", default=0)
+# An id and not the task: a kept connection carries the context that it was opened in, and would keep the reply too.
+_current_id: contextvars.ContextVar[int] = contextvars.ContextVar("background_task", default=0)
 
 
-class EndedError(Exception):
-    """The job was ended before it had a result."""
+class TaskCancelledError(Exception):
+    """The task was cancelled before it had a result."""
 
 
 class BackgroundTask(Generic[T]):
-    """One piece of work in a task of its own."""
+    """One piece of work in a task of its own, and its outcome."""
 
     __slots__ = (
-        "_awaited",
-        "_done",
         "_error",
+        "_error_reported",
         "_finished",
-        "_forget",
-        "_heard",
+        "_has_result",
+        "_on_end",
+        "_result",
         "_scope",
         "_traceback",
-        "_value",
+        "_waiters",
         "_work",
-        "number",
+        "id",
     )
 
     def __init__(
-        self, work: Callable[[], Awaitable[T]], forget: Callable[[BackgroundTask[T]], None], *, heard: bool = False
+        self,
+        work: Callable[[], Awaitable[T]],
+        on_end: Callable[[BackgroundTask[T]], None],
+        *,
+        log_errors: bool = True,
     ) -> None:
         self._work = work
-        self._forget: Callable[[BackgroundTask[T]], None] | None = forget
+        self._on_end: Callable[[BackgroundTask[T]], None] | None = on_end
         self._scope = anyio.CancelScope()
         self._finished = anyio.Event()
-        self._awaited = 0
-        self._heard = heard
-        self._done = False
-        self.number = next(_numbers)
-        self._value: T | None = None
+        self._waiters = 0
+        self._error_reported = not log_errors
+        self._has_result = False
+        self.id = next(_ids)
+        self._result: T | None = None
         self._error: BaseException | None = None
 
     async def run(self) -> None:
-        _within.set(self.number)
+        _current_id.set(self.id)
         try:
             with self._scope:
-                self._value = await self._work()
-                self._done = True
+                self._result = await self._work()
+                self._has_result = True
         except BaseException as error:
-            found = _carried(error)
-            if found is None:
+            deliverable = _deliverable(error)
+            if deliverable is None:
                 raise
-            self._error = found
-            self._traceback = found.__traceback__
-            self._log_unheard()
+            self._error = deliverable
+            self._traceback = deliverable.__traceback__
+            self._log_unawaited_error()
         finally:
-            self.conclude()
+            self.finish()
 
-    def _log_unheard(self) -> None:
-        """A bug is told to somebody: to whoever waits, or, if nobody does any more, to the log."""
-        if self._error is None or self._awaited or self._heard or isinstance(self._error, FreightExchangeError):
+    def _log_unawaited_error(self) -> None:
+        if self._error is None or self._waiters or self._error_reported:
             return
-        self._heard = True
-        _logger.error("an error that nobody waits for", exc_info=self._error)
+        if isinstance(self._error, FreightExchangeError):
+            return
+        self._error_reported = True
+        _logger.error("background task failed, and no caller waits for it", exc_info=self._error)
 
-    def conclude(self) -> None:
-        """Let go of whoever waits. A task that is cancelled before its first step never comes to say so itself."""
-        if self._forget is not None:
-            self._forget(self)
-            self._forget = None
+    def finish(self) -> None:
+        """Release the waiters. The loop calls it for a task that was cancelled before its first step."""
+        if self._on_end is not None:
+            self._on_end(self)
+            self._on_end = None
             self._finished.set()
 
-    def end(self, at: float | None = None) -> None:
+    def cancel(self, at: float | None = None) -> None:
         """Cancel the work now, or when the loop's clock says `at`."""
         if at is None:
             self._scope.cancel()
@@ -102,37 +107,43 @@ class BackgroundTask(Generic[T]):
             self._scope.deadline = at
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self._finished.is_set()
 
-    async def ended(self) -> None:
-        """Wait until the work is over, however it ended."""
+    async def wait_finished(self) -> None:
+        """Wait until the work is over, and ignore its outcome."""
         await self._finished.wait()
 
     async def wait(self) -> T:
-        """The result, or the error that ended the work; `EndedError` if it was cancelled. Leaving is free."""
-        self._awaited += 1
-        arrived = False
+        """Wait for the result, or raise the error that ended the work. A waiter that is cancelled changes nothing.
+
+        Raises:
+            TaskCancelledError: The work was cancelled.
+        """
+        self._waiters += 1
+        is_over = False
         try:
             await self._finished.wait()
-            arrived = True
+            is_over = True
         finally:
-            self._awaited -= 1
-            if not arrived:
-                # Cancelled, perhaps in the very tick in which the error came, and it was counted on to raise that.
-                self._log_unheard()
+            self._waiters -= 1
+            if not is_over:
+                # Cancelled, perhaps in the very tick in which the error came that this waiter was to raise.
+                self._log_unawaited_error()
         if self._error is not None:
-            self._heard = True
+            self._error_reported = True
             # Each waiter adds its own frames, and not all of them to one traceback.
             raise self._error.with_traceback(self._traceback)
-        if not self._done:
-            raise EndedError
-        return self._value  # type: ignore[return-value]  # done means that it was set, to None perhaps
+        if not self._has_result:
+            raise TaskCancelledError
+        return self._result  # type: ignore[return-value]  # it was set, to None perhaps
 
 
-def _carried(error: BaseException) -> BaseException | None:
-    """What of it goes to whoever waits: from a task of the loop's own an error would end the loop, or be lost there.
-    `None` where it is to end the task, or the process."""
+def _deliverable(error: BaseException) -> BaseException | None:
+    """Return the error for the waiters, or `None` where it must end the task or the process.
+
+    An error that left a task of the loop's own would end the loop, or be lost there.
+    """
     ends = (KeyboardInterrupt, SystemExit, GeneratorExit)
     if isinstance(error, BaseExceptionGroup):
         return None if error.subgroup(ends) is not None else error.split(anyio.get_cancelled_exc_class())[1]
@@ -141,7 +152,7 @@ def _carried(error: BaseException) -> BaseException | None:
 
 class _Loop(Protocol):
     def is_current(self) -> bool: ...
-    def spawn(self, job: BackgroundTask[Any]) -> None: ...
+    def spawn(self, task: BackgroundTask[Any]) -> None: ...
 
 
 class _Asyncio:
@@ -150,16 +161,16 @@ class _Asyncio:
 
         self._running = asyncio._get_running_loop
         self._loop = asyncio.get_running_loop()
-        # The loop itself forgets a task that nothing refers to.
+        # The loop holds its tasks weakly.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_current(self) -> bool:
         return self._running() is self._loop
 
-    def spawn(self, job: BackgroundTask[Any]) -> None:
-        self._tasks.add(task := self._loop.create_task(job.run()))
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: job.conclude())
+    def spawn(self, task: BackgroundTask[Any]) -> None:
+        self._tasks.add(native := self._loop.create_task(task.run()))
+        native.add_done_callback(self._tasks.discard)
+        native.add_done_callback(lambda _: task.finish())
 
 
 class _Trio:
@@ -172,8 +183,8 @@ class _Trio:
     def is_current(self) -> bool:
         return self._lowlevel.in_trio_run() and self._lowlevel.current_trio_token() is self._token
 
-    def spawn(self, job: BackgroundTask[Any]) -> None:
-        self._lowlevel.spawn_system_task(job.run, context=contextvars.copy_context())
+    def spawn(self, task: BackgroundTask[Any]) -> None:
+        self._lowlevel.spawn_system_task(task.run, context=contextvars.copy_context())
 
 
 def _current_loop() -> _Loop:
@@ -182,7 +193,7 @@ def _current_loop() -> _Loop:
 
 
 class BackgroundTasks:
-    """The jobs of one client, on the loop that it was entered on."""
+    """Background tasks of one client, on the loop that it was entered on."""
 
     def __init__(self) -> None:
         self._loop = _current_loop()
@@ -190,47 +201,55 @@ class BackgroundTasks:
         self._closed = False
 
     def check_loop(self) -> None:
-        """`ConfigurationError` unless called on the loop that this was made on."""
+        """Raise `ConfigurationError` on any other loop than the one that this was made on."""
         if not self._loop.is_current():
             raise ConfigurationError(
                 "this client was entered on another event loop: enter one client for each loop that uses it"
             )
 
     def start(
-        self, work: Callable[[], Awaitable[T]], afterwards: Callable[[], None] | None = None, *, heard: bool = False
+        self, work: Callable[[], Awaitable[T]], on_end: Callable[[], None] | None = None, *, log_errors: bool = True
     ) -> BackgroundTask[T]:
-        """Begin a piece of work in a task of its own; `afterwards` is called at its end, even if it never began. Where
-        it is sure to be `heard` who waits for it, however late, its error is not told to the log."""
+        """Start a piece of work in a task of its own.
+
+        Args:
+            work: The work.
+            on_end: Called at its end, even if it never began.
+            log_errors: Log an error that no caller waits for; off where one surely waits for it later.
+
+        Raises:
+            ConfigurationError: The client is closed.
+        """
         if self._closed:
             raise ConfigurationError("this client is closed: make a new one")
 
-        def forget(job: BackgroundTask[T]) -> None:
-            self._running.discard(job)
-            if afterwards is not None:
-                afterwards()
+        def end(task: BackgroundTask[T]) -> None:
+            self._running.discard(task)
+            if on_end is not None:
+                on_end()
 
-        job = BackgroundTask(work, forget, heard=heard)
-        self._running.add(job)
-        self._loop.spawn(job)
-        return job
+        task = BackgroundTask(work, end, log_errors=log_errors)
+        self._running.add(task)
+        self._loop.spawn(task)
+        return task
 
-    def start_last(self, work: Callable[[], Awaitable[None]]) -> BackgroundTask[None]:
-        """End every job, wait until all have ended, and do the last piece of work; nothing starts any more.
+    def close(self, last_work: Callable[[], Awaitable[None]]) -> BackgroundTask[None]:
+        """Cancel all tasks, wait for their end, and do a last piece of work; no other task starts any more.
 
-        Called within a job, by a hook say, it leaves that one alone: its own caller could not wait for its end, and
-        its reply is there.
+        Called within a task, by a hook say, it spares that one: its caller could not wait for its end, and its reply is
+        there.
         """
         self._closed = True
-        caller = _within.get()
+        caller_id = _current_id.get()
 
         async def finish() -> None:
-            running = [job for job in self._running if job.number != caller]
-            for job in running:
-                job.end()
-            for job in running:
-                await job.ended()
-            await work()
+            running = [task for task in self._running if task.id != caller_id]
+            for task in running:
+                task.cancel()
+            for task in running:
+                await task.wait_finished()
+            await last_work()
 
-        job = BackgroundTask(finish, lambda _: None)
-        self._loop.spawn(job)
-        return job
+        task = BackgroundTask(finish, lambda _: None)
+        self._loop.spawn(task)
+        return task

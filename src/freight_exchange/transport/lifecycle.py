@@ -70,7 +70,7 @@ class Settings:
 class Engine(NamedTuple):
     """The parts of an open connection that a call needs."""
 
-    jobs: BackgroundTasks
+    tasks: BackgroundTasks
     renewal: TokenRefresh
     caller: CallExecutor
 
@@ -120,7 +120,7 @@ class Connection:
         engine = self._engine
         if engine is None:
             raise ConfigurationError(f"this client {self._state.value}")
-        engine.jobs.check_loop()
+        engine.tasks.check_loop()
         return engine
 
     def reset_login(self) -> None:
@@ -131,7 +131,7 @@ class Connection:
         if self._state is not _State.NEW:
             raise ConfigurationError(f"this client {self._state.value}")
         settings = self._settings
-        jobs = BackgroundTasks()
+        tasks = BackgroundTasks()
         if settings.http_client is None:
             if settings.proxy is not None:
                 # A proxy may repeat its password in what it answers, and httpcore logs that.
@@ -148,7 +148,7 @@ class Connection:
             send = adapter.through(settings.http_client)
             network = adapter.Network(settings.base_url, send, send, adapter.library_of(settings.http_client))
         limiter = Limiter(
-            jobs,
+            tasks,
             settings.hooks,
             settings.redactor,
             reads=settings.max_connections,
@@ -171,21 +171,21 @@ class Connection:
             return await settings.log_in(anonymous, email, password)
 
         if settings.token_store is None:
-            renewal = TokenRefresh(jobs, settings.hooks, settings.credentials, log_in)
+            renewal = TokenRefresh(tasks, settings.hooks, settings.credentials, log_in)
         else:
             shared = _shared(settings.token_store, settings, log_in)
-            renewal = TokenRefresh(jobs, settings.hooks, settings.credentials, shared, refused=shared.refuse)
+            renewal = TokenRefresh(tasks, settings.hooks, settings.credentials, shared, refused=shared.refuse)
         caller = CallExecutor(layers(token=renewal), settings.redactor)
-        self._engine = Engine(jobs, renewal, caller)
+        self._engine = Engine(tasks, renewal, caller)
         self._state = _State.OPEN
 
     async def aclose(self) -> None:
         """End what is under way and close the SDK's own connections. Once begun it goes on, whoever is cancelled."""
         if self._engine is not None:
-            self._engine.jobs.check_loop()
+            self._engine.tasks.check_loop()
         engine, self._engine, self._state = self._engine, None, _State.CLOSED
         if engine is not None:
-            closing = engine.jobs.start_last(self._close)
+            closing = engine.tasks.close(self._close)
             with anyio.move_on_after(_CLOSING, shield=True):
                 await closing.wait()
 

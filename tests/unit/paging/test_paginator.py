@@ -60,7 +60,7 @@ class Server:
             lambda: self.fetch,
             operation="operation",
             sizes=self.sizes,
-            jobs=lambda: self.jobs,
+            tasks=lambda: self.jobs,
             identity=lambda record: record,
             page_size=page_size,
             strict=strict,
@@ -332,7 +332,7 @@ async def test_a_client_that_is_closed_ends_its_listings(serve: MakeServer) -> N
 
     async def close() -> None:
         await anyio.wait_all_tasks_blocked()
-        await server.jobs.start_last(anyio.lowlevel.checkpoint).wait()
+        await server.jobs.close(anyio.lowlevel.checkpoint).wait()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(close)

@@ -187,7 +187,7 @@ async def test_closing_ends_what_is_under_way_and_says_whether_it_began(after: f
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(call)
         await anyio.sleep(after)
-        bench.jobs.start_last(anyio.lowlevel.checkpoint)
+        bench.jobs.close(anyio.lowlevel.checkpoint)
     assert errors[0].permanent
     assert errors[0].unsent is unsent
 

@@ -86,11 +86,11 @@ class TestOneLoginForEverybody:
             for _ in range(5):
                 tasks.start_soon(call)
             await anyio.sleep(0.5)
-            exchange.jobs.start_last(anyio.lowlevel.checkpoint)
+            exchange.jobs.close(anyio.lowlevel.checkpoint)
 
     async def test_a_login_that_ends_at_once_is_not_taken_for_one_under_way(self) -> None:
         class Eager(BackgroundTasks):
-            def start(self, work: Any, afterwards: Any = None, *, heard: bool = False) -> BackgroundTask[Any]:
+            def start(self, work: Any, on_end: Any = None, *, log_errors: bool = True) -> BackgroundTask[Any]:
                 job = BackgroundTask(work, lambda _: None)
                 # What an eager task factory does with work that never waits.
                 with pytest.raises(StopIteration):

@@ -18,7 +18,7 @@ from freight_exchange.hooks import Login
 from freight_exchange.platform import clock
 from freight_exchange.transport.auth.backoff import LoginBackoff
 from freight_exchange.transport.auth.token import AccessToken, Grant
-from freight_exchange.transport.background import EndedError
+from freight_exchange.transport.background import TaskCancelledError
 from freight_exchange.transport.status_errors import unauthorized
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class TokenRefresh:
 
     def __init__(
         self,
-        jobs: BackgroundTasks,
+        tasks: BackgroundTasks,
         hooks: Hooks,
         credentials: Credentials,
         login: LoginCall,
@@ -58,13 +58,13 @@ class TokenRefresh:
         take to be given."""
         self._refused = refused
         self._patience = patience
-        self._jobs = jobs
+        self._tasks = tasks
         self._hooks = hooks
         self._credentials = credentials
         self._login = login
         self._session: AccessToken | None = None
         self._generation = 0
-        self._job: BackgroundTask[AccessToken] | None = None
+        self._task: BackgroundTask[AccessToken] | None = None
         self._holdback = LoginBackoff()
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
@@ -96,7 +96,7 @@ class TokenRefresh:
         if session.ageing():
             if session.expired():
                 return await self._renewed("clock")
-            if self._job is None and self._holdback.early_renewal_may_begin():
+            if self._task is None and self._holdback.early_renewal_may_begin():
                 self._start("clock")
         return session
 
@@ -106,7 +106,7 @@ class TokenRefresh:
 
     def _replace(self, refused: AccessToken) -> None:
         """Renew for the calls to come: the one that was refused ends in doubt, and they must not for ever."""
-        if self._session is refused and self._job is None and not refused.refused_again():
+        if self._session is refused and self._task is None and not refused.refused_again():
             self._start("refused")
 
     async def _after_refusal(self, refused: AccessToken) -> AccessToken | None:
@@ -114,17 +114,17 @@ class TokenRefresh:
         current = self._session
         if current is not None and current.generation > refused.generation:
             return current
-        if self._job is None and refused.refused_again():
+        if self._task is None and refused.refused_again():
             return None
         return await self._renewed("refused")
 
     async def _renewed(self, reason: Reason) -> AccessToken:
-        job = self._job
-        if job is None or job.finished:
-            job = self._start(reason)
+        task = self._task
+        if task is None or task.is_finished:
+            task = self._start(reason)
         try:
-            return await job.wait()
-        except EndedError:
+            return await task.wait()
+        except TaskCancelledError:
             failure: FreightExchangeError = TransportError(
                 "the client was closed during the login", permanent=True, unsent=True
             )
@@ -133,10 +133,10 @@ class TokenRefresh:
         raise failure
 
     def _start(self, reason: Reason) -> BackgroundTask[AccessToken]:
-        job = self._jobs.start(lambda: self._renew(reason))
+        task = self._tasks.start(lambda: self._renew(reason))
         # Under an eager task factory it may have ended within `start`, and would stand here for ever.
-        self._job = None if job.finished else job
-        return job
+        self._task = None if task.is_finished else task
+        return task
 
     async def _renew(self, reason: Reason) -> AccessToken:
         self._holdback.renewal_begins()
@@ -147,7 +147,7 @@ class TokenRefresh:
             session = await self._log_in(reason, credentials)
         finally:
             self._holdback.renewal_ended(well=self._session is not None and not self._session.ageing())
-            self._job = None
+            self._task = None
         return session
 
     async def _ask(self) -> tuple[str, Secret]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError, TransportError
-from freight_exchange.transport.background import EndedError
+from freight_exchange.transport.background import TaskCancelledError
 from freight_exchange.transport.message import AbandonedError, Kind
 from freight_exchange.transport.middleware.tracing import Tracing
 
@@ -52,10 +52,10 @@ class Limiter:
     """
 
     def __init__(
-        self, jobs: BackgroundTasks, hooks: Hooks, redactor: Redactor, *, reads: int, writes: int, shared: bool = False
+        self, tasks: BackgroundTasks, hooks: Hooks, redactor: Redactor, *, reads: int, writes: int, shared: bool = False
     ) -> None:
         """`shared` says that writes use the same connections as reads."""
-        self._jobs = jobs
+        self._tasks = tasks
         self._tracing = Tracing(hooks, redactor)
         self._reads = _Queue(reads, f"one of {reads} connections", "max_connections")
         self._writes = _Queue(writes, f"one of {writes} places for writes", "max_writes")
@@ -68,26 +68,26 @@ class Limiter:
     async def __call__(self, request: Request, call_next: Next) -> Response:
         place = await self._place(request)
         try:
-            job = self._jobs.start(lambda: self._send(request, call_next, place), place.free)
+            task = self._tasks.start(lambda: self._send(request, call_next, place), place.free)
         except ConfigurationError:
             place.free()
             raise
         try:
-            return await job.wait()
-        except EndedError:
+            return await task.wait()
+        except TaskCancelledError:
             closed = TransportError(
                 "the client was closed while the call was under way",
                 permanent=True,
                 unsent=not request.progress.may_have_begun,
             )
         finally:
-            if not job.finished:
+            if not task.is_finished:
                 request.progress.abandon()
                 # A write that has begun is not cut off: that would turn one that happens into one that may.
                 whole = request.kind is Kind.WRITE and request.progress.may_have_begun
-                job.end(request.ends_at if whole else None)
+                task.cancel(request.ends_at if whole else None)
                 if whole:
-                    place.lend_after(_GRACE, self._jobs)
+                    place.lend_after(_GRACE, self._tasks)
         raise closed
 
     async def _place(self, request: Request) -> _Place:
@@ -227,9 +227,9 @@ class _Place:
         for queue in taken:
             queue.leave()
         if self._timer is not None:
-            self._timer.end()
+            self._timer.cancel()
 
-    def lend_after(self, seconds: float, jobs: BackgroundTasks) -> None:
+    def lend_after(self, seconds: float, tasks: BackgroundTasks) -> None:
         """Give up the first place, the one among the writes, unless all are free by then."""
 
         async def lend() -> None:
@@ -239,7 +239,7 @@ class _Place:
 
         # A client that is closed meanwhile has no next write.
         with suppress(ConfigurationError):
-            self._timer = jobs.start(lend)
+            self._timer = tasks.start(lend)
 
 
 class WriteLatency:

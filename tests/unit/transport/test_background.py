@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from freight_exchange.errors import ConfigurationError, TransportError
-from freight_exchange.transport.background import BackgroundTask, BackgroundTasks, EndedError
+from freight_exchange.transport.background import BackgroundTask, BackgroundTasks, TaskCancelledError
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
@@ -30,7 +30,7 @@ async def failing() -> NoReturn:
 async def test_its_result_reaches_everyone_who_waits() -> None:
     jobs, results = BackgroundTasks(), []
     job = jobs.start(soon)
-    assert not job.finished
+    assert not job.is_finished
 
     async def wait() -> None:
         results.append(await job.wait())
@@ -39,13 +39,13 @@ async def test_its_result_reaches_everyone_who_waits() -> None:
         for _ in range(5):
             tasks.start_soon(wait)
     assert results == [7] * 5
-    assert job.finished
+    assert job.is_finished
     assert await job.wait() == 7
 
 
 async def test_none_is_a_result() -> None:
     job = BackgroundTasks().start(lambda: anyio.sleep(1))
-    await job.ended()
+    await job.wait_finished()
     await job.wait()
 
 
@@ -71,7 +71,7 @@ async def test_what_no_handler_may_catch_reaches_whoever_waits_and_not_the_loop(
 
 async def test_a_bug_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     job = BackgroundTasks().start(failing)
-    await job.ended()
+    await job.wait_finished()
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert caplog.records[0].exc_info is not None
 
@@ -80,7 +80,7 @@ async def test_a_bug_whose_waiter_has_left_is_logged(caplog: pytest.LogCaptureFi
     job = BackgroundTasks().start(failing)
     with anyio.move_on_after(0.5):
         await job.wait()
-    await job.ended()
+    await job.wait_finished()
     assert len(caplog.records) == 1
 
 
@@ -136,7 +136,7 @@ async def test_the_job_that_closes_is_not_waited_for_and_all_others_are() -> Non
 
     async def close() -> str:
         await anyio.sleep(1)
-        await jobs.start_last(last).wait()
+        await jobs.close(last).wait()
         await anyio.sleep(1)
         steps.append("goes on")
         return "result"
@@ -144,7 +144,7 @@ async def test_the_job_that_closes_is_not_waited_for_and_all_others_are() -> Non
     other = jobs.start(anyio.sleep_forever)
     assert await jobs.start(close).wait() == "result"
     assert steps == ["last", "goes on"]
-    assert other.finished
+    assert other.is_finished
     assert anyio.current_time() == pytest.approx(started + 2)
 
 
@@ -152,7 +152,7 @@ async def test_the_packages_own_error_is_not_news(caplog: pytest.LogCaptureFixtu
     async def fail() -> NoReturn:
         raise TransportError("reset")
 
-    await BackgroundTasks().start(fail).ended()
+    await BackgroundTasks().start(fail).wait_finished()
     assert not caplog.records
 
 
@@ -168,32 +168,32 @@ async def test_end_stops_it_now() -> None:
     began = anyio.current_time()
     job = BackgroundTasks().start(anyio.sleep_forever)
     await anyio.sleep(1)
-    job.end()
-    with pytest.raises(EndedError):
+    job.cancel()
+    with pytest.raises(TaskCancelledError):
         await job.wait()
     assert anyio.current_time() == pytest.approx(began + 1)
 
 
 async def test_end_before_it_began_stops_it_at_its_first_wait() -> None:
     job = BackgroundTasks().start(anyio.sleep_forever)
-    job.end()
-    with pytest.raises(EndedError):
+    job.cancel()
+    with pytest.raises(TaskCancelledError):
         await job.wait()
 
 
 async def test_end_at_a_time_stops_it_then() -> None:
     began = anyio.current_time()
     job = BackgroundTasks().start(anyio.sleep_forever)
-    job.end(began + 5)
-    await job.ended()
+    job.cancel(began + 5)
+    await job.wait_finished()
     assert anyio.current_time() == pytest.approx(began + 5)
 
 
 async def test_end_after_the_end_changes_nothing() -> None:
     job = BackgroundTasks().start(soon)
-    await job.ended()
-    job.end()
-    job.end(anyio.current_time())
+    await job.wait_finished()
+    job.cancel()
+    job.cancel(anyio.current_time())
     assert await job.wait() == 7
 
 
@@ -214,14 +214,14 @@ async def test_the_last_job_runs_when_all_others_have_ended_and_nothing_starts_a
     running = [jobs.start(slow_to_end) for _ in range(3)]
     done = jobs.start(soon)
     await done.wait()
-    closing = jobs.start_last(last)
+    closing = jobs.close(last)
     with pytest.raises(ConfigurationError, match="closed"):
         jobs.start(soon)
     await closing.wait()
     assert steps == ["ended", "ended", "ended", "last"]
-    assert all(job.finished for job in running)
+    assert all(job.is_finished for job in running)
     for job in running:
-        with pytest.raises(EndedError):
+        with pytest.raises(TaskCancelledError):
             await job.wait()
     assert await done.wait() == 7
 
@@ -235,7 +235,7 @@ async def test_closing_goes_on_when_whoever_closes_is_cancelled() -> None:
 
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await jobs.start_last(last).wait()
+        await jobs.close(last).wait()
     await closed.wait()
 
 
