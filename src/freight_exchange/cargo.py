@@ -1,21 +1,18 @@
-"""Freight arithmetic: volume, gross and chargeable weight, revenue tons, loading metres, Incoterms. Pure and exact.
+"""Freight arithmetic: volume, gross and chargeable weight, revenue tons, loading metres, Incoterms. Exact, without I/O.
 
-Metres and kilograms come from a `RateRequest`, `Listing`, `Bid` or `RateRequestDraft`, or whatever else is a `Cargo`.
-Decimals go out, rounded at most once: up, to a `step`. A measure that is needed and missing, or that is not greater
-than zero, is a `ValidationError` whose `field` names it; what is only doubtful is a `CargoWarning` in the result.
+The functions take a `RateRequest`, `Listing`, `Bid`, `RateRequestDraft`, or any other `Cargo`. They return decimals,
+rounded at most once: up, to a `step`. A required measure that is missing or not greater than zero raises a
+`ValidationError` whose `field` names it; a doubtful one gives a `CargoWarning` in the result.
 
-The caller says how to read `weight`: `per="unit"`, that of one packaging unit, as the service document has it, or
-`per="total"`, that of all units. Published samples make sense either way. A record whose `measure_unit` or `mass_unit`
-names another unit than metres or kilograms is converted; an unknown unit is a `ValidationError`.
+The caller decides how to read `weight`: `per="unit"` as that of one packaging unit, as in the service document, or
+`per="total"` as that of all units: published samples make sense both ways. Unknown units raise a `ValidationError`.
 
-The examples are about these pallets:
+The examples use these pallets:
 
 >>> from decimal import Decimal
 >>> from freight_exchange import RateRequest, RequestType, cargo
->>> pallets = RateRequest(
-...     index=4, type=RequestType.AIR_FREIGHT, incoterm="FOB", quantity=24, weight=Decimal(3600),
-...     length=Decimal("1.2"), width=Decimal("0.8"), height=Decimal("1.1"),
-... )
+>>> pallets = RateRequest(index=4, type=RequestType.AIR_FREIGHT, incoterm="FOB", quantity=24, weight=Decimal(3600),
+...                       length=Decimal("1.2"), width=Decimal("0.8"), height=Decimal("1.1"))
 """
 
 from __future__ import annotations
@@ -35,37 +32,22 @@ from freight_exchange.models.enums import RequestType
 from freight_exchange.models.validation import Number
 
 __all__ = [
-    "ANY_MODE_INCOTERMS",
-    "LOADING_WIDTH",
-    "PLAUSIBLE_DENSITY",
-    "SEA_INCOTERMS",
-    "Basis",
-    "Cargo",
-    "CargoWarning",
-    "ChargeableWeight",
-    "GrossWeight",
-    "Per",
-    "RevenueTons",
-    "air_chargeable_weight",
-    "gross_weight",
-    "incoterm_warning",
-    "loading_metres",
-    "revenue_tons",
-    "road_chargeable_weight",
-    "volume",
-]
+    "ANY_MODE_INCOTERMS", "LOADING_WIDTH", "PLAUSIBLE_DENSITY", "SEA_INCOTERMS", "Basis", "Cargo", "CargoWarning",
+    "ChargeableWeight", "GrossWeight", "Per", "RevenueTons", "air_chargeable_weight", "gross_weight",
+    "incoterm_warning", "loading_metres", "revenue_tons", "road_chargeable_weight", "volume",
+]  # fmt: skip
 
 Per = Literal["unit", "total"]
-"""How to read a record's `weight`: as that of one packaging unit, or of all together."""
+"""How to read a record's `weight`: of one packaging unit, or of all units."""
 
 Basis = Literal["weight", "volume", "loading metres", "minimum"]
-"""What a charge goes by: the claim that came out highest, the first of these where claims are equal."""
+"""The measure that a charge is based on: the highest one, the first of these if several are equal."""
 
 PLAUSIBLE_DENSITY: Final = (Decimal(20), Decimal(3000))
-"""Kilograms per cubic metre, from insulating foam to slabs of stone. Solid metal is above: worth a second look too."""
+"""Kilograms per cubic metre, from insulating foam to stone. Solid metal is above and gives a warning too."""
 
 LOADING_WIDTH: Final = Decimal("2.4")
-"""Metres: the width of the trailer floor of which a loading metre is one metre in length."""
+"""Metres: the width of a trailer floor. A loading metre is one metre of its length."""
 
 ANY_MODE_INCOTERMS: Final = frozenset({"EXW", "FCA", "CPT", "CIP", "DAP", "DPU", "DDP"})
 """The Incoterms 2020 for any mode or modes of transport."""
@@ -75,10 +57,9 @@ SEA_INCOTERMS: Final = frozenset({"FAS", "FOB", "CFR", "CIF"})
 
 
 class Cargo(Protocol):
-    """Freight that can be measured: lengths per packaging unit, and a weight. `None` is a measure that is missing.
+    """Freight that can be measured: lengths of one packaging unit, and a weight. `None` is a missing measure.
 
-    Lengths are metres and the weight is kilograms, except where a `measure_unit` or `mass_unit` beside them says
-    otherwise.
+    Lengths are metres and the weight is kilograms, unless the object has a `measure_unit` or `mass_unit`.
     """
 
     @property
@@ -95,7 +76,7 @@ class Cargo(Protocol):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CargoWarning(Frozen):
-    """A doubt about the `field` of a record, and in `message` what is odd about it. It refuses nothing."""
+    """A doubt about the `field` of a record; `message` explains it."""
 
     field: str
     message: str
@@ -103,7 +84,7 @@ class CargoWarning(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class GrossWeight(Frozen):
-    """What all packaging units weigh together, exact; the `warning` is that it is implausible for their volume."""
+    """The exact weight of all packaging units; `warning` says that it is implausible for their volume."""
 
     kilograms: Decimal
     warning: CargoWarning | None = None
@@ -111,7 +92,7 @@ class GrossWeight(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ChargeableWeight(Frozen):
-    """The weight that a carrier by air or road charges for, rounded up, and what that goes by."""
+    """The weight that a carrier by air or road charges for, rounded up, and its basis."""
 
     kilograms: Decimal
     basis: Basis
@@ -120,7 +101,7 @@ class ChargeableWeight(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class RevenueTons(Frozen):
-    """The tons that a carrier by sea charges for ("W/M", weight or measurement), exact, and what that goes by."""
+    """The exact tons that a carrier by sea charges for ("W/M", weight or measurement), and their basis."""
 
     tons: Decimal
     basis: Basis
@@ -128,9 +109,7 @@ class RevenueTons(Frozen):
 
 
 def volume(cargo: Cargo) -> Decimal:
-    """Cubic metres of all packaging units: quantity x length x width x height, exact.
-
-    As `RateRequest.volume`, for those who cannot go on without it: what is missing is an error here, and not `None`.
+    """Return the exact cubic metres of all packaging units, like `RateRequest.volume`, or raise where that is `None`.
 
     >>> cargo.volume(pallets)
     Decimal('25.344')
@@ -142,7 +121,7 @@ def volume(cargo: Cargo) -> Decimal:
 
 
 def gross_weight(cargo: Cargo, *, per: Per) -> GrossWeight:
-    """Kilograms of all packaging units: quantity x weight when that is `per="unit"`, else the weight itself. Exact.
+    """Return the exact kilograms of all packaging units: quantity x weight if `per="unit"`, else the weight itself.
 
     >>> cargo.gross_weight(pallets, per="total")
     GrossWeight(kilograms=Decimal('3600'))
@@ -150,7 +129,7 @@ def gross_weight(cargo: Cargo, *, per: Per) -> GrossWeight:
     'about 3410 kg/m3 with per="unit", where freight has 20 to 3000'
 
     Raises:
-        ValidationError: The weight, or a quantity that it needs, is missing or not above zero; `per` is neither word.
+        ValidationError: The weight or a required quantity is missing or not above zero; `per` is neither word.
     """
     if per not in get_args(Per):
         raise ValidationError(f"per must be 'unit' or 'total', not {per!r}", field="per")
@@ -161,26 +140,24 @@ def gross_weight(cargo: Cargo, *, per: Per) -> GrossWeight:
 def air_chargeable_weight(
     cargo: Cargo, *, per: Per, divisor: Number = 6000, step: Number = Decimal("0.5")
 ) -> ChargeableWeight:
-    """Chargeable weight by air: the greater of gross weight and cubic centimetres / divisor, rounded up.
+    """Return the chargeable weight by air: the greater of gross weight and cubic centimetres / divisor, rounded up.
 
-    Dimensions count as they are stated, and not in whole centimetres.
+    Dimensions are not rounded to whole centimetres.
 
     >>> charged = cargo.air_chargeable_weight(pallets, per="total", divisor=5000)  # 5068.8 kg by volume
     >>> charged.kilograms, charged.basis
     (Decimal('5069.0'), 'volume')
 
     Args:
-        cargo: The freight.
-        per: How to read its weight.
-        divisor: Cubic centimetres that are taken to weigh a kilogram; couriers often have 5000.
-        step: Kilograms, to a multiple of which the result is rounded up.
+        divisor: Cubic centimetres that count as a kilogram; couriers often use 5000.
+        step: Kilograms; the result is rounded up to a multiple of it.
 
     Raises:
         ValidationError: A measure is missing, or it or an argument is not greater than zero; `per` is neither word.
     """
     gross = gross_weight(cargo, per=per)
     by_volume = 10**6 * Fraction(volume(cargo)) / Fraction(validation.amount(divisor, "divisor"))
-    return _charged(gross, {"weight": Fraction(gross.kilograms), "volume": by_volume}, step)
+    return _chargeable(gross, {"weight": Fraction(gross.kilograms), "volume": by_volume}, step)
 
 
 def road_chargeable_weight(
@@ -192,36 +169,34 @@ def road_chargeable_weight(
     stacked: int = 1,
     step: Number = 1,
 ) -> ChargeableWeight:
-    """Chargeable weight by road: the greatest of gross weight, volume and loading metres in kilograms, rounded up.
+    """Return the chargeable weight by road: the greatest of gross weight, volume and loading metres, rounded up.
 
     >>> charged = cargo.road_chargeable_weight(pallets, per="total")  # 9.6 loading metres
     >>> charged.kilograms, charged.basis
     (Decimal('17760'), 'loading metres')
 
     Args:
-        cargo: The freight.
-        per: How to read its weight.
-        per_cubic_metre: Kilograms that a cubic metre is taken to weigh.
-        per_loading_metre: Kilograms that a loading metre is taken to weigh; `None` where the floor is not charged for.
-        stacked: How many units stand on one another, as for `loading_metres`, which count here before any rounding.
-        step: Kilograms, to a multiple of which the result is rounded up.
+        per_cubic_metre: Kilograms as which a cubic metre counts.
+        per_loading_metre: Kilograms as which a loading metre counts; `None` if the floor is not charged for.
+        stacked: How many units are stacked on each other, as for `loading_metres`, which are not rounded here.
+        step: Kilograms; the result is rounded up to a multiple of it.
 
     Raises:
         ValidationError: A measure is missing, or it or an argument is not greater than zero; `per` is neither word.
     """
     gross = gross_weight(cargo, per=per)
-    claims: dict[Basis, Fraction] = {
+    measures: dict[Basis, Fraction] = {
         "weight": Fraction(gross.kilograms),
         "volume": Fraction(volume(cargo)) * Fraction(validation.amount(per_cubic_metre, "per_cubic_metre")),
     }
     if per_loading_metre is not None:
         kilograms = Fraction(validation.amount(per_loading_metre, "per_loading_metre"))
-        claims["loading metres"] = _loading_metres(cargo, stacked) * kilograms
-    return _charged(gross, claims, step)
+        measures["loading metres"] = _loading_metres(cargo, stacked) * kilograms
+    return _chargeable(gross, measures, step)
 
 
 def revenue_tons(cargo: Cargo, *, per: Per, minimum: Number | None = None) -> RevenueTons:
-    """What is charged by sea: the greatest of tonnes (1000 kg), cubic metres and, where given, the minimum. Exact.
+    """Return the exact tons charged by sea: the greatest of tonnes (1000 kg), cubic metres and the minimum, if any.
 
     >>> charged = cargo.revenue_tons(pallets, per="total", minimum=1)
     >>> charged.tons, charged.basis
@@ -231,18 +206,18 @@ def revenue_tons(cargo: Cargo, *, per: Per, minimum: Number | None = None) -> Re
         ValidationError: A measure is missing, or it or the minimum is not greater than zero; `per` is neither word.
     """
     gross = gross_weight(cargo, per=per)
-    claims: dict[Basis, Decimal] = {"weight": EXACT.scaleb(gross.kilograms, -3), "volume": volume(cargo)}
+    measures: dict[Basis, Decimal] = {"weight": EXACT.scaleb(gross.kilograms, -3), "volume": volume(cargo)}
     if minimum is not None:
-        claims["minimum"] = validation.amount(minimum, "minimum")
-    basis = max(claims, key=claims.__getitem__)
-    return RevenueTons(tons=claims[basis], basis=basis, gross=gross)
+        measures["minimum"] = validation.amount(minimum, "minimum")
+    basis = max(measures, key=measures.__getitem__)
+    return RevenueTons(tons=measures[basis], basis=basis, gross=gross)
 
 
 def loading_metres(cargo: Cargo, *, stacked: int = 1, step: Number = Decimal("0.01")) -> Decimal:
-    """Metres of trailer floor under all packaging units: stacks x length x width / 2.4 m, rounded up to a step.
+    """Return the metres of trailer floor of all packaging units: stacks x length x width / 2.4 m, rounded up to a step.
 
-    Stacks are of `stacked` units each; those left over make one more. The service may return the dimensions in another
-    order than they were sent in: then a height is among the two that count here.
+    Each stack has `stacked` units; the last may have fewer. The service may return the dimensions in another order than
+    they were sent: then the height replaces one of the two that count here.
 
     >>> cargo.loading_metres(pallets), cargo.loading_metres(pallets, stacked=2)
     (Decimal('9.60'), Decimal('4.80'))
@@ -250,13 +225,13 @@ def loading_metres(cargo: Cargo, *, stacked: int = 1, step: Number = Decimal("0.
     Raises:
         ValidationError: The quantity, length or width is missing, or it or an argument is not greater than zero.
     """
-    return _up(_loading_metres(cargo, stacked), step)
+    return _round_up(_loading_metres(cargo, stacked), step)
 
 
 def incoterm_warning(incoterm: str | None, type: RequestType | str | None) -> CargoWarning | None:
-    """A doubt about an Incoterm that is none of the Incoterms 2020, or a sea rule on freight by air or road.
+    """Warn of a term that is none of the Incoterms 2020, or of a sea term for freight by air or road.
 
-    `None` raises no doubt, nor does a type of request that is unknown or, as warehousing, no way to travel.
+    No term, an unknown type of request and warehousing give no warning.
 
     >>> cargo.incoterm_warning(pallets.incoterm, pallets.type).message
     'FOB is for sea and inland waterway transport only, not for Air Freight'
@@ -267,16 +242,16 @@ def incoterm_warning(incoterm: str | None, type: RequestType | str | None) -> Ca
     if rule not in SEA_INCOTERMS:
         return CargoWarning(field="incoterm", message=f"{rule} is none of the Incoterms 2020")
     if type in (RequestType.AIR_FREIGHT, RequestType.TRUCKING):
-        only = f"{rule} is for sea and inland waterway transport only, not for {type}"
-        return CargoWarning(field="incoterm", message=only)
+        message = f"{rule} is for sea and inland waterway transport only, not for {type}"
+        return CargoWarning(field="incoterm", message=message)
     return None
 
 
 def _product(cargo: Cargo, *fields: str) -> Decimal:
-    return reduce(EXACT.multiply, (_stated(cargo, field) for field in fields))
+    return reduce(EXACT.multiply, (_measure(cargo, field) for field in fields))
 
 
-def _stated(cargo: Cargo, field: str) -> Decimal:
+def _measure(cargo: Cargo, field: str) -> Decimal:
     value = getattr(cargo, field)
     if value is None:
         raise ValidationError(f"{field} is missing, and this cannot be computed without it", field=field)
@@ -286,13 +261,12 @@ def _stated(cargo: Cargo, field: str) -> Decimal:
 
 
 def _factor(cargo: Cargo, field: str) -> Decimal:
-    """Return what turns the figure into metres or kilograms; drafts, which have no unit, are in these already."""
     name = "mass_unit" if field == "weight" else "measure_unit"
     unit: str | None = getattr(cargo, name, None)
     factor = units.kilograms_per(unit) if field == "weight" else units.metres_per(unit)
     if factor is None:
         raise ValidationError(
-            f"{name} is {unit!r}, which cannot be converted: convert the record's figures yourself", field=name
+            f"{name} is {unit!r}, which is unknown: convert the record's figures yourself", field=name
         )
     return factor
 
@@ -311,16 +285,16 @@ def _density_warning(cargo: Cargo, kilograms: Decimal, per: Per) -> CargoWarning
 
 
 def _loading_metres(cargo: Cargo, stacked: int) -> Fraction:
-    stacks = math.ceil(Fraction(_stated(cargo, "quantity")) / validation.count(stacked, "stacked"))
+    stacks = math.ceil(Fraction(_measure(cargo, "quantity")) / validation.count(stacked, "stacked"))
     return stacks * Fraction(_product(cargo, "length", "width")) / Fraction(LOADING_WIDTH)
 
 
-def _charged(gross: GrossWeight, claims: dict[Basis, Fraction], step: Number) -> ChargeableWeight:
-    basis = max(claims, key=claims.__getitem__)
-    return ChargeableWeight(kilograms=_up(claims[basis], step), basis=basis, gross=gross)
+def _chargeable(gross: GrossWeight, measures: dict[Basis, Fraction], step: Number) -> ChargeableWeight:
+    basis = max(measures, key=measures.__getitem__)
+    return ChargeableWeight(kilograms=_round_up(measures[basis], step), basis=basis, gross=gross)
 
 
-def _up(value: Fraction, step: Number) -> Decimal:
-    # A quotient may never end as a decimal: it stays a fraction until it is a whole number of steps.
+def _round_up(value: Fraction, step: Number) -> Decimal:
+    # A fraction, because a quotient may have no finite decimal.
     multiple = validation.amount(step, "step")
     return EXACT.multiply(math.ceil(value / Fraction(multiple)), multiple)

@@ -27,7 +27,7 @@ _PYTHON: Final = (
     (r"\ba finite number \(Decimal, int, float or numeric text\)", "a number"),
     (r"\bDecimal\('([^']*)'\)", r"\1"),
     (r"\bmust be a datetime\b", "must be a date such as 2027-03-01 or '2027-03-01 17:00'"),
-    (r"\bhas no zone to go to\b", "takes no offset"),
+    (r"\bmust have no zone\b", "takes no offset"),
     (r"\bgive the wall time, without tzinfo\b", "give the time as the clocks there show it"),
     (r"\bis compared with need_date, which has no zone\b", "takes no offset"),
     (r"\bmust be True or False\b", "must be true or false"),

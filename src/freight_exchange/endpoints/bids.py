@@ -64,7 +64,7 @@ class Bids:
         Raises:
             ValidationError: An argument cannot be right.
         """
-        word = None if type is None else validation.one_of(type, BidsType, "type")
+        word = None if type is None else validation.enum_member(type, BidsType, "type")
         return self._service.listing(
             Listed("bids.list", "GET", "quote/bid", wire.list_parameters(type=word)),
             wire.BIDS,
@@ -100,7 +100,7 @@ class Bids:
         index = index_of(request, "request", RateRequest, Listing)
         total = validation.amount(amount, "amount")
         fees = None if rates is None else validation.rates(rates)
-        words = None if terms is None else validation.text(terms, "terms", empty=True)
+        words = None if terms is None else validation.text(terms, "terms", allow_empty=True)
         started = anyio.current_time()
         write = SubmitOffer(index, total, await index_of_currency(self._currencies, currency), fees, words)
         conventions = self._service.conventions

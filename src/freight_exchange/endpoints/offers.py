@@ -104,7 +104,7 @@ class Offers:
         Raises:
             ValidationError: An argument cannot be right.
         """
-        word = validation.one_of(type, OffersType, "type")
+        word = validation.enum_member(type, OffersType, "type")
         return self._service.listing(
             Listed("offers.search", "POST", "quote/getoffers", wire.list_parameters(type=word)),
             wire.OFFERS,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SEARCH", "Requests"]
 
-_FIVE_DAYS = wire.list_parameters(seconds=validation.window())
+_FIVE_DAYS = wire.list_parameters(seconds=validation.window_seconds())
 _OPEN = Listed("requests.open", "GET", "quote/request", _FIVE_DAYS)
 SEARCH = Listed("requests.search", "POST", "quote/getrequests", _FIVE_DAYS)
 _index = attrgetter("index")
@@ -49,7 +49,7 @@ class Requests:
         Raises:
             ValidationError: An argument cannot be right.
         """
-        parameters = wire.list_parameters(seconds=validation.window(since))
+        parameters = wire.list_parameters(seconds=validation.window_seconds(since))
         return self._service.listing(
             _OPEN._replace(parameters=parameters),
             wire.REQUESTS,
@@ -91,8 +91,8 @@ class Requests:
         Raises:
             ValidationError: An argument cannot be right.
         """
-        word = validation.one_of(type, SearchType, "type")
-        parameters = wire.list_parameters(type=word, seconds=validation.window(since))
+        word = validation.enum_member(type, SearchType, "type")
+        parameters = wire.list_parameters(type=word, seconds=validation.window_seconds(since))
         return self._service.listing(
             SEARCH._replace(parameters=parameters),
             wire.REQUESTS,

@@ -212,7 +212,7 @@ class Service:
         sweep: bool,
     ) -> Paginator[T]:
         """A listing of records, page by page."""
-        rows_wanted = validation.page_size(self.page_size if page_size is None else page_size)
+        rows_wanted = validation.count(self.page_size if page_size is None else page_size, "page_size")
         pages_wanted = validation.identifier(window, "window")
 
         def reading() -> FetchPage[T]:

@@ -97,12 +97,12 @@ class RequestFilter:
             "type": _any_of(type, "type", _type_word),
             "incoterm": _any_of(incoterm, "incoterm", validation.incoterm),
             "commodity": _any_of(commodity, "commodity", validation.text),
-            "hazardous": None if hazardous is None else validation.flag(hazardous, "hazardous"),
+            "hazardous": None if hazardous is None else validation.boolean(hazardous, "hazardous"),
             "max_volume": None if max_volume is None else validation.amount(max_volume, "max_volume"),
             "max_weight": None if max_weight is None else validation.amount(max_weight, "max_weight"),
             "need_by": None if need_by is None else _last_moment(need_by),
         }
-        validation.fill(
+        validation.set_fields(
             self,
             {
                 "origin": _kept(origin),

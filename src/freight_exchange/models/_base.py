@@ -1,4 +1,4 @@
-"""What every record shares: a read-only home for unknown fields, a short repr, exact arithmetic."""
+"""The base classes of all values: read-only mappings, and attrs classes that compare and print by their fields."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import attrs
 
 Value = TypeVar("Value", covariant=True)
 
-# The ambient context rounds to 28 digits: a volume of four long factors would silently lose its last ones.
 EXACT: Final = Context(prec=1000)
+"""Arithmetic without rounding: the default context rounds to 28 digits, fewer than a volume of four factors has."""
 
 
 class FrozenMapping(Mapping[str, Value]):
-    """A mapping that never changes. Unlike a mapping proxy it pickles, copies and hashes; so do records."""
+    """A read-only mapping that pickles, copies and hashes, which `types.MappingProxyType` does not."""
 
     __slots__ = ("_items",)
 
@@ -32,14 +32,10 @@ class FrozenMapping(Mapping[str, Value]):
         return len(self._items)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, FrozenMapping):
-            return self._items == other._items
-        if isinstance(other, Mapping):
-            return self._items == dict(other)
-        return NotImplemented
+        return self._items == dict(other) if isinstance(other, Mapping) else NotImplemented
 
     def __hash__(self) -> int:
-        # The values need not be hashable; equal mappings have equal keys, which is all that a hash must keep.
+        # Only of the keys: the values need not be hashable.
         return hash(frozenset(self._items))
 
     def __repr__(self) -> str:
@@ -56,42 +52,39 @@ class FrozenMapping(Mapping[str, Value]):
 
 
 NOTHING: Final[FrozenMapping[Any]] = FrozenMapping()
+"""The empty mapping, which most records have as `extra`."""
 
 
 def frozen(items: Mapping[str, object]) -> Mapping[str, object]:
-    """The same items, read-only all the way down: objects as read-only mappings, lists as tuples."""
+    """Make JSON read-only at every level: objects become read-only mappings, lists tuples."""
     if not items:
         return NOTHING
     if isinstance(items, FrozenMapping):
         return items
-    return FrozenMapping({key: _frozen(value) for key, value in items.items()})
+    return FrozenMapping({key: _frozen_value(value) for key, value in items.items()})
 
 
 def frozen_rates(rates: Mapping[str, Decimal] | None) -> Mapping[str, Decimal] | None:
-    """The same fees, read-only."""
+    """Make itemised fees read-only."""
     return rates if rates is None or isinstance(rates, FrozenMapping) else FrozenMapping(rates)
 
 
-def _frozen(value: object) -> object:
-    if isinstance(value, (str, int)):
-        return value
+def _frozen_value(value: object) -> object:
     if isinstance(value, Mapping):
         return frozen(value)
     if isinstance(value, (list, tuple)):
-        return tuple(_frozen(item) for item in value)
+        return tuple(_frozen_value(item) for item in value)
     return value
 
 
 class Frozen:
-    """A frozen attrs class that compares, hashes and prints by its fields; those that are `None` or have `repr=False`
-    are not printed.
+    """Base of frozen attrs classes: they compare, hash and print by their fields.
 
-    What attrs would write for each class, all of them inherit: half of what importing them would cost.
+    Fields that are `None`, empty or declared with `repr=False` are not printed. Subclasses turn off the methods that
+    attrs would generate for each of them (`eq=False, repr=False`), which is half of the time of importing them.
     """
 
-    # Here and not in each class: a class that adds it beside fields of its own cannot change places with a twin,
-    # which is how the decoder builds records.
-    __slots__ = ("__weakref__",)
+    __slots__ = ()
 
     __attrs_attrs__: ClassVar[tuple[Any, ...]]
 
@@ -105,12 +98,12 @@ class Frozen:
         return hash((type(self), *(getattr(self, field.name) for field in attrs.fields(type(self)))))
 
     def __repr__(self) -> str:
-        fields = {field.name: getattr(self, field.name) for field in attrs.fields(type(self)) if field.repr}
-        said = ", ".join(f"{name}={value!r}" for name, value in fields.items() if value not in (None, NOTHING))
-        return f"{type(self).__name__}({said})"
+        values = {field.name: getattr(self, field.name) for field in attrs.fields(type(self)) if field.repr}
+        shown = ", ".join(f"{name}={value!r}" for name, value in values.items() if value not in (None, NOTHING))
+        return f"{type(self).__name__}({shown})"
 
 
 class Record(Frozen):
-    """What the service returns. Fields it left out are `None`."""
+    """Base of what the service returns. Fields that a reply lacks are `None`; unknown ones are in `extra`."""
 
     __slots__ = ()

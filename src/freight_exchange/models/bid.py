@@ -1,4 +1,4 @@
-"""A forwarder's own offer, with the request it is on."""
+"""A forwarder's own offer with its request."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["Bid"]
 
 @attrs.frozen(kw_only=True, repr=False, eq=False)
 class Bid(Shipment):
-    """An own offer with the request it is on (service document, 4.9 and 4.10).
+    """An own offer with its request (service document, 4.9 and 4.10).
 
-    The fields of the freight are those of `RateRequest`; `index` is the request's. A bid has no identifier of
-    its own, and two alike may stand on one request.
+    The fields of the freight are those of `RateRequest`; `index` is the request's. A bid has no identifier of its own,
+    and one request may have two equal bids.
 
     Attributes:
         status: The bid's state.
         amount: The price offered, in `currency`; on submitted and on listed bids alike.
         currency: The index of the currency.
-        offer: The offer with its terms and rates, as a submission returns it; listings do not carry it.
+        offer: The offer with its terms and rates, which only a submission returns.
         contact: The shipper's contact, once the bid is selected.
         company: The shipper's company, once the bid is selected.
     """

@@ -13,12 +13,12 @@ __all__ = ["Carrier"]
 
 @attrs.frozen(kw_only=True, repr=False, eq=False)
 class Carrier(Record):
-    """A carrier that routes refer to by its index (service document, Carrier).
+    """A carrier, to which routes refer by index (service document, Carrier).
 
     Attributes:
         index: The carrier's identifier.
         name: The carrier's name.
-        extra: Fields of the reply that this package does not know.
+        extra: Fields of the reply that are unknown to this package.
     """
 
     index: int

@@ -1,4 +1,4 @@
-"""A company: the user's own, or the other side of a selected offer."""
+"""The user's company, or the other party's of a selected offer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Company(Record):
     """A company (service document, Company).
 
     Attributes:
-        index: The company's identifier; only one form of the login reply carries it.
+        index: The company's identifier, which only one form of the login reply has.
         name: The company's name.
         address1: Street address.
-        city, state, postal, country: The rest of the address; `postal` is text, leading zeros and all.
-        phone: On the user's own company.
-        fax: On the company of the other side.
+        city, state, postal, country: The rest of the address; `postal` is text and keeps leading zeros.
+        phone: Only of the user's own company.
+        fax: Only of the other party's company.
         oti_license: The ocean transportation intermediary's license number, as text.
-        extra: Fields of the reply that this package does not know.
+        extra: Fields of the reply that are unknown to this package.
     """
 
     index: int | None = None

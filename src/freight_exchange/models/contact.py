@@ -1,4 +1,4 @@
-"""The person on the other side of a selected offer."""
+"""The contact person of a selected offer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Contact"]
 
 @attrs.frozen(kw_only=True, repr=False, eq=False)
 class Contact(Record):
-    """Who to talk to; shown once an offer is selected (service document, Offer listing record: `loadingPOC`).
+    """The other party's contact person for a selected offer (service document, Offer listing record: `loadingPOC`).
 
     Attributes:
         name: The person's name.
-        email: The person's address.
-        extra: Fields of the reply that this package does not know.
+        email: The person's email address.
+        extra: Fields of the reply that are unknown to this package.
     """
 
     name: str | None = None

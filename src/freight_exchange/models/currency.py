@@ -13,14 +13,14 @@ __all__ = ["Currency"]
 
 @attrs.frozen(kw_only=True, repr=False, eq=False)
 class Currency(Record):
-    """A currency that offers refer to by its index (service document, Currency).
+    """A currency, to which offers refer by index (service document, Currency).
 
     Attributes:
         index: The service's number for the currency. Published samples use ISO 4217's numeric codes (840 for USD, 978
-            for EUR), but the document promises none: `currencies.by_code("USD")` looks it up.
+            for EUR), but the document does not promise that: `currencies.by_code("USD")` looks it up.
         name: The currency's name.
         code: The three-letter code, e.g. `USD`.
-        extra: Fields of the reply that this package does not know.
+        extra: Fields of the reply that are unknown to this package.
     """
 
     index: int

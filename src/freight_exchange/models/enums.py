@@ -1,10 +1,9 @@
-"""The service's words: closed where they are sent, open where they are read.
+"""The service's words, as enums.
 
-A field of a record holds the enum member where the word is known, in whatever case it came, and an
-`UnknownWord` where it is not. Both compare equal to the same word in any case: `request.type ==
-RequestType.SHIPPING`, `request.type == "shipping"`. In a set or dict a member is found by itself and by the
-documented spelling (`{"Air Freight": 1}[request.type]`), and by no other, as a hash knows only one; an unknown
-word is found by itself in any case and by its lower case.
+A field of a record has an enum member for a known word in any case, and an `UnknownWord` for another. Both equal the
+same word in any case: `request.type == RequestType.SHIPPING`, `request.type == "shipping"`. A set or dict finds a
+member by itself and by its documented spelling (`{"Air Freight": 1}[request.type]`), and an unknown word by itself and
+by its lower case.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def _unequal(self: str, other: object) -> bool:
 
 
 class UnknownWord(str):
-    """A word the service used that this package does not know, as it was written."""
+    """A word of the service that is unknown to this package, as it was written."""
 
     __slots__ = ()
 
@@ -53,7 +52,7 @@ class Word(StrEnum):
 
     __eq__ = _equal
     __ne__ = _unequal
-    # As the text it is: a plain dict of the documented words is what most callers look a member up in.
+    # The hash of its text, so that a dict of documented words finds it.
     __hash__ = str.__hash__
 
     @classmethod
@@ -66,7 +65,7 @@ class Word(StrEnum):
 
 @unique
 class RequestType(Word):
-    """How the freight is to travel, or that it is to be stored (service document, Rate request)."""
+    """The mode of transport, or storage (service document, Rate request)."""
 
     SHIPPING = "Shipping"
     AIR_FREIGHT = "Air Freight"
@@ -76,7 +75,7 @@ class RequestType(Word):
 
 @unique
 class Packaging(Word):
-    """What one packaging unit is (service document, 4.3)."""
+    """The kind of a packaging unit (service document, 4.3)."""
 
     PALLET = "pallet"
     CARTON = "carton"
@@ -85,14 +84,14 @@ class Packaging(Word):
 
 @unique
 class RequestStatus(Word):
-    """The state of a rate request; the service document (section 3) shows one and points to others."""
+    """The state of a rate request. The service document (section 3) shows one and implies others."""
 
     AVAILABLE = "Available"
 
 
 @unique
 class OfferStatus(Word):
-    """The state of an offer (service document, section 3). The word for a declined one is not documented."""
+    """The state of an offer (service document, section 3). The word for a declined offer is not documented."""
 
     PENDING = "pending"
     SELECTED = "selected"
@@ -108,7 +107,7 @@ class BidStatus(Word):
 
 @unique
 class SearchType(Word):
-    """Which requests `requests.search` lists (service document, 4.4)."""
+    """The requests that `requests.search` lists (service document, 4.4)."""
 
     ALL = "all"
     ACCEPT = "accept"
@@ -117,7 +116,7 @@ class SearchType(Word):
 
 @unique
 class OffersType(Word):
-    """Which requests `offers.search` lists (service document, 4.7)."""
+    """The requests that `offers.search` lists (service document, 4.7)."""
 
     ALL = "all"
     OFFERS = "offers"
@@ -127,7 +126,7 @@ class OffersType(Word):
 
 @unique
 class BidsType(Word):
-    """Which bids `bids.list` lists (service document, 4.9)."""
+    """The bids that `bids.list` lists (service document, 4.9)."""
 
     ACTIVE = "active"
     NOT_SELECTED = "nsel"

@@ -1,4 +1,4 @@
-"""A shipper's view of a request: the request with the offers on it."""
+"""A shipper's request with its offers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Listing"]
 
 @attrs.frozen(kw_only=True, repr=False, eq=False)
 class Listing(Shipment):
-    """A request with the offers on it (service document, Offer listing record).
+    """A shipper's request with its offers (service document, Offer listing record).
 
     The fields of the freight are those of `RateRequest`; listings often lack `ref_id`, `type`, `incoterm` and
     `hazardous`.
 
     Attributes:
         status: The request's state.
-        offers: The offers on the request; the one offer once it is selected.
+        offers: The offers on the request; only the selected one, once there is one.
         selected: The offer that was approved, or `None`.
         contact: The forwarder's contact, once an offer is selected.
         company: The forwarder's company, once an offer is selected.

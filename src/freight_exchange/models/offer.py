@@ -22,11 +22,11 @@ class Offer(Record):
         id: The offer's identifier, which approving and declining need.
         amount: The total, in `currency`.
         currency: The index of the currency; `exchange.currencies.get(...)` names it.
-        status: Pending, selected, or a word that the document does not list.
+        status: Pending, selected, or an undocumented word.
         terms: Terms and conditions.
-        rates: The itemised fees by name, in `currency`; a discount is negative. `None` where the reply has
-            none. A fee without an amount is left out, and stays readable in `extra`.
-        extra: Fields of the reply that this package does not know.
+        rates: The itemised fees by name, in `currency`; a discount is negative. `None` where the reply has none. Fees
+            without an amount are only in `extra`.
+        extra: Fields of the reply that are unknown to this package.
     """
 
     id: int | None = None
@@ -46,7 +46,7 @@ class Offer(Record):
 
     @property
     def difference(self) -> Decimal | None:
-        """How far the total is above its itemised fees (negative: below); the service does not tie them."""
+        """The total minus the sum of its itemised fees, which the service does not compare."""
         total = self.rates_total
         if total is None or self.amount is None:
             return None

@@ -1,4 +1,4 @@
-"""Rate requests: as the service lists them, and as a shipper drafts them."""
+"""Rate requests, as the service lists them, and drafts of them."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ __all__ = ["RateRequest", "RateRequestDraft"]
 
 @attrs.frozen(kw_only=True, repr=False, eq=False)
 class RateRequest(Shipment):
-    """A shipper's request for offers (service document, Rate request). What a reply leaves out is `None`.
+    """A shipper's request for offers (service document, Rate request). Fields that a reply lacks are `None`.
 
     Attributes:
         index: The request's identifier.
         ref_id: Its reference code.
-        commodity: What is to be moved.
-        type: How; a word that the document does not list stays readable.
+        commodity: The goods.
+        type: The mode of transport, or an undocumented word.
         status: Its state.
         origin, destination: Port or city.
-        need_date: The arrival asked for, without a zone: the service names none. The service may alter it.
-        notes: In results, a sentence that the server composed.
+        need_date: The required arrival, naive: the service names no zone. The service may alter it.
+        notes: In results, a sentence composed by the service.
         quantity: Number of packaging units.
-        packaging: What one unit is.
-        length, width, height: Per packaging unit, in `measure_unit`. The service may return them in another order.
-        measure_unit: The unit of the three: `m` in the document. `volume` and `cargo` convert others, or refuse them.
-        weight: In `mass_unit`. The document says of one packaging unit; samples make sense per unit or as the total,
-            so `cargo` takes the reading as an argument.
-        mass_unit: The unit of the weight: `kg` in the document. `cargo` and filters convert others, or refuse them.
+        packaging: The kind of unit.
+        length, width, height: Of one packaging unit, in `measure_unit`. The service may return them in another order.
+        measure_unit: Their unit: `m` in the document. `volume` and `cargo` convert or refuse others.
+        weight: In `mass_unit`. Per packaging unit by the document, but samples also make sense as totals, so that
+            `cargo` takes the reading as an argument.
+        mass_unit: The unit of the weight: `kg` in the document. `cargo` and filters convert or refuse others.
         incoterm: Three letters.
         hazardous: Whether the goods are dangerous.
-        extra: Fields of the reply that this package does not know, and dates that it could not read.
+        extra: Fields of the reply that are unknown to this package, and dates that it could not read.
     """
 
     status: RequestStatus | UnknownWord | None = None
@@ -48,11 +48,10 @@ class RateRequestDraft(Frozen):
     """A rate request to publish (service document, 4.3).
 
     Args:
-        commodity: What is to be moved.
+        commodity: The goods.
         type: A `RequestType` or its word in any case.
         origin, destination: Port or city.
-        arrival: The estimated arrival, naive: the service has no zone for it. Fractions of a second are not
-            sent.
+        arrival: The estimated arrival, naive: the service has no zone for it. Fractions of a second are not sent.
         packaging: A `Packaging` or its word in any case.
         quantity: Number of packaging units, a positive whole number.
         length, width, height: Metres per unit, positive.
@@ -98,28 +97,28 @@ class RateRequestDraft(Frozen):
         hazardous: bool,
         notes: str | None = None,
     ) -> None:
-        validation.fill(
+        validation.set_fields(
             self,
             {
                 "commodity": validation.text(commodity, "commodity"),
-                "type": validation.one_of(type, RequestType, "type"),
+                "type": validation.enum_member(type, RequestType, "type"),
                 "origin": validation.text(origin, "origin"),
                 "destination": validation.text(destination, "destination"),
-                "arrival": validation.naive(arrival, "arrival"),
-                "packaging": validation.one_of(packaging, Packaging, "packaging"),
+                "arrival": validation.naive_datetime(arrival, "arrival"),
+                "packaging": validation.enum_member(packaging, Packaging, "packaging"),
                 "quantity": validation.count(quantity, "quantity"),
                 "length": validation.amount(length, "length"),
                 "width": validation.amount(width, "width"),
                 "height": validation.amount(height, "height"),
                 "weight": validation.amount(weight, "weight"),
                 "incoterm": validation.incoterm(incoterm, "incoterm"),
-                "hazardous": validation.flag(hazardous, "hazardous"),
-                "notes": None if notes is None else validation.text(notes, "notes", empty=True),
+                "hazardous": validation.boolean(hazardous, "hazardous"),
+                "notes": None if notes is None else validation.text(notes, "notes", allow_empty=True),
             },
         )
 
     @property
     def volume(self) -> Decimal:
-        """Cubic metres of all packaging units, exact: all that is sure to come back as it was sent."""
+        """Cubic metres of all packaging units, exact: the only measure that the service returns as it was sent."""
         unit = EXACT.multiply(EXACT.multiply(self.length, self.width), self.height)
         return EXACT.multiply(Decimal(self.quantity), unit)

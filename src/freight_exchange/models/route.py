@@ -1,4 +1,4 @@
-"""Sailings and other scheduled routes, and drafts of them."""
+"""Scheduled routes such as sailings, and drafts of them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ __all__ = ["Route", "RouteDraft"]
 
 @attrs.frozen(kw_only=True, repr=False, eq=False)
 class Route(Record):
-    """A scheduled route (service document, Route). What a reply leaves out is `None`.
+    """A scheduled route (service document, Route). Fields that a reply lacks are `None`.
 
     Attributes:
         index: The route's identifier.
         origin, destination: Port or city.
-        cy_cutoff: Until when the container yard takes containers, aware, in the route's zone.
-        cfs_cutoff: Until when the container freight station takes freight, aware, in the route's zone.
+        cy_cutoff: The deadline of the container yard, aware, in the route's zone.
+        cfs_cutoff: The deadline of the container freight station, aware, in the route's zone.
         departure: Estimated departure, aware, in the route's zone.
-        arrival: Estimated arrival, naive: the route's zone does not apply to it, and the service names no
-            other.
+        arrival: Estimated arrival, naive: the route's zone does not apply, and the service names no other.
         carrier: The index of the carrier.
         vessel: The vessel's name.
         voyage_id: The voyage's code.
-        timezone: The zone's name. Where it is missing or no known zone, the times above stay naive.
-        extra: Fields of the reply that this package does not know, and dates that it could not read.
+        timezone: The zone's name. If it is missing or unknown, the times above are naive.
+        extra: Fields of the reply that are unknown to this package, and dates that it could not read.
     """
 
     index: int
@@ -53,17 +52,14 @@ class RouteDraft(Frozen):
 
     Args:
         origin, destination: Port or city.
-        cy_cutoff, cfs_cutoff, departure: Naive for the wall time of the route's zone, or aware, which is
-            converted. An ambiguous wall time is the first of the two; one that a clock change skips is kept
-            as it is written.
-        arrival: Estimated arrival, naive: the route's zone does not apply to it, so an aware one has no zone
-            to go to and is refused.
+        cy_cutoff, cfs_cutoff, departure: Naive for the wall time of the route's zone, or aware, which is converted. An
+            ambiguous wall time is the first of the two; one that a clock change skips is kept.
+        arrival: Estimated arrival. It must be naive, because the route's zone does not apply to it.
         carrier: A carrier or its index.
         vessel: The vessel's name.
         voyage_id: The voyage's code.
-        timezone: The name of a zone, e.g. `Asia/Hong_Kong`; it applies to the cut-offs and the departure.
-
-    The draft holds the cut-offs and the departure aware, in the route's zone, as a `Route` does.
+        timezone: The name of a zone, e.g. `Asia/Hong_Kong`, for the cut-offs and the departure. The draft has these
+            aware, as a `Route` does.
 
     Raises:
         ValidationError: A value cannot be right; `field` names it.
@@ -95,15 +91,15 @@ class RouteDraft(Frozen):
         timezone: str,
     ) -> None:
         zone = validation.timezone(timezone, "timezone")
-        validation.fill(
+        validation.set_fields(
             self,
             {
                 "origin": validation.text(origin, "origin"),
                 "destination": validation.text(destination, "destination"),
-                "cy_cutoff": validation.zoned(cy_cutoff, zone, "cy_cutoff"),
-                "cfs_cutoff": validation.zoned(cfs_cutoff, zone, "cfs_cutoff"),
-                "departure": validation.zoned(departure, zone, "departure"),
-                "arrival": validation.naive(arrival, "arrival"),
+                "cy_cutoff": validation.zoned_datetime(cy_cutoff, zone, "cy_cutoff"),
+                "cfs_cutoff": validation.zoned_datetime(cfs_cutoff, zone, "cfs_cutoff"),
+                "departure": validation.zoned_datetime(departure, zone, "departure"),
+                "arrival": validation.naive_datetime(arrival, "arrival"),
                 "carrier": validation.identifier(carrier.index if isinstance(carrier, Carrier) else carrier, "carrier"),
                 "vessel": validation.text(vessel, "vessel"),
                 "voyage_id": validation.text(voyage_id, "voyage_id"),

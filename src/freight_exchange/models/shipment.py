@@ -1,4 +1,4 @@
-"""What rate requests, the shipper's listings and bids all say about the freight."""
+"""The freight fields that rate requests, listings and bids share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Shipment"]
 
 @attrs.frozen(kw_only=True, init=False, repr=False, eq=False)
 class Shipment(Record):
-    """The freight of a rate request; `RateRequest`, `Listing` and `Bid` are the records that carry it."""
+    """The freight of a rate request: base of `RateRequest`, `Listing` and `Bid`."""
 
     index: int
     ref_id: str | None = None
@@ -43,8 +43,7 @@ class Shipment(Record):
     def volume(self) -> Decimal | None:
         """Cubic metres of all packaging units, exact.
 
-        `None` where the quantity or a dimension is missing, or `measure_unit` names a unit that this package cannot
-        convert.
+        `None` if the quantity or a dimension is missing, or `measure_unit` is an unknown unit.
         """
         if self.quantity is None or self.length is None or self.width is None or self.height is None:
             return None

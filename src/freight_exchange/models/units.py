@@ -1,7 +1,7 @@
-"""Units of length and mass, and their exact factors to metres and kilograms. Pure.
+"""Units of length and mass, and their exact factors to metres and kilograms.
 
-The service document shows `m` and `kg` only (section 2, Rate request). A record that names another unit is converted,
-or, where the unit is unknown, refused: its figures are never read as metres or kilograms.
+The service document shows only `m` and `kg` (section 2, Rate request). Other known units are converted; records with
+unknown units are refused, and never read as metres or kilograms.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _KILOGRAMS_PER: Final = {word: factor for factor, words in _KILOGRAMS.items() fo
 
 
 def metres_per(unit: str | None) -> Decimal | None:
-    """Return the metres in one of this unit; a missing unit is the metre, an unknown one gives `None`."""
+    """Return the metres in one unit; `None` for an unknown unit. A missing unit is the metre."""
     return _factor(unit, _METRES_PER)
 
 
 def kilograms_per(unit: str | None) -> Decimal | None:
-    """Return the kilograms in one of this unit; a missing unit is the kilogram, an unknown one gives `None`."""
+    """Return the kilograms in one unit; `None` for an unknown unit. A missing unit is the kilogram."""
     return _factor(unit, _KILOGRAMS_PER)
 
 

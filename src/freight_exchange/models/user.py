@@ -22,10 +22,10 @@ class User(Record):
         email: The address that logs in.
         title: The person's title.
         enabled: Whether the account is enabled.
-        last_login: When it last logged in, in the service's own time, which the document does not name.
+        last_login: Its last login, naive: the document does not name the zone.
         image_url: The address of the avatar.
         company: The person's company.
-        extra: Fields of the reply that this package does not know, and what cannot be read of the others.
+        extra: Fields of the reply that are unknown to this package, and those that it could not read.
     """
 
     first_name: str | None = None

@@ -1,7 +1,7 @@
-"""What can be said about an argument before anything is sent.
+"""Checks of arguments before anything is sent.
 
-Each check takes the value and the name of the field or argument, and returns the value as it will be used, or
-raises a `ValidationError` that names the field and says what to do.
+Each check takes a value and the name of its field or argument. It returns the value in the form in which it is used,
+or raises a `ValidationError` that names the field.
 """
 
 from __future__ import annotations
@@ -21,33 +21,18 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 __all__ = [
-    "LONGEST_WINDOW",
-    "NUMERAL",
-    "Number",
-    "amount",
-    "count",
-    "flag",
-    "identifier",
-    "incoterm",
-    "known_zone",
-    "naive",
-    "one_of",
-    "page_size",
-    "rates",
-    "text",
-    "timezone",
-    "window",
-    "zoned",
-]
+    "LONGEST_WINDOW", "NUMERAL", "Number", "amount", "boolean", "count", "enum_member", "find_zone", "identifier",
+    "incoterm", "naive_datetime", "rates", "set_fields", "text", "timezone", "window_seconds", "zoned_datetime",
+]  # fmt: skip
 
 Number: TypeAlias = Decimal | int | float | str
-"""What an amount or a measure may be given as; a float is read through its `repr`."""
+"""The types of an amount or a measure; a float is read through its `repr`."""
 
 LONGEST_WINDOW: Final = timedelta(days=5)
-"""The most that `secondsSinceUpdate` may say (service document, 8)."""
+"""The maximum of `secondsSinceUpdate` (service document, 8)."""
 
-_LARGEST_EXPONENT: Final = 30
-_MOST_DIGITS: Final = 60
+_MAX_EXPONENT: Final = 30
+_MAX_DIGITS: Final = 60
 NUMERAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 """A number as text, as forms and the service write it."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -56,49 +41,44 @@ Choice = TypeVar("Choice", bound=Word)
 
 
 def amount(value: object, field: str) -> Decimal:
-    """A positive, finite number as an exact `Decimal`."""
-    number = _number(value, field)
+    """Return a positive, finite number as an exact `Decimal`."""
+    number = _number(value, field, field)
     if number <= 0:
-        raise ValidationError(f"{field} must be greater than zero, not {_shown(value)}", field=field)
+        raise ValidationError(f"{field} must be greater than zero, not {_describe(value)}", field=field)
     return number
 
 
 def rates(value: object, field: str = "rates") -> Mapping[str, Decimal]:
-    """Itemised fees by name. A fee may be zero, or negative for a discount."""
+    """Return itemised fees by name. A fee may be zero, or negative for a discount."""
     if not isinstance(value, Mapping):
-        raise ValidationError(f"{field} must map fee names to amounts, not {_shown(value)}", field=field)
+        raise ValidationError(f"{field} must map fee names to amounts, not {_describe(value)}", field=field)
     fees: dict[str, Decimal] = {}
     for name, fee in value.items():
         if not isinstance(name, str) or not name.strip():
-            raise ValidationError(f"{field} needs a name for each fee, not {_shown(name)}", field=field)
+            raise ValidationError(f"{field} needs a name for each fee, not {_describe(name)}", field=field)
         fee_name = text(name, field)
         fees[fee_name] = _number(fee, f"{field}[{fee_name!r}]", field)
     return FrozenMapping(fees)
 
 
 def identifier(value: object, field: str) -> int:
-    """The index of a record: a positive `int`. Text is refused, as most often it is a reference code."""
+    """Return the index of a record, a positive `int`. Text is refused: it is most often a reference code."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:
-        raise ValidationError(f"{field} must be a positive integer, not {_shown(value)}", field=field)
+        raise ValidationError(f"{field} must be a positive integer, not {_describe(value)}", field=field)
     return int(value)
 
 
 def count(value: object, field: str) -> int:
-    """How many: a positive `int`."""
+    """Return a number of things, a positive `int`."""
     return identifier(value, field)
 
 
-def page_size(value: object, field: str = "page_size") -> int:
-    """How many records to ask for at once: a positive `int`. The service's own maximum is not documented."""
-    return identifier(value, field)
-
-
-def window(since: timedelta | None = None, field: str = "since") -> int:
-    """Seconds since the last update, rounded up; five days unless told, the most that the service allows."""
+def window_seconds(since: timedelta | None = None, field: str = "since") -> int:
+    """Return seconds since the last update, rounded up; by default five days, the maximum of the service."""
     if since is None:
         since = LONGEST_WINDOW
     if not isinstance(since, timedelta):
-        raise ValidationError(f"{field} must be a timedelta, not {_shown(since)}", field=field)
+        raise ValidationError(f"{field} must be a timedelta, not {_describe(since)}", field=field)
     if since <= timedelta(0):
         raise ValidationError(f"{field} must be longer than zero, not {since}", field=field)
     if since > LONGEST_WINDOW:
@@ -106,25 +86,25 @@ def window(since: timedelta | None = None, field: str = "since") -> int:
     return -(-since // timedelta(seconds=1))
 
 
-def one_of(value: object, choices: type[Choice], field: str) -> Choice:
-    """A member of an enum, given itself or by its word in any case."""
+def enum_member(value: object, choices: type[Choice], field: str) -> Choice:
+    """Return a member of an enum, given itself or by its word in any case."""
     if isinstance(value, choices):
         return value
-    # A member of another enum may spell the same word and mean something else.
+    # A member of another enum may have the same word and mean something else.
     if isinstance(value, str) and not isinstance(value, Word):
         try:
             return choices(value)
         except ValueError:
             pass
     words = ", ".join(repr(member.value) for member in choices)
-    raise ValidationError(f"{field} must be one of {words}, not {_shown(value)}", field=field)
+    raise ValidationError(f"{field} must be one of {words}, not {_describe(value)}", field=field)
 
 
-def text(value: object, field: str, *, empty: bool = False) -> str:
-    """Text that can be sent as UTF-8 and, unless `empty` is allowed, says something."""
+def text(value: object, field: str, *, allow_empty: bool = False) -> str:
+    """Return text that can be sent as UTF-8 and is not blank, unless that is allowed."""
     if not isinstance(value, str):
-        raise ValidationError(f"{field} must be text, not {_shown(value)}", field=field)
-    if not empty and not value.strip():
+        raise ValidationError(f"{field} must be text, not {_describe(value)}", field=field)
+    if not allow_empty and not value.strip():
         raise ValidationError(f"{field} must not be empty", field=field)
     if _SURROGATE.search(value):
         raise ValidationError(f"{field} holds half a character (a lone surrogate), which cannot be sent", field=field)
@@ -132,102 +112,96 @@ def text(value: object, field: str, *, empty: bool = False) -> str:
 
 
 def incoterm(value: object, field: str = "incoterm") -> str:
-    """Three ASCII letters, in upper case. Which ones there are is not checked: the rules are revised."""
+    """Return three ASCII letters in upper case. Unknown Incoterms are accepted, since new ones are published."""
     if not isinstance(value, str) or not re.fullmatch("[A-Za-z]{3}", value):
-        raise ValidationError(f"{field} must be three letters such as 'FOB', not {_shown(value)}", field=field)
+        raise ValidationError(f"{field} must be three letters such as 'FOB', not {_describe(value)}", field=field)
     return value.upper()
 
 
-def flag(value: object, field: str) -> bool:
-    """A `bool`; the service's own 0 and 1 are understood."""
+def boolean(value: object, field: str) -> bool:
+    """Return a `bool`; the service's own 0 and 1 are accepted."""
     if value is True or value is False:
         return value
     if isinstance(value, int) and value in {0, 1}:
         return bool(value)
-    raise ValidationError(f"{field} must be True or False, not {_shown(value)}", field=field)
+    raise ValidationError(f"{field} must be True or False, not {_describe(value)}", field=field)
 
 
-def naive(value: object, field: str) -> datetime:
-    """A `datetime` without a zone, as the service compares and stores it."""
-    moment = _moment(value, field)
-    if moment.tzinfo is not None:
-        raise ValidationError(
-            f"{field} has no zone to go to: give the wall time, without tzinfo",
-            field=field,
-        )
-    return moment
+def naive_datetime(value: object, field: str) -> datetime:
+    """Return a `datetime` without a zone, as the service compares and stores it."""
+    time = _datetime(value, field)
+    if time.tzinfo is not None:
+        raise ValidationError(f"{field} must have no zone: give the wall time, without tzinfo", field=field)
+    return time
 
 
-def zoned(value: object, zone: ZoneInfo, field: str) -> datetime:
-    """The moment in the zone: a naive value is the zone's wall time, an aware one is converted.
+def zoned_datetime(value: object, zone: ZoneInfo, field: str) -> datetime:
+    """Return the time in the zone: a naive value is the zone's wall time, an aware one is converted.
 
-    An ambiguous wall time is the first of the two. One that a clock change skips is kept as written: it is
-    the service that reads it.
+    An ambiguous wall time is the first of the two. One that a clock change skips is kept: the service reads it.
     """
-    moment = _moment(value, field)
-    if moment.tzinfo is None:
-        return moment.replace(tzinfo=zone, fold=0)
+    time = _datetime(value, field)
+    if time.tzinfo is None:
+        return time.replace(tzinfo=zone, fold=0)
     try:
-        return moment.astimezone(zone)
+        return time.astimezone(zone)
     except OverflowError:
         raise ValidationError(f"{field} is beyond the calendar in the route's zone", field=field) from None
 
 
 def timezone(value: object, field: str = "timezone") -> ZoneInfo:
-    """The zone of that name."""
+    """Return the zone with this name."""
     name = text(value, field)
-    zone = known_zone(name)
+    zone = find_zone(name)
     if zone is None:
         raise ValidationError(
-            f"{field} must be the name of a known time zone such as 'Asia/Hong_Kong', not {_shown(name)}",
+            f"{field} must be the name of a known time zone such as 'Asia/Hong_Kong', not {_describe(name)}",
             field=field,
         )
     return zone
 
 
-# Looking for a zone that does not exist searches the file system each time; a listing would pay that per
-# record.
+# Cached: each search for a missing zone reads the file system, once a record of a listing.
 @lru_cache(maxsize=1024)
-def known_zone(name: str) -> ZoneInfo | None:
-    """The zone of that name, or `None` where this system knows none."""
-    # Imported when a route is read: no other part of the package needs the zones.
+def find_zone(name: str) -> ZoneInfo | None:
+    """Return the zone with this name, or `None` if this system has none."""
+    # Imported with the first route: nothing else needs it.
     from zoneinfo import ZoneInfo
 
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        # A folder's name ("Asia") or one that leaves the zones' folder is an OSError or a ValueError.
+        # OSError for a folder ("Asia"), ValueError for a path outside of the zones' folder.
         return None
 
 
-def fill(draft: object, values: Mapping[str, object]) -> None:
+def set_fields(draft: object, values: Mapping[str, object]) -> None:
     """Set the fields of a frozen draft whose `__init__` checked them."""
     for name, value in values.items():
         object.__setattr__(draft, name, value)
 
 
-def _moment(value: object, field: str) -> datetime:
+def _datetime(value: object, field: str) -> datetime:
     if not isinstance(value, datetime):
-        raise ValidationError(f"{field} must be a datetime, not {_shown(value)}", field=field)
+        raise ValidationError(f"{field} must be a datetime, not {_describe(value)}", field=field)
     return value
 
 
-def _number(value: object, field: str, named: str | None = None) -> Decimal:
-    named = field if named is None else named
+def _number(value: object, label: str, field: str) -> Decimal:
     number = _decimal(value)
     if number is None or not number.is_finite():
         raise ValidationError(
-            f"{field} must be a finite number (Decimal, int, float or numeric text), not {_shown(value)}",
-            field=named,
+            f"{label} must be a finite number (Decimal, int, float or numeric text), not {_describe(value)}",
+            field=field,
         )
     exponent = number.as_tuple().exponent
     if (
-        number.adjusted() > _LARGEST_EXPONENT
-        or (isinstance(exponent, int) and abs(exponent) > _MOST_DIGITS)
-        or (number and number.adjusted() < -_LARGEST_EXPONENT)
-        or len(number.as_tuple().digits) > _MOST_DIGITS
+        number.adjusted() > _MAX_EXPONENT
+        or (isinstance(exponent, int) and abs(exponent) > _MAX_DIGITS)
+        or (number and number.adjusted() < -_MAX_EXPONENT)
+        or len(number.as_tuple().digits) > _MAX_DIGITS
     ):
-        raise ValidationError(f"{field} is beyond any price or measure: {_shown(value)}", field=named)
+        raise ValidationError(f"{label} is beyond any price or measure: {_describe(value)}", field=field)
     return number
 
 
@@ -235,8 +209,7 @@ def _decimal(value: object) -> Decimal | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, float):
-        # The shortest text that reads back as the same float is what its author wrote; 1840.1 is not
-        # 1840.0999...
+        # `repr` is what its author wrote: 1840.1, and not 1840.0999...
         return Decimal(float.__repr__(value))
     if isinstance(value, (Decimal, int)):
         return Decimal(value)
@@ -248,12 +221,12 @@ def _decimal(value: object) -> Decimal | None:
     return None
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     if value is None or isinstance(value, (bool, float, Decimal, str)):
-        shown = repr(value)
+        description = repr(value)
     elif isinstance(value, int):
-        # Python refuses to write integers of thousands of digits.
-        shown = repr(value) if abs(value) < 10**30 else "a huge integer"
+        # Python raises for integers of thousands of digits.
+        description = repr(value) if abs(value) < 10**30 else "a huge integer"
     else:
-        shown = f"a {type(value).__name__}"
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+        description = f"a {type(value).__name__}"
+    return description if len(description) <= 60 else f"{description[:57]}..."

@@ -83,7 +83,7 @@ def route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") ->
     times = {key: _time(draft, field, spellings, zone) for field, (key, spellings) in fields.ROUTE_TIMES.items()}
     # Empty text is what the service may hold, and goes back as it came.
     texts = {
-        key: validation.text(_present(getattr(draft, field), field), field, empty=True)
+        key: validation.text(_present(getattr(draft, field), field), field, allow_empty=True)
         for field, key in fields.ROUTE_TEXTS.items()
     }
     index = {fields.ROUTE_INDEX: validation.identifier(draft.index, "index")} if isinstance(draft, Route) else {}
@@ -184,7 +184,7 @@ def route_filters(
         index = carrier.index if isinstance(carrier, Carrier) else carrier
         filters[fields.ROUTE_FILTERS["carrier"]] = validation.identifier(index, "carrier")
     filters |= {
-        fields.ROUTE_FILTERS[name]: _written(validation.naive(value, name))
+        fields.ROUTE_FILTERS[name]: _written(validation.naive_datetime(value, name))
         for name, value in times.items()
         if value is not None
     }
@@ -208,7 +208,7 @@ def _carrier(carrier: object) -> int:
 def _zone(draft: RouteDraft | Route) -> ZoneInfo | None:
     """The zone of a route's times; `None` for one that this machine does not know, if no time needs it."""
     name: object = draft.timezone
-    zone = validation.known_zone(name) if name and isinstance(name, str) else None
+    zone = validation.find_zone(name) if name and isinstance(name, str) else None
     moments: list[object] = [getattr(draft, field) for field in fields.ROUTE_TIMES]
     if zone is None and any(isinstance(moment, datetime) and moment.tzinfo is not None for moment in moments):
         return validation.timezone(_present(name, "timezone"))
@@ -221,15 +221,15 @@ def _time(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...], zon
         return _kept(draft, field, spellings)
     # The zone does not apply to the arrival (service document, Route).
     if zone is None or field == "arrival":
-        return _written(validation.naive(moment, field))
-    return _written(validation.zoned(moment, zone, field))
+        return _written(validation.naive_datetime(moment, field))
+    return _written(validation.zoned_datetime(moment, zone, field))
 
 
 def _kept(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...]) -> str:
     """The text of a date that could not be read: an update must not destroy what it could not read."""
     extra = draft.extra if isinstance(draft, Route) else {}
     kept = next((value for key in spellings if isinstance(value := extra.get(key), str)), None)
-    return validation.text(_present(kept, field), field, empty=True)
+    return validation.text(_present(kept, field), field, allow_empty=True)
 
 
 def _plain(value: object) -> object:

@@ -26,7 +26,7 @@ from freight_exchange.models import (
     User,
 )
 from freight_exchange.models._base import FrozenMapping
-from freight_exchange.models.validation import known_zone
+from freight_exchange.models.validation import find_zone
 from freight_exchange.wire import fields
 from freight_exchange.wire.converter import CONVERTER, Extra, Field, Flaws, Raw, RecordShape, register
 from freight_exchange.wire.negotiation import NEGOTIATED, NOTHING_THERE, negotiate
@@ -114,7 +114,7 @@ def _complete_bid(bid: Bid) -> Bid:
 
 
 def _complete_route(route: Route) -> Route:
-    zone = None if not route.timezone else known_zone(route.timezone)
+    zone = None if not route.timezone else find_zone(route.timezone)
     if zone is None:
         return route
 

@@ -36,7 +36,7 @@ def test_volume_in_feet_is_exact() -> None:
 def test_unknown_measure_unit_has_no_volume_and_is_refused() -> None:
     request = RateRequest(**BOX, measure_unit="cubit")
     assert request.volume is None
-    with pytest.raises(ValidationError, match=r"measure_unit is 'cubit', which cannot be converted") as caught:
+    with pytest.raises(ValidationError, match=r"measure_unit is 'cubit', which is unknown") as caught:
         cargo.volume(request)
     assert caught.value.field == "measure_unit"
 

@@ -113,7 +113,7 @@ def test_what_are_no_rates_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.0, "4", None, Decimal(4), 2**63])
 def test_what_is_no_index_is_refused(value: object) -> None:
-    for check in (validation.identifier, validation.count, validation.page_size):
+    for check in (validation.identifier, validation.count):
         with pytest.raises(ValidationError) as caught:
             check(value, "request")
         assert caught.value.field == "request"
@@ -121,7 +121,7 @@ def test_what_is_no_index_is_refused(value: object) -> None:
 
 def test_an_index_is_a_positive_integer() -> None:
     assert validation.identifier(4, "request") == 4
-    assert validation.page_size(100) == 100
+    assert validation.count(100, "page_size") == 100
 
 
 @pytest.mark.parametrize(
@@ -135,24 +135,24 @@ def test_an_index_is_a_positive_integer() -> None:
     ],
 )
 def test_windows_are_rounded_up(since: timedelta | None, seconds: int) -> None:
-    assert validation.window(since) == seconds
+    assert validation.window_seconds(since) == seconds
 
 
 @pytest.mark.parametrize("since", [timedelta(0), timedelta(seconds=-1), timedelta(days=5, microseconds=1), 3600, "1h"])
 def test_windows_beyond_the_service_are_refused(since: object) -> None:
     with pytest.raises(ValidationError) as caught:
-        validation.window(since)  # type: ignore[arg-type]  # that it is refused is the test
+        validation.window_seconds(since)  # type: ignore[arg-type]  # that it is refused is the test
     assert caught.value.field == "since"
 
 
 def test_one_of_takes_a_member_or_its_word() -> None:
-    assert validation.one_of(SearchType.ACCEPT, SearchType, "type") is SearchType.ACCEPT
-    assert validation.one_of("ACCEPT", SearchType, "type") is SearchType.ACCEPT
-    assert validation.one_of("sel", OffersType, "type") is OffersType.SELECTED
+    assert validation.enum_member(SearchType.ACCEPT, SearchType, "type") is SearchType.ACCEPT
+    assert validation.enum_member("ACCEPT", SearchType, "type") is SearchType.ACCEPT
+    assert validation.enum_member("sel", OffersType, "type") is OffersType.SELECTED
 
 
 @pytest.mark.parametrize("value", ["selected", "", None, 3, BidsType.SELECTED])
 def test_one_of_refuses_what_is_another_words(value: object) -> None:
     with pytest.raises(ValidationError, match="'all', 'offers', 'sel', 'nsel'") as caught:
-        validation.one_of(value, OffersType, "type")
+        validation.enum_member(value, OffersType, "type")
     assert caught.value.field == "type"

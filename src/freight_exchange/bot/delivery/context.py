@@ -139,7 +139,7 @@ class Context:
         revision = revision_of(revision)
         price = validation.amount(amount, "amount")
         rated = None if rates is None else validation.rates(rates)
-        said = None if terms is None else validation.text(terms, "terms", empty=True)
+        said = None if terms is None else validation.text(terms, "terms", allow_empty=True)
         # Until there is an answer: whoever leaves the look-up has left his offer. An answer that says no is for the
         # handler to act on; the rest is nothing to end by.
         is_first = revision not in self._open

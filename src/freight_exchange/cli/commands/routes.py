@@ -175,14 +175,14 @@ def _changed(before: Route, changes: Mapping[str, Any]) -> Route:
     """The route with these changes; in another zone its times stay what the clocks show."""
     after = attrs.evolve(before, **changes)
     moved = "timezone" in changes
-    zone = validation.timezone(after.timezone) if moved else validation.known_zone(after.timezone or "")
+    zone = validation.timezone(after.timezone) if moved else validation.find_zone(after.timezone or "")
     if zone is None:
         return after
     times: dict[str, Any] = {name: getattr(after, name) for name in _ZONED if moved or name in changes}
     for name, time in times.items():
         # What a file has in place of a date, the SDK refuses.
         if isinstance(time, datetime):
-            times[name] = validation.zoned(time if name in changes else time.replace(tzinfo=None), zone, name)
+            times[name] = validation.zoned_datetime(time if name in changes else time.replace(tzinfo=None), zone, name)
     return attrs.evolve(after, **times)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import attrs
 
 from freight_exchange.models import Route, RouteDraft
-from freight_exchange.models.validation import known_zone
+from freight_exchange.models.validation import find_zone
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -46,7 +46,7 @@ class Image:
 
     @classmethod
     def of(cls, route: Route | RouteDraft) -> Self:
-        zone = known_zone(route.timezone) if route.timezone else None
+        zone = find_zone(route.timezone) if route.timezone else None
         facts: dict[str, object] = {name: _word(getattr(route, name)) for name in (*_VOYAGE, "timezone")}
         facts |= {name: _wall_time(getattr(route, name), zone) for name in _TIMES}
         return cls(facts)
