@@ -20,7 +20,7 @@ from anyio.abc import AnyByteStream, SocketAttribute
 from anyio.streams.tls import TLSListener, TLSStream
 
 from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.faces.http_framing import RESETS, call_of
+from freight_exchange.sandbox.faces.http_framing import RESETS, parse_call
 
 __all__ = ["serve_h2"]
 
@@ -87,7 +87,7 @@ class _Conversation:
         head = dict(self._heads.pop(stream))
         fields = [(name, value) for name, value in head.items() if not name.startswith(b":")]
         path, _, query = head[b":path"].decode().partition("?")
-        call = call_of(head[b":method"].decode(), path, query, fields, self._bodies.pop(stream))
+        call = parse_call(head[b":method"].decode(), path, query, fields, self._bodies.pop(stream))
         assert call is not None
         reply = self._exchange.handle(call, time.time())
         if reply.wire is not None:

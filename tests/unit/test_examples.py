@@ -126,7 +126,7 @@ async def test_a_row_that_the_service_refuses_is_told_and_holds_up_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sandbox = Sandbox()
-    no = mutations.answer(400, {"message": "there is no such port"})
+    no = mutations.json_reply(400, {"message": "there is no such port"})
     sandbox.strike(Fault(name="refused", path=PUBLISH, processed=False, times=1, mutate=no))
     assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"refused": 1, "published": 4}
     assert "line 2, Ceramic tiles: was refused" in capsys.readouterr().out

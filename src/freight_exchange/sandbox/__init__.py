@@ -1,4 +1,8 @@
-"""The freight exchange itself, simulated: a pure core, its faults, and the faces that put it on a wire."""
+"""Simulated freight exchange, for tests, demonstrations and people.
+
+`model` has its values, `core` its behaviour, `rendering` its JSON and `faults` what can go wrong. `faces` connect it to
+clients: in process, as an ASGI application and over TCP. `board` is a web page for people.
+"""
 
 from __future__ import annotations
 

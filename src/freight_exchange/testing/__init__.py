@@ -1,4 +1,4 @@
-"""For the tests of those who use this package: a whole freight exchange in the test's own process.
+"""Test support: a freight exchange in the test's own process.
 
     from freight_exchange.testing import Sandbox
 
@@ -8,9 +8,11 @@
         async with sandbox.client() as exchange:
             assert len(await exchange.requests.search().collect()) == 1
 
-A bot is run against it, and crashed where it hurts, with `sandbox.running(bot)`. With pytest,
+`sandbox.running(bot)` runs a bot against it, and can crash the bot at any failpoint. With pytest,
 `from freight_exchange.testing import sandbox` in a `conftest.py` gives every test the fixture `sandbox`. No sockets are
-opened, on asyncio and trio alike.
+opened, on asyncio and on trio.
+
+`world` has the sandbox, `trial` the run of a bot, and `virtual_time` the clocks that jump.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ else:
 
     @pytest.fixture
     def sandbox() -> Sandbox:
-        """A freight exchange of the test's own."""
+        """Freight exchange of one test."""
         return Sandbox()
 
     __all__ += ["sandbox"]

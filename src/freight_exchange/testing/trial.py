@@ -1,4 +1,4 @@
-"""A bot on trial: run against the sandbox, crashed where it is told to, and waited for."""
+"""Run of a bot in a test, against the sandbox, with crashes at failpoints."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 __all__ = ["FAILPOINTS", "Trial"]
 
-_LOOK_AGAIN, _LONGEST_PAUSE = 0.05, 5.0
-_PATIENCE = timedelta(hours=1)
-_AN_INSTANT = 0.001
-"""In virtual time a scan and a publication may share one, and nobody knows which came first."""
+_POLL_INTERVAL, _MAX_POLL_INTERVAL = 0.05, 5.0
+_TIMEOUT = timedelta(hours=1)
+_CLOCK_STEP = 0.001
+"""A scan at the same virtual time as a publication may have come before it."""
 
 
 class _Crash(BaseException):
-    """The process is gone: nothing may handle that."""
+    """Simulated death of the process. Not an `Exception`, so that no code handles it."""
 
 
 class Trial:
-    """One run of a bot in a test. Made by `sandbox.running(bot)`.
+    """Run of a bot in a test. Made by `sandbox.running(bot)`.
 
     Attributes:
-        has_crashed: Whether it came to the point at which it was to crash.
+        has_crashed: Whether the bot reached the failpoint `crash_at`.
     """
 
     def __init__(self, bot: Bot, client: FreightExchange, *, crash_at: str | None, times: int) -> None:
@@ -42,7 +42,7 @@ class Trial:
         self._bot = bot
         self._client = client
         self._crash_at = crash_at
-        self._visits_left = times
+        self._remaining = times
         self._job: BackgroundTask[None]
         self.has_crashed = False
 
@@ -57,50 +57,50 @@ class Trial:
         self._bot.stop()
         with anyio.CancelScope(shield=True):
             await self._job.wait_finished()
-        await self._result()
+        await self._raise_failure()
 
     @property
     def status(self) -> BotStatus:
-        """How the bot is."""
+        """Status of the bot."""
         return self._bot.status()
 
-    async def idle(self, within: timedelta = _PATIENCE) -> None:
-        """Wait until the bot has seen all that was published until now, and every delivery of it has ended.
+    async def idle(self, within: timedelta = _TIMEOUT) -> None:
+        """Wait until the bot has seen everything published so far, and every delivery has ended.
 
         Raises:
-            TimeoutError: That takes longer.
-            BaseException: What ended the bot.
+            TimeoutError: It takes longer than `within`.
+            BaseException: The error that ended the bot.
         """
         began = anyio.current_time()
         with anyio.fail_after(within.total_seconds()):
-            pause = _LOOK_AGAIN
+            pause = _POLL_INTERVAL
             while True:
                 if await self._is_idle(since=began):
                     return
                 await anyio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, _MAX_POLL_INTERVAL)
 
-    async def crashed(self, within: timedelta = _PATIENCE) -> None:
-        """Wait until the bot came to the point at which it was to crash, and is gone.
+    async def crashed(self, within: timedelta = _TIMEOUT) -> None:
+        """Wait until the bot has crashed at its failpoint.
 
         Raises:
-            TimeoutError: It does not come there.
+            TimeoutError: The bot does not reach it.
         """
         with anyio.fail_after(within.total_seconds()):
             await self._job.wait_finished()
         if not self.has_crashed:
-            await self._result()
+            await self._raise_failure()
 
     async def _is_idle(self, *, since: float) -> bool:
         if self._job.is_finished:
-            await self._result()
+            await self._raise_failure()
             raise RuntimeError("the bot has crashed" if self.has_crashed else "the bot has stopped")
         status = self._bot.status()
         feed = status.feed
         if status.state != "running" or feed is None or feed.cover_age is None:
             return False
-        looked = anyio.current_time() - feed.cover_age.total_seconds()
-        if looked < since + _AN_INSTANT or feed.unacknowledged > len(feed.gaps) or status.in_flight:
+        last_scan = anyio.current_time() - feed.cover_age.total_seconds()
+        if last_scan < since + _CLOCK_STEP or feed.unacknowledged > len(feed.gaps) or status.in_flight:
             return False
         desk: Any = self._bot._running().desk
         work = await desk.read(lambda store: [*store.deliveries(state="ready"), *store.deliveries(state="claimed")])
@@ -108,23 +108,23 @@ class Trial:
 
     async def _run(self) -> None:
         try:
-            await self._bot._serve(self._client, self._visit)
+            await self._bot._serve(self._client, self._reach)
         except* _Crash:
             self.has_crashed = True
 
-    async def _result(self) -> None:
-        """Raise what the bot has ended by, if that was no drain."""
+    async def _raise_failure(self) -> None:
+        """Raise the error that ended the bot, if any."""
         try:
             await self._job.wait()
         except ProcessEnd as end:
             raise end.reason from None
 
-    def _visit(self, point: str) -> None:
+    def _reach(self, point: str) -> None:
         if self.has_crashed:
-            # Nothing lasts that comes after.
+            # Nothing after the crash may become durable.
             raise _Crash
         if point == self._crash_at:
-            self._visits_left -= 1
-            if self._visits_left == 0:
+            self._remaining -= 1
+            if self._remaining == 0:
                 self.has_crashed = True
                 raise _Crash(point)

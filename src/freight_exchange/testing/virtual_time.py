@@ -1,11 +1,10 @@
-"""A clock that jumps: days of waiting pass in milliseconds, on asyncio and on trio.
+"""Virtual time: days of waiting pass in milliseconds, on asyncio and on trio.
 
-`anyio.sleep`, `anyio.fail_after` and the loop's own timers wait for nothing: whenever no task can go on,
-the clock moves to the next timer. `time.monotonic` and `time.time` are not touched.
+Whenever no task can run, the clock jumps to the next timer of `anyio.sleep`, `anyio.fail_after` or the loop itself.
+`time.monotonic` and `time.time` do not change.
 
-The clock knows nothing of other threads and of peers at the far end of a socket. While a worker thread
-runs, or an answer is on its way, it may jump past the timers that were meant to wait for it: what is tested
-under virtual time does its work in the loop.
+The clock does not wait for other threads or for peers on sockets: while a worker thread runs or a reply is in flight,
+it may jump past the timers that guard them. Code under virtual time does its work in the loop.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ if TYPE_CHECKING:
 
 __all__ = ["VirtualDeadlockError", "VirtualTimeLoop", "virtual_time_options"]
 
-_THREAD_PATIENCE: Final = 30.0
-_TASKS_NAMED: Final = 10
+_THREAD_TIMEOUT: Final = 30.0
+_MAX_TASKS_NAMED: Final = 10
 
 
 class VirtualDeadlockError(RuntimeError):
-    """Every task waits, and nothing is left that could wake one: no timer, no socket, no thread."""
+    """Every task waits, and no timer, socket or thread can wake one."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """Polls the files, and moves the clock on where a selector would wait for its timeout."""
+    """Selector that advances its clock instead of waiting for a timeout."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -45,16 +44,14 @@ class _JumpingSelector(selectors.BaseSelector):
         if timeout is not None:
             self.now += timeout
             return ready
-        return self._wait_for_the_outside()
+        return self._wait_for_thread_or_signal()
 
-    def _wait_for_the_outside(self) -> list[tuple[selectors.SelectorKey, int]]:
-        # The one file that is always there is the loop's own waker: only another thread or a signal writes
-        # to it.
+    def _wait_for_thread_or_signal(self) -> list[tuple[selectors.SelectorKey, int]]:
+        # One file is always registered: the loop's waker, to which only threads and signals write.
         if len(self._files.get_map()) > 1:
             return self._files.select(None)
-        # An idle thread of a pool looks like a busy one: patience tells them apart, at the price of a late
-        # error.
-        if threading.active_count() > 1 and (ready := self._files.select(_THREAD_PATIENCE)):
+        # An idle pool thread looks like a busy one: only a timeout tells them apart.
+        if threading.active_count() > 1 and (ready := self._files.select(_THREAD_TIMEOUT)):
             return ready
         raise VirtualDeadlockError(_deadlock_message())
 
@@ -75,20 +72,18 @@ class _JumpingSelector(selectors.BaseSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An asyncio event loop whose clock starts at 0 and jumps to the next timer when nothing is ready.
+    """Asyncio event loop whose clock starts at 0 and jumps to the next timer when nothing is ready.
 
-    Sockets and callbacks that are ready always go first. Where nothing is ready, no timer is set and no
-    socket is watched, `VirtualDeadlockError` names the tasks that wait, instead of a test that hangs. While
-    other threads live, one of them may be about to wake the loop, so the error then comes after thirty real
-    seconds of silence.
+    Ready sockets and callbacks always go first. If nothing is ready, no timer is set and no socket is watched, the loop
+    raises `VirtualDeadlockError` with the tasks that wait. While other threads are alive, one of them may still wake
+    the loop, so it raises after thirty real seconds.
     """
 
     def __init__(self) -> None:
         self._clock = _JumpingSelector()
         super().__init__(self._clock)
-        # The loop takes a timer as due within this many seconds. Its own nanosecond drowns in the rounding
-        # of a float after 97 days, and a timer that is due exactly now, as here they all are, would then
-        # never fire.
+        # A timer is due within this many seconds. The default of a nanosecond is lost in float rounding after
+        # 97 days, and timers, which here are all due exactly now, would never fire.
         self._clock_resolution = 1e-6
 
     def time(self) -> float:
@@ -97,28 +92,27 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def virtual_time_options(backend: Literal["asyncio", "trio"]) -> dict[str, Any]:
-    """The options that make an anyio backend's time virtual, for `anyio.run` or the `anyio_backend` fixture.
+    """Return the backend options for virtual time, for `anyio.run` or the `anyio_backend` fixture.
 
-    Each call makes a new trio clock, so that no run begins at the time at which another one ended.
+    Each call makes a new trio clock, so that every run starts at 0.
     """
     if backend == "asyncio":
         return {"loop_factory": VirtualTimeLoop}
-    # Trio is the choice of whoever asks for it, and no dependency.
+    # Trio is no dependency of the package.
     from trio.testing import MockClock
 
     return {"clock": MockClock(autojump_threshold=0)}
 
 
 def _deadlock_message() -> str:
-    waiting = sorted(_whereabouts(task) for task in asyncio.all_tasks())
-    named = "; ".join(waiting[:_TASKS_NAMED])
-    more = f"; and {len(waiting) - _TASKS_NAMED} more" if len(waiting) > _TASKS_NAMED else ""
+    waiting = sorted(_location(task) for task in asyncio.all_tasks())
+    named = "; ".join(waiting[:_MAX_TASKS_NAMED])
+    more = f"; and {len(waiting) - _MAX_TASKS_NAMED} more" if len(waiting) > _MAX_TASKS_NAMED else ""
     return f"every task waits, and no timer, socket or thread is left to wake one: {named or 'no task'}{more}"
 
 
-def _whereabouts(task: asyncio.Task[Any]) -> str:
-    # A task's own stack ends at its outermost coroutine, often a test runner's: the innermost one says what
-    # is wrong.
+def _location(task: asyncio.Task[Any]) -> str:
+    # The innermost coroutine shows the cause; the outermost is often the test runner's.
     innermost = task.get_coro()
     while isinstance(innermost, CoroutineType) and isinstance(innermost.cr_await, CoroutineType):
         innermost = innermost.cr_await

@@ -1,4 +1,4 @@
-"""A freight exchange in the test's own process."""
+"""Freight exchange in the test's own process."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["Sandbox"]
 
 
 class Sandbox:
-    """A freight exchange in this process, with three accounts: a shipper, a forwarder and the forwarder's rival.
+    """Freight exchange in this process, with three accounts: a shipper, a forwarder and the forwarder's rival.
 
     Args:
-        profile: The service's habits where its document leaves them open.
-        seed: What its tokens and random orders are drawn from.
+        profile: Quirks of the service, default those of its document.
+        seed: Seed of its tokens and random orders.
 
     Attributes:
-        exchange: The exchange itself, for what a client cannot do.
+        exchange: The exchange itself, for actions that no client has.
         url: Its API root.
     """
 
@@ -45,7 +45,7 @@ class Sandbox:
 
     @property
     def audit_log(self) -> AuditLog:
-        """What really happened: every call, publication, offer and change of state."""
+        """Log of what really happened: every call, publication, offer and change of state."""
         return self.exchange.audit_log
 
     @property
@@ -61,7 +61,7 @@ class Sandbox:
         return self.exchange.rival
 
     def now(self) -> float:
-        """Seconds since the epoch by the exchange's clock, which follows the event loop's: virtual time moves it."""
+        """Return the exchange's time in seconds since the epoch. It follows the event loop's clock."""
         try:
             loop = anyio.current_time()
         except RuntimeError:
@@ -71,19 +71,19 @@ class Sandbox:
         return self._began_wall + loop - self._began_loop
 
     def publish(self, cargo: Cargo | None = None) -> int:
-        """Publish a rate request as the shipper; its index."""
+        """Publish a rate request as the shipper, and return its index."""
         return self.exchange.publish(self.shipper, self.now(), cargo if cargo is not None else Cargo())
 
     def strike(self, *faults: Fault) -> None:
-        """Have faults strike the calls that they match; `FAULTS[name](...)` gives those of a name."""
+        """Arm faults; `FAULTS[name](...)` makes those of a name."""
         self.exchange.faults.add(*faults)
 
     def transport(self, library: ModuleType | None = None) -> httpx.AsyncBaseTransport:
-        """A transport that carries requests to the exchange, for a client of httpx, or of httpx2 if that is given."""
+        """Make a transport to the exchange, for a client of httpx or of the given library."""
         return transport(self.exchange, library=library, clock=self.now)
 
     def http_client(self) -> httpx.AsyncClient:
-        """An HTTP client to give to `FreightExchange(http_client=...)` with whatever other options a test needs."""
+        """Make an HTTP client for `FreightExchange(http_client=...)`, for tests that need other options."""
         import httpx
 
         return httpx.AsyncClient(transport=self.transport(), trust_env=False)
@@ -91,23 +91,23 @@ class Sandbox:
     def running(
         self, bot: Bot, *, account: Account | None = None, crash_at: str | None = None, times: int = 1
     ) -> Trial:
-        """Run a bot against the exchange for as long as the block lasts; it is drained at its end.
+        """Run a bot against the exchange during the block, and shut it down gracefully at the end.
 
             async with sandbox.running(bot) as trial:
                 index = sandbox.publish()
                 await trial.idle()
 
         Args:
-            bot: The bot; its own client is not used. It may be run again, and goes on with what its store holds.
-            account: Whose bot it is; the forwarder's unless told.
-            crash_at: One of `freight_exchange.testing.FAILPOINTS`, at which the bot ends as if its process were killed:
-                what is durable by then stays, and nothing else does.
-            times: At which of its visits to that point, from 1.
+            bot: The bot; its own client is not used. It may run again and continues with the contents of its store.
+            account: The account of the bot, default the forwarder.
+            crash_at: One of `freight_exchange.testing.FAILPOINTS`. There the bot ends as if its process were killed:
+                only its durable state survives.
+            times: The pass through that failpoint at which it crashes, from 1.
         """
         return Trial(bot, self.client(account), crash_at=crash_at, times=times)
 
     def client(self, account: Account | None = None) -> FreightExchange:
-        """A client of an account, the forwarder's unless told."""
+        """Make a client of an account, default the forwarder."""
         holder = account if account is not None else self.forwarder
         client = FreightExchange(self.url, email=holder.email, password=holder.password, http_client=self.http_client())
         client._shared.clock = _SandboxClock(self)
@@ -115,7 +115,7 @@ class Sandbox:
 
 
 class _SandboxClock:
-    """Tells a feed the sandbox's time, so that days which pass virtually have passed for it, after a restart too."""
+    """Clock of the sandbox for feeds, so that virtual days also count after a restart."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox

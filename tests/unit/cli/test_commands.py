@@ -534,7 +534,7 @@ class TestAsking:
         shell(*self.SUBMIT, "--yes")
         shell("bids", "submit", "1", "--amount", "7", "--currency", "USD", "--yes")
         shell.exchange.faults.add(
-            Fault(name="lost", path="quote/submitoffer", processed=True, mutate=mutations.answer(500, {}))
+            Fault(name="lost", path="quote/submitoffer", processed=True, mutate=mutations.json_reply(500, {}))
         )
         done = shell(*self.SUBMIT, "--yes")
         assert done.status == Status.OUTCOME_UNKNOWN, done.err
@@ -567,7 +567,7 @@ class TestRoutes:
         assert any(row["VESSEL"] == "Ever Given" for row in table(shell("routes", "list").out))
 
     def test_a_route_of_which_the_service_says_no_number_is_shown_as_it_was_sent(self, shell: Shell) -> None:
-        no_number = mutations.answer(200, {})
+        no_number = mutations.json_reply(200, {})
         shell.exchange.faults.add(
             Fault(name="no number", path="route", method="POST", processed=True, mutate=no_number)
         )

@@ -104,7 +104,7 @@ def _refusal(word: str, times: int | None) -> Fault:
         when=lambda call: f'"{word}"'.encode() in call.body,
         processed=False,
         times=times,
-        mutate=mutations.answer(400, {"message": "There is no such type."}),
+        mutate=mutations.json_reply(400, {"message": "There is no such type."}),
     )
 
 
@@ -140,7 +140,7 @@ async def test_a_gateways_answer_to_a_login_is_no_refusal_of_a_type() -> None:
     async with desk.client() as exchange:
         error = await desk.doubt(exchange, applied=True)
         desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
-        gateway = mutations.answer(400, {"error": {"code": 400}})
+        gateway = mutations.json_reply(400, {"error": {"code": 400}})
         typed = Fault(
             name="expired",
             method="GET",
@@ -148,7 +148,7 @@ async def test_a_gateways_answer_to_a_login_is_no_refusal_of_a_type() -> None:
             when=lambda call: b'"type"' in call.body,
             processed=False,
             times=None,
-            mutate=mutations.answer(401, {"Unauthorized": "access denied"}),
+            mutate=mutations.json_reply(401, {"Unauthorized": "access denied"}),
         )
         desk.sandbox.strike(typed, Fault(name="gateway", path="login", processed=False, times=None, mutate=gateway))
         assert isinstance(await error.reconcile(), StillUnknown)

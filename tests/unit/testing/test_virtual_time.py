@@ -96,7 +96,7 @@ class TestTheAsyncioLoop:
 
     def test_a_socket_is_waited_for_when_no_timer_is_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The sender is a thread: without patience for threads, only the socket can be what is waited for.
-        monkeypatch.setattr(virtual_time, "_THREAD_PATIENCE", 0)
+        monkeypatch.setattr(virtual_time, "_THREAD_TIMEOUT", 0)
 
         async def main() -> bytes:
             near, far = socket.socketpair()
@@ -122,7 +122,7 @@ class TestTheAsyncioLoop:
 
     def test_a_deadlock_is_an_error_that_names_who_waits(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # Threads that earlier tests left idle must not make this one wait for them.
-        monkeypatch.setattr(virtual_time, "_THREAD_PATIENCE", 0.05)
+        monkeypatch.setattr(virtual_time, "_THREAD_TIMEOUT", 0.05)
 
         async def nobody_comes() -> None:
             await asyncio.Event().wait()
@@ -134,7 +134,7 @@ class TestTheAsyncioLoop:
             run_virtually(main)
 
     def test_a_silent_thread_is_given_up_after_the_patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(virtual_time, "_THREAD_PATIENCE", 0.05)
+        monkeypatch.setattr(virtual_time, "_THREAD_TIMEOUT", 0.05)
         release = threading.Event()
         idle = threading.Thread(target=release.wait)
         idle.start()

@@ -156,7 +156,7 @@ def _content(name: str) -> bytes:
 
 
 def _json(value: Mapping[str, Any], status: int = 200) -> Reply:
-    """Make a JSON reply. The exchange's own codec is not used: it writes text that `JSON.parse` does not read."""
+    """Make a JSON reply. The exchange's own codec is not used: text that holds its mark becomes invalid JSON."""
     return _reply(status, json.dumps(value, default=float).encode("ascii"), ("content-type", "application/json"))
 
 

@@ -58,7 +58,7 @@ def snapshot(controller: BoardController) -> dict[str, Any]:
 
 
 def _displayed(database: Database, requests: list[Request]) -> list[Request]:
-    """Sort requests newest first; beyond the limit, drop closed ones before open ones and open before offered ones."""
+    """Sort requests newest first; beyond the limit, drop closed ones first, open ones with offers last."""
     offered = {offer.request for _, _, _, offer in database.offers.latest() if offer.status == "pending"}
 
     def rank(request: Request) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What really happened: every call, every write that took effect, every state, and when."""
+"""Log of every call, every write that took effect and every state of a request, with times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AuditLog", "CallRecord", "LoginRecord", "OfferRecord", "Publication"
 
 @attrs.frozen(kw_only=True)
 class CallRecord:
-    """One call. `processed`: it was handled and succeeded. `status` is that of the reply, 0 without one."""
+    """One call. `processed`: the exchange carried it out. `status` is 0 where no reply was sent."""
 
     number: int
     time: float
@@ -31,7 +31,7 @@ class CallRecord:
 
 
 class Publication(NamedTuple):
-    """A request that came into being. `call` is `None` when no HTTP call made it."""
+    """Publication of a request. `call` is `None` when no HTTP call made it."""
 
     request: int
     account: str
@@ -40,7 +40,7 @@ class Publication(NamedTuple):
 
 
 class RequestChange(NamedTuple):
-    """A request's state from `time` on. `what` is published, updated, touched, selected or withdrawn."""
+    """State of a request from `time` on. `what` is published, updated, touched, selected or withdrawn."""
 
     request: int
     time: float
@@ -50,7 +50,7 @@ class RequestChange(NamedTuple):
 
 
 class OfferRecord(NamedTuple):
-    """An offer that came into being, as it was then."""
+    """Submission of an offer, with the offer as it was then."""
 
     offer: Offer
     account: str
@@ -59,6 +59,8 @@ class OfferRecord(NamedTuple):
 
 
 class LoginRecord(NamedTuple):
+    """Login attempt."""
+
     email: str
     accepted: bool
     time: float
@@ -66,7 +68,7 @@ class LoginRecord(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A state of a request and the time in which it could be seen; `until` is `None` for the final one."""
+    """State of a request and the time during which reads show it; `until` is `None` for the last state."""
 
     state: Request
     since: float
@@ -74,14 +76,14 @@ class Span(NamedTuple):
 
 
 class AuditLog:
-    """The record against which clients are judged. It only grows, until `forget`."""
+    """What really happened at the exchange, to judge clients by. It grows until `forget`."""
 
     def __init__(self) -> None:
         self.count = 0
         self.forget()
 
     def forget(self) -> None:
-        """Drops everything recorded. Calls keep counting from where they were."""
+        """Drop every record. The numbers of calls continue."""
         self.calls: list[CallRecord] = []
         self.publications: list[Publication] = []
         self.changes: list[RequestChange] = []
@@ -89,15 +91,16 @@ class AuditLog:
         self.logins: list[LoginRecord] = []
 
     def next_call(self) -> int:
+        """Return the number of the next call."""
         self.count += 1
         return self.count
 
     def calls_to(self, method: str, path: str) -> list[CallRecord]:
-        """The calls of one address, in order."""
+        """Return the calls to one address, in order."""
         return [call for call in self.calls if call.path == path and call.method == method]
 
     def offers_on(self, request: int, account: str | None = None) -> list[OfferRecord]:
-        """Every offer ever made on a request, by one account or by all."""
+        """Return every offer ever made on a request, by one account or by all."""
         return [
             record
             for record in self.offers
@@ -105,11 +108,11 @@ class AuditLog:
         ]
 
     def offer_counts(self) -> Mapping[tuple[int, str], int]:
-        """How many offers each account has ever made on each request."""
+        """Count the offers that each account has ever made on each request."""
         return Counter((record.offer.request, record.account) for record in self.offers)
 
     def duplicate_offers(self) -> list[list[OfferRecord]]:
-        """Groups of offers alike in request, account, amount and currency: one wish sent more than once."""
+        """Group offers alike in request, account, amount and currency: the same offer sent more than once."""
         groups: dict[tuple[object, ...], list[OfferRecord]] = {}
         for record in self.offers:
             offer = record.offer
@@ -117,7 +120,7 @@ class AuditLog:
         return [group for group in groups.values() if len(group) > 1]
 
     def spans(self, request: int, *, late: float = 0.0) -> list[Span]:
-        """Each state of a request and when it could be seen, with changes shown `late` seconds after."""
+        """Return the states of a request, each with its time in reads that show changes `late` seconds late."""
         changes = [change for change in self.changes if change.request == request]
         ends: list[float | None] = [change.time + late for change in changes[1:]]
         return [
@@ -125,5 +128,5 @@ class AuditLog:
         ]
 
     def final_states(self) -> Mapping[int, Request]:
-        """The last state of every request, withdrawn ones included."""
+        """Return the last state of every request, withdrawn ones included."""
         return {change.request: change.state for change in self.changes}

@@ -1,4 +1,4 @@
-"""The books of the exchange: all its records, how they change, and the truth about every change."""
+"""Records of the exchange and their changes, each written into the audit log."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from freight_exchange.sandbox.model.state import (
 
 __all__ = ["Database"]
 
-# The kinds of records count from different numbers, so that one's id in the place of another's finds nothing.
+# Each kind of record has its own range of ids, so that an id of the wrong kind finds nothing.
 _FIRST_REQUEST = 1
 _FIRST_OFFER = 5001
 _FIRST_ROUTE = 301
-# The default of 28 digits makes an error of rounding a large amount.
+# Rounding a large amount fails with the default of 28 digits.
 _WIDE = Context(prec=100)
 
 
 class Database:
-    """All state but the profile. Methods apply a change that was found valid, and write it into the truth."""
+    """All state but the profile. Methods apply changes that are known to be valid, and log them."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -66,9 +66,9 @@ class Database:
         offers: Iterable[tuple[float, Offer]],
         routes: Iterable[tuple[float, Route]],
     ) -> None:
-        """Puts back what another exchange had, each with the time of its last change and in the order of these.
+        """Load records into a new database, each with the time of its last change, in the order of these times.
 
-        For books in which nothing has happened yet. The truth stays what these books have seen themselves.
+        The audit log stays empty: it covers one run.
         """
         self.routes = Table()
         for time, request in requests:
@@ -123,18 +123,18 @@ class Database:
             self.revoke(account)
         secret = f"{self.random.getrandbits(256):064x}"
         if profile.token_form == "jwt":
-            # {"alg":"none"} and {"exp":1}: whoever reads the claims takes a fresh token for an expired one.
+            # {"alg":"none"} and {"exp":1}: a client that trusts the claims takes a fresh token for an expired one.
             secret = f"eyJhbGciOiJub25lIn0.eyJleHAiOjF9.{secret}"
         token = Token(secret, account.index, now, now + profile.token_lifetime)
         self.tokens[secret] = token
         return token
 
     def revoke(self, account: Account | None = None) -> None:
-        """Takes the tokens of one account, or of all, out of force."""
+        """Revoke the tokens of one account, or of all."""
         for value in [v for v, token in self.tokens.items() if account is None or token.account == account.index]:
             del self.tokens[value]
 
-    def logged_in(self, email: str, accepted: bool, now: float, call: int | None) -> None:
+    def record_login(self, email: str, accepted: bool, now: float, call: int | None) -> None:
         self.audit_log.logins.append(LoginRecord(email, accepted, now, call))
 
     # Rate requests
@@ -144,7 +144,7 @@ class Database:
         request = Request(index=index, owner=owner.index, refid=f"FX{index:06d}", cargo=cargo, created=now, updated=now)
         self._owned.setdefault(owner.index, []).append(index)
         self.audit_log.publications.append(Publication(index, owner.email, now, call))
-        return self._changed(request, now, "published", call)
+        return self._record_change(request, now, "published", call)
 
     def change(
         self,
@@ -153,13 +153,13 @@ class Database:
         what: Literal["updated", "touched", "withdrawn"],
         cargo: Cargo | None = None,
     ) -> Request:
-        """A change that no call made: another cargo, a new time of update, or the end of the request."""
+        """Change a request without a call: replace its cargo, renew its time of update, or withdraw it."""
         request = self._request(index)
         if cargo is not None:
             request = attrs.evolve(request, cargo=cargo)
         if what == "withdrawn":
             request = attrs.evolve(request, state="withdrawn")
-        return self._changed(attrs.evolve(request, updated=now), now, what, None)
+        return self._record_change(attrs.evolve(request, updated=now), now, what, None)
 
     def _request(self, index: int) -> Request:
         request = self.requests.get(index)
@@ -167,22 +167,22 @@ class Database:
             raise LookupError(f"no request {index}")
         return request
 
-    def _changed(self, request: Request, now: float, what: str, call: int | None) -> Request:
+    def _record_change(self, request: Request, now: float, what: str, call: int | None) -> Request:
         self.requests.put(request.index, now, request)
         self.audit_log.changes.append(RequestChange(request.index, now, what, request, call))
         return request
 
-    def owned(self, account: Account, at: float) -> list[Request]:
-        """The account's own requests as they were at that time."""
-        return self._seen_requests(self._owned.get(account.index, ()), at)
+    def requests_of(self, account: Account, at: float) -> list[Request]:
+        """Return the account's own requests as they were at a time."""
+        return self._requests_at(self._owned.get(account.index, ()), at)
 
-    def _seen_requests(self, indexes: Iterable[int], at: float) -> list[Request]:
+    def _requests_at(self, indexes: Iterable[int], at: float) -> list[Request]:
         seen = (self.requests.seen(index, at) for index in indexes)
         return [request for request in seen if request is not None and request.state != "withdrawn"]
 
     def all_requests(self, at: float) -> list[Request]:
-        """Every account's requests as they were at that time."""
-        return self._seen_requests(self.requests.indexes(), at)
+        """Return the requests of all accounts as they were at a time."""
+        return self._requests_at(self.requests.indexes(), at)
 
     # Offers
 
@@ -203,7 +203,7 @@ class Database:
             index=index,
             request=request,
             account=account.index,
-            amount=_rounded(amount, rounding),
+            amount=_round(amount, rounding),
             currency=currency,
             rates=rates,
             terms=terms,
@@ -216,41 +216,41 @@ class Database:
         self.audit_log.offers.append(OfferRecord(offer, account.email, now, call))
         return offer
 
-    def set_offer(self, offer: Offer, status: str, now: float) -> Offer:
+    def set_offer_status(self, offer: Offer, status: str, now: float) -> Offer:
         changed = attrs.evolve(offer, status=status)
         self.offers.put(offer.index, now, changed)
         return changed
 
     def select(self, request: Request, offer: Offer, now: float, call: int | None) -> tuple[Request, Offer]:
-        """The offer is taken: the request leaves the open list, the other offers stay what they are."""
+        """Select an offer. The request leaves the open list; its other offers keep their status."""
         changed = attrs.evolve(request, state="selected", selected=offer.index, updated=now)
-        return self._changed(changed, now, "selected", call), self.set_offer(offer, "selected", now)
+        return self._record_change(changed, now, "selected", call), self.set_offer_status(offer, "selected", now)
 
     def offers_on(self, request: int, at: float) -> list[Offer]:
-        return self._seen_offers(self._offers_of_request.get(request, ()), at)
+        return self._offers_at(self._offers_of_request.get(request, ()), at)
 
     def offers_by(self, account: Account, at: float) -> list[Offer]:
-        return self._seen_offers(self._offers_of_account.get(account.index, ()), at)
+        return self._offers_at(self._offers_of_account.get(account.index, ()), at)
 
     def all_offers(self, at: float) -> list[Offer]:
-        """Every account's offers as they were at that time."""
-        return self._seen_offers(self.offers.indexes(), at)
+        """Return the offers of all accounts as they were at a time."""
+        return self._offers_at(self.offers.indexes(), at)
 
-    def _seen_offers(self, indexes: Iterable[int], at: float) -> list[Offer]:
+    def _offers_at(self, indexes: Iterable[int], at: float) -> list[Offer]:
         seen = (self.offers.seen(index, at) for index in indexes)
         return [offer for offer in seen if offer is not None and offer.status != "removed"]
 
     # Routes
 
     def put_route(self, route: Route, now: float) -> Route:
-        """A new route, if its index is 0, or the new image of one."""
+        """Add a route whose index is 0, or replace the route of that index."""
         if route.index == 0:
             route = attrs.evolve(route, index=_FIRST_ROUTE + len(self.routes))
         self.routes.put(route.index, now, route)
         return route
 
 
-def _rounded(amount: Number, rounding: str) -> Number:
+def _round(amount: Number, rounding: str) -> Number:
     match rounding:
         case "cents":
             return Decimal(amount).quantize(Decimal("0.01"), ROUND_HALF_UP, _WIDE)

@@ -1,4 +1,4 @@
-"""The exchange: takes a call and a time, gives a reply. No I/O, no clock, no loop."""
+"""The exchange: a call and a time in, a reply out. No I/O, no clock, no event loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CARGO = Cargo()
 
 
 class _Outcome(NamedTuple):
-    """What became of a call: its reply, who made it with what, and whether the operation was done."""
+    """Outcome of a call. `done`: the operation was carried out."""
 
     reply: Reply
     account: Account | None
@@ -40,11 +40,13 @@ class _Outcome(NamedTuple):
 
 
 class Exchange:
-    """A freight exchange in memory.
+    """Freight exchange in memory.
 
-    `profile` may be replaced at any time; `faults` strike calls; `truth` records what happened. There are
-    three accounts from the start, `shipper`, `forwarder` and `rival`, each with its name as password and with
-    the address `<name>@demo.example`.
+    It starts with three accounts: `shipper`, `forwarder` and `rival`. The password of each is its name, and its
+    email is `<name>@demo.example`.
+
+    Attributes:
+        faults: The faults that strike calls.
     """
 
     def __init__(self, profile: Profile = _PLAIN, *, seed: int = 0) -> None:
@@ -65,6 +67,7 @@ class Exchange:
 
     @property
     def profile(self) -> Profile:
+        """The quirks of the exchange; assign a `Profile` at any time."""
         return self._profile
 
     @profile.setter
@@ -75,20 +78,21 @@ class Exchange:
 
     @property
     def audit_log(self) -> AuditLog:
+        """What really happened."""
         return self._database.audit_log
 
     @property
     def database(self) -> Database:
-        """All its records, to look at: what changes them are the methods here."""
+        """All records, for reading. The methods of the exchange change them."""
         return self._database
 
     # HTTP
 
     def handle(self, call: Call, now: float) -> Reply:
-        """Answers one call. `now` is the server's time in seconds since the epoch.
+        """Answer one call. `now` is the server's time in seconds since the epoch.
 
-        The call is received whole, unless an early cut strikes it: before a face reads a request to its end,
-        it asks `faults.peek(call)` and hands over what it knows of the call if that fault is `early`.
+        A face passes a call once it has the whole request. Before it reads the body it checks `faults.peek(call)`, and
+        if that fault is `early` it passes the call without its body.
         """
         number = self.audit_log.next_call()
         fault = self.faults.take(call)
@@ -141,7 +145,7 @@ class Exchange:
                 answer = self._login(call, fields, now, number)
             else:
                 answer = self._operate(call.method, call.path, fields, account, now, number)
-            reply = self._envelope.success(answer.payload, answer.status, is_empty=answer.empty)
+            reply = self._envelope.success(answer.payload, answer.status, is_empty=answer.is_empty)
             return _Outcome(reply, account, parameters, done=True)
         except Refusal as refusal:
             reply = self._envelope.refusal(refusal.status, refusal.sentence, refusal.field, refusal.key)
@@ -161,7 +165,7 @@ class Exchange:
             fields=fields,
             account=account,
             now=now,
-            seen_at=now - late if late else _NEVER,
+            read_time=now - late if late else _NEVER,
             call=number,
         )
         return operation(context)
@@ -196,7 +200,7 @@ class Exchange:
         email, password = fields.text("email"), fields.text("password")
         account = self._database.by_email.get(email.casefold())
         accepted = account is not None and account.password == password
-        self._database.logged_in(email, accepted, now, number)
+        self._database.record_login(email, accepted, now, number)
         if account is None or not accepted:
             profile = self._profile
             sentence = "The user name or password is invalid."
@@ -207,7 +211,7 @@ class Exchange:
         account.lastlogin = f"{moment:%Y-%m-%d %H:%M:%S}"
         return Answer({"user": user})
 
-    # What tests and demonstrations do without HTTP
+    # Actions without HTTP, for tests and demonstrations
 
     def add_account(
         self,
@@ -220,48 +224,48 @@ class Exchange:
         title: str = "Manager",
         company: Company | None = None,
     ) -> Account:
-        """Registers a user. `role` counts only where the profile enforces rights."""
+        """Register a user. `role` matters only where the profile enforces roles."""
         return self._database.add_account(
             email, password, role=role, firstname=firstname, lastname=lastname, title=title, company=company
         )
 
     def act(self, account: Account, method: str, path: str, parameters: Mapping[str, Any], now: float) -> None:
-        """Does what a call of the account would do, by the same rules, and out of reach of every fault.
+        """Run an operation for an account by the rules of a call, out of reach of faults.
 
         Raises:
-            Refusal: The exchange will not do it.
+            Refusal: The exchange refuses it.
         """
         self._operate(method, path, Fields(parameters, {}), account, now, None)
 
     def publish(self, account: Account, now: float, cargo: Cargo = _CARGO) -> int:
-        """Publishes a rate request and gives its index."""
+        """Publish a rate request and return its index."""
         return self._database.publish(account, cargo, now, None).index
 
     def touch(self, request: int, now: float) -> None:
-        """Renews a request's time of update and nothing else."""
+        """Renew a request's time of update and nothing else."""
         self._database.change(request, now, "touched")
 
     def update(self, request: int, now: float, cargo: Cargo) -> None:
-        """Replaces what a request asks for."""
+        """Replace the cargo of a request."""
         self._database.change(request, now, "updated", cargo)
 
     def withdraw(self, request: int, now: float) -> None:
-        """Takes a request out of every list."""
+        """Withdraw a request: it leaves every listing."""
         self._database.change(request, now, "withdrawn")
 
     def newest_open(self) -> int | None:
-        """The index of the open request that was published last."""
+        """Return the index of the open request that was published last."""
         return max(self._open(), default=None)
 
     def oldest_open(self) -> int | None:
-        """The index of the open request that was published first."""
+        """Return the index of the open request that was published first."""
         return min(self._open(), default=None)
 
     def _open(self) -> list[int]:
         return [request.index for request in self._database.requests.recent(_NEVER) if request.state == "open"]
 
     def reorder(self) -> None:
-        """Puts every listing in a new random order, which stays until the next call of this."""
+        """Give every listing a new random order, which stays until the next `reorder`."""
         self._database.sorter.reorder()
 
     def offer(
@@ -275,11 +279,11 @@ class Exchange:
         rates: Mapping[str, Number] | None = None,
         terms: str | None = None,
     ) -> int:
-        """Makes an offer and gives its index."""
+        """Make an offer and return its index."""
         return self._database.offer(account, request, amount, currency, rates or {}, terms, now, None).index
 
     def select(self, offer: int, now: float) -> None:
-        """Approves an offer."""
+        """Approve an offer."""
         chosen = self._database.offers.get(offer)
         request = self._database.requests.get(chosen.request) if chosen is not None else None
         if chosen is None or request is None:
@@ -287,9 +291,9 @@ class Exchange:
         self._database.select(request, chosen, now, None)
 
     def token(self, account: Account, now: float) -> str:
-        """A valid token without a login."""
+        """Issue a valid token without a login."""
         return self._database.issue_token(account, now, self._profile).value
 
     def expire_tokens(self, account: Account | None = None) -> None:
-        """Takes the tokens of one account, or of all, out of force at once."""
+        """Revoke the tokens of one account, or of all."""
         self._database.revoke(account)

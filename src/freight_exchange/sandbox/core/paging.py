@@ -1,4 +1,4 @@
-"""One page out of a listing: the order, the page size, and what lies beyond the end."""
+"""One page of a listing: its size, its limits, and what follows the last one."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from freight_exchange.sandbox.core.request_context import RequestContext
 from freight_exchange.sandbox.core.validation import Refusal
 from freight_exchange.sandbox.model.profile import Profile
 
-__all__ = ["missing", "page"]
+__all__ = ["page", "refuse_missing"]
 
 _T = TypeVar("_T")
 
 _NOTHING = "No records found."
 _OUT_OF_RANGE = "The offset is out of range."
 _CLAMP, _WIDER, _PAGES_BEFORE = 2, 10, 3
-"""A clamp that changes where none is given, how many times wider it is at times, and pages before it changes."""
+"""Default of a clamp that changes, factor by which it widens, and pages before it changes."""
 
 
 def page(
     context: RequestContext, records: Sequence[_T], default_rows: int | None, visible: Callable[[_T], bool]
 ) -> Sequence[_T]:
-    """Cut the page asked for. `offset` counts pages, not records (service document, 4).
+    """Return the requested page. `offset` counts pages, not records (service document, 4).
 
-    Rows that are not `visible` are left out before the page is cut or after, by the profile.
+    The profile decides whether rows that are not `visible` are dropped before paging or after.
     """
     if context.profile.rights == "before_paging":
         return _cut(context, [record for record in records if visible(record)], default_rows)
@@ -48,7 +48,7 @@ def _cut(context: RequestContext, records: Sequence[_T], default_rows: int | Non
     if profile.offset_ignored:
         offset = 0
     if not records and offset == 0:
-        return _nothing(profile)
+        return _empty_listing(profile)
     start = offset * (rows if profile.clamp_stride == "clamped" else asked)
     if start >= len(records):
         return _past_end(records, rows, profile)
@@ -56,7 +56,7 @@ def _cut(context: RequestContext, records: Sequence[_T], default_rows: int | Non
 
 
 def _clamp(context: RequestContext) -> int | None:
-    """The most rows of this page."""
+    """Return the largest page size that the server allows now."""
     profile, database = context.profile, context.database
     if profile.clamp_change == "steady":
         return profile.rows_clamp
@@ -75,7 +75,7 @@ def _clamp(context: RequestContext) -> int | None:
     return narrow * _WIDER if widened else narrow
 
 
-def _nothing(profile: Profile) -> tuple[()]:
+def _empty_listing(profile: Profile) -> tuple[()]:
     match profile.nothing_found:
         case "404":
             raise Refusal(404, _NOTHING)
@@ -97,8 +97,8 @@ def _past_end(records: Sequence[_T], rows: int, profile: Profile) -> Sequence[_T
             return ()
 
 
-def missing(profile: Profile) -> None:
-    """A lookup by index found nothing. Returns where the server says so by an empty collection."""
+def refuse_missing(profile: Profile) -> None:
+    """Refuse a lookup that found nothing, unless the profile answers it with an empty collection."""
     match profile.lookup_missing:
         case "404":
             raise Refusal(404, _NOTHING, "index")

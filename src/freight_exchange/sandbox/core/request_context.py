@@ -1,4 +1,4 @@
-"""One call under way: who calls, with what, and what the operations may touch."""
+"""Context of a call: the caller, the parameters and the state that operations use."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Answer", "Operation", "RequestContext"]
 
 @attrs.frozen
 class Answer:
-    """What an operation gives: a value to be sent as JSON, or `empty` for no body at all."""
+    """Result of an operation: a payload to send as JSON, or no body at all (`is_empty`)."""
 
     payload: Any = None
     status: int = 200
-    empty: bool = False
+    is_empty: bool = False
 
 
 @attrs.frozen
 class RequestContext:
-    """The context of one call, or of what is done without one, and then `call`, its number, is `None`.
+    """Context of one operation. `call` is the number of its call, `None` without one.
 
-    Reads see the state of `seen_at`, which late visibility puts before `now`.
+    Reads show the state at `read_time`, which late visibility puts before `now`.
     """
 
     database: Database
@@ -38,15 +38,15 @@ class RequestContext:
     fields: Fields
     account: Account
     now: float
-    seen_at: float
+    read_time: float
     call: int | None
 
-    def side(self, role: str) -> None:
-        """Refuses the other side of the market, where the profile says that rights are enforced."""
+    def require_role(self, role: str) -> None:
+        """Refuse accounts of another role, where the profile enforces roles."""
         if self.profile.roles == "enforced" and self.account.role not in (role, "both"):
             raise Refusal(403, "This operation is not permitted for your account.")
 
-    def written(self, payload: Any) -> Answer:
+    def write_answer(self, payload: Any) -> Answer:
         return Answer(payload, self.profile.write_status)
 
 

@@ -14,7 +14,7 @@ _WORD = 2**64 - 1
 
 
 class Sorter:
-    """The order of the listings. `reorder` replaces it, whatever the profile says, by another random one."""
+    """Order of the listings. After `reorder` it is random, whatever the profile says."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -31,7 +31,7 @@ class Sorter:
         return self._sort(order, records, lambda o: (o.created, o.index), lambda o: (o.created, o.index))
 
     def plain(self, order: str, records: list[_T], index: Callable[[_T], int]) -> list[_T]:
-        """For records without times."""
+        """Sort records without times."""
         return self._sort(order, records, lambda r: (0.0, index(r)), lambda r: (0.0, index(r)))
 
     def _sort(
@@ -42,7 +42,7 @@ class Sorter:
         updated: Callable[[_T], tuple[float, int]],
     ) -> list[_T]:
         if self._shuffled or order == "random":
-            records.sort(key=lambda record: _mixed(self._seed, created(record)[1]))
+            records.sort(key=lambda record: _mix(self._seed, created(record)[1]))
         elif order == "updated":
             records.sort(key=updated, reverse=True)
         elif order == "index":
@@ -52,8 +52,8 @@ class Sorter:
         return records
 
 
-def _mixed(seed: int, index: int) -> int:
-    """A number that looks random, and is the same for the same seed and index (the finish of splitmix64)."""
+def _mix(seed: int, index: int) -> int:
+    """Hash a seed and an index (finalizer of splitmix64)."""
     mixed = (index * 0x9E3779B97F4A7C15 + seed * 0xD1B54A32D192ED03) & _WORD
     mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
     mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _WORD

@@ -1,7 +1,7 @@
-"""An exchange that outlives its process: its records and habits in one SQLite file, written before a reply goes out.
+"""State of an exchange in one SQLite file, written before each reply goes out.
 
-What is kept: rate requests, offers, routes and the profile. What is not: tokens, so that a restart logs everybody out,
-as a real server's may; armed faults, which nobody wants to meet again unawares; and the truth, which is about one run.
+The file holds rate requests, offers, routes and the profile. It does not hold tokens (a restart ends all logins, as at
+a real server), armed faults, or the audit log, which covers one run.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from freight_exchange.sandbox.model.state import Cargo, Offer, Request, Route, T
 __all__ = ["StateError", "StateFile"]
 
 APPLICATION_ID: Final = 0x46_58_53_42
-"""Says to whoever looks into the file (`file`, `PRAGMA application_id`) whose it is: FXSB."""
+"""Identifies the file to `file` and `PRAGMA application_id`: FXSB."""
 VERSION: Final = 1
-# What is shorter is no database. SQLite takes a single byte for an empty one, and would write over it.
+# A shorter file is no database, but SQLite takes a single byte for an empty one and would overwrite it.
 _MAGIC: Final = b"SQLite format 3\0"
 
 _TABLES: Final = (
@@ -56,42 +56,42 @@ _KINDS: Final[Mapping[str, Callable[[Database], Table[Any]]]] = {
 
 
 class StateError(Exception):
-    """The file cannot be used, or not any more. The message is a sentence for whoever gave its name."""
+    """The state file cannot be used, or not any more. The message is a sentence for its user."""
 
 
 class StateFile:
-    """One file, held by one process from being opened until it is closed."""
+    """State file, locked by one process from opening until closing."""
 
     def __init__(self, path: Path) -> None:
-        """Opens or begins it.
+        """Open the file, or create it.
 
         Raises:
-            StateError: It is another program's, damaged, a newer version's, in use, or cannot be read or written.
+            StateError: It belongs to another program or a newer version, is damaged or in use, or cannot be written.
         """
         self._path = path
-        # As it is now, and never one of the names that SQLite has for what is no file.
+        # Absolute: the working directory may change, and SQLite reads `:memory:` as no file.
         self._absolute = path.absolute()
         self._position = 0
         self._saved: dict[str, dict[int, int]] = {kind: {} for kind in _KINDS}
         self._profile = Profile()
-        found = self._found()
+        found = self._stat()
         if found is not None and 0 < found.st_size < len(_MAGIC):
             raise self._foreign()
         try:
             self._connection = sqlite3.connect(self._absolute, timeout=0, isolation_level=None)
         except sqlite3.Error as error:
-            raise self._trouble(error) from error
+            raise self._error_from(error) from error
         try:
-            self._take()
-            self._held = self._found()
+            self._open()
+            self._opened = self._stat()
         except BaseException:
             self._connection.close()
             raise
 
-    def _take(self) -> None:
+    def _open(self) -> None:
         run = self._connection.execute
         try:
-            # Taken by the first transaction and held until the connection is closed, however the process ends.
+            # The first transaction takes the lock; the kernel releases it when the process dies.
             run("PRAGMA locking_mode = EXCLUSIVE")
             run("PRAGMA synchronous = FULL")
             run("BEGIN EXCLUSIVE")
@@ -102,10 +102,10 @@ class StateFile:
                 run(f"PRAGMA user_version = {VERSION}")
             run("COMMIT")
         except sqlite3.Error as error:
-            raise self._trouble(error) from error
+            raise self._error_from(error) from error
 
-    def _found(self) -> os.stat_result | None:
-        """What is there under the name now."""
+    def _stat(self) -> os.stat_result | None:
+        """Return the status of the file at the path now."""
         try:
             return self._absolute.stat()
         except OSError:
@@ -129,13 +129,12 @@ class StateFile:
         return int(value)
 
     def restore(self, exchange: Exchange, seed: int | None) -> bool:
-        """Makes an exchange in which nothing has happened yet what the file says, and says whether that was anything.
+        """Load the file into a new exchange, and tell whether it held anything.
 
-        `seed` is what its orders and tokens are drawn from; a file keeps the one it began with. One that began without
-        has tokens that no other file has.
+        `seed` determines orders and tokens; a file keeps its first seed. A file without one gets unique tokens.
 
         Raises:
-            StateError: The file is damaged, or began with another seed.
+            StateError: The file is damaged, or was created with another seed.
         """
         try:
             meta = dict(self._connection.execute("SELECT name, value FROM meta"))
@@ -143,7 +142,7 @@ class StateFile:
                 'SELECT kind, "index", position, time, body, checksum FROM record ORDER BY position'
             ).fetchall()
         except sqlite3.Error as error:
-            raise self._trouble(error) from error
+            raise self._error_from(error) from error
         try:
             kept = json.loads(meta.get("seed", "null"))
             salt = json.loads(meta.get("salt", '""'))
@@ -151,7 +150,7 @@ class StateFile:
             profile = Profile(**json.loads(meta.get("profile", "{}")))
             self._read(exchange.database, rows)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise self._damaged(f"it holds what this version cannot read: {error}") from error
+            raise self._damaged(f"this version cannot read it: {error}") from error
         if kept is not None and seed is not None and kept != seed:
             raise StateError(f"{self._path} began with the seed {kept}: leave --seed out, or give another file.")
         chosen = kept if kept is not None else seed or 0
@@ -159,7 +158,7 @@ class StateFile:
             salt = secrets.token_hex(16)
         exchange.profile = self._profile = profile
         exchange.database.sorter = Sorter(chosen)
-        # A token must not come again in the next run: it could be another account's there.
+        # No token may recur in the next run: it could belong to another account there.
         exchange.database.random = Random(f"{chosen} {run} {salt}")
         self._write([], {"seed": chosen, "salt": salt, "run": run})
         return bool(rows) or profile != Profile()
@@ -169,7 +168,7 @@ class StateFile:
         for kind, index, position, time, body, checksum in rows:
             if zlib.crc32(body.encode()) != checksum:
                 raise ValueError(f"{kind} {index} is torn")
-            record = _record(kind, body)
+            record = _decode_record(kind, body)
             if record.index != index:
                 raise ValueError(f"{kind} {index} has another number inside")
             found[kind].append((time, record))
@@ -179,40 +178,40 @@ class StateFile:
         else:
             self._saved["route"] = {route.index: 1 for _, route in found["route"]}
         database.restore(found["request"], found["offer"], found["route"])
-        _consistent(database)
+        _check_references(database)
         for kind in ("request", "offer"):
             self._saved[kind] = {record.index: 1 for _, record in found[kind]}
 
     def save(self, exchange: Exchange) -> None:
-        """Writes what has changed, all of it or nothing.
+        """Write all changes in one transaction.
 
         Raises:
-            StateError: It cannot be written.
+            StateError: The file cannot be written.
         """
         rows: list[tuple[str, int, float, str]] = []
         seen: list[tuple[str, int, int]] = []
         for kind, table in _KINDS.items():
             known, changed = self._saved[kind], []
             for index, versions, time, record in table(exchange.database).latest():
-                # They come in the order of their last change: behind one that is known, all are.
+                # Records come newest change first: after a saved one, all are saved.
                 if known.get(index) == versions:
                     break
-                changed.append((kind, index, time, _body(record)))
+                changed.append((kind, index, time, _encode_record(record)))
                 seen.append((kind, index, versions))
             rows += reversed(changed)
         profile = exchange.profile
         if not rows and profile is self._profile:
             return
-        self._write(rows, {"profile": _turned(profile)})
+        self._write(rows, {"profile": _changed_quirks(profile)})
         for kind, index, versions in seen:
             self._saved[kind][index] = versions
         self._profile = profile
 
     def _write(self, rows: list[tuple[str, int, float, str]], meta: Mapping[str, object]) -> None:
-        found = self._found()
-        if found is None or self._held is None or not os.path.samestat(found, self._held):
+        found = self._stat()
+        if found is None or self._opened is None or not os.path.samestat(found, self._opened):
             raise StateError(
-                f"{self._path} was removed or replaced while it was in use, so nothing can be kept in it any more."
+                f"{self._path} was removed or replaced while it was in use, so changes can no longer be saved."
             )
         numbered = enumerate(rows, self._position + 1)
         run = self._connection
@@ -231,14 +230,14 @@ class StateFile:
             )
             run.execute("COMMIT")
         except sqlite3.Error as error:
-            raise self._trouble(error) from error
+            raise self._error_from(error) from error
         self._position += len(rows)
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Close and unlock the file."""
         self._connection.close()
 
-    def _trouble(self, error: sqlite3.Error) -> StateError:
+    def _error_from(self, error: sqlite3.Error) -> StateError:
         code = getattr(error, "sqlite_errorcode", None)
         match None if code is None else code & 0xFF:
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
@@ -257,8 +256,8 @@ class StateFile:
         return StateError(f"{self._path} is damaged ({how}): put a copy of it back, or give another file.")
 
 
-def _turned(profile: Profile) -> Mapping[str, object]:
-    """The habits that are not the documented ones."""
+def _changed_quirks(profile: Profile) -> Mapping[str, object]:
+    """Return the quirks that differ from the documented behaviour."""
     return {
         knob.name: getattr(profile, knob.name)
         for knob in Profile.knobs()
@@ -266,8 +265,8 @@ def _turned(profile: Profile) -> Mapping[str, object]:
     }
 
 
-def _consistent(database: Database) -> None:
-    """What one record says of another is there: the exchange relies on it."""
+def _check_references(database: Database) -> None:
+    """Check that every reference between records leads to a record."""
     for name, table in (("request", database.requests), ("offer", database.offers)):
         indexes = table.indexes()
         if indexes and indexes != tuple(range(indexes[0], indexes[0] + len(indexes))):
@@ -282,24 +281,24 @@ def _consistent(database: Database) -> None:
             raise ValueError(f"offer {offer.index} belongs to nothing")
 
 
-def _body(record: Request | Offer | Route) -> str:
-    return json.dumps(attrs.asdict(record), default=_exact)
+def _encode_record(record: Request | Offer | Route) -> str:
+    return json.dumps(attrs.asdict(record), default=_encode_value)
 
 
-def _exact(value: object) -> object:
+def _encode_value(value: object) -> object:
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
     raise TypeError(f"{value!r} cannot be kept")
 
 
 def _number(pairs: dict[str, Any]) -> Any:
-    """A fee may be called `decimal` too, but has no text for its amount."""
+    """Decode a marked decimal. A fee named `decimal` is no mark: its amount is no text."""
     if len(pairs) == 1 and isinstance(pairs.get("decimal"), str):
         return Decimal(pairs["decimal"])
     return pairs
 
 
-def _record(kind: str, body: str) -> Any:
+def _decode_record(kind: str, body: str) -> Any:
     values = json.loads(body, object_hook=_number)
     match kind:
         case "request":

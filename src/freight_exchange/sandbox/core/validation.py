@@ -1,4 +1,4 @@
-"""What a request body must look like, checked as a real server checks it: the first fault found is a 400."""
+"""Validation of parameters: the first invalid one is a 400, as at a real server."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["Fields", "Refusal"]
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{1,40})?\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\Z", re.ASCII)
-# An exponent of that size is a way to have the server write a billion digits.
+# A larger exponent would make the server write a billion digits.
 _MAX_EXPONENT = 30
 
 
 class Refusal(Exception):
-    """The server will not do it. `field` is the one at fault, `key` replaces the key of the sentence."""
+    """Refusal of a call. `field` is the invalid parameter; `key` replaces the key of the sentence in the reply."""
 
     def __init__(self, status: int, sentence: str, field: str = "", *, key: str = "") -> None:
         super().__init__(sentence)
@@ -31,7 +31,7 @@ class Refusal(Exception):
 
 
 class Fields:
-    """The parameters of a call. Readers take a field's name, and raise `Refusal` if its value will not do."""
+    """Parameters of a call. Each reader takes a name and raises `Refusal` if the value is invalid."""
 
     __slots__ = ("_ids", "_query", "_values")
 
@@ -44,7 +44,7 @@ class Fields:
         return self.get(name) is not None
 
     def get(self, name: str) -> Any:
-        """The value as it came, the body's before the query's."""
+        """Return the raw value, from the body or else from the query."""
         value = self._values.get(name)
         return self._query.get(name) if value is None else value
 
@@ -99,21 +99,21 @@ class Fields:
         return value
 
     def identifier(self, name: str) -> int:
-        """The index of a record, in the JSON type that this server takes. A query string has only text."""
+        """Read the index of a record, in the JSON type that the profile accepts. A query string has only text."""
         wanted = {"int": int, "str": str}.get(self._ids)
         if wanted is not None and name in self._values and not isinstance(self.required(name), wanted):
             raise Refusal(400, f"The field {name} has the wrong type.", name)
         return self.integer(name, least=1)
 
     def number(self, name: str) -> Number:
-        """A number above zero."""
+        """Read a number above zero."""
         value = read_number(self.required(name))
         if value is None or value <= 0:
             raise Refusal(400, f"The field {name} must be a number above zero.", name)
         return value
 
     def amounts(self, name: str) -> Mapping[str, Number]:
-        """A map from a name to a number. An empty list passes for an empty map, as in PHP."""
+        """Read a map from names to numbers. An empty list passes for an empty map, as in PHP."""
         value = self.get(name)
         if value is None or value == []:
             return {}
@@ -129,7 +129,7 @@ class Fields:
 
 
 def read_number(value: object) -> Number | None:
-    """The number, also out of a numeric text; `None` for everything else, booleans and giants included."""
+    """Read a number or a numeric text; `None` for everything else, booleans and huge numbers included."""
     if isinstance(value, str) and _NUMBER.match(value):
         value = Decimal(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):

@@ -1,8 +1,7 @@
-"""The sandbox exchange as an ASGI application, and under uvicorn, for people and their other programs.
+"""The sandbox exchange as an ASGI application, and under uvicorn. Needs the extra `sandbox`.
 
-Needs the extra `sandbox`. A server stands between an ASGI application and the wire, so that of the faults
-below HTTP only some can be shown. In place of the others comes a 500 that names them; the TCP face performs
-them.
+A server stands between an ASGI application and the socket, so only some faults below HTTP are possible. The others are
+answered by a 500 that names the fault; the TCP face performs them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from freight_exchange.sandbox.faces.http_framing import HALVED, NOT_FOUND, call_of, cannot, framed, half
+from freight_exchange.sandbox.faces.http_framing import (
+    HALVED,
+    NOT_FOUND,
+    frame_headers,
+    half,
+    parse_call,
+    unsupported_cut,
+)
 from freight_exchange.sandbox.model.messages import Cut, Reply, WireFault
 
 if TYPE_CHECKING:
@@ -30,23 +36,22 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "serve"]
 
-_BROKEN_OFF = frozenset({Cut.RESET_AFTER_SEND, Cut.RESET_AFTER_PROCESSING, Cut.FIN_NO_BYTES})
-_GOOD = frozenset({Cut.DRIP, Cut.IDLE_FIN})
+_TRUNCATED = frozenset({Cut.RESET_AFTER_SEND, Cut.RESET_AFTER_PROCESSING, Cut.FIN_NO_BYTES})
+_ANSWERED = frozenset({Cut.DRIP, Cut.IDLE_FIN})
 
 
 def app(exchange: Exchange, *, clock: Callable[[], float] = time.time) -> ASGIApp:
-    """An ASGI application that answers everything under `/api/` from `exchange`, bodies of GETs included.
+    """Make an ASGI application that answers everything under `/api/` from `exchange`, bodies of GETs included.
 
-    Of the faults below HTTP, stalls are stalls, and a drip drips its body only. A reset or FIN in place of
-    an answer, which ASGI does not offer, becomes a head whose body breaks off, as do truncations: the
-    application raises `ConnectionResetError`, at which its server closes the connection. An idle FIN closes
-    its connection openly. The others are answered by a 500 that names the fault.
+    Stalls work as over TCP, and a drip slows the body only. A reset, a FIN or a truncation becomes a reply whose body
+    breaks off: the application raises `ConnectionResetError`, and its server closes the connection. An idle FIN
+    announces `connection: close`. Other faults below HTTP are answered by a 500 that names the fault.
     """
     return Starlette(routes=[Route("/{path:path}", _Endpoint(exchange, clock))])
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn beside other work in one loop: it leaves signals to the program, and says when it is ready."""
+    """Uvicorn server that shares its loop: it installs no signal handlers and signals when it has started."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -71,11 +76,10 @@ async def serve(
     port: int = 0,
     clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[str]:
-    """Serves `exchange` by uvicorn in the running asyncio loop, and gives the API root,
-    `http://HOST:PORT/api`.
+    """Serve `exchange` with uvicorn in the running asyncio loop, and yield the API root `http://HOST:PORT/api`.
 
-    `port` is a free one unless told. No signal handlers are installed. Leaving the context closes the server;
-    replies still under way (a stall, say) have one second.
+    Port 0, the default, takes a free port. No signal handlers are installed. At the end of the context
+    the server closes; replies in flight have one second to finish.
     """
     listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     config = uvicorn.Config(
@@ -88,7 +92,7 @@ async def serve(
         timeout_graceful_shutdown=1,
     )
     server = _Server(config)
-    # A task of the loop, not of a group held open over the yield: fixtures may be left from another task.
+    # A task of the loop, not of a group around the yield: a fixture may be left from another task.
     running = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
     try:
         await server.settled.wait()
@@ -103,7 +107,7 @@ async def serve(
 
 @attrs.frozen
 class _Endpoint:
-    """All addresses of the service."""
+    """Endpoint for every address of the service."""
 
     exchange: Exchange
     clock: Callable[[], float]
@@ -114,9 +118,9 @@ class _Endpoint:
         try:
             body = await request.body()
         except ClientDisconnect:
-            # Whoever is killed while he asks is gone, which is his right.
+            # The client is gone, as a killed program is.
             return
-        call = call_of(request.method, scope["path"], query, scope["headers"], body)
+        call = parse_call(request.method, scope["path"], query, scope["headers"], body)
         reply = NOT_FOUND if call is None else self.exchange.handle(call, self.clock())
         await anyio.sleep(reply.delay)
         await _deliver(reply, receive, send)
@@ -124,18 +128,18 @@ class _Endpoint:
 
 async def _deliver(reply: Reply, receive: Receive, send: Send) -> None:
     wire = reply.wire
-    if wire is None or wire.cut in _GOOD:
+    if wire is None or wire.cut in _ANSWERED:
         await _answer(reply, send, wire)
-    elif wire.cut in _BROKEN_OFF or wire.cut in HALVED:
+    elif wire.cut in _TRUNCATED or wire.cut in HALVED:
         await _break_off(reply, wire, receive, send)
     elif wire.cut is Cut.STALL:
-        await _until_left(receive)
+        await _wait_for_disconnect(receive)
     else:
-        await _answer(cannot("ASGI", wire.cut), send, None)
+        await _answer(unsupported_cut("ASGI", wire.cut), send, None)
 
 
 async def _answer(reply: Reply, send: Send, wire: WireFault | None) -> None:
-    headers = framed(reply)
+    headers = frame_headers(reply)
     if wire is not None and wire.cut is Cut.IDLE_FIN:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
@@ -149,17 +153,17 @@ async def _answer(reply: Reply, send: Send, wire: WireFault | None) -> None:
 
 
 async def _break_off(reply: Reply, wire: WireFault, receive: Receive, send: Send) -> None:
-    """Begins a reply that promises more than comes, and ends the connection there."""
+    """Send a reply that is shorter than it announces, and end the connection."""
     started = attrs.evolve(reply, status=reply.status or 200, wire=WireFault(Cut.TRUNCATED_LENGTH))
-    await send({"type": "http.response.start", "status": started.status, "headers": framed(started)})
+    await send({"type": "http.response.start", "status": started.status, "headers": frame_headers(started)})
     part = half(reply) if wire.cut in HALVED else b""
     await send({"type": "http.response.body", "body": part, "more_body": True})
     if wire.cut is Cut.STALL_MID_REPLY:
-        await _until_left(receive)
+        await _wait_for_disconnect(receive)
         return
     raise ConnectionResetError(f"the sandbox performs the fault {wire.cut.value}")
 
 
-async def _until_left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""What the sandbox's faces share: a call out of a request, and what a reply looks like on the wire."""
+"""HTTP for all faces: requests to calls, replies to header fields and bodies."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = [
     "HALVED",
     "NOT_FOUND",
     "RESETS",
-    "call_of",
-    "cannot",
-    "framed",
+    "frame_headers",
     "half",
-    "phrase",
+    "parse_call",
+    "reason_phrase",
+    "unsupported_cut",
 ]
 
 BASE_PATH = "/api/"
@@ -29,7 +29,7 @@ HALVED = frozenset({Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.TRUNCATED_LENG
 _PHRASES = {status.value: status.phrase.encode("ascii") for status in http.HTTPStatus}
 
 
-def call_of(
+def parse_call(
     method: str,
     path: str,
     query: str,
@@ -37,7 +37,7 @@ def call_of(
     body: bytes,
     base_path: str = BASE_PATH,
 ) -> Call | None:
-    """The call that a request makes to the exchange, or `None` where its path lies outside the API."""
+    """Make the call of a request, or `None` where its path lies outside the API."""
     if not path.startswith(base_path):
         return None
     named = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
@@ -45,8 +45,8 @@ def call_of(
     return Call(method, path[len(base_path) :], parameters, named, body)
 
 
-def framed(reply: Reply) -> list[tuple[bytes, bytes]]:
-    """The reply's header fields for HTTP/1.1, with where its body ends: falsely, if the fault asks for it."""
+def frame_headers(reply: Reply) -> list[tuple[bytes, bytes]]:
+    """Return the reply's HTTP/1.1 header fields. Its body's length is false where the fault needs that."""
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
     cut = None if reply.wire is None else reply.wire.cut
     if cut in HALVED:
@@ -60,17 +60,17 @@ def framed(reply: Reply) -> list[tuple[bytes, bytes]]:
 
 
 def half(reply: Reply) -> bytes:
-    """As much of the body as a connection that breaks within it still delivers."""
+    """Return the part of the body that a connection delivers before it breaks."""
     body: bytes = reply.body
     return body[: len(body) // 2]
 
 
-def phrase(status: int) -> bytes:
-    """The words that belong to a status."""
+def reason_phrase(status: int) -> bytes:
+    """Return the reason phrase of a status."""
     return _PHRASES.get(status, b"")
 
 
-def cannot(face: str, cut: Cut) -> Reply:
-    """The answer in place of a cut that a face cannot perform: no test may pass for want of its fault."""
+def unsupported_cut(face: str, cut: Cut) -> Reply:
+    """Make the reply for a cut that a face cannot perform, so that no test passes without its fault."""
     text = f'{{"message": "the sandbox\'s {face} face cannot perform the fault {cut.value}"}}'
     return Reply(500, (("content-type", "application/json"),), text.encode("ascii"))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import anyio.lowlevel
 
-from freight_exchange.sandbox.faces.http_framing import BASE_PATH, call_of, phrase
+from freight_exchange.sandbox.faces.http_framing import BASE_PATH, parse_call, reason_phrase
 from freight_exchange.sandbox.faces.simulated_request import Connection, SimulatedRequest
 from freight_exchange.sandbox.model.messages import Cut, Reply
 
@@ -79,7 +79,7 @@ class _Transport:
     async def handle_async_request(self, request: Any) -> Any:
         url, body = request.url, await request.aread()
         query = url.query.decode("ascii")
-        call = call_of(request.method, url.path, query, request.headers.raw, body, self.base_path)
+        call = parse_call(request.method, url.path, query, request.headers.raw, body, self.base_path)
         simulated = SimulatedRequest(self.exchange, self.library, self.clock, request, call)
         await simulated.acquire_slot()
         connection = None if simulated.needs_new_connection else self._take_idle()
@@ -95,7 +95,7 @@ class _Transport:
             reply.status,
             headers=headers,
             stream=body_class(self, simulated, connection, reply),
-            extensions={"http_version": b"HTTP/1.1", "reason_phrase": phrase(reply.status)},
+            extensions={"http_version": b"HTTP/1.1", "reason_phrase": reason_phrase(reply.status)},
         )
 
     def put_back(self, connection: Connection, request: Any) -> None:

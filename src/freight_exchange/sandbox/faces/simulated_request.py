@@ -14,7 +14,7 @@ import anyio
 import anyio.lowlevel
 import attrs
 
-from freight_exchange.sandbox.faces.http_framing import HALVED, NOT_FOUND, RESETS, framed, half, phrase
+from freight_exchange.sandbox.faces.http_framing import HALVED, NOT_FOUND, RESETS, frame_headers, half, reason_phrase
 from freight_exchange.sandbox.model.messages import Call, Cut, Reply, WireFault
 
 if TYPE_CHECKING:
@@ -195,8 +195,8 @@ class SimulatedRequest:
                 await self.wait(reply.delay, "read")
             if reply.wire is not None:
                 await self._apply_cut(reply, reply.wire)
-            headers = framed(reply)
-            step.value = (b"HTTP/1.1", reply.status, phrase(reply.status), headers)
+            headers = frame_headers(reply)
+            step.value = (b"HTTP/1.1", reply.status, reason_phrase(reply.status), headers)
             return headers
 
     async def _apply_cut(self, reply: Reply, wire: WireFault) -> None:
@@ -212,7 +212,7 @@ class SimulatedRequest:
             case Cut.HEADER_FLOOD:
                 raise self._errors.RemoteProtocolError("Receive buffer too long")
             case Cut.DRIP:
-                for _ in range(sum(len(name) + len(value) + 4 for name, value in framed(reply)) + 19):
+                for _ in range(sum(len(name) + len(value) + 4 for name, value in frame_headers(reply)) + 19):
                     await self.wait(wire.seconds, "read")
             case _:
                 pass

@@ -1,8 +1,7 @@
-"""The sandbox exchange on real sockets, for what goes wrong below HTTP: resets, stalls, drips, lies about
-lengths.
+"""The sandbox exchange on real sockets, with faults below HTTP: resets, stalls, drips and false lengths.
 
-A server written for its faults. It owns its sockets down to the linger option: a polite server library cannot
-send an RST, and says goodbye even where it should vanish. Runs under asyncio and trio.
+Server libraries close connections cleanly and cannot send an RST, so this server controls its sockets itself. It runs
+on asyncio and trio.
 """
 
 from __future__ import annotations
@@ -19,11 +18,19 @@ from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
 from freight_exchange.sandbox.core.state_file import StateError
-from freight_exchange.sandbox.faces.tcp_server import LOGGER, Answering, Conversation, Link, Server, Site, TcpFace
+from freight_exchange.sandbox.faces.tcp_server import (
+    LOGGER,
+    Answering,
+    Server,
+    ServerConnection,
+    Site,
+    SocketStream,
+    TcpFace,
+)
 
 __all__ = ["Answering", "Site", "TcpFace", "refused_port", "serve_tcp", "stalled_listener"]
 
-_BREATH = 0.5
+_ACCEPT_RETRY_DELAY = 0.5
 _logger = logging.getLogger(LOGGER)
 
 
@@ -37,21 +44,20 @@ async def serve_tcp(
     clock: Callable[[], float] = time.time,
     site: Site | None = None,
 ) -> AsyncIterator[TcpFace]:
-    """Serves `exchange` until the context is left, from the task that entered it.
+    """Serve `exchange` until the end of the context.
 
-    `port` is a free one unless told. `site` answers what lies outside the API, in place of a 404.
+    Port 0, the default, takes a free port. `site` answers paths outside the API, in place of a 404.
 
-    No call ends the server: one at which `exchange` or `site` raises is answered by a 500, and the logger
-    `freight_exchange_sandbox` has the traceback. A `StateError` does end it: what cannot be kept must not be answered.
+    If `exchange` or `site` raises, the call is answered by a 500 and the logger `freight_exchange_sandbox` has the
+    traceback. Only a `StateError` ends the server: a change that cannot be saved must not be answered.
 
-    Performs every cut that begins once a connection stands. What comes before cannot be asked of a server
-    that is already there, and is answered by a 500 that names it: `refused_port`, `stalled_listener`, a name
-    that does not resolve and a `tls` context with an untrusted certificate are for that.
+    The server performs every cut that begins on an open connection. Earlier ones are answered by a 500 that names the
+    fault; for those use `refused_port`, `stalled_listener`, a name that does not resolve, or a `tls` context with an
+    untrusted certificate.
 
-    A reset in the middle of a request goes out when its head has been read, for a head names the call's
-    fault. An idle FIN after 0 seconds crosses with the next request on its connection, which is read and
-    lost (the race that no client can win); after more, the connection closes once it has been idle that
-    long.
+    A reset within a request is sent once its head is read, because the head identifies the call. An idle FIN after 0
+    seconds loses the next request on its connection, a race that no client can win. After more seconds it closes a
+    connection that was idle for that long.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=1024) as listener:
@@ -67,7 +73,7 @@ async def serve_tcp(
 
 @contextmanager
 def refused_port(host: str = "127.0.0.1") -> Iterator[int]:
-    """A port that refuses connections: bound, so that no other program takes it, and not listening."""
+    """Yield a port that refuses connections: bound, so that no other program takes it, but not listening."""
     with socket.socket() as bound:
         bound.bind((host, 0))
         yield bound.getsockname()[1]
@@ -75,23 +81,22 @@ def refused_port(host: str = "127.0.0.1") -> Iterator[int]:
 
 @contextmanager
 def stalled_listener(host: str = "127.0.0.1", *, connects: bool = True) -> Iterator[int]:
-    """A port on which nothing ever happens.
+    """Yield a port that never answers.
 
-    With `connects` the system completes the TCP handshake and nobody answers what is sent, such as a TLS
-    hello. Without it the queue is full and connecting hangs: so it is on Linux, while other systems may
-    refuse.
+    With `connects` the system completes the TCP handshake, and data that is sent (a TLS hello) gets no answer. Without
+    it the accept queue is full and connecting hangs on Linux; other systems may refuse.
     """
     with socket.socket() as listener:
         listener.bind((host, 0))
         listener.listen(128 if connects else 0)
-        crowd = [] if connects else [socket.socket() for _ in range(4)]
+        fillers = [] if connects else [socket.socket() for _ in range(4)]
         try:
-            for waiting in crowd:
+            for waiting in fillers:
                 waiting.setblocking(False)
                 waiting.connect_ex(listener.getsockname())
             yield listener.getsockname()[1]
         finally:
-            for waiting in crowd:
+            for waiting in fillers:
                 waiting.close()
 
 
@@ -103,16 +108,16 @@ async def _accept(listener: socket.socket, server: Server, tasks: anyio.abc.Task
         except (BlockingIOError, ConnectionError):
             continue
         except OSError as error:
-            # Too many open files, say: those who have one will give it back.
-            _logger.warning("the sandbox cannot take a connection now: %s", error)
-            await anyio.sleep(_BREATH)
+            # Usually too many open files: wait until some are closed.
+            _logger.warning("sandbox cannot accept a connection: %s; retrying in 0.5 s", error)
+            await anyio.sleep(_ACCEPT_RETRY_DELAY)
             continue
         server.face.connections += 1
-        tasks.start_soon(_converse, accepted, server)
+        tasks.start_soon(_serve_connection, accepted, server)
 
 
-async def _converse(accepted: socket.socket, server: Server) -> None:
-    link = Link(accepted)
+async def _serve_connection(accepted: socket.socket, server: Server) -> None:
+    link = SocketStream(accepted)
     server.face.open_connections += 1
     try:
         accepted.setblocking(False)
@@ -120,14 +125,14 @@ async def _converse(accepted: socket.socket, server: Server) -> None:
         stream: ByteStream = link
         if server.tls is not None:
             stream = await TLSStream.wrap(link, server_side=True, ssl_context=server.tls)
-        await Conversation(server, link, stream).run()
+        await ServerConnection(server, link, stream).run()
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, ssl.SSLError):
         pass  # the client is gone, which is its right
     except StateError:
         raise
     except Exception:
-        _logger.exception("a connection to the sandbox failed")
+        _logger.exception("sandbox failed on a connection; the connection is closed")
     finally:
-        # Straight to the socket: TLS would say goodbye first, and a goodbye is not what a cut looks like.
+        # The socket is closed directly: closing TLS would send a close_notify, which a cut does not.
         accepted.close()
         server.face.open_connections -= 1

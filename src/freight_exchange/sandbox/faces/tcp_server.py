@@ -1,4 +1,4 @@
-"""What a server on real sockets answers, and how: one conversation after another, each of which can go wrong."""
+"""HTTP/1.1 server on plain sockets, one connection after another, with the cuts that break them."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from freight_exchange.sandbox.faces.http_framing import (
     HALVED,
     NOT_FOUND,
     RESETS,
-    call_of,
-    cannot,
-    framed,
+    frame_headers,
     half,
-    phrase,
+    parse_call,
+    reason_phrase,
+    unsupported_cut,
 )
 from freight_exchange.sandbox.model.messages import Call, Cut, Reply, WireFault
 
 if TYPE_CHECKING:
     from freight_exchange.sandbox.faults.script import FaultScript
 
-__all__ = ["LOGGER", "MOST_BODY", "Answering", "Conversation", "Link", "Server", "Site", "TcpFace"]
+__all__ = ["LOGGER", "MAX_BODY", "Answering", "Server", "ServerConnection", "Site", "SocketStream", "TcpFace"]
 
-MOST_BODY = 8 * 1024 * 1024
-"""Bytes of a request's body that are taken: far more than a hundred records with an image each need."""
-TOO_LONG = Reply(413, (("content-type", "application/json"),), b'{"message": "That is too long."}')
+MAX_BODY = 8 * 1024 * 1024
+"""Maximum size of a request's body in bytes, far above any real one."""
+TOO_LONG = Reply(413, (("content-type", "application/json"),), b'{"message": "The body is too long."}')
 _GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
-# Twice what the most patient of the usual clients reads before it gives up on a head.
+# Twice the head size at which the most lenient client gives up.
 _FLOOD = 262_144
 FAILED = Reply(
     500,
     (("content-type", "application/json"),),
-    b'{"message": "The sandbox failed at this call, by a flaw of its own. Its log says how."}',
+    b'{"message": "The sandbox failed on this call, because of a bug of its own. Its log has the traceback."}',
 )
-# Not a child of the package's own logger, which says nothing until somebody listens: a server's flaws are to be seen.
+# Not a child of the package's logger, which is silent by default: bugs of the server must show.
 LOGGER = "freight_exchange_sandbox"
 _logger = logging.getLogger(LOGGER)
 
 
 class Answering(Protocol):
-    """What is served: an `Exchange`, or what stands before one."""
+    """Served object: an `Exchange`, or a `BoardController` in front of one."""
 
     @property
     def faults(self) -> FaultScript: ...
@@ -63,26 +63,26 @@ class Answering(Protocol):
 
 
 Site = Callable[[Call], Awaitable[Reply]]
-"""Answers what lies outside the API. The paths of its calls are relative to the server's root."""
+"""Handler of paths outside the API. The paths of its calls are relative to the server's root."""
 
 
 @attrs.define(eq=False)
 class TcpFace:
-    """A running server: where it listens, and what has come in so far."""
+    """Running server: its URL and its counters."""
 
     url: str
     """The API root, `http://127.0.0.1:PORT/api`."""
     connections: int = 0
     """Connections accepted."""
     open_connections: int = 0
-    """Connections that stand now."""
+    """Connections that are open now."""
     requests: int = 0
-    """Requests whose head was read, those cut short included."""
+    """Requests whose head was read, including those that were cut short."""
 
 
 @attrs.frozen
 class Server:
-    """What the conversations of one server have in common."""
+    """State that the connections of one server share."""
 
     exchange: Answering
     clock: Callable[[], float]
@@ -96,7 +96,7 @@ class Server:
         except StateError:
             raise
         except Exception:
-            _logger.exception("the sandbox failed at %s", _shortened(head))
+            _logger.exception("sandbox failed on %s; the reply is a 500", _address_of(head))
             return FAILED
 
     async def _answer(self, head: h11.Request, body: bytes) -> Reply:
@@ -107,8 +107,8 @@ class Server:
         return NOT_FOUND if self.site is None or elsewhere is None else await self.site(elsewhere)
 
 
-class Link(ByteStream):
-    """A socket whose every byte, and whose end, is in our hands."""
+class SocketStream(ByteStream):
+    """Byte stream on a socket that can end in an RST."""
 
     def __init__(self, raw: socket.socket) -> None:
         self._raw = raw
@@ -144,15 +144,15 @@ class Link(ByteStream):
         self._raw.close()
 
     def reset(self) -> None:
-        """Ends the connection by an RST: closing does that when nothing may linger."""
+        """End the connection with an RST: closing sends one when the linger time is 0."""
         self._raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._raw.close()
 
 
-class Conversation:
-    """The requests of one connection, one after the other."""
+class ServerConnection:
+    """Connection of a client, with one request after another."""
 
-    def __init__(self, server: Server, link: Link, stream: ByteStream) -> None:
+    def __init__(self, server: Server, link: SocketStream, stream: ByteStream) -> None:
         self._server = server
         self._link = link
         self._stream = stream
@@ -174,7 +174,7 @@ class Conversation:
             dying = answered.wire if answered.wire is not None and answered.wire.cut is Cut.IDLE_FIN else None
 
     async def _exchange_one(self, *, lost: bool) -> Reply | None:
-        """Answers one request. `None` when the connection is at its end."""
+        """Answer one request. Return its reply, or `None` at the end of the connection."""
         parser = h11.Connection(h11.SERVER)
         parser.receive_data(self._unread)
         head: h11.Request | None = None
@@ -190,23 +190,23 @@ class Conversation:
             elif isinstance(event, h11.Request):
                 head = event
                 self._server.face.requests += 1
-                if not lost and self._struck_at_head(head):
+                if not lost and self._reset_at_head(head):
                     return None
             elif isinstance(event, h11.Data):
-                # The rest is read all the same: a client that still sends would not see the answer.
-                if len(body) <= MOST_BODY:
+                # The rest is read as well: a client that still sends would not read the reply.
+                if len(body) <= MAX_BODY:
                     body += event.data
             else:
                 break
         self._unread = parser.trailing_data[0]
         if head is None or lost:
             return None
-        reply = TOO_LONG if len(body) > MOST_BODY else await self._server.answer(head, bytes(body))
+        reply = TOO_LONG if len(body) > MAX_BODY else await self._server.answer(head, bytes(body))
         stays = await self._deliver(reply)
         return reply if stays and parser.their_state is not h11.MUST_CLOSE else None
 
-    def _struck_at_head(self, head: h11.Request) -> bool:
-        """Resets the connection before the body is read, if that is the call's fault, and records it."""
+    def _reset_at_head(self, head: h11.Request) -> bool:
+        """Reset the connection before the body is read if the call's fault does that, and record the call."""
         call = _call(head, b"")
         fault = None if call is None else self._server.exchange.faults.peek(call)
         if call is None or fault is None or fault.wire is None:
@@ -218,7 +218,7 @@ class Conversation:
         return True
 
     async def _deliver(self, reply: Reply) -> bool:
-        """Sends the reply, or what its fault makes of it. Says whether the connection can go on."""
+        """Send the reply, or perform its cut. Tell whether the connection stays open."""
         await anyio.sleep(reply.delay)
         cut = None if reply.wire is None else reply.wire.cut
         if cut is None or reply.wire is None or cut is Cut.IDLE_FIN:
@@ -229,13 +229,13 @@ class Conversation:
         elif cut in HALVED:
             await self._write_half(reply, cut)
         elif cut.early:
-            await self._write(cannot("TCP", cut))
+            await self._write(unsupported_cut("TCP", cut))
             return True
         else:
-            return await self._misbehave(reply, reply.wire)
+            return await self._perform_cut(reply, reply.wire)
         return False
 
-    async def _misbehave(self, reply: Reply, wire: WireFault) -> bool:
+    async def _perform_cut(self, reply: Reply, wire: WireFault) -> bool:
         match wire.cut:
             case Cut.DRIP:
                 for byte in _head(reply) + reply.body:
@@ -243,7 +243,7 @@ class Conversation:
                     await anyio.sleep(wire.seconds)
                 return True
             case Cut.BYTES_AFTER_REPLY:
-                # In one piece: a client that reads the reply has the rest in hand as well.
+                # In one write, so that a client that reads the reply has the rest in its buffer.
                 await self._stream.send(2 * (_head(reply) + reply.body))
                 return True
             case Cut.GARBAGE_STATUS:
@@ -252,11 +252,11 @@ class Conversation:
                 line = b"x-flood: " + b"a" * 1_000 + b"\r\n"
                 lines = max(wire.size, _FLOOD) // len(line) + 1
                 await self._stream.send(b"HTTP/1.1 200 OK\r\n" + line * lines)
-                await self._until_left()
+                await self._wait_for_disconnect()
             case Cut.STALL:
-                await self._until_left()
+                await self._wait_for_disconnect()
             case _:
-                pass  # FIN_NO_BYTES: to close is all
+                pass  # FIN_NO_BYTES: the caller closes
         return False
 
     async def _write_half(self, reply: Reply, cut: Cut) -> None:
@@ -265,30 +265,30 @@ class Conversation:
             part = b"%x\r\n%b\r\n" % (len(part), part)
         await self._stream.send(_head(reply) + part)
         if cut is Cut.STALL_MID_REPLY:
-            await self._until_left()
+            await self._wait_for_disconnect()
         elif cut is Cut.RESET_MID_REPLY:
-            # On some systems an RST takes with it what the client has not read yet, and no reply would be seen.
+            # On some systems an RST discards what the client has not read yet.
             await anyio.sleep(0.05)
             self._link.reset()
 
     async def _write(self, reply: Reply) -> None:
         await self._stream.send(_head(reply) + reply.body)
 
-    async def _until_left(self) -> None:
+    async def _wait_for_disconnect(self) -> None:
         while True:
             await self._stream.receive()
 
 
 def _call(head: h11.Request, body: bytes, base_path: str = BASE_PATH) -> Call | None:
     path, _, query = head.target.decode("latin-1").partition("?")
-    return call_of(head.method.decode("ascii"), unquote(path), query, head.headers, body, base_path)
+    return parse_call(head.method.decode("ascii"), unquote(path), query, head.headers, body, base_path)
 
 
 def _head(reply: Reply) -> bytes:
-    fields = b"".join(b"%b: %b\r\n" % field for field in framed(reply))
-    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (reply.status, phrase(reply.status), fields)
+    fields = b"".join(b"%b: %b\r\n" % field for field in frame_headers(reply))
+    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (reply.status, reason_phrase(reply.status), fields)
 
 
-def _shortened(head: h11.Request) -> str:
-    """The call without its query, which may hold anything."""
+def _address_of(head: h11.Request) -> str:
+    """Return the method and path, without the query, which may hold secrets."""
     return f"{head.method.decode('ascii')} {head.target.partition(b'?')[0][:200].decode('latin-1')}"

@@ -1,4 +1,4 @@
-"""Every fault that a client must survive, ready to be armed by name."""
+"""Catalogue of the faults that a client must survive, by name."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _cuts() -> Iterable[FaultFactory]:
     yield _cut(Cut.RESET_AFTER_SEND, _BEFORE, "the request received whole, not processed, then a reset")
     yield _cut(Cut.RESET_AFTER_PROCESSING, _AFTER, "processed, then a reset instead of the reply")
     yield _cut(Cut.RESET_MID_REPLY, _AFTER_OR_BEFORE, "a reset in the middle of the reply's body")
-    yield _cut(Cut.FIN_NO_BYTES, _AFTER_OR_BEFORE, "closed in order without a byte")
+    yield _cut(Cut.FIN_NO_BYTES, _AFTER_OR_BEFORE, "closed cleanly without a byte")
     yield _cut(Cut.STALL, _AFTER_OR_BEFORE, "no reply, ever")
     yield _cut(Cut.STALL_MID_REPLY, _AFTER_OR_BEFORE, "silence in the middle of the reply's body")
     yield _cut(Cut.DRIP, _AFTER, "the reply byte by byte", seconds=0.05)
@@ -72,8 +72,8 @@ def _cuts() -> Iterable[FaultFactory]:
     yield _cut(Cut.TRUNCATED_CHUNKS, _AFTER_OR_BEFORE, "no last chunk")
     yield _cut(Cut.GARBAGE_STATUS, _AFTER_OR_BEFORE, "a status line that is not HTTP")
     yield _cut(Cut.HEADER_FLOOD, _AFTER_OR_BEFORE, "headers without end", size=1_000_000)
-    yield _cut(Cut.BYTES_AFTER_REPLY, _AFTER, "a good reply, and its bytes again on the kept connection")
-    yield _cut(Cut.IDLE_FIN, _AFTER, "a good reply, then the kept connection is closed")
+    yield _cut(Cut.BYTES_AFTER_REPLY, _AFTER, "a good reply, and its bytes again on the open connection")
+    yield _cut(Cut.IDLE_FIN, _AFTER, "a good reply, then the idle connection is closed")
 
 
 def _reply(
@@ -98,35 +98,37 @@ def _reply(
 
 
 def _bodies() -> Iterable[FaultFactory]:
-    yield _reply("gzip_bomb", "49 kB that inflate to 50 MB", mutations.bomb(1))
-    yield _reply("gzip_bomb_twice", "a few hundred bytes that inflate to 50 MB in two layers", mutations.bomb(2))
-    yield _reply("gzip", "one sound layer of gzip", mutations.zipped(1), _AFTER)
-    yield _reply("double_gzip", "two layers of gzip", mutations.zipped(2), _AFTER)
-    yield _reply("false_gzip", "Content-Encoding gzip on a plain body", mutations.falsely_zipped, _AFTER)
-    yield _reply("short_gzip", "a gzip stream that ends too early", mutations.zipped_short, _AFTER)
-    yield _reply("deep_json", "lists nested 100,000 deep", mutations.deep)
+    yield _reply("gzip_bomb", "49 kB that decompress to 50 MB", mutations.gzip_bomb(1))
+    yield _reply(
+        "gzip_bomb_twice", "a few hundred bytes that decompress to 50 MB in two layers", mutations.gzip_bomb(2)
+    )
+    yield _reply("gzip", "one valid layer of gzip", mutations.gzipped(1), _AFTER)
+    yield _reply("double_gzip", "two layers of gzip", mutations.gzipped(2), _AFTER)
+    yield _reply("false_gzip", "Content-Encoding gzip on a plain body", mutations.false_gzip, _AFTER)
+    yield _reply("short_gzip", "a gzip stream that ends too early", mutations.short_gzip, _AFTER)
+    yield _reply("deep_json", "lists nested 100,000 deep", mutations.deep_json)
     yield _reply("deep_object", "objects nested 100,000 deep", mutations.deep_object)
-    yield _reply("long_integer", "an integer of 5,000 digits", mutations.number("7" * 5000), _AFTER)
-    yield _reply("nan", "NaN for a number", mutations.number("NaN"), _AFTER)
-    yield _reply("infinity", "-Infinity for a number", mutations.number("-Infinity"), _AFTER)
-    yield _reply("huge_exponent", "1e999 for a number", mutations.number("1e999"), _AFTER)
+    yield _reply("long_integer", "an integer of 5,000 digits", mutations.replace_number("7" * 5000), _AFTER)
+    yield _reply("nan", "NaN for a number", mutations.replace_number("NaN"), _AFTER)
+    yield _reply("infinity", "-Infinity for a number", mutations.replace_number("-Infinity"), _AFTER)
+    yield _reply("huge_exponent", "1e999 for a number", mutations.replace_number("1e999"), _AFTER)
     yield _reply("duplicate_keys", "the first key occurs twice", mutations.duplicate_keys, _AFTER)
     yield _reply("lone_surrogate", "half a surrogate pair in a text", mutations.lone_surrogate, _AFTER)
     yield _reply("invalid_utf8", "bytes that are not UTF-8 in a text", mutations.invalid_utf8, _AFTER)
-    yield _reply("bom", "a byte-order mark", mutations.bom, _AFTER)
-    yield _reply("wrong_charset", "charset=utf-16 on a UTF-8 body", mutations.charset("utf-16"), _AFTER)
-    yield _reply("unknown_charset", "a charset that nobody knows", mutations.charset("x-klingon"), _AFTER)
-    yield _reply("half_json", "half of the JSON with the right length", mutations.half, _AFTER)
-    yield _reply("html_200", "a page of HTML with 200", mutations.page(200))
-    yield _reply("empty_200", "200 without a body", mutations.empty(200))
-    yield _reply("array_200", "[1,2,3] with 200", mutations.text(200, b"[1,2,3]"))
-    yield _reply("scalar_200", "a bare number with 200", mutations.text(200, b"42"))
+    yield _reply("bom", "a byte-order mark", mutations.add_bom, _AFTER)
+    yield _reply("wrong_charset", "charset=utf-16 on a UTF-8 body", mutations.declare_charset("utf-16"), _AFTER)
+    yield _reply("unknown_charset", "an unknown charset", mutations.declare_charset("x-klingon"), _AFTER)
+    yield _reply("half_json", "half of the JSON with the right length", mutations.half_json, _AFTER)
+    yield _reply("html_200", "a page of HTML with 200", mutations.html_reply(200))
+    yield _reply("empty_200", "200 without a body", mutations.empty_reply(200))
+    yield _reply("array_200", "[1,2,3] with 200", mutations.raw_reply(200, b"[1,2,3]"))
+    yield _reply("scalar_200", "a bare number with 200", mutations.raw_reply(200, b"42"))
     yield _reply(
         "maintenance_200",
         "an object without the collection",
-        mutations.answer(200, {"message": "maintenance"}),
+        mutations.json_reply(200, {"message": "maintenance"}),
     )
-    yield _reply("poison_record", "one broken record among the good ones", mutations.poisoned, _AFTER)
+    yield _reply("poison_record", "one broken record among the good ones", mutations.break_record, _AFTER)
 
 
 def _throttled(name: str, meaning: str, after: Callable[[float], str]) -> FaultFactory:
@@ -135,13 +137,13 @@ def _throttled(name: str, meaning: str, after: Callable[[float], str]) -> FaultF
         meaning=meaning,
         phases=_BEFORE,
         seconds=1.0,
-        mutation=lambda seconds: mutations.answer(429, _BUSY, ("retry-after", after(seconds))),
+        mutation=lambda seconds: mutations.json_reply(429, _BUSY, ("retry-after", after(seconds))),
     )
 
 
 def _statuses() -> Iterable[FaultFactory]:
-    yield FaultFactory(name="slow", meaning="a good reply, late", phases=_AFTER, seconds=1.0, late=True)
-    yield _reply("throttled", "429 without Retry-After", mutations.answer(429, _BUSY), _BEFORE)
+    yield FaultFactory(name="slow", meaning="a good reply, late", phases=_AFTER, seconds=1.0, is_late=True)
+    yield _reply("throttled", "429 without Retry-After", mutations.json_reply(429, _BUSY), _BEFORE)
     yield _throttled("throttled_seconds", "429, Retry-After in seconds", lambda seconds: f"{seconds:.0f}")
     yield FaultFactory(
         name="throttled_date",
@@ -153,42 +155,44 @@ def _statuses() -> Iterable[FaultFactory]:
     yield _throttled("throttled_negative", "429, Retry-After below zero", lambda seconds: "-5")
     yield _throttled("throttled_huge", "429, Retry-After of 10^12 seconds", lambda seconds: str(10**12))
     yield _throttled("throttled_nonsense", "429, Retry-After that is no time", lambda seconds: "soon")
-    yield _reply("unavailable", "503", mutations.answer(503, _DOWN), _BEFORE_OR_AFTER)
-    yield _reply("unavailable_forever", "503 for every call", mutations.answer(503, _DOWN), _BEFORE, times=None)
+    yield _reply("unavailable", "503", mutations.json_reply(503, _DOWN), _BEFORE_OR_AFTER)
+    yield _reply("unavailable_forever", "503 for every call", mutations.json_reply(503, _DOWN), _BEFORE, times=None)
     yield FaultFactory(
         name="unavailable_retry_after",
         meaning="503 with Retry-After",
         phases=_BEFORE_OR_AFTER,
         seconds=1.0,
-        mutation=lambda seconds: mutations.answer(503, _DOWN, ("retry-after", f"{seconds:.0f}")),
+        mutation=lambda seconds: mutations.json_reply(503, _DOWN, ("retry-after", f"{seconds:.0f}")),
     )
-    yield _reply("server_error", "500 before anything was done", mutations.answer(500, _ERROR), _BEFORE)
-    yield _reply("server_error_after_commit", "500 when all was done", mutations.answer(500, _ERROR), _AFTER)
-    yield _reply("bad_gateway", "502 as a page of HTML", mutations.page(502), _BEFORE_OR_AFTER)
-    yield _reply("request_timeout", "408", mutations.answer(408, {"message": "Request timeout."}), _BEFORE_OR_AFTER)
-    yield _reply("not_found_page", "404 as a page of HTML", mutations.page(404), _BEFORE)
+    yield _reply("server_error", "500 before the call was carried out", mutations.json_reply(500, _ERROR), _BEFORE)
+    yield _reply(
+        "server_error_after_commit", "500 after the call was carried out", mutations.json_reply(500, _ERROR), _AFTER
+    )
+    yield _reply("bad_gateway", "502 as a page of HTML", mutations.html_reply(502), _BEFORE_OR_AFTER)
+    yield _reply("request_timeout", "408", mutations.json_reply(408, {"message": "Request timeout."}), _BEFORE_OR_AFTER)
+    yield _reply("not_found_page", "404 as a page of HTML", mutations.html_reply(404), _BEFORE)
     yield FaultFactory(
         name="bad_request_after_commit",
         meaning="500 after the commit, and 400 for the next try",
         phases=_AFTER,
-        mutation=_always(mutations.answer(500, _ERROR)),
-        follow=mutations.answer(400, {"message": "You have already submitted this."}),
+        mutation=_always(mutations.json_reply(500, _ERROR)),
+        next_mutation=mutations.json_reply(400, {"message": "You have already submitted this."}),
     )
-    yield _reply("redirect", "307 to another origin", mutations.answer(307, {}, _ELSEWHERE), _BEFORE)
-    yield _reply("unauthorized_once", "401 once", mutations.answer(401, _DENIED), _BEFORE)
-    yield _reply("unauthorized_forever", "401 from now on", mutations.answer(401, _DENIED), _BEFORE, times=None)
-    yield _reply("unauthorized_200", "Unauthorized with status 200", mutations.answer(200, _DENIED), _BEFORE)
+    yield _reply("redirect", "307 to another origin", mutations.json_reply(307, {}, _ELSEWHERE), _BEFORE)
+    yield _reply("unauthorized_once", "401 once", mutations.json_reply(401, _DENIED), _BEFORE)
+    yield _reply("unauthorized_forever", "401 from now on", mutations.json_reply(401, _DENIED), _BEFORE, times=None)
+    yield _reply("unauthorized_200", "Unauthorized with status 200", mutations.json_reply(200, _DENIED), _BEFORE)
     yield _reply("success_with_unauthorized", "a good reply with `Unauthorized: null`", mutations.empty_refusal, _AFTER)
     yield FaultFactory(
         name="tokens_revoked",
-        meaning="every token in use goes out of force at once",
+        meaning="every token is revoked at once",
         phases=_AFTER,
         change=lambda exchange, now: exchange.expire_tokens(),
     )
 
 
 def _contradictions() -> Iterable[FaultFactory]:
-    """Replies that are about another write than the one that was carried out."""
+    """Yield replies about another write than the one that was carried out."""
 
     def reply(name: str, meaning: str, mutation: Mutation, path: str = "quote/submitoffer") -> FaultFactory:
         return _reply(name, meaning, mutation, _AFTER, method="POST", path=path)
@@ -208,7 +212,7 @@ def _set_expiry(value: Callable[[float], Any]) -> Mutation:
     def change(user: dict[str, Any], now: float) -> None:
         user["expires_on"] = value(now)
 
-    return mutations.expiry(change)
+    return mutations.change_user(change)
 
 
 def _drop_expiry(user: dict[str, Any], now: float) -> None:
@@ -224,14 +228,14 @@ def _logins() -> Iterable[FaultFactory]:
         return _reply(name, meaning, mutation, phases, method="POST", path="login")
 
     for status in (200, 400, 401, 403, 422, 500):
-        yield login(f"login_message_{status}", f"a failed login with {status}", mutations.answer(status, _FAILED))
-    yield login("login_html", "a page of HTML for a login", mutations.page(200))
-    yield login("login_redirect", "307 to another origin for a login", mutations.answer(307, {}, _ELSEWHERE))
-    yield login("login_without_token", "a user without a token", mutations.expiry(_drop_token), _AFTER)
+        yield login(f"login_message_{status}", f"a failed login with {status}", mutations.json_reply(status, _FAILED))
+    yield login("login_html", "a page of HTML for a login", mutations.html_reply(200))
+    yield login("login_redirect", "307 to another origin for a login", mutations.json_reply(307, {}, _ELSEWHERE))
+    yield login("login_without_token", "a user without a token", mutations.change_user(_drop_token), _AFTER)
     yield login("login_expires_zero", "expires_on 0", _set_expiry(lambda now: 0), _AFTER)
     yield login("login_expires_epoch", "expires_on as an epoch", _set_expiry(lambda now: int(now) + 3600), _AFTER)
     yield login("login_expires_string", "expires_on as a text", _set_expiry(lambda now: "3600"), _AFTER)
-    yield login("login_expires_missing", "no expires_on", mutations.expiry(_drop_expiry), _AFTER)
+    yield login("login_expires_missing", "no expires_on", mutations.change_user(_drop_expiry), _AFTER)
     yield FaultFactory(
         name="login_hung",
         meaning="a login that is never answered",
@@ -280,7 +284,7 @@ def _moves() -> Iterable[FaultFactory]:
 
 
 FAULTS: Mapping[str, FaultFactory] = {
-    recipe.name: recipe
+    factory.name: factory
     for family in (_cuts, _bodies, _statuses, _contradictions, _logins, _moves)
-    for recipe in family()
+    for factory in family()
 }

@@ -1,4 +1,4 @@
-"""A fault of the catalogue, and how it becomes the rules that a script arms."""
+"""Factory that makes the rules of a catalogued fault."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from freight_exchange.sandbox.model.messages import Cut, WireFault
 
 __all__ = ["FaultFactory"]
 
-# `None` is a count of its own: for ever.
-_AS_THE_RECIPE_SAYS = -1
+# `None` means all calls.
+_DEFAULT_TIMES = -1
 
 
 @attrs.frozen(kw_only=True)
 class FaultFactory:
-    """A fault of the catalogue. Calling it gives the rules to arm.
+    """Fault of the catalogue. Call it to make its rules: `exchange.faults.add(*FAULTS["stall"](path="login"))`.
 
-    `exchange.faults.add(*FAULTS["stall"](path="login"))` is how it is used. `phases` lists what `processed`
-    may be; the first is the default. `method`, `path` and `times` are the defaults of the call. `seconds` is
-    the pause of a drip, the wait of an idle FIN, the delay that a Retry-After names or that a `late` reply has.
+    `phases` lists the allowed values of `processed`; the first is the default. `method`, `path` and `times` are the
+    defaults of the call. `seconds` is the pause of a drip, the wait of an idle FIN, the delay in a Retry-After header
+    or the delay of a late reply (`is_late`). `next_mutation` changes the reply to the call after the struck one.
     """
 
     name: str
@@ -32,11 +32,11 @@ class FaultFactory:
     cut: Cut | None = None
     mutation: Callable[[float], Mutation] | None = None
     change: Callable[[Any, float], None] | None = None
-    follow: Mutation | None = None
+    next_mutation: Mutation | None = None
     method: str | None = None
     path: str | None = None
     times: int | None = 1
-    late: bool = False
+    is_late: bool = False
     seconds: float = 0.0
     size: int = 0
 
@@ -45,12 +45,12 @@ class FaultFactory:
         *,
         method: str | None = None,
         path: str | None = None,
-        times: int | None = _AS_THE_RECIPE_SAYS,
+        times: int | None = _DEFAULT_TIMES,
         skip: int = 0,
         processed: bool | None = None,
         seconds: float | None = None,
     ) -> tuple[Fault, ...]:
-        """The rules, in order. `times` is how many calls are struck; `None` is all of them."""
+        """Make the rules, in order. `times` is the number of calls to strike, `None` for all."""
         phase = self.phases[0] if processed is None else processed
         if phase not in self.phases:
             raise ValueError(f"{self.name} cannot strike {'after' if phase else 'before'} processing")
@@ -60,14 +60,14 @@ class FaultFactory:
             method=method or self.method,
             path=path or self.path,
             processed=phase,
-            times=self.times if times == _AS_THE_RECIPE_SAYS else times,
+            times=self.times if times == _DEFAULT_TIMES else times,
             skip=skip,
             wire=WireFault(self.cut, pause, self.size) if self.cut is not None else None,
             mutate=self.mutation(pause) if self.mutation is not None else None,
             change=self.change,
-            delay=pause if self.late else 0.0,
+            delay=pause if self.is_late else 0.0,
         )
-        if self.follow is None:
+        if self.next_mutation is None:
             return (first,)
-        then = attrs.evolve(first, name=f"{self.name}.then", processed=False, mutate=self.follow, wire=None)
+        then = attrs.evolve(first, name=f"{self.name}.then", processed=False, mutate=self.next_mutation, wire=None)
         return first, then

@@ -1,4 +1,4 @@
-"""Replies made wrong: the good reply, the time and a source of chance give what the client gets instead."""
+"""Mutations of replies: functions of the good reply, the time and a random source."""
 
 from __future__ import annotations
 
@@ -28,29 +28,31 @@ _TEXT = re.compile(rb'(?<!\\)":"')
 _BOMB_SIZE = 50_000_000
 
 
-def answer(status: int, payload: object, *headers: tuple[str, str]) -> Mutation:
-    """Another reply altogether."""
+def json_reply(status: int, payload: object, *headers: tuple[str, str]) -> Mutation:
+    """Replace the reply by JSON."""
     reply = Reply(status, (*_JSON, *headers), encode(payload))
     return lambda good, now, random: reply
 
 
-def text(status: int, body: bytes, content_type: str = "application/json") -> Mutation:
-    """Another reply, byte for byte."""
+def raw_reply(status: int, body: bytes, content_type: str = "application/json") -> Mutation:
+    """Replace the reply by these bytes."""
     reply = Reply(status, (("content-type", content_type),), body)
     return lambda good, now, random: reply
 
 
-def page(status: int) -> Mutation:
+def html_reply(status: int) -> Mutation:
+    """Replace the reply by a page of HTML."""
     reply = Reply(status, _HTML, _PAGE)
     return lambda good, now, random: reply
 
 
-def empty(status: int) -> Mutation:
+def empty_reply(status: int) -> Mutation:
+    """Replace the reply by one without a body."""
     return lambda good, now, random: Reply(status, _JSON, b"")
 
 
 def retry_at_date(seconds: float) -> Mutation:
-    """429 with an HTTP-date that lies `seconds` ahead of the server's clock."""
+    """Replace the reply by a 429 whose Retry-After date is `seconds` ahead of the server's clock."""
 
     def mutate(good: Reply, now: float, random: Random) -> Reply:
         date = email.utils.formatdate(now + seconds, usegmt=True)
@@ -60,7 +62,7 @@ def retry_at_date(seconds: float) -> Mutation:
 
 
 def placeholder(good: Reply, now: float, random: Random) -> Reply:
-    """Something to cut short where the call was not processed, so that there is no reply of its own."""
+    """Make a reply to cut short where the call was not processed and so has none."""
     return good if good.status else Reply(500, _JSON, encode({"message": "Internal error " + "x" * 200}))
 
 
@@ -75,13 +77,13 @@ def _bomb(layers: int) -> bytes:
     return body
 
 
-def bomb(layers: int) -> Mutation:
-    """50 MB of white space in front of valid JSON: 49 kB in one layer, a few hundred bytes in two."""
+def gzip_bomb(layers: int) -> Mutation:
+    """Replace the reply by 50 MB of white space and valid JSON: 49 kB gzipped once, a few hundred bytes twice."""
     headers = (*_JSON, ("content-encoding", ", ".join(["gzip"] * layers)))
     return lambda good, now, random: Reply(200, headers, _bomb(layers))
 
 
-def zipped(layers: int) -> Mutation:
+def gzipped(layers: int) -> Mutation:
     def mutate(good: Reply, now: float, random: Random) -> Reply:
         body = good.body
         for _ in range(layers):
@@ -92,18 +94,18 @@ def zipped(layers: int) -> Mutation:
     return mutate
 
 
-def falsely_zipped(good: Reply, now: float, random: Random) -> Reply:
+def false_gzip(good: Reply, now: float, random: Random) -> Reply:
     return attrs.evolve(good, headers=(*good.headers, ("content-encoding", "gzip")))
 
 
-def zipped_short(good: Reply, now: float, random: Random) -> Reply:
+def short_gzip(good: Reply, now: float, random: Random) -> Reply:
     whole = gzip.compress(good.body, mtime=0)
     encoding = ("content-encoding", "gzip")
     return attrs.evolve(good, headers=(*good.headers, encoding), body=whole[: len(whole) // 2])
 
 
-def charset(name: str) -> Mutation:
-    """The body stays UTF-8, the header says otherwise."""
+def declare_charset(name: str) -> Mutation:
+    """Declare another charset; the body stays UTF-8."""
     return lambda good, now, random: attrs.evolve(
         good, headers=(("content-type", f"application/json; charset={name}"),)
     )
@@ -112,7 +114,7 @@ def charset(name: str) -> Mutation:
 # Texts
 
 
-def deep(good: Reply, now: float, random: Random) -> Reply:
+def deep_json(good: Reply, now: float, random: Random) -> Reply:
     depth = 100_000
     return Reply(200, _JSON, b"[" * depth + b"]" * depth)
 
@@ -122,8 +124,8 @@ def deep_object(good: Reply, now: float, random: Random) -> Reply:
     return Reply(200, _JSON, b'{"a":' * depth + b"1" + b"}" * depth)
 
 
-def number(text: str) -> Mutation:
-    """The first number of the reply becomes this text; without one, the reply becomes an object with one."""
+def replace_number(text: str) -> Mutation:
+    """Replace the first number of the reply by a text, or the reply by an object that holds it."""
 
     def mutate(good: Reply, now: float, random: Random) -> Reply:
         body, found = _NUMBER.subn(b'":' + text.encode(), good.body, count=1)
@@ -133,7 +135,7 @@ def number(text: str) -> Mutation:
 
 
 def duplicate_keys(good: Reply, now: float, random: Random) -> Reply:
-    """The first key of the reply occurs twice, first with nothing in it."""
+    """Repeat the first key of the reply, first with an empty value."""
     key = good.body[1 : good.body.find(b":")]
     return attrs.evolve(good, body=b"{" + key + b":{}," + good.body[1:])
 
@@ -148,20 +150,20 @@ def invalid_utf8(good: Reply, now: float, random: Random) -> Reply:
     return attrs.evolve(good, body=body if found else b'{"message":"\xe9\xff"}')
 
 
-def bom(good: Reply, now: float, random: Random) -> Reply:
+def add_bom(good: Reply, now: float, random: Random) -> Reply:
     return attrs.evolve(good, body=b"\xef\xbb\xbf" + good.body)
 
 
-def half(good: Reply, now: float, random: Random) -> Reply:
-    """A body cut in two, with a length that agrees: broken JSON in sound HTTP."""
+def half_json(good: Reply, now: float, random: Random) -> Reply:
+    """Cut the body in half, with a length that agrees: broken JSON in valid HTTP."""
     return attrs.evolve(good, body=good.body[: len(good.body) // 2])
 
 
 # Records
 
 
-def poisoned(good: Reply, now: float, random: Random) -> Reply:
-    """One record of the collection, picked by chance, is no record any more."""
+def break_record(good: Reply, now: float, random: Random) -> Reply:
+    """Replace a random record of the collection by a text."""
     payload = _payload(good)
     for records in payload.values():
         if isinstance(records, dict) and records:
@@ -172,8 +174,8 @@ def poisoned(good: Reply, now: float, random: Random) -> Reply:
     return attrs.evolve(good, body=encode(payload))
 
 
-def expiry(change: Callable[[dict[str, Any], float], None]) -> Mutation:
-    """A login whose lifetime is told in another way."""
+def change_user(change: Callable[[dict[str, Any], float], None]) -> Mutation:
+    """Change the user of a login's reply."""
 
     def mutate(good: Reply, now: float, random: Random) -> Reply:
         payload = _payload(good)
@@ -185,17 +187,17 @@ def expiry(change: Callable[[dict[str, Any], float], None]) -> Mutation:
     return mutate
 
 
-# Success that is doubtful
+# Doubtful successes
 
 
 def empty_refusal(good: Reply, now: float, random: Random) -> Reply:
-    """The good reply with the key of a refusal, and nothing in it."""
+    """Add the key of a refusal to the good reply, with a null value."""
     payload = _payload(good) if good.status < 300 else {}
     return attrs.evolve(good, body=encode({**payload, "Unauthorized": None})) if payload else good
 
 
 def _about_another(sign: frozenset[str], change: Callable[[dict[str, Any]], None]) -> Mutation:
-    """A reply whose first record that has one of these keys is changed."""
+    """Change the first record that has one of these keys."""
 
     def mutate(good: Reply, now: float, random: Random) -> Reply:
         payload = _payload(good) if good.status < 300 else {}
@@ -228,7 +230,7 @@ def _change_amount(entry: dict[str, Any]) -> None:
 
 def _change_currency(entry: dict[str, Any]) -> None:
     for key in _CURRENCIES.intersection(entry):
-        # From the dollar to one that is there as well.
+        # From the dollar to another listed currency.
         entry[key] = _raised(entry[key], 138)
 
 
@@ -238,7 +240,7 @@ def _change_offer(entry: dict[str, Any]) -> None:
 
 
 def _raised(value: object, by: int) -> object:
-    """The number, however it is written, and more."""
+    """Add to a number, in its own form."""
     if isinstance(value, str):
         return str(Decimal(value) + by)
     return value + by if isinstance(value, int | Decimal) else value

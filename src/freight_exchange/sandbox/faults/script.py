@@ -1,4 +1,4 @@
-"""Scripted faults: which call is struck, whether it takes effect all the same, what the client sees."""
+"""Fault rules and the script that applies them to calls."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ __all__ = ["Fault", "FaultScript", "Fired"]
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """A rule that strikes calls.
+    """Rule that strikes calls.
 
-    A call matches by `method` and `path` (`None` matches all) and `when`, which an early cut asks before the body
-    has come. The first `skip` matching calls go through, the next `times` are struck (`None`: all of them).
+    A call matches by `method` and `path` (`None` matches all) and by `when`, which sees an early cut's call without its
+    body. The first `skip` matching calls pass, and the next `times` are struck (`None`: all of them).
 
-    `processed` says whether a struck call is handled, and so may take effect, before the fault shows. `change`
-    alters the exchange's state just before the struck call is handled. `mutate` alters the reply, or makes the
-    whole of it for a call that was not processed. `wire` tells the face what to do to the connection. `delay` is
-    how many seconds late the reply is.
+    A struck call is carried out if `processed` is true. `change` receives the exchange and the time just before.
+    `mutate` changes the reply, or makes it where the call was not processed. `wire` breaks the connection. `delay`
+    makes the reply that many seconds late.
     """
 
     name: str
@@ -56,70 +55,70 @@ class Fault:
 
 
 class Fired(NamedTuple):
-    """One strike: the fault's name, the call's number in the truth, and whether the call took effect."""
+    """Record of a strike: the fault, the number of the call in the audit log, and whether the call took effect."""
 
     name: str
     call: int
     processed: bool
 
 
-class _Armed:
-    """A fault with its counters."""
+class _ArmedFault:
+    """Fault with its counters."""
 
-    __slots__ = ("fault", "left", "skip")
+    __slots__ = ("fault", "remaining", "skip")
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
         self.skip = fault.skip
-        self.left = fault.times
+        self.remaining = fault.times
 
 
 class FaultScript:
-    """The faults that wait for their calls, in the order of their arming: the first that is due strikes."""
+    """Armed faults, in the order in which they were added. The first that matches a call strikes it."""
 
     def __init__(self) -> None:
-        self._armed: list[_Armed] = []
+        self._armed: list[_ArmedFault] = []
         self.fired: list[Fired] = []
 
     def add(self, *faults: Fault) -> None:
-        """Arms the faults, behind those that wait already."""
-        self._armed.extend(_Armed(fault) for fault in faults)
+        """Arm faults, after those that are armed already."""
+        self._armed.extend(_ArmedFault(fault) for fault in faults)
 
     def clear(self) -> None:
-        """Disarms every fault. What has fired stays on record."""
+        """Disarm every fault. `fired` keeps its records."""
         self._armed.clear()
 
     def disarm(self, *faults: Fault) -> None:
-        """Disarms these faults, the very ones that were added."""
+        """Disarm these faults (compared by identity)."""
         self._armed = [armed for armed in self._armed if not any(armed.fault is fault for fault in faults)]
 
     @property
     def waiting(self) -> tuple[Fault, ...]:
-        """The faults that can still strike."""
+        """Faults that can still strike."""
         return tuple(armed.fault for armed in self._armed)
 
     def peek(self, call: Call) -> Fault | None:
-        """The fault that would strike this call. Nothing is counted."""
+        """Return the fault that would strike this call, without counting it."""
         for armed in self._armed:
             if armed.skip == 0 and armed.fault.matches(call):
                 return armed.fault
         return None
 
     def take(self, call: Call) -> Fault | None:
-        """The fault that strikes this call, counted. Whoever takes it puts it on record with `note`."""
+        """Return the fault that strikes this call, and count it. The caller records the strike with `note`."""
         for armed in self._armed:
             if not armed.fault.matches(call):
                 continue
             if armed.skip:
                 armed.skip -= 1
                 continue
-            if armed.left is not None:
-                armed.left -= 1
-                if armed.left == 0:
+            if armed.remaining is not None:
+                armed.remaining -= 1
+                if armed.remaining == 0:
                     self._armed.remove(armed)
             return armed.fault
         return None
 
     def note(self, fault: Fault, call: int, processed: bool) -> None:
-        """Puts a strike on record: `processed` says whether the call really took effect."""
+        """Record a strike. `processed` tells whether the call took effect."""
         self.fired.append(Fired(fault.name, call, processed))

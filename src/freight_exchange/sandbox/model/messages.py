@@ -1,4 +1,4 @@
-"""What goes in and out of the simulated exchange: one call, one reply, nothing of HTTP libraries."""
+"""A call, a reply, and what can happen to the connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Call", "Cut", "Reply", "WireFault"]
 
 
 class Cut(enum.Enum):
-    """What happens to the connection. The first group strikes before the server has the whole request."""
+    """Failure of a connection. The first group strikes before the server has the whole request."""
 
     REFUSED = "refused"  # nothing listens
     DNS = "dns"  # the name does not resolve
@@ -38,7 +38,7 @@ class Cut(enum.Enum):
 
     @property
     def early(self) -> bool:
-        """Whether it strikes before the server has the whole request: nothing can have taken effect."""
+        """Whether it strikes before the server has the whole request, so that nothing can have taken effect."""
         return self in _EARLY
 
     @property
@@ -64,7 +64,7 @@ _ANSWERING = frozenset({Cut.DRIP, Cut.BYTES_AFTER_REPLY, Cut.IDLE_FIN})
 
 @attrs.frozen
 class WireFault:
-    """One cut. `seconds` is the pause of a drip or an idle FIN; `size` the least bytes that a flood sends."""
+    """One cut. `seconds` is the pause of a drip or an idle FIN; `size` is the minimum of bytes that a flood sends."""
 
     cut: Cut
     seconds: float = 0.0
@@ -73,7 +73,7 @@ class WireFault:
 
 @attrs.frozen
 class Call:
-    """One HTTP request as the server has received it.
+    """HTTP request as the server received it.
 
     `path` is relative to the API root and has no leading slash (`quote/getrequests`); the names of `headers`
     are lower case.
@@ -88,10 +88,9 @@ class Call:
 
 @attrs.frozen
 class Reply:
-    """The answer, and what the face must do to the connection instead of, or while, delivering it.
+    """HTTP reply, with the cut that breaks its connection.
 
-    `delay` is the server's thinking time in seconds before the first byte. Where a cut leaves no answer at
-    all, `status` is 0 and `body` is empty.
+    `delay` is the time in seconds before the first byte. Where a cut prevents a reply, `status` is 0 and `body` empty.
     """
 
     status: int

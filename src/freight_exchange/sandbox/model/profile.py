@@ -1,4 +1,4 @@
-"""The habits of a server: each point that the service document leaves open, or that servers take loosely."""
+"""Quirks of a server: each point that the service document leaves open or that servers handle loosely."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class Knob(NamedTuple):
-    """One habit: its name, the plain documented value, the other values, and one line of meaning."""
+    """One quirk: its name, its documented value, its other values and its meaning."""
 
     name: str
     default: Any
@@ -29,7 +29,7 @@ def _knob(default: _T, meaning: str, *values: _T) -> _T:
 
 @attrs.frozen(kw_only=True)
 class Profile:
-    """How the simulated exchange behaves. The defaults are what the service document says or shows."""
+    """Behaviour of the simulated exchange. The defaults are what the service document states or shows."""
 
     # Collections (service document, 1)
     collection_shape: Literal["object", "list", "gaps", "shuffled"] = _knob(
@@ -110,7 +110,7 @@ class Profile:
         _knob("application/json", "the content type of every reply; empty: no such header")
     )
 
-    # What comes back is not what was sent
+    # Values that come back changed
     published_dimensions: Literal["as_sent", "permuted"] = _knob("as_sent", "length, width and height in replies")
     published_date: Literal["midnight", "as_sent", "day_later"] = _knob("midnight", "needdate against the arrival sent")
     published_weight: Literal["as_sent", "total"] = _knob("as_sent", "weight per unit, or of all units, in replies")
@@ -122,7 +122,7 @@ class Profile:
     order: Literal["newest", "oldest", "index", "updated", "random"] = _knob(
         "newest", "the order of records; random is stable and seeded"
     )
-    rows_clamp: int | None = _knob(None, "the most rows in a page, whatever is asked", 1, 10)
+    rows_clamp: int | None = _knob(None, "the most rows in a page, whatever the client requests", 1, 10)
     clamp_stride: Literal["clamped", "asked"] = _knob(
         "clamped", "under a clamp, pages count by the rows given or asked"
     )
@@ -159,7 +159,7 @@ class Profile:
     pending_means: Literal["open", "no_offers"] = _knob("open", "getrequests type pending")
     bid_default: Literal["offers", "active"] = _knob("offers", "what a bid listing without type shows")
 
-    # What the server takes
+    # What the server accepts
     get_body: Literal["read", "dropped"] = _knob("read", "the JSON body of a GET")
     index_type: Literal["any", "int", "str"] = _knob("any", "the JSON type of ids that the server takes in a body")
     currency_field: Literal["either", "currencyIndex", "currencyId"] = _knob("either", "the field of an offer sent")
@@ -172,7 +172,7 @@ class Profile:
         "Selected", "a request's status after selection"
     )
     decline_outcome: Literal["declined", "rejected", "removed", "unchanged"] = _knob(
-        "declined", "what becomes of a declined offer"
+        "declined", "the status of a declined offer; removed: it leaves the listings"
     )
     decline_reply: Literal["listing", "empty_object", "empty_list", "null", "no_body", "empty_offers", "message"] = (
         _knob("listing", "the reply to a decline; empty_offers: an empty collection")
@@ -200,21 +200,21 @@ class Profile:
         "expires_on", "the token's lifetime in the reply"
     )
     expires_form: Literal["int", "string", "epoch"] = _knob("int", "the lifetime in seconds, or the time of expiry")
-    token_lifetime: int = _knob(3600, "seconds that a token lasts", 5)
-    token_form: Literal["opaque", "jwt"] = _knob("opaque", "the look of a token; the claims of a jwt are untrue")
+    token_lifetime: int = _knob(3600, "seconds that a token is valid", 5)
+    token_form: Literal["opaque", "jwt"] = _knob("opaque", "the form of a token; the claims of a jwt are false")
     tokens: Literal["many", "latest", "same"] = _knob(
         "many", "a login adds a token; revokes the earlier ones; gives the valid one again"
     )
-    latency: float = _knob(0.0, "seconds that the server thinks", 0.25)
+    latency: float = _knob(0.0, "seconds that each reply takes", 0.25)
 
     def __attrs_post_init__(self) -> None:
         for name, allowed in _literals().items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}={getattr(self, name)!r} is none of {allowed}")
+                raise ValueError(f"{name}={getattr(self, name)!r} must be one of {allowed}")
 
     @classmethod
     def knobs(cls) -> tuple[Knob, ...]:
-        """Every habit with its other values, for tests that turn each of them."""
+        """Return every quirk with its other values, for tests that try each of them."""
         return _knobs()
 
 

@@ -1,4 +1,4 @@
-"""What the exchange knows from the start: carriers, currencies and a few routes."""
+"""Carriers, currencies and routes that the exchange starts with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain state of the exchange: records in the service's own words, tables that keep their versions."""
+"""Records of the exchange, named as in the service, and tables that keep their versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 @attrs.frozen(kw_only=True)
 class Company:
-    """Whom an account of the sandbox works for."""
+    """Company of an account."""
 
     index: int
     name: str
@@ -46,7 +46,7 @@ class Company:
 
 @attrs.define(kw_only=True)
 class Account:
-    """A registered user. Only `lastlogin` ever changes."""
+    """Registered user. Only `lastlogin` ever changes."""
 
     index: int
     email: str
@@ -62,12 +62,13 @@ class Account:
 
     @property
     def name(self) -> str:
+        """Full name."""
         return " ".join(part for part in (self.firstname, self.middlename, self.lastname) if part)
 
 
 @attrs.frozen(kw_only=True)
 class Cargo:
-    """What a shipper publishes. `arrival` is the wire's text; sizes are meters, the weight is kilograms."""
+    """Cargo that a shipper publishes. `arrival` is text; sizes are in metres, the weight in kilograms."""
 
     commodityname: str = "Electronics"
     requesttype: str = "Shipping"
@@ -101,7 +102,7 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class Offer:
-    """One version of an offer. `status` is pending, selected or what the profile makes of a declined one."""
+    """One version of an offer. `status` is pending, selected, or the profile's status of a declined offer."""
 
     index: int
     request: int
@@ -133,12 +134,16 @@ class Route:
 
 @attrs.frozen
 class Carrier:
+    """Carrier of the reference list."""
+
     index: int
     name: str
 
 
 @attrs.frozen
 class Currency:
+    """Currency of the reference list."""
+
     index: int
     name: str
     code: str
@@ -146,6 +151,8 @@ class Currency:
 
 @attrs.frozen
 class Token:
+    """Access token with its account and times."""
+
     value: str = attrs.field(repr=False)
     account: int
     issued: float
@@ -153,7 +160,7 @@ class Token:
 
 
 class Table(Generic[_T]):
-    """Records by index with all their versions, in the order of their last change."""
+    """Records by index, with all versions, in the order of their last change."""
 
     __slots__ = ("_last", "_ordered", "_versions")
 
@@ -166,28 +173,28 @@ class Table(Generic[_T]):
         return len(self._versions)
 
     def put(self, index: int, time: float, record: _T) -> None:
-        """Adds a version, which is the current one from `time` on."""
+        """Add a version that is current from `time` on."""
         versions = self._versions.pop(index, None) or []
         versions.append((time, record))
         self._versions[index] = versions
-        # A clock that steps back voids the shortcut of `recent`, not its answer.
+        # After a clock that steps back, `recent` scans everything; its result stays right.
         self._ordered = self._ordered and time >= self._last
         self._last = max(time, self._last)
 
     def get(self, index: int) -> _T | None:
-        """The current version."""
+        """Return the current version."""
         versions = self._versions.get(index)
         return versions[-1][1] if versions else None
 
     def seen(self, index: int, at: float) -> _T | None:
-        """The version that was current at that time."""
+        """Return the version that was current at a time."""
         for time, record in reversed(self._versions.get(index, ())):
             if time <= at:
                 return record
         return None
 
     def recent(self, at: float, since: float = float("-inf")) -> Iterator[_T]:
-        """What was current at `at`, of the records changed since `since`, the last changed first."""
+        """Yield the versions current at `at` of records changed since `since`, last change first."""
         for versions in reversed(self._versions.values()):
             if versions[-1][0] < since:
                 if self._ordered:
@@ -199,14 +206,13 @@ class Table(Generic[_T]):
                     break
 
     def versions(self, index: int) -> tuple[tuple[float, _T], ...]:
-        """Every version of a record with the time from which it was current."""
+        """Return every version of a record with the time from which it was current."""
         return tuple(self._versions.get(index, ()))
 
     def indexes(self) -> tuple[int, ...]:
         return tuple(sorted(self._versions))
 
     def latest(self) -> Iterator[tuple[int, int, float, _T]]:
-        """Of every record the index, how many versions it has, the time of the current one and that version, what
-        was put last first."""
+        """Yield index, number of versions, time and current version of every record, last change first."""
         for index, versions in reversed(self._versions.items()):
             yield index, len(versions), *versions[-1]

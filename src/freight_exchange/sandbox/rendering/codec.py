@@ -1,4 +1,4 @@
-"""JSON as the exchange reads and writes it: exact decimals, and any text at all where a number stands."""
+"""JSON with exact decimals, and with raw text in place of numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any, NoReturn
 
 __all__ = ["Raw", "decode", "encode"]
 
-# The C encoder writes no Decimal. Each goes in as a string with this mark, which no text in its right mind
-# holds, and loses the quotes afterwards.
+# The C encoder cannot write a Decimal. Each is written as a string with this mark, and then loses its quotes.
 _MARK = "\udfff\udffe"
 _MARKED = re.compile(r'"\\udfff\\udffe([^"\\]*)"')
 
 
 class Raw:
-    """Text that goes into the JSON as it stands, valid or not: `NaN`, `1e999`, five thousand digits."""
+    """Text that is written into the JSON unchanged, valid or not: `NaN`, `1e999`, five thousand digits."""
 
     __slots__ = ("text",)
 
@@ -52,7 +51,7 @@ _decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
 
 
 def decode(body: bytes) -> Any:
-    """The value of a JSON text. Raises `ValueError` for everything else, however deep or long."""
+    """Decode a JSON text. Raise `ValueError` for anything else, however deep or long."""
     try:
         return _decoder.decode(body.decode("utf-8-sig"))
     except RecursionError:

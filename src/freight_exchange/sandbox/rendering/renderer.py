@@ -1,4 +1,4 @@
-"""The one place where the plain state becomes the wire's records, with the habits of the profile."""
+"""Renderer of every kind of record, with the quirks of a profile."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _FEE = Decimal("25.00")
 
 
 class Renderer(Shapes):
-    """Records of the wire under one profile. Every method gives a new value."""
+    """Writer of records under one profile. Every method returns a new value."""
 
     # Records
 
     def request(self, request: Request) -> Json:
-        """A record of `raterequests` (service document, 2)."""
+        """Write a record of `raterequests` (service document, 2)."""
         scalars, cargo = self.scalars, request.cargo
         width, height, length = self._dimensions(cargo)
         record = {
@@ -56,7 +56,7 @@ class Renderer(Shapes):
         return self.finished(record, _OPTIONAL_OF_REQUEST)
 
     def listing(self, request: Request, offers: Sequence[Offer], forwarder: Account | None, place: Place) -> Json:
-        """A record of `offers`, the shipper's view of a request. `forwarder` is the selected one, if any."""
+        """Write a record of `offers`, the shipper's view of a request. `forwarder` is the selected one, if any."""
         record = self._cargo(request, self._status(request))
         entries = [self._entry(offer, place) for offer in offers]
         home = self.profile.approval_contacts if place == "approval" else self.profile.listing_contacts
@@ -73,7 +73,7 @@ class Renderer(Shapes):
         return self.finished(record, _OPTIONAL_OF_LISTING)
 
     def bid(self, request: Request, offer: Offer, shipper: Account | None) -> Json:
-        """A record of `bids`, the forwarder's view of its offer. `shipper` is given once it is selected."""
+        """Write a record of `bids`, the forwarder's view of its offer. `shipper` is `None` until it is selected."""
         profile, scalars = self.profile, self.scalars
         word = "Selected" if request.selected == offer.index else "Available"
         record = self._cargo(request, scalars.status(word, request.index))
@@ -91,7 +91,7 @@ class Renderer(Shapes):
         return self.finished(record, _OPTIONAL_OF_LISTING)
 
     def submitted(self, request: Request, offer: Offer) -> Json:
-        """The `bid` object that a submission answers with (service document, 4.10)."""
+        """Write the `bid` object of the reply to a submission (service document, 4.10)."""
         profile, scalars = self.profile, self.scalars
         entry = {
             profile.submit_offer_id_key: self._offer_id(offer),
@@ -106,7 +106,7 @@ class Renderer(Shapes):
         return self.finished(record, _OPTIONAL_OF_LISTING)
 
     def route(self, route: Route) -> Json:
-        """A record of `routes` (service document, 2)."""
+        """Write a record of `routes` (service document, 2)."""
         profile, scalars = self.profile, self.scalars
         estimated = profile.route_time_keys == "estDeparture"
         record = {
@@ -136,7 +136,7 @@ class Renderer(Shapes):
         return self.finished(record, ())
 
     def user(self, account: Account, token: Token, now: float) -> Json:
-        """The `user` object of a login (service document, 4.1)."""
+        """Write the `user` object of a login (service document, 4.1)."""
         profile, scalars = self.profile, self.scalars
         company = self.company(account.company, own=True)
         if profile.company_index != "absent":
@@ -162,7 +162,7 @@ class Renderer(Shapes):
     # Parts of records
 
     def _cargo(self, request: Request, status: str) -> Json:
-        """The fields that listings, bids and submissions share."""
+        """Write the fields that listings, bids and submissions share."""
         scalars, cargo = self.scalars, request.cargo
         width, height, length = self._dimensions(cargo)
         return {

@@ -1,4 +1,4 @@
-"""How single values look on the wire under a profile: numbers, dates, words and booleans."""
+"""Numbers, dates, words and booleans in the form of a profile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DATES: dict[str, str | None] = {
 
 
 class Scalars:
-    """Values of the wire under one profile."""
+    """Writer of single values under one profile."""
 
     __slots__ = ("_case", "_date_form", "_number_form", "_profile", "_unknown")
 
@@ -61,7 +61,7 @@ class Scalars:
         return self._known("requesttype", word, "Rail", index)
 
     def packaging(self, word: str, index: int) -> str:
-        """Packaging is sent in lower case and comes back capitalized (service document, Rate request)."""
+        """Write packaging, which is sent in lower case and returned capitalized (service document, Rate request)."""
         return self._known("packaging", word.capitalize(), "Drum", index)
 
     def _known(self, kind: str, word: str, unknown: str, index: int) -> str:

@@ -1,4 +1,4 @@
-"""The shapes that all records share: collections, broken and missing parts, companies."""
+"""Parts that all records share: collections, broken records, missing fields, companies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPTIONAL_OF_COMPANY = ("address1", "state", "phone", "fax", "otilicense")
 
 
 class Shapes:
-    """What does not depend on the kind of record."""
+    """Writer of the parts that do not depend on the kind of record."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -26,7 +26,7 @@ class Shapes:
     # Collections
 
     def collection(self, key: str, records: Sequence[Json]) -> Any:
-        """A reply with one collection (service document, 1)."""
+        """Write a reply with one collection (service document, 1)."""
         profile = self.profile
         if not records:
             return self._empty_collection(key)

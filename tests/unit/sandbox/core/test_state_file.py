@@ -54,7 +54,7 @@ def contents(exchange: Exchange) -> list[Any]:
     at = NOW + 1000
     return [
         *([entry[2:] for entry in table.latest()] for table in (database.requests, database.offers, database.routes)),
-        database.owned(exchange.shipper, at),
+        database.requests_of(exchange.shipper, at),
         [database.offers_by(account, at) for account in (exchange.forwarder, exchange.rival)],
         [database.offers_on(index, at) for index in database.requests.indexes()],
         list(database.requests.recent(at, NOW + 5)),
@@ -113,13 +113,13 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     with opened(tmp_path / "x.db") as (exchange, file):
         busy(exchange)
         file.save(exchange)
-        written: list[str] = []
-        file._connection.set_trace_callback(written.append)
+        write_answer: list[str] = []
+        file._connection.set_trace_callback(write_answer.append)
         file.save(exchange)
-        assert written == []
+        assert write_answer == []
         exchange.touch(1, NOW + 30)
         file.save(exchange)
-        assert sum("record" in statement for statement in written) == 1
+        assert sum("record" in statement for statement in write_answer) == 1
 
 
 def test_no_token_comes_twice(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_with_a_seed_every_token_comes_again(tmp_path: Path) -> None:
 
 def test_the_order_by_chance_stays(tmp_path: Path) -> None:
     def order() -> list[int]:
-        records = exchange.database.owned(exchange.shipper, NOW)
+        records = exchange.database.requests_of(exchange.shipper, NOW)
         return [request.index for request in exchange.database.sorter.requests("random", records)]
 
     with opened(tmp_path / "x.db", 5) as (exchange, file):

@@ -17,7 +17,7 @@ from tests.unit.sandbox.faces.test_parity import LOGIN, outcome, over_tcp, settl
 from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.core.state_file import StateError
 from freight_exchange.sandbox.faces.tcp import TcpFace, refused_port, serve_tcp, stalled_listener
-from freight_exchange.sandbox.faces.tcp_server import LOGGER, MOST_BODY
+from freight_exchange.sandbox.faces.tcp_server import LOGGER, MAX_BODY
 from freight_exchange.sandbox.faults.script import Fault, FaultScript
 from freight_exchange.sandbox.model.messages import Call, Cut, Reply, WireFault
 
@@ -79,7 +79,7 @@ async def test_a_body_has_its_limit(more: int, status: int) -> None:
     """What is beyond it is read, so that the answer arrives, and kept nowhere."""
     exchange = Exchange()
     async with serve_tcp(exchange) as face, over_tcp(face.url, httpx) as client:
-        assert (await client.post("currency", content=b"x" * (MOST_BODY + more))).status_code == status
+        assert (await client.post("currency", content=b"x" * (MAX_BODY + more))).status_code == status
         assert await outcome(client, httpx) == "200"
         assert face.connections == 1
     assert [call.path for call in exchange.audit_log.calls] == ["currency", "login"][more:]
@@ -208,9 +208,9 @@ async def test_a_call_at_which_the_exchange_raises_costs_no_other(flaws: pytest.
     async with serve_tcp(Flawed(LookupError("of a call"))) as face:
         heard = await said(face, flaw + HEAD + b"connection: close\r\n\r\n")
     assert re.findall(rb"HTTP/1.1 (\d+) ", heard) == [b"500", b"401"]
-    assert b"by a flaw of its own" in heard
+    assert b"because of a bug of its own" in heard
     (record,) = flaws.records
-    assert record.getMessage() == "the sandbox failed at POST /api/flaw"
+    assert record.getMessage() == "sandbox failed on POST /api/flaw; the reply is a 500"
     assert record.exc_info is not None
     assert str(record.exc_info[1]) == "of a call"
 
@@ -221,7 +221,7 @@ async def test_a_page_that_raises_costs_no_other(flaws: pytest.LogCaptureFixture
         heard = await said(face, page + HEAD + b"connection: close\r\n\r\n")
     assert heard.startswith(b"HTTP/1.1 500 ")
     assert b"HTTP/1.1 401 " in heard
-    assert [record.getMessage() for record in flaws.records] == ["the sandbox failed at GET /board"]
+    assert [record.getMessage() for record in flaws.records] == ["sandbox failed on GET /board; the reply is a 500"]
 
 
 async def test_a_connection_that_fails_costs_no_other(flaws: pytest.LogCaptureFixture) -> None:
@@ -229,7 +229,9 @@ async def test_a_connection_that_fails_costs_no_other(flaws: pytest.LogCaptureFi
         assert await said(face, b"GET /api/flaw/head HTTP/1.1\r\nhost: sandbox\r\n\r\n") == b""
         await settled(lambda: not face.open_connections)
         assert (await said(face, HEAD + b"connection: close\r\n\r\n")).startswith(b"HTTP/1.1 401 ")
-    assert [record.getMessage() for record in flaws.records] == ["a connection to the sandbox failed"]
+    assert [record.getMessage() for record in flaws.records] == [
+        "sandbox failed on a connection; the connection is closed"
+    ]
 
 
 async def test_what_cannot_be_kept_ends_the_server() -> None:

@@ -12,7 +12,7 @@ from tests.unit.sandbox.rig import NOW, OFFER, ExchangeRig, RigReply
 
 from freight_exchange.sandbox import FAULTS, Call, Cut, Fault, Fired, Profile, Reply, WireFault
 
-CASES = [(name, phase) for name, recipe in FAULTS.items() for phase in recipe.phases]
+CASES = [(name, phase) for name, factory in FAULTS.items() for phase in factory.phases]
 
 
 def busy_desk() -> ExchangeRig:
@@ -112,15 +112,15 @@ class TestScript:
 @pytest.mark.parametrize(("name", "phase"), CASES)
 def test_every_fault_fires_in_each_of_its_phases(name: str, phase: bool) -> None:
     rig = busy_desk()
-    recipe = FAULTS[name]
-    assert recipe.meaning
-    is_login = recipe.path == "login"
+    factory = FAULTS[name]
+    assert factory.meaning
+    is_login = factory.path == "login"
     act: Callable[[ExchangeRig], RigReply] = (
-        ExchangeRig.login if is_login else search if recipe.change is not None else submit
+        ExchangeRig.login if is_login else search if factory.change is not None else submit
     )
-    act = approve if recipe.path == "quote/approveoffer" else act
+    act = approve if factory.path == "quote/approveoffer" else act
     plain = act(busy_desk()).reply
-    rig.exchange.faults.add(*recipe(processed=phase))
+    rig.exchange.faults.add(*factory(processed=phase))
     seen = act(rig)
     # A wave has taken the token out of force before the call that carries it is handled.
     took_effect = phase and name != "tokens_revoked"
@@ -134,11 +134,11 @@ def test_every_fault_fires_in_each_of_its_phases(name: str, phase: bool) -> None
 
 @pytest.mark.parametrize("cut", list(Cut))
 def test_every_cut_is_in_the_catalogue(cut: Cut) -> None:
-    recipe = FAULTS[cut.value]
-    assert recipe.cut is cut
+    factory = FAULTS[cut.value]
+    assert factory.cut is cut
     if cut.early:
-        assert recipe.phases == (False,)
-    for fault in recipe(processed=recipe.phases[-1]):
+        assert factory.phases == (False,)
+    for fault in factory(processed=factory.phases[-1]):
         assert fault.early == cut.early
 
 

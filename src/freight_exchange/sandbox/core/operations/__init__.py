@@ -1,4 +1,4 @@
-"""Every operation of the service document's section 4, at every address that the document gives it."""
+"""Operations of the service document's section 4, at every address that it gives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forwarder's offers: submitting one, and listing them (service document, 4.9 and 4.10)."""
+"""A forwarder's offers: submit and list (service document, 4.9 and 4.10)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPES = frozenset({"active", "nsel", "sel", "offers"})
 
 
 def submit(context: RequestContext) -> Answer:
-    context.side("forwarder")
+    context.require_role("forwarder")
     fields, profile, database = context.fields, context.profile, context.database
     index = fields.identifier("requestIndex")
     amount = fields.number("offer")
@@ -30,15 +30,15 @@ def submit(context: RequestContext) -> Answer:
             if earlier.account == context.account.index and earlier.status == "pending":
                 if profile.second_offer == "400":
                     raise Refusal(400, "You have already submitted an offer.", "requestIndex")
-                database.set_offer(earlier, "removed", context.now)
+                database.set_offer_status(earlier, "removed", context.now)
     offer = database.offer(
         context.account, index, amount, currency, rates, terms, context.now, context.call, profile.amount_rounding
     )
-    return context.written({"bid": context.renderer.submitted(request, offer)})
+    return context.write_answer({"bid": context.renderer.submitted(request, offer)})
 
 
 def _currency(context: RequestContext) -> int:
-    """The document names the field currencyIndex, its sample currencyId (4.10)."""
+    """Read the currency. The document names the field currencyIndex, its sample currencyId (4.10)."""
     fields, wanted = context.fields, context.profile.currency_field
     if wanted == "either":
         wanted = "currencyIndex" if "currencyIndex" in fields or "currencyId" not in fields else "currencyId"
@@ -49,18 +49,18 @@ def _currency(context: RequestContext) -> int:
 
 
 def listing(context: RequestContext) -> Answer:
-    context.side("forwarder")
+    context.require_role("forwarder")
     database, profile, renderer = context.database, context.profile, context.renderer
     kind = context.fields.optional_word("type", _TYPES, profile.bid_default)
     account = context.account.index
     pairs: dict[int, Request] = {}
     offers: list[Offer] = []
     own = profile.rights == "before_paging"
-    listed = database.offers_by(context.account, context.seen_at) if own else database.all_offers(context.seen_at)
+    listed = database.offers_by(context.account, context.read_time) if own else database.all_offers(context.read_time)
     for offer in listed:
-        # An offer can show up a moment before its request does, when both are late.
-        request = database.requests.seen(offer.request, context.seen_at)
-        if request is not None and _covers(kind, request, offer):
+        # With late visibility an offer can show before its request.
+        request = database.requests.seen(offer.request, context.read_time)
+        if request is not None and _matches(kind, request, offer):
             pairs[offer.index] = request
             offers.append(offer)
     offers = database.sorter.offers(profile.order, offers)
@@ -72,7 +72,7 @@ def listing(context: RequestContext) -> Answer:
     return Answer(renderer.collection("bids", records))
 
 
-def _covers(kind: str, request: Request, offer: Offer) -> bool:
+def _matches(kind: str, request: Request, offer: Offer) -> bool:
     active = request.state == "open" and offer.status == "pending"
     selected = request.selected == offer.index
     match kind:

@@ -1,11 +1,11 @@
-"""Reference lists: carriers and currencies (service document, 4.11 and 4.12). They page where the profile says so."""
+"""Reference lists: carriers and currencies (service document, 4.11 and 4.12). The profile decides whether they page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from freight_exchange.sandbox.core.paging import missing, page
+from freight_exchange.sandbox.core.paging import page, refuse_missing
 from freight_exchange.sandbox.core.request_context import Answer, RequestContext
 from freight_exchange.sandbox.rendering.shapes import Json
 
@@ -28,7 +28,7 @@ def _listing(context: RequestContext, key: str, table: Mapping[int, _T], render:
         found = table.get(context.fields.identifier("index"))
         rows = [found] if found is not None else []
         if not rows:
-            missing(context.profile)
+            refuse_missing(context.profile)
     elif context.profile.reference_rows is not None:
         rows = list(page(context, rows, context.profile.reference_rows, lambda row: True))
     return Answer(context.renderer.collection(key, [render(row) for row in rows]))

@@ -1,11 +1,11 @@
-"""Rate requests: publishing, and the two lists for forwarders (service document, 4.2 to 4.4)."""
+"""Rate requests: publish, and the two listings for forwarders (service document, 4.2 to 4.4)."""
 
 from __future__ import annotations
 
 import re
 
 from freight_exchange.sandbox.core.operations.bids import submit
-from freight_exchange.sandbox.core.paging import missing, page
+from freight_exchange.sandbox.core.paging import page, refuse_missing
 from freight_exchange.sandbox.core.request_context import Answer, RequestContext
 from freight_exchange.sandbox.core.validation import Refusal
 from freight_exchange.sandbox.model.state import Cargo, Request
@@ -21,12 +21,12 @@ _LONGEST_WINDOW = 432000
 
 
 def publish_or_submit(context: RequestContext) -> Answer:
-    """POST quote/request publishes, but the bidding page's sample posts an offer there (4.9)."""
+    """Publish a request, or submit an offer: a sample in the document posts offers to quote/request too (4.9)."""
     return submit(context) if "requestIndex" in context.fields else publish(context)
 
 
 def publish(context: RequestContext) -> Answer:
-    context.side("shipper")
+    context.require_role("shipper")
     fields = context.fields
     cargo = Cargo(
         commodityname=fields.text("commodityname"),
@@ -47,18 +47,18 @@ def publish(context: RequestContext) -> Answer:
     if not _INCOTERM.match(cargo.incoterm):
         raise Refusal(400, "The field incoterm must be a 3-letter Incoterm.", "incoterm")
     request = context.database.publish(context.account, cargo, context.now, context.call)
-    return context.written(context.renderer.collection("raterequests", [context.renderer.request(request)]))
+    return context.write_answer(context.renderer.collection("raterequests", [context.renderer.request(request)]))
 
 
 def open_requests(context: RequestContext) -> Answer:
-    """GET quote/request: the open requests of other parties."""
-    context.side("forwarder")
+    """List the open requests of other parties (GET quote/request)."""
+    context.require_role("forwarder")
     return _listing(context, "open", default_rows=10)
 
 
 def search(context: RequestContext) -> Answer:
-    """POST quote/getrequests: the requests available to a forwarder, selected ones among them."""
-    context.side("forwarder")
+    """List the requests available to a forwarder, selected ones included (POST quote/getrequests)."""
+    context.require_role("forwarder")
     return _listing(context, context.fields.optional_word("type", _SEARCH_TYPES, "all"), default_rows=20)
 
 
@@ -66,22 +66,22 @@ def _listing(context: RequestContext, kind: str, *, default_rows: int) -> Answer
     fields, profile, renderer = context.fields, context.profile, context.renderer
     window = _window(context)
     if "index" in fields:
-        request = context.database.requests.seen(fields.identifier("index"), context.seen_at)
+        request = context.database.requests.seen(fields.identifier("index"), context.read_time)
         narrowed = profile.since_lookup == "applied" or (
             profile.since_lookup == "applied_if_sent" and "secondsSinceUpdate" in fields
         )
-        found = [request] if request is not None and _shown(context, request, kind) else []
+        found = [request] if request is not None and _is_listed(context, request, kind) else []
         found = [request for request in found if _is_visible(context, request)]
         if narrowed:
             found = [request for request in found if request.updated >= context.now - window]
         if not found:
-            missing(profile)
+            refuse_missing(profile)
         return Answer(renderer.collection("raterequests", [renderer.request(request) for request in found]))
     since = context.now - window
     rows = [
         request
-        for request in context.database.requests.recent(context.seen_at, since)
-        if request.updated >= since and _shown(context, request, kind)
+        for request in context.database.requests.recent(context.read_time, since)
+        if request.updated >= since and _is_listed(context, request, kind)
     ]
     rows = context.database.sorter.requests(profile.order, rows)
     shown = page(context, rows, default_rows, lambda request: _is_visible(context, request))
@@ -97,7 +97,7 @@ def _window(context: RequestContext) -> int:
 
 
 def _is_visible(context: RequestContext, request: Request) -> bool:
-    """Whether the caller's rights cover the request (service document, 5)."""
+    """Tell whether the caller may see the request (service document, 5)."""
     if request.owner == context.account.index:
         return False
     match context.profile.hidden:
@@ -109,15 +109,15 @@ def _is_visible(context: RequestContext, request: Request) -> bool:
             return True
 
 
-def _shown(context: RequestContext, request: Request, kind: str) -> bool:
-    """Whether the request is there, and the type asked for covers it."""
+def _is_listed(context: RequestContext, request: Request, kind: str) -> bool:
+    """Tell whether a listing of this type has the request."""
     if request.state == "withdrawn":
         return False
     match kind:
         case "accept":
             return request.state == "selected"
         case "pending" if context.profile.pending_means == "no_offers":
-            return request.state == "open" and not context.database.offers_on(request.index, context.seen_at)
+            return request.state == "open" and not context.database.offers_on(request.index, context.read_time)
         case "all":
             return request.state == "open" or context.profile.search_default == "all"
         case _:

@@ -1,10 +1,10 @@
-"""Routes: listing with every filter, creating and replacing (service document, 4.5)."""
+"""Routes: list with every filter, create and replace (service document, 4.5)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from freight_exchange.sandbox.core.paging import missing, page
+from freight_exchange.sandbox.core.paging import page, refuse_missing
 from freight_exchange.sandbox.core.request_context import Answer, RequestContext
 from freight_exchange.sandbox.core.validation import Fields, Refusal
 from freight_exchange.sandbox.model.state import Route
@@ -35,12 +35,12 @@ _RANGES: Mapping[str, str] = {
 def search(context: RequestContext) -> Answer:
     fields, profile, database, renderer = context.fields, context.profile, context.database, context.renderer
     wanted = _filter(fields, profile.route_text_match == "contains")
-    rows = [route for route in database.routes.recent(context.seen_at) if wanted(route)]
+    rows = [route for route in database.routes.recent(context.read_time) if wanted(route)]
     if "index" in fields:
         index = fields.identifier("index")
         rows = [route for route in rows if route.index == index]
         if not rows:
-            missing(profile)
+            refuse_missing(profile)
         return Answer(renderer.collection("routes", [renderer.route(route) for route in rows]))
     rows = database.sorter.plain(profile.order, rows, lambda route: route.index)
     shown = page(context, rows, profile.default_rows, lambda route: True)
@@ -48,7 +48,7 @@ def search(context: RequestContext) -> Answer:
 
 
 def _filter(fields: Fields, contains: bool) -> Callable[[Route], bool]:
-    """All filters given must hold. Date-times of that format compare as texts; both bounds are included."""
+    """Tell whether a route meets every filter. Date-times compare as text; both bounds are included."""
     tests: list[Callable[[Route], bool]] = []
     for name, read in _TEXTS.items():
         if name in fields:
@@ -78,13 +78,13 @@ def _between(read: Callable[[Route], str], lowest: str, highest: str) -> Callabl
 
 
 def create(context: RequestContext) -> Answer:
-    context.side("forwarder")
+    context.require_role("forwarder")
     return _written(context, context.database.put_route(_image(context, 0), context.now))
 
 
 def update(context: RequestContext) -> Answer:
-    """PUT takes the entire route: what is left out is missing, not kept."""
-    context.side("forwarder")
+    """Replace a route. PUT needs every field; omitted ones do not keep their values."""
+    context.require_role("forwarder")
     index = context.fields.identifier("index")
     if context.database.routes.get(index) is None:
         raise Refusal(context.profile.unknown_id_status, "There is no such route.", "index")
@@ -115,7 +115,7 @@ def _image(context: RequestContext, index: int) -> Route:
 
 
 def _written(context: RequestContext, route: Route) -> Answer:
-    """What POST and PUT answer with is not shown: the profile decides."""
+    """Answer a write. The document does not show the reply to POST and PUT, so the profile decides."""
     status = context.profile.write_status
     match context.profile.route_write:
         case "collection":
@@ -127,6 +127,6 @@ def _written(context: RequestContext, route: Route) -> Answer:
         case "empty_list":
             return Answer([], status)
         case "no_body":
-            return Answer(None, status, empty=True)
+            return Answer(None, status, is_empty=True)
         case _:
-            return Answer(None, 204, empty=True)
+            return Answer(None, 204, is_empty=True)
