@@ -223,7 +223,7 @@ class FreightExchange:
                 http_client=http_client,
                 token_store=settings.token_file(token_store),
                 welcome=self._shared.welcome,
-                patience=_login_deadline(self._limits),
+                login_timeout=_login_deadline(self._limits),
             )
         )
 

@@ -135,7 +135,7 @@ async def test_eight_processes_make_one_login(tmp_path: Path) -> None:
     assert sorted(path.name for path in store.parent.iterdir()) == ["token.json", "token.json.lock"]
     said = log.read_text()
     assert said.count(":logged in (") == 3
-    assert said.count("took another process's login (first)") == _FLEET
+    assert said.count("adopted a login of another process (first)") == _FLEET
     assert said.count("holds no login that can be read") == 1
     assert not any(token in said for token in tokens)
     assert "Traceback" not in said
@@ -262,7 +262,7 @@ class TestTheClient:
         assert catch.hits() == []
         logged = [text for what, text in catch.texts if what == "log of freight_exchange.auth"]
         assert sum("is not used" in text for text in logged) == len(spoilt) - 1
-        assert sum("took another process's login" in text for text in logged) == 1
+        assert sum("adopted a login of another process" in text for text in logged) == 1
 
 
 def _shout(request: httpx.Request) -> httpx.Response:

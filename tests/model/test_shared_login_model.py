@@ -44,7 +44,7 @@ class One(Process):
             self.known_refused.add(token.reveal())
             refuse(token)
 
-        self.renewal._refused = note
+        self.renewal._on_refused = note
 
     async def log_in(self, email: str, password: Secret) -> Grant:
         return await self.model.log_in(self)

@@ -48,8 +48,8 @@ MUTATIONS: Final = (
     one(
         "no single flight: each caller logs in for himself",
         "transport/auth/refresh.py",
-        "        if job is None or job.finished:\n            job = self._start(reason)\n",
-        "        job = self._start(reason)\n",
+        "        if task is None or task.is_finished:\n            task = self._start(reason)\n",
+        "        task = self._start(reason)\n",
     ),
     Mutation(
         "a result beside a key Unauthorized is a refusal: the write is sent again",
@@ -75,8 +75,8 @@ MUTATIONS: Final = (
     one(
         "a login ends with whoever asked for it first",
         "transport/auth/refresh.py",
-        "            return await job.wait()\n        except EndedError:",
-        "            return await self._renew(reason)\n        except EndedError:",
+        "            return await task.wait()\n        except TaskCancelledError:",
+        "            return await self._refresh(reason)\n        except TaskCancelledError:",
     ),
     one(
         "no deadline",

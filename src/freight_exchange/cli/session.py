@@ -89,7 +89,7 @@ def caller(settings: Settings, *, logs_in: bool = False) -> Caller:
     """
     be_heard()
     file = token_file(settings)
-    found = kept = file.look()
+    found = kept = file.read()
     url = settings.url or (None if kept is None else kept.base_url)
     url = url or _asked(
         "URL of the service",
@@ -105,7 +105,7 @@ def caller(settings: Settings, *, logs_in: bool = False) -> Caller:
     if kept is not None and kept.account != email:
         kept = None
     password = _password_of(email)
-    if password is None and (logs_in or kept is None or not kept.fresh()):
+    if password is None and (logs_in or kept is None or not kept.is_fresh()):
         password = _asked(
             f"Password of {email}",
             f"no password: set {PASSWORD_VARIABLE}, or log in once, on a terminal, with `freight-exchange login`",

@@ -63,8 +63,8 @@ class Settings:
     token_store: TokenFile | None
     welcome: Callable[[User], None]
     """Is given the user of a login that another process made."""
-    patience: float
-    """Seconds that a login may take, at the most."""
+    login_timeout: float
+    """Seconds that a login may take at most."""
 
 
 class Engine(NamedTuple):
@@ -78,7 +78,7 @@ class Engine(NamedTuple):
         """Have a token, by logging in if there is none."""
         began = anyio.current_time()
         with anyio.move_on_after(deadline) as scope:
-            await self.renewal.session()
+            await self.renewal.access_token()
         if scope.cancelled_caught:
             error = DeadlineExceededError(
                 f"the deadline of {deadline:g} s has passed before the login ended",
@@ -174,7 +174,7 @@ class Connection:
             renewal = TokenRefresh(tasks, settings.hooks, settings.credentials, log_in)
         else:
             shared = _shared(settings.token_store, settings, log_in)
-            renewal = TokenRefresh(tasks, settings.hooks, settings.credentials, shared, refused=shared.refuse)
+            renewal = TokenRefresh(tasks, settings.hooks, settings.credentials, shared, on_refused=shared.refuse)
         caller = CallExecutor(layers(token=renewal), settings.redactor)
         self._engine = Engine(tasks, renewal, caller)
         self._state = _State.OPEN
@@ -205,4 +205,4 @@ def _shared(store: TokenFile, settings: Settings, log_in: LoginCall) -> SharedLo
         settings.welcome(wire.user(login.user))
 
     # Half of a login's time to wait for another process's, and the other half for one's own.
-    return SharedLogin(store, settings.base_url, log_in, adopt=adopt, patience=settings.patience / 2)
+    return SharedLogin(store, settings.base_url, log_in, adopt=adopt, lock_timeout=settings.login_timeout / 2)

@@ -86,9 +86,9 @@ class Process:
         self.adopted: list[tuple[str, User]] = []
         self.sent: list[str] = []
         self.jobs = BackgroundTasks()
-        self.shared = SharedLogin(store, URL, log_in or service.log_in, adopt=self.adopt, patience=patience)
+        self.shared = SharedLogin(store, URL, log_in or service.log_in, adopt=self.adopt, lock_timeout=patience)
         self.renewal = TokenRefresh(
-            self.jobs, Hooks((self.events.append,)), self.credentials, self.shared, refused=self.shared.refuse
+            self.jobs, Hooks((self.events.append,)), self.credentials, self.shared, on_refused=self.shared.refuse
         )
 
     def adopt(self, login: CachedLogin, password: Secret) -> None:
@@ -125,7 +125,7 @@ def kept(token: str = "c4nary-t0ken", *, lifetime: float | None = HOUR, age: flo
 
 def put(path: Path, login: CachedLogin) -> None:
     """Write the file as another process would."""
-    TokenFile(path).of(URL, EMAIL).write(login, alone=False)
+    TokenFile(path).of(URL, EMAIL).write(login, locked=False)
 
 
 async def all_of(fleet: list[Process]) -> set[Any]:

@@ -17,7 +17,7 @@ from freight_exchange import wire
 from freight_exchange.models import Company
 from freight_exchange.platform import clock
 from freight_exchange.transport.auth import cached_login
-from freight_exchange.transport.auth.cached_login import CachedLogin, UnfitError
+from freight_exchange.transport.auth.cached_login import CachedLogin, InvalidLoginFileError
 from freight_exchange.transport.secrets import Secret
 
 CANARY = "c4nary-t0ken"
@@ -43,11 +43,11 @@ LOGINS = st.builds(
 
 
 def read(content: bytes) -> CachedLogin:
-    return CachedLogin.read(content, base_url=URL, account=EMAIL)
+    return CachedLogin.from_bytes(content, base_url=URL, account=EMAIL)
 
 
 def problem(content: bytes) -> str:
-    with pytest.raises(UnfitError) as caught:
+    with pytest.raises(InvalidLoginFileError) as caught:
         read(content)
     shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     own = [frame for frame in shown.stack if frame.filename == cached_login.__file__]
@@ -56,13 +56,13 @@ def problem(content: bytes) -> str:
 
 
 def with_changes(**changes: Any) -> bytes:
-    return json.dumps(json.loads(kept(CANARY).text()) | changes).encode()
+    return json.dumps(json.loads(kept(CANARY).to_bytes()) | changes).encode()
 
 
 class TestContent:
     @given(LOGINS)
     def test_all_of_it_comes_back(self, login: CachedLogin) -> None:
-        assert read(login.text()) == login
+        assert read(login.to_bytes()) == login
 
     def test_every_field_of_the_user_comes_back(self) -> None:
         said: dict[str, object] = {
@@ -72,7 +72,7 @@ class TestContent:
             "company": {"index": 7, "name": "Co", "a": [1]},
             "b": Decimal("1.50"),
         }
-        found = wire.user(read(kept(user=said).text()).user)
+        found = wire.user(read(kept(user=said).to_bytes()).user)
         assert found == wire.user(said)
         assert found.last_login == datetime(2030, 1, 2, 3, 4, 5)
         assert found.company == Company(index=7, name="Co", extra={"a": (1,)})
@@ -83,7 +83,7 @@ class TestContent:
         for _ in range(70):
             deep = [deep]
         said = {**SAID, "n": 10**100, "deep": deep}
-        assert read(kept(user=said).text()).user == SAID
+        assert read(kept(user=said).to_bytes()).user == SAID
 
     def test_file_of_version_1_is_discarded(self) -> None:
         user = {"first_name": "Ada", "email": EMAIL, "company": {"name": "Co"}, "extra": {"a": 1}}
@@ -92,8 +92,8 @@ class TestContent:
         )
 
     def test_what_json_cannot_hold_at_all(self) -> None:
-        with pytest.raises(UnfitError, match="cannot hold"):
-            kept(account="\ud800").text()
+        with pytest.raises(InvalidLoginFileError, match="cannot hold"):
+            kept(account="\ud800").to_bytes()
 
     @pytest.mark.parametrize("change", [{"account": "you@co.example"}, {"base_url": "https://host.example/v2/api"}])
     def test_of_another_account_or_service(self, change: dict[str, str]) -> None:
@@ -107,7 +107,7 @@ class TestContent:
         "key", ["version", "base_url", "account", "token", "lifetime", "wall", "boot", "boot_id", "user"]
     )
     def test_nothing_may_be_missing(self, key: str) -> None:
-        content = json.loads(kept(CANARY).text())
+        content = json.loads(kept(CANARY).to_bytes())
         del content[key]
         assert "no login" in problem(json.dumps(content).encode())
 
@@ -164,7 +164,7 @@ class TestContent:
     @given(st.data())
     def test_any_damage(self, data: st.DataObject) -> None:
         moment = clock.Reading(wall=1.9e9, boot=5.5, boot_id="this")
-        content = bytearray(kept(CANARY, obtained=moment).text())
+        content = bytearray(kept(CANARY, obtained=moment).to_bytes())
         for _ in range(data.draw(st.integers(1, 4))):
             at = data.draw(st.integers(0, len(content) - 1))
             content[at : at + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=9))
@@ -172,15 +172,15 @@ class TestContent:
                 break
         try:
             login = read(bytes(content))
-        except UnfitError:
+        except InvalidLoginFileError:
             assert problem(bytes(content))
             return
         # What can still be read is whole: it goes into a header, and into sums.
         token = login.token.reveal()
         assert token.isascii()
         assert token.isprintable()
-        assert isinstance(login.fresh(), bool)
-        read(login.text())
+        assert isinstance(login.is_fresh(), bool)
+        read(login.to_bytes())
 
     @given(JSON)
     def test_any_value_in_any_place(self, value: object) -> None:
@@ -189,10 +189,10 @@ class TestContent:
 
         for key in ("token", "lifetime", "wall", "boot", "boot_id", "user"):
             try:
-                login = read(json.dumps(json.loads(kept(CANARY).text()) | {key: value}, default=spelled).encode())
-            except UnfitError:
+                login = read(json.dumps(json.loads(kept(CANARY).to_bytes()) | {key: value}, default=spelled).encode())
+            except InvalidLoginFileError:
                 continue
-            assert isinstance(login.fresh(), bool)
+            assert isinstance(login.is_fresh(), bool)
 
     def test_no_repr_shows_the_token(self) -> None:
         assert CANARY not in repr(kept(CANARY))
@@ -246,4 +246,4 @@ class TestAge:
     )
     def test_fresh_until_the_leeway(self, lifetime: float | None, wall: float, fresh: bool) -> None:
         moment = clock.Reading(wall=wall, boot=0, boot_id="other")
-        assert kept(lifetime=lifetime, obtained=moment).fresh() is fresh
+        assert kept(lifetime=lifetime, obtained=moment).is_fresh() is fresh

@@ -395,8 +395,8 @@ class TestHold:
     async def test_another_processs_login_proves_the_account_as_well(self) -> None:
         holdback = LoginBackoff()
         credentials = ("me@co.example", Secret("right"))
-        holdback.adopted("me@co.example")
-        assert type(holdback.failed(credentials, rejection(GATEWAYS))) is AuthenticationError
+        holdback.login_adopted("me@co.example")
+        assert type(holdback.login_failed(credentials, rejection(GATEWAYS))) is AuthenticationError
 
 
 class TestThrottledLogin:
@@ -488,7 +488,7 @@ class TestCredentials:
 
         monkeypatch.setattr(exchange.renewal, "_credentials", hang)
         started = anyio.current_time()
-        with pytest.raises(DeadlineExceededError, match="no credentials"):
+        with pytest.raises(DeadlineExceededError, match="credentials did not come"):
             await exchange.call()
         assert anyio.current_time() - started == pytest.approx(60)
         assert exchange.logins == 0

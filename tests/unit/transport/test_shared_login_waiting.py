@@ -133,7 +133,7 @@ class TestThreads:
             threads.append(threading.get_ident())
             return real(*args, **options)
 
-        for name in ("look", "write"):
+        for name in ("read_or_lock", "write"):
             monkeypatch.setattr(LoginFile, name, partialmethod(partial(watched, getattr(LoginFile, name))))
         assert await Process(service, TokenFile(path)).call() == 200
         assert len(threads) == 2
@@ -151,14 +151,16 @@ class TestThreads:
         finally:
             for borrower in borrowers:
                 limiter.release_on_behalf_of(borrower)
-        assert isinstance(TokenFile(path).of(URL, EMAIL).look(lambda _: True), CachedLogin), "it was not given up"
+        assert isinstance(TokenFile(path).of(URL, EMAIL).read_or_lock(lambda _: True), CachedLogin), (
+            "it was not given up"
+        )
 
     async def test_a_disk_that_hangs_hangs_no_login_and_keeps_no_lock(
         self, path: Path, service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         goes_on = threading.Event()
         ended = threading.Event()
-        real = LoginFile.look
+        real = LoginFile.read_or_lock
 
         def hang(file: LoginFile, wanted: Any) -> CachedLogin | FileLock | None:
             goes_on.wait(40)
@@ -167,8 +169,8 @@ class TestThreads:
             finally:
                 ended.set()
 
-        monkeypatch.setattr(shared, "_SLOWEST", 0.05)
-        monkeypatch.setattr(LoginFile, "look", hang)
+        monkeypatch.setattr(shared, "_DISK_TIMEOUT", 0.05)
+        monkeypatch.setattr(LoginFile, "read_or_lock", hang)
         process = Process(service, TokenFile(path))
         with anyio.fail_after(30):
             assert await process.call() == 200
@@ -188,7 +190,7 @@ class TestThreads:
         self, path: Path, service: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         taking, goes_on = threading.Event(), threading.Event()
-        real = LoginFile.look
+        real = LoginFile.read_or_lock
 
         def slow(file: LoginFile, wanted: Any) -> CachedLogin | FileLock | None:
             found = real(file, wanted)
@@ -196,7 +198,7 @@ class TestThreads:
             goes_on.wait(40)
             return found
 
-        monkeypatch.setattr(LoginFile, "look", slow)
+        monkeypatch.setattr(LoginFile, "read_or_lock", slow)
         process = Process(service, TokenFile(path))
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:

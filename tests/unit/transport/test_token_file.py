@@ -129,7 +129,7 @@ class TestReadingAndWriting:
     def test_what_was_written_is_read(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
         assert file.read() is None
         for login in (kept("one"), kept("two", lifetime=None)):
-            file.write(login, alone=True)
+            file.write(login, locked=True)
             assert file.read() == login
         assert caplog.records == []
         assert [found.name for found in file.path.parent.iterdir()] == ["token.json"]
@@ -138,9 +138,9 @@ class TestReadingAndWriting:
     @pytest.mark.usefixtures("open_umask")
     def test_only_the_owner_can_read_any_of_it(self, tmp_path: Path) -> None:
         file = LoginFile(tmp_path / "new" / "newer" / "token.json", URL, EMAIL)
-        lock = file.look(anything)
+        lock = file.read_or_lock(anything)
         assert isinstance(lock, FileLock)
-        file.write(kept(), alone=True)
+        file.write(kept(), locked=True)
         lock.release()
         folders = [mode(tmp_path / "new"), mode(tmp_path / "new" / "newer")]
         assert folders == [0o700, 0o700]
@@ -160,12 +160,12 @@ class TestReadingAndWriting:
             return real(descriptor, *rest)
 
         monkeypatch.setattr(os, "fdopen", watching)
-        file.write(kept(), alone=True)
+        file.write(kept(), locked=True)
         assert modes == [(0o600, 0)]
 
     def test_nobody_sees_it_half_written(self, file: LoginFile) -> None:
         logins = [kept("a" * 20_000), kept("b" * 10)]
-        file.write(logins[0], alone=True)
+        file.write(logins[0], locked=True)
         done = threading.Event()
         seen = []
 
@@ -176,7 +176,7 @@ class TestReadingAndWriting:
         reader = threading.Thread(target=look)
         reader.start()
         for number in range(200):
-            file.write(logins[number % 2], alone=True)
+            file.write(logins[number % 2], locked=True)
         done.set()
         reader.join()
         assert {login.token for login in seen if login is not None} <= {login.token for login in logins}
@@ -186,7 +186,7 @@ class TestReadingAndWriting:
     def test_a_write_that_fails_leaves_the_old_one_and_no_draft(
         self, fails: str, file: LoginFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        file.write(kept("old"), alone=True)
+        file.write(kept("old"), locked=True)
         full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with monkeypatch.context() as patch:
 
@@ -194,7 +194,7 @@ class TestReadingAndWriting:
                 raise full
 
             patch.setattr(Path if fails == "replace" else os, fails, fail)
-            file.write(kept(CANARY), alone=True)
+            file.write(kept(CANARY), locked=True)
         warned(caplog, file, f"cannot be written ({full.strerror})")
         found = file.read()
         assert found is not None
@@ -202,7 +202,7 @@ class TestReadingAndWriting:
         assert [found.name for found in file.path.parent.iterdir()] == ["token.json"]
 
     def test_what_no_file_can_hold(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
-        file.write(kept(CANARY, account="\ud800"), alone=True)
+        file.write(kept(CANARY, account="\ud800"), locked=True)
         warned(caplog, file, "is not written: it cannot hold")
         assert not file.path.exists()
 
@@ -218,9 +218,9 @@ class TestReadingAndWriting:
         ]
         for found in (draft, *others):
             found.touch()
-        file.write(kept(), alone=False)
+        file.write(kept(), locked=False)
         assert draft.exists(), "another may be writing it"
-        file.write(kept(), alone=True)
+        file.write(kept(), locked=True)
         assert not draft.exists()
         assert all(other.exists() for other in others)
 
@@ -239,7 +239,7 @@ class TestWhatIsNotUsed:
         file.path.chmod(bits)
         assert file.read() is None
         warned(caplog, file, f"is not used: it is open to other users (mode {bits:04o})")
-        file.write(kept("new"), alone=True)
+        file.write(kept("new"), locked=True)
         assert mode(file.path) == 0o600
         assert file.read() is not None
 
@@ -251,7 +251,7 @@ class TestWhatIsNotUsed:
         file.path.symlink_to(target)
         assert file.read() is None
         warned(caplog, file, "is not used: it is a symbolic link")
-        file.write(kept("new"), alone=True)
+        file.write(kept("new"), locked=True)
         assert not file.path.is_symlink()
         assert target.read_bytes() == content
 
@@ -260,7 +260,7 @@ class TestWhatIsNotUsed:
         self, file: LoginFile, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         file.path.with_name("token.json.lock").symlink_to(tmp_path / "target")
-        lock = file.look(anything)
+        lock = file.read_or_lock(anything)
         assert isinstance(lock, FileLock)
         assert not lock.is_held
         warned(caplog, file, "cannot be locked")
@@ -276,7 +276,7 @@ class TestWhatIsNotUsed:
         monkeypatch.setattr(os, "geteuid", lambda: somebody)
         assert file.read() is None
         warned(caplog, file, "is not used: it belongs to another user")
-        file.write(kept("new"), alone=True)
+        file.write(kept("new"), locked=True)
         warned(caplog, file, "is not written: it belongs to another user")
         assert file.path.read_bytes() == content
 
@@ -285,10 +285,10 @@ class TestWhatIsNotUsed:
         [
             (b"", "no login"),
             (CANARY.encode(), "no login"),
-            (kept(CANARY).text()[:-20], "no login"),
-            (kept(CANARY).text() + b" " * 100_000, "too large"),
-            (kept(CANARY, account="you@co.example").text(), "another account"),
-            (kept(CANARY, base_url="https://other.example/api").text(), "another account or service"),
+            (kept(CANARY).to_bytes()[:-20], "no login"),
+            (kept(CANARY).to_bytes() + b" " * 100_000, "too large"),
+            (kept(CANARY, account="you@co.example").to_bytes(), "another account"),
+            (kept(CANARY, base_url="https://other.example/api").to_bytes(), "another account or service"),
         ],
         ids=["empty", "text", "cut", "large", "account", "service"],
     )
@@ -299,14 +299,14 @@ class TestWhatIsNotUsed:
         file.path.write_bytes(content)
         assert file.read() is None
         warned(caplog, file, words)
-        file.write(kept("new"), alone=True)
+        file.write(kept("new"), locked=True)
         assert file.read() is not None
 
     def test_a_directory(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
         file.path.mkdir()
         assert file.read() is None
         warned(caplog, file, "is no file" if sys.platform != "win32" else "cannot be read")
-        file.write(kept(CANARY), alone=True)
+        file.write(kept(CANARY), locked=True)
         warned(caplog, file, "is not written: it is no file")
 
     @posix
@@ -314,7 +314,7 @@ class TestWhatIsNotUsed:
         os.mkfifo(file.path, 0o600)
         assert file.read() is None
         warned(caplog, file, "is not used: it is no file")
-        file.write(kept(CANARY), alone=True)
+        file.write(kept(CANARY), locked=True)
         warned(caplog, file, "is not written: it is no file")
         assert file.path.is_fifo()
 
@@ -328,11 +328,11 @@ class TestWhatIsNotUsed:
     def test_a_file_where_a_directory_should_be(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         (tmp_path / "folder").touch()
         file = LoginFile(tmp_path / "folder" / "token.json", URL, EMAIL)
-        lock = file.look(anything)
+        lock = file.read_or_lock(anything)
         assert isinstance(lock, FileLock)
         assert not lock.is_held
         caplog.clear()
-        file.write(kept(CANARY), alone=False)
+        file.write(kept(CANARY), locked=False)
         warned(caplog, file, "cannot be written")
 
     def test_a_warning_is_given_once_until_all_is_well(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
@@ -342,7 +342,7 @@ class TestWhatIsNotUsed:
             for _ in range(5):
                 assert file.read() is None
             warned(caplog, file, "no login")
-            file.write(kept(), alone=True)
+            file.write(kept(), locked=True)
             assert file.read() is not None
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
@@ -353,9 +353,9 @@ class TestWhatIsNotUsed:
         path.write_bytes(content)
         path.chmod(bits)
         assert file.read() is None
-        lock = file.look(anything)
+        lock = file.read_or_lock(anything)
         assert isinstance(lock, FileLock)
-        file.write(kept("new"), alone=True)
+        file.write(kept("new"), locked=True)
         lock.release()
         assert file.read() is not None
 
@@ -363,19 +363,19 @@ class TestWhatIsNotUsed:
 class TestTheTurn:
     def test_a_login_that_is_wanted_needs_no_lock(self, file: LoginFile) -> None:
         put(file.path, kept())
-        assert isinstance(file.look(anything), CachedLogin)
+        assert isinstance(file.read_or_lock(anything), CachedLogin)
         assert not file.path.with_name("token.json.lock").exists()
 
     def test_one_has_the_lock_and_the_others_do_not(self, file: LoginFile, path: Path) -> None:
-        lock = file.look(nothing)
+        lock = file.read_or_lock(nothing)
         assert isinstance(lock, FileLock)
         assert lock.is_held
         other = LoginFile(path, URL, EMAIL)
-        assert other.look(nothing) is None
+        assert other.read_or_lock(nothing) is None
         lock.release()
         lock.release()
         assert not lock.is_held
-        assert isinstance(other.look(nothing), FileLock)
+        assert isinstance(other.read_or_lock(nothing), FileLock)
 
     def test_what_the_last_holder_wrote_is_seen_under_the_lock(
         self, file: LoginFile, path: Path, monkeypatch: pytest.MonkeyPatch
@@ -388,10 +388,10 @@ class TestTheTurn:
             return real(where, **options)
 
         monkeypatch.setattr(FileLock, "acquire", late)
-        found = file.look(anything)
+        found = file.read_or_lock(anything)
         assert isinstance(found, CachedLogin)
         monkeypatch.undo()
-        assert isinstance(LoginFile(path, URL, EMAIL).look(nothing), FileLock), "the lock was given back"
+        assert isinstance(LoginFile(path, URL, EMAIL).read_or_lock(nothing), FileLock), "the lock was given back"
 
     @posix
     def test_lock_of_another_user_is_not_waited_for(
@@ -400,7 +400,7 @@ class TestTheTurn:
         path.with_name("token.json.lock").touch()
         other_user = os.geteuid() + 1
         monkeypatch.setattr(os, "geteuid", lambda: other_user)
-        lock = file.look(nothing)
+        lock = file.read_or_lock(nothing)
         assert isinstance(lock, FileLock)
         assert not lock.is_held
         warned(caplog, file, "cannot be locked (the lock belongs to another user): each process logs in for itself")
@@ -413,7 +413,7 @@ class TestTheTurn:
 
         monkeypatch.setattr(FileLock, "acquire", fail)
         for _ in range(3):
-            lock = file.look(nothing)
+            lock = file.read_or_lock(nothing)
             assert isinstance(lock, FileLock)
             assert not lock.is_held
         warned(caplog, file, "cannot be locked (No locks available)")

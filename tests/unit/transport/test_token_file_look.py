@@ -38,14 +38,14 @@ async def log_in(path: Path) -> Sandbox:
 
 def test_it_says_whose_login_it_holds(path: Path) -> None:
     sandbox = anyio.run(log_in, path)
-    kept = TokenFile(path).look()
+    kept = TokenFile(path).read()
     assert kept is not None
-    assert (kept.base_url, kept.account, kept.fresh()) == (sandbox.url, sandbox.forwarder.email, True)
+    assert (kept.base_url, kept.account, kept.is_fresh()) == (sandbox.url, sandbox.forwarder.email, True)
     assert kept.token.reveal() not in repr(kept)
 
 
 def test_a_file_that_there_is_not(path: Path) -> None:
-    assert TokenFile(path).look() is None
+    assert TokenFile(path).read() is None
     assert not TokenFile(path).forget()
 
 
@@ -53,7 +53,7 @@ def test_one_that_others_may_read_is_not_used(path: Path, caplog: pytest.LogCapt
     anyio.run(log_in, path)
     path.chmod(stat.S_IRUSR | stat.S_IROTH)
     with caplog.at_level(logging.WARNING, "freight_exchange.auth"):
-        assert TokenFile(path).look() is None
+        assert TokenFile(path).read() is None
     assert "is open to other users" in caplog.text
 
 
@@ -72,7 +72,7 @@ def test_what_cannot_be_removed_is_said(path: Path) -> None:
 
 def test_one_for_each_account_is_no_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    for use in (TokenFile().look, TokenFile().forget):
+    for use in (TokenFile().read, TokenFile().forget):
         with pytest.raises(ConfigurationError, match="a file for each account"):
             use()
 

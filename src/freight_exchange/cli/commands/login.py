@@ -35,7 +35,7 @@ def login(settings: Settings, /, as_json: bool) -> None:
     """
     who = caller(settings, logs_in=True)
     user = connected(settings, _user, who=who)
-    if token_file(settings).look() in (None, who.kept):
+    if token_file(settings).read() in (None, who.kept):
         raise ConfigurationError("logged in, but the login cannot be kept: later commands would not have it")
     if (beside := another_in_environment(who.email)) is not None:
         aside(f"{EMAIL_VARIABLE} names {said(beside)}: other commands are that account's, unless --email says another.")

@@ -1,4 +1,4 @@
-"""Login that processes share: the content of a token file, and its age. Pure, but for clocks."""
+"""Cached login: the content of a token file, and its age. No I/O but the clocks."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from freight_exchange.platform import clock
 from freight_exchange.transport.auth.token import leeway_of
 from freight_exchange.transport.secrets import Secret
 
-__all__ = ["CachedLogin", "UnfitError"]
+__all__ = ["CachedLogin", "InvalidLoginFileError"]
 
 Kind = TypeVar("Kind")
 
 _VERSION: Final = 2
 """Files of version 1 held the fields of `User`. They are discarded: the next login replaces them."""
-_CLOCKS_APART: Final = 300.0
-"""Seconds by which a login may seem to lie ahead: the clocks of two machines differ, and one is put right."""
-_MOST_SECONDS: Final = 1e12
+_MAX_CLOCK_SKEW: Final = 300.0
+"""Seconds by which a login may seem to lie in the future: clocks of two machines differ."""
+_MAX_SECONDS: Final = 1e12
 
 
-class UnfitError(Exception):
-    """A file cannot be used. Says why and what to do, and quotes nothing of it."""
+class InvalidLoginFileError(Exception):
+    """Unusable token file. The message says why and what to do, and quotes nothing of it."""
 
 
 @attrs.frozen(kw_only=True)
 class CachedLogin:
-    """A login that any process of the same user may go on with.
+    """Login that any process of the same user may use.
 
     Attributes:
         base_url: The service that gave the token.
         account: The email that logged in.
         token: The bearer token.
-        lifetime: Seconds from `obtained` that it is good for, or `None` where the service did not say.
+        lifetime: Seconds from `obtained` until it expires, or `None` where the service did not say.
         obtained: When the login was sent.
         user: JSON of the user in the login's reply, without its secrets.
     """
@@ -50,8 +50,8 @@ class CachedLogin:
     obtained: clock.Reading
     user: Mapping[str, object]
 
-    def fresh(self) -> bool:
-        """Whether it is not yet time to renew it."""
+    def is_fresh(self) -> bool:
+        """Tell whether it need not be refreshed yet."""
         if self.lifetime is None:
             return True
         age = self.age()
@@ -64,21 +64,21 @@ class CachedLogin:
         by_boot = clock.boot_time() - obtained.boot
         if obtained.boot_id and by_boot >= 0 and obtained.boot_id == clock.boot_id():
             return max(by_wall, by_boot)
-        return None if by_wall < -_CLOCKS_APART else max(by_wall, 0.0)
+        return None if by_wall < -_MAX_CLOCK_SKEW else max(by_wall, 0.0)
 
-    def text(self) -> bytes:
-        """Return what `read` reads.
+    def to_bytes(self) -> bytes:
+        """Return the content of a token file.
 
         Raises:
-            UnfitError: No JSON can hold it.
+            InvalidLoginFileError: No JSON can hold it.
         """
-        content = self._text()
+        content = self._dump()
         if content is None:
-            raise UnfitError("cannot hold what the login gave")
+            raise InvalidLoginFileError("cannot hold the result of the login")
         return content
 
-    def _text(self) -> bytes | None:
-        said = {
+    def _dump(self) -> bytes | None:
+        values = {
             "version": _VERSION,
             "base_url": self.base_url,
             "account": self.account,
@@ -87,40 +87,42 @@ class CachedLogin:
             "wall": self.obtained.wall,
             "boot": self.obtained.boot,
             "boot_id": self.obtained.boot_id,
-            # A reply may hold integers that this package never writes.
-            "user": {key: value for key, value in self.user.items() if _written({key: value}) is not None},
+            # A reply may hold integers that this package does not write.
+            "user": {key: value for key, value in self.user.items() if _dumped({key: value}) is not None},
         }
-        return _written(said)
+        return _dumped(values)
 
     @classmethod
-    def read(cls, content: bytes, *, base_url: str | None = None, account: str | None = None) -> Self:
-        """The login that was kept; of this service and account, where they are given.
+    def from_bytes(cls, content: bytes, *, base_url: str | None = None, account: str | None = None) -> Self:
+        """Return the login in a token file; of this service and account, where they are given.
 
         Raises:
-            UnfitError: It is none, or another's.
+            InvalidLoginFileError: It holds none, or that of another account or service.
         """
-        login, problem = cls._read(content, base_url, account)
+        login, problem = cls._parse(content, base_url, account)
         if login is None:
-            # With the content in a frame, a traceback that shows locals would show the token.
+            # A traceback that shows locals would show the token in it.
             del content
-            raise UnfitError(problem)
+            raise InvalidLoginFileError(problem)
         return login
 
     @classmethod
-    def _read(cls, content: bytes, base_url: str | None, account: str | None) -> tuple[Self | None, str]:
+    def _parse(cls, content: bytes, base_url: str | None, account: str | None) -> tuple[Self | None, str]:
         try:
-            said = _mapping(wire.parse(content))
-            if _as(int, said["version"]) != _VERSION:
+            values = _mapping(wire.parse(content))
+            if _exactly(int, values["version"]) != _VERSION:
                 return None, "was written by another version of this package: the next login replaces it"
             login = cls(
-                base_url=_as(str, said["base_url"]),
-                account=_as(str, said["account"]),
-                token=Secret(_header_word(said["token"])),
-                lifetime=None if said["lifetime"] is None else _seconds(said["lifetime"]),
+                base_url=_exactly(str, values["base_url"]),
+                account=_exactly(str, values["account"]),
+                token=Secret(_header_word(values["token"])),
+                lifetime=None if values["lifetime"] is None else _seconds(values["lifetime"]),
                 obtained=clock.Reading(
-                    wall=_seconds(said["wall"]), boot=_seconds(said["boot"]), boot_id=_as(str, said["boot_id"])
+                    wall=_seconds(values["wall"]),
+                    boot=_seconds(values["boot"]),
+                    boot_id=_exactly(str, values["boot_id"]),
                 ),
-                user=_mapping(said["user"]),
+                user=_mapping(values["user"]),
             )
         except (DecodeError, KeyError, TypeError, ValueError):
             return None, "holds no login that can be read: the next login replaces it"
@@ -129,14 +131,14 @@ class CachedLogin:
         return login, ""
 
 
-def _written(value: object) -> bytes | None:
-    """Dump as JSON, or return `None`: no error is raised with the token in a frame."""
+def _dumped(value: object) -> bytes | None:
+    """Dump as JSON, or return `None`: an error would have the token in its frames."""
     with suppress(ValidationError):
         return wire.dump(value)
     return None
 
 
-def _as(kind: type[Kind], value: object) -> Kind:
+def _exactly(kind: type[Kind], value: object) -> Kind:
     # Exactly: a bool is an int to `isinstance`.
     if type(value) is not kind:
         raise ValueError
@@ -150,13 +152,13 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _header_word(value: object) -> str:
-    token = _as(str, value)
+    token = _exactly(str, value)
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ValueError
     return token
 
 
 def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value < _MOST_SECONDS:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value < _MAX_SECONDS:
         raise ValueError
     return float(value)

@@ -1,7 +1,7 @@
-"""One login for everybody: a token for each request, renewed by the clock and on refusal.
+"""Token refresh: one login for all calls, by the clock and after a refusal.
 
-The login runs in a job of the client. Whoever needs its outcome waits for the job and gets a copy of it, good or bad;
-whoever leaves meanwhile does not stop it.
+The login runs in a background task of the client. Every call that needs its outcome waits for the task and gets a copy
+of it, good or bad; a caller that leaves does not stop it.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _logger = logging.getLogger("freight_exchange.auth")
 
 Reason = Literal["first", "clock", "refused"]
 Credentials = Callable[[], Awaitable[tuple[str, "Secret"]]]
-"""Gives the email and the password to log in with now. Asked before each login; after a rejection see `Holdback`."""
+"""Source of the email and password, asked before each login; after a rejection see `LoginBackoff`."""
 LoginCall = Callable[[str, "Secret"], Awaitable[Grant]]
-"""Logs in, or finds the token of another process that did."""
+"""Function that logs in, or finds the token of another process."""
 
 
 class TokenRefresh:
-    """Attaches a token to every request; on refusal renews it once and replays the request once.
+    """Middleware that attaches a token to each request; after a refusal it logs in once and replays the request once.
 
-    The token of another process may have been refused long since: a replay with one may be followed by another.
+    The service may have refused the token of another process long ago: a replay with one may be followed by another.
     """
 
     def __init__(
@@ -51,74 +51,77 @@ class TokenRefresh:
         credentials: Credentials,
         login: LoginCall,
         *,
-        refused: Callable[[Secret], None] = lambda _: None,
-        patience: float = 60.0,
+        on_refused: Callable[[Secret], None] = lambda _: None,
+        timeout: float = 60.0,
     ) -> None:
-        """`refused` is told the tokens that the service refused; `patience` is how many seconds the credentials may
-        take to be given."""
-        self._refused = refused
-        self._patience = patience
+        """Make one for a client.
+
+        `on_refused` receives the tokens that the service refused. `timeout` bounds, in seconds, how long the
+        credentials may take, and how long hooks may delay a login.
+        """
+        self._on_refused = on_refused
+        self._timeout = timeout
         self._tasks = tasks
         self._hooks = hooks
         self._credentials = credentials
         self._login = login
-        self._session: AccessToken | None = None
+        self._access: AccessToken | None = None
         self._generation = 0
         self._task: BackgroundTask[AccessToken] | None = None
-        self._holdback = LoginBackoff()
+        self._backoff = LoginBackoff()
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
-        session = await self.session()
-        response = await call_next(request.with_token(session.token))
+        access = await self.access_token()
+        response = await call_next(request.with_token(access.token))
         replays = 0
         while unauthorized(response):
-            self._refused(session.token)
+            self._on_refused(access.token)
             if not request.replayable:
-                self._replace(session)
+                self._replace(access)
                 break
-            if replays >= (2 if session.adopted else 1):
+            if replays >= (2 if access.adopted else 1):
                 break
-            # The refusal proves that nothing happened, also to a deadline that passes during the login.
+            # The refusal proves that nothing happened, also if the deadline passes during the login.
             request.progress.reset()
-            renewed = await self._after_refusal(session)
-            if renewed is None:
+            replacement = await self._after_refusal(access)
+            if replacement is None:
                 break
-            session = renewed
-            response = await call_next(request.with_token(session.token))
+            access = replacement
+            response = await call_next(request.with_token(access.token))
             replays += 1
         return response
 
-    async def session(self) -> AccessToken:
-        """A token that is good by the clock: the one at hand, or else a new one."""
-        session = self._session
-        if session is None:
-            return await self._renewed("first")
-        if session.ageing():
-            if session.expired():
-                return await self._renewed("clock")
-            if self._task is None and self._holdback.early_renewal_may_begin():
+    async def access_token(self) -> AccessToken:
+        """Return a token that has not expired: the current one, or else a new one."""
+        access = self._access
+        if access is None:
+            return await self._refreshed("first")
+        if access.is_refresh_due():
+            if access.is_expired():
+                return await self._refreshed("clock")
+            if self._task is None and self._backoff.may_refresh_early():
                 self._start("clock")
-        return session
+        return access
 
     def reset(self) -> None:
-        """Forget that the credentials were rejected: the next call may log in with them again."""
-        self._holdback.forget_rejection()
+        """Allow another login with rejected credentials."""
+        self._backoff.forget_refusal()
 
     def _replace(self, refused: AccessToken) -> None:
-        """Renew for the calls to come: the one that was refused ends in doubt, and they must not for ever."""
-        if self._session is refused and self._task is None and not refused.refused_again():
+        """Refresh for later calls: the refused one ends in doubt, and they must not."""
+        if self._access is refused and self._task is None and not refused.replaced_refused_token():
             self._start("refused")
 
     async def _after_refusal(self, refused: AccessToken) -> AccessToken | None:
-        """A token to replay with, or `None` if a replay would be refused as well."""
-        current = self._session
+        """Return a token to replay with, or `None` if a replay would be refused as well."""
+        current = self._access
         if current is not None and current.generation > refused.generation:
             return current
-        if self._task is None and refused.refused_again():
+        if self._task is None and refused.replaced_refused_token():
             return None
-        return await self._renewed("refused")
+        return await self._refreshed("refused")
 
-    async def _renewed(self, reason: Reason) -> AccessToken:
+    async def _refreshed(self, reason: Reason) -> AccessToken:
         task = self._task
         if task is None or task.is_finished:
             task = self._start(reason)
@@ -133,44 +136,44 @@ class TokenRefresh:
         raise failure
 
     def _start(self, reason: Reason) -> BackgroundTask[AccessToken]:
-        task = self._tasks.start(lambda: self._renew(reason))
-        # Under an eager task factory it may have ended within `start`, and would stand here for ever.
+        task = self._tasks.start(lambda: self._refresh(reason))
+        # Under an eager task factory it may have ended within `start`, and nothing would clear it.
         self._task = None if task.is_finished else task
         return task
 
-    async def _renew(self, reason: Reason) -> AccessToken:
-        self._holdback.renewal_begins()
+    async def _refresh(self, reason: Reason) -> AccessToken:
+        self._backoff.refresh_started()
         try:
-            self._holdback.check()
-            credentials = await self._ask()
-            self._holdback.check_credentials(credentials)
-            session = await self._log_in(reason, credentials)
+            self._backoff.check()
+            credentials = await self._fetch_credentials()
+            self._backoff.check_credentials(credentials)
+            access = await self._log_in(reason, credentials)
         finally:
-            self._holdback.renewal_ended(well=self._session is not None and not self._session.ageing())
+            self._backoff.refresh_finished(succeeded=self._access is not None and not self._access.is_refresh_due())
             self._task = None
-        return session
+        return access
 
-    async def _ask(self) -> tuple[str, Secret]:
-        """The credentials, from whoever gives them; a secret manager may hang."""
-        with anyio.move_on_after(self._patience):
+    async def _fetch_credentials(self) -> tuple[str, Secret]:
+        """Return the credentials, from a source that may hang."""
+        with anyio.move_on_after(self._timeout):
             try:
                 return await self._credentials()
             except FreightExchangeError as error:
-                # Of a call that the provider made, and settled there: nothing of it is to be tried again here.
+                # A call that the provider made has its own retries.
                 error.settled = True
                 raise
             finally:
-                self._holdback.asked()
-        raise DeadlineExceededError(f"no credentials were given within {self._patience:g} s")
+                self._backoff.credentials_fetched()
+        raise DeadlineExceededError(f"the credentials did not come within {self._timeout:g} s")
 
     async def _log_in(self, reason: Reason, credentials: tuple[str, Secret]) -> AccessToken:
         started = clock.now()
         try:
             grant = await self._login(*credentials)
         except FreightExchangeError as error:
-            failure = self._holdback.failed(credentials, error)
+            failure = self._backoff.login_failed(credentials, error)
             _logger.warning("login failed (%s): %s", reason, failure)
-            await self._tell(0, reason, started, failure)
+            await self._report(0, reason, started, failure)
             if failure is error:
                 raise
         else:
@@ -179,22 +182,22 @@ class TokenRefresh:
 
     async def _logged_in(self, reason: Reason, account: str, grant: Grant, started: clock.Reading) -> AccessToken:
         self._generation += 1
-        session = AccessToken.begin(self._generation, grant, obtained=started, after_refusal=reason == "refused")
-        self._session = session
-        if session.adopted:
-            self._holdback.adopted(account)
-            _logger.debug("took another process's login (%s), token number %d", reason, session.generation)
-            return session
-        self._holdback.succeeded(account)
-        _logger.debug("logged in (%s), token number %d", reason, session.generation)
-        await self._tell(session.generation, reason, started, None)
-        return session
+        access = AccessToken.from_grant(self._generation, grant, obtained=started, after_refusal=reason == "refused")
+        self._access = access
+        if access.adopted:
+            self._backoff.login_adopted(account)
+            _logger.debug("adopted a login of another process (%s), token number %d", reason, access.generation)
+            return access
+        self._backoff.login_succeeded(account)
+        _logger.debug("logged in (%s), token number %d", reason, access.generation)
+        await self._report(access.generation, reason, started, None)
+        return access
 
-    async def _tell(
+    async def _report(
         self, generation: int, reason: Reason, started: clock.Reading, error: FreightExchangeError | None
     ) -> None:
         if not self._hooks:
             return
-        # The token is there, or the rejection known: a hook that hangs must not hold up everybody's login.
-        with anyio.move_on_after(self._patience):
+        # The outcome is known: a hook that hangs must not delay all calls.
+        with anyio.move_on_after(self._timeout):
             await self._hooks.emit(Login(generation=generation, reason=reason, elapsed=started.elapsed(), error=error))

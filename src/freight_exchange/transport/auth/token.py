@@ -1,4 +1,4 @@
-"""A token and how long it is good for. Pure, but for the clock."""
+"""Access token and its lifetime. No I/O but the clocks."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ __all__ = ["AccessToken", "Grant", "leeway_of"]
 
 _LEEWAY = 300.0
 _LEEWAY_SHARE = 0.1
-_REFUSAL_MEMORY = 30.0
+_REPLACEMENT_AGE = 30.0
 
 
 def leeway_of(lifetime: float) -> float:
-    """Seconds before the end of a lifetime in which a token is renewed ahead of time, at most."""
+    """Return the most seconds before the end of a lifetime in which a token is refreshed early."""
     return min(_LEEWAY, _LEEWAY_SHARE * lifetime)
 
 
 @attrs.frozen(kw_only=True)
 class Grant:
-    """What a login gave.
+    """Result of a login.
 
     Attributes:
         token: The bearer token; opaque.
-        lifetime: Seconds that it is good for, or `None` where the service did not say.
+        lifetime: Seconds until it expires, or `None` where the service did not say.
         user: JSON of the user in the login's reply, for a token file.
-        obtained: When the login was sent, if that is not when it was asked for.
-        adopted: Whether another process logged in, and this one only found its token.
+        obtained: When the login was sent, if another process or an earlier moment sent it.
+        adopted: Whether another process logged in.
     """
 
     token: Secret
@@ -46,13 +46,13 @@ class Grant:
 
 @attrs.frozen(kw_only=True)
 class AccessToken:
-    """A token in use.
+    """Token that calls use.
 
     Attributes:
         generation: 1 for the client's first token, one more for each later one.
         token: The bearer token.
-        lifetime: Seconds from `obtained` until it must be renewed; `None`: until the service refuses it.
-        leeway: Seconds before that in which it is renewed ahead of time.
+        lifetime: Seconds from `obtained` until it expires; `None`: until the service refuses it.
+        leeway: Seconds before that in which it is refreshed early.
         obtained: When the login that gave it was sent.
         after_refusal: Whether it was obtained because the one before was refused.
         adopted: Whether another process obtained it: the service may have refused it long since.
@@ -67,7 +67,7 @@ class AccessToken:
     adopted: bool = False
 
     @classmethod
-    def begin(cls, generation: int, grant: Grant, *, obtained: Reading, after_refusal: bool) -> AccessToken:
+    def from_grant(cls, generation: int, grant: Grant, *, obtained: Reading, after_refusal: bool) -> AccessToken:
         lifetime = grant.lifetime if grant.lifetime is not None and grant.lifetime > 0 else None
         leeway = 0.0 if lifetime is None else leeway_of(lifetime) * random.uniform(0.8, 1.0)
         return cls(
@@ -76,18 +76,18 @@ class AccessToken:
             lifetime=lifetime,
             leeway=leeway,
             obtained=obtained if grant.obtained is None else grant.obtained,
-            # No login of ours: should it be refused, the first one is still to come.
+            # This process has not logged in yet: after a refusal it still may.
             after_refusal=after_refusal and not grant.adopted,
             adopted=grant.adopted,
         )
 
-    def expired(self) -> bool:
+    def is_expired(self) -> bool:
         return self.lifetime is not None and self.obtained.elapsed() >= self.lifetime
 
-    def ageing(self) -> bool:
-        """Whether it is time to renew it, though it may still serve."""
+    def is_refresh_due(self) -> bool:
+        """Tell whether to refresh it, though it may still serve."""
         return self.lifetime is not None and self.obtained.elapsed() >= self.lifetime - self.leeway
 
-    def refused_again(self) -> bool:
-        """Whether another login would be the second for one refusal: this token is a fresh one, for a refused one."""
-        return self.after_refusal and self.obtained.elapsed() < _REFUSAL_MEMORY
+    def replaced_refused_token(self) -> bool:
+        """Tell whether it has just replaced a refused token: another login would be the second for one refusal."""
+        return self.after_refusal and self.obtained.elapsed() < _REPLACEMENT_AGE

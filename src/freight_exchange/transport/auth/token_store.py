@@ -1,4 +1,4 @@
-"""Where processes of one user share a login."""
+"""Token store: the file in which processes of one user share a login."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _HOME = "there is no home directory for the token file: give TokenFile a path"
 
 
 class TokenFile:
-    """A file in which the processes of one user share a login (service document, 4.1).
+    """File in which the processes of one user share a login (service document, 4.1).
 
         FreightExchange(..., token_store=TokenFile("~/bots/token.json"))
 
-    Whichever process needs a token first logs in, the others wait for it and take it from the file; so does the next
-    run. It holds the token, and the user of the login's reply, and nobody but its owner can read it (mode 0600; a
-    directory that is missing is made with 0700). Never the password.
+    The first process that needs a token logs in; the others wait for it and read it from the file, and so does the next
+    run. The file holds the token and the user of the login's reply, never the password. Only its owner can read it
+    (mode 0600; a missing directory is made with 0700).
 
-    A file that is corrupt, open to other users, another user's, or of another account or service is not used, and a
-    warning says why; so is one that cannot be written. Then the process logs in for itself: no call fails for it.
+    A file that is corrupt, open to other users, of another user, account or service is not used, and a warning says
+    why. The same holds where it cannot be written. Then the process logs in for itself, and no call fails.
     A symbolic link is not followed: the next login puts a file in its place.
 
-    The file belongs on a disk of this machine: over a network, locks are not to be relied on.
+    Keep the file on a local disk: file locks over a network are unreliable.
     """
 
     __slots__ = ("_path", "inline")
@@ -39,12 +39,12 @@ class TokenFile:
     def __init__(self, path: str | os.PathLike[str] | None = None, *, inline: bool = False) -> None:
         """
         Args:
-            path: The file, which serves one account of one service; made if there is none. `None`: one for each account
-                and service, in the user's own folder for such files.
-            inline: Use it in the loop itself instead of in a worker thread, for tests under virtual time.
+            path: The file, for one account of one service; made where it is missing. `None`: one for each account
+                and service, in the user's state folder.
+            inline: Block the loop instead of using a worker thread, for tests under virtual time.
 
         Raises:
-            ConfigurationError: That is no path.
+            ConfigurationError: The path is none.
         """
         self._path = None if path is None else _absolute(path)
         self.inline = inline
@@ -55,29 +55,28 @@ class TokenFile:
         return "TokenFile()" if self._path is None else f"TokenFile({str(self._path)!r})"
 
     def of(self, base_url: str, account: str) -> LoginFile:
-        """The file for this account of this service."""
+        """Return the file for an account of a service."""
         path = self._path
         if path is None:
             key = hashlib.sha256(f"{base_url}\n{account}".encode(errors="replace")).hexdigest()[:16]
             path = state_folder() / f"token-{key}.json"
         return LoginFile(path, base_url, account)
 
-    def look(self) -> CachedLogin | None:
-        """The login that the file holds, whichever account and service it is of; `None` without one that can be used.
+    def read(self) -> CachedLogin | None:
+        """Return the login in the file, of any account and service; `None` if there is none that can be used.
 
-        It may block, and leaves the file as it is. `base_url`, `account` and `fresh()` of what it gives say what is
-        there.
+        It may block, and leaves the file as it is. `base_url`, `account` and `is_fresh()` describe the login.
 
         Raises:
-            ConfigurationError: There is a file for each account, and not one path.
+            ConfigurationError: There is one file for each account, and no path.
         """
         return self._file().read()
 
     def forget(self) -> bool:
-        """Remove the file, and with it the login; whether there was one. It may block.
+        """Remove the file, and with it the login; tell whether there was one. It may block.
 
         Raises:
-            ConfigurationError: There is a file for each account, and not one path; or it cannot be removed.
+            ConfigurationError: There is one file for each account, and no path; or it cannot be removed.
         """
         path = self._file().path
         try:
@@ -95,7 +94,7 @@ class TokenFile:
 
 
 def _absolute(given: str | os.PathLike[str]) -> Path:
-    """The path as it is now: a change of directory must not make it another file."""
+    """Return the absolute path: a later change of directory must not make it another file."""
     path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(path, str) or not path or "\0" in path:
         raise ConfigurationError(f"TokenFile needs the path of a file, not {given!r}")
