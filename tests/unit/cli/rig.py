@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -185,6 +186,13 @@ def terminal(
 
 def _take_terminal() -> None:
     ioctl(0, termios.TIOCSCTTY, 0)
+    restore_signals()
+
+
+def restore_signals() -> None:
+    """Restore default handlers in a child process, which inherits ignored signals from tests run in the background."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _read(screen: int) -> str | None:
