@@ -82,6 +82,7 @@ class Terminal:
             text=True,
             bufsize=1,
             start_new_session=True,
+            preexec_fn=_restore_signals,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -144,6 +145,12 @@ class Terminal:
         assert self._shell.stdout is not None
         for line in self._shell.stdout:
             self.shown += line
+
+
+def _restore_signals() -> None:
+    """Restore default handlers in the shell, which inherits ignored signals from a run in the background."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _children(parent: int) -> Iterator[int]:

@@ -1,4 +1,9 @@
-"""The program `freight-exchange`: the exchange from a shell, for people and for scripts. Needs the extra `cli`."""
+"""Command line `freight-exchange`; needs the extra `cli`.
+
+`program` is the root command and imports the others when they run. `commands` has a module for each noun, `render`
+the output. `session` connects a client, `runner` runs the event loop, `terminal` asks and warns. `options`, `filters`
+and `drafts` read values; `exit_status` and `messages` report errors.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +12,20 @@ import sys
 
 __all__ = ["main"]
 
-_NEEDED = ("click", "rich")
-_INSTALL = 'freight-exchange needs the extra "cli": pip install "freight-exchange[cli]"'
+_EXTRA_PACKAGES = ("click", "rich")
+_INSTALL_HINT = 'freight-exchange needs the extra "cli": pip install "freight-exchange[cli]"'
 
 
 def main() -> None:
-    """Do what the command line says, and end the process with a status of `cli.ending`."""
+    """Run the command line and exit with its status."""
     try:
         from freight_exchange.cli.program import run
     except ModuleNotFoundError as error:
-        if error.name not in _NEEDED:
+        if error.name not in _EXTRA_PACKAGES:
             raise
-        sys.stderr.write(f"{_INSTALL}\n")
+        sys.stderr.write(f"{_INSTALL_HINT}\n")
         sys.exit(2)
     status = run(sys.argv[1:])
-    # What is left is the interpreter's, which a Ctrl-C now would end with a traceback.
+    # During the interpreter's shutdown, Ctrl-C would print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)

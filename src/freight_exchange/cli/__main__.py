@@ -1,4 +1,4 @@
-"""`python -m freight_exchange.cli` is `freight-exchange`."""
+"""Entry point of `python -m freight_exchange.cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be written, given by options, by a file, or by both: the SDK's typed drafts come out."""
+"""Drafts of records to write, read from options, a file, or both."""
 
 from __future__ import annotations
 
@@ -16,201 +16,203 @@ import attrs
 import click
 
 import freight_exchange
-from freight_exchange.cli.options import INDEX, MOMENT, ParamType, WordOf
+from freight_exchange.cli.options import DATETIME, INDEX, EnumChoice, ParamType
 
-__all__ = ["FIELDS", "Field", "all_fields", "draft_options", "drafted", "given_fields"]
+__all__ = ["FIELDS", "DraftField", "build_draft", "collect_fields", "draft_options", "require_fields"]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 @attrs.frozen
-class Field:
-    """A field of a draft, and its option.
+class DraftField:
+    """Field of a draft and its option.
 
     Attributes:
-        name: Its name in the draft, and in a file.
-        help: What it is.
-        type: What its option takes.
-        needed: Whether nothing can be sent without it.
-        metavar: What help calls its value.
+        name: The name in the draft and in a file.
+        help: The help text of the option.
+        type: The parameter type of the option.
+        required: Whether the service requires the field.
+        metavar: The placeholder of the value in help.
     """
 
     name: str
     help: str
     type: ParamType | type | None = None
-    needed: bool = True
+    required: bool = True
     metavar: str | None = None
 
     @property
     def option(self) -> str:
+        """Name of the option."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def negative(self) -> str | None:
-        """The option for no, where the field is a yes or a no."""
+        """Name of the option for false, if the field is a boolean."""
         return "--not-" + self.name.replace("_", "-") if self.type is bool else None
 
     @property
     def options(self) -> str:
-        """All that give it, in words: naming one answer alone would suggest it."""
+        """Names of all options that set the field; to name one answer would suggest it."""
         return self.option if self.negative is None else f"{self.option} or {self.negative}"
 
     def decorate(self, command: Decorated) -> Decorated:
+        """Add the option to a command."""
         if self.negative is not None:
             return click.option(f"{self.option}/{self.negative}", self.name, default=None, help=self.help)(command)
         return click.option(self.option, self.name, type=self.type, metavar=self.metavar, help=self.help)(command)
 
 
-FIELDS: Final[Mapping[str, tuple[Field, ...]]] = {
+FIELDS: Final[Mapping[str, tuple[DraftField, ...]]] = {
     "RateRequestDraft": (
-        Field("commodity", "What is to be moved."),
-        Field("type", "How it travels.", WordOf("RequestType")),
-        Field("origin", "Port or city."),
-        Field("destination", "Port or city."),
-        Field("arrival", "When it is to arrive.", MOMENT, metavar="DATE"),
-        Field("packaging", "What one unit is.", WordOf("Packaging")),
-        Field("quantity", "How many units.", int),
-        Field("length", "Metres, of one unit.", metavar="M"),
-        Field("width", "Metres, of one unit.", metavar="M"),
-        Field("height", "Metres, of one unit.", metavar="M"),
-        Field("weight", "Kilograms, of one unit.", metavar="KG"),
-        Field("incoterm", "Three letters, such as FOB."),
-        Field("hazardous", "Whether the goods are dangerous.", bool),
-        Field("notes", "Information for forwarders.", needed=False),
+        DraftField("commodity", "Commodity."),
+        DraftField("type", "Mode of transport.", EnumChoice("RequestType")),
+        DraftField("origin", "Port or city."),
+        DraftField("destination", "Port or city."),
+        DraftField("arrival", "Arrival date.", DATETIME, metavar="DATE"),
+        DraftField("packaging", "Packaging of a unit.", EnumChoice("Packaging")),
+        DraftField("quantity", "Number of units.", int),
+        DraftField("length", "Length of a unit in metres.", metavar="M"),
+        DraftField("width", "Width of a unit in metres.", metavar="M"),
+        DraftField("height", "Height of a unit in metres.", metavar="M"),
+        DraftField("weight", "Weight of a unit in kilograms.", metavar="KG"),
+        DraftField("incoterm", "Incoterm, such as FOB."),
+        DraftField("hazardous", "Whether the goods are dangerous.", bool),
+        DraftField("notes", "Information for forwarders.", required=False),
     ),
     "RouteDraft": (
-        Field("origin", "Port or city."),
-        Field("destination", "Port or city."),
-        Field("cy_cutoff", "When the container yard closes, in the route's zone.", MOMENT, metavar="DATE"),
-        Field("cfs_cutoff", "When the freight station closes, in the route's zone.", MOMENT, metavar="DATE"),
-        Field("departure", "In the route's zone.", MOMENT, metavar="DATE"),
-        Field("arrival", "At the destination, by its own clocks.", MOMENT, metavar="DATE"),
-        Field("carrier", "The carrier's index; `freight-exchange carriers` lists them.", INDEX),
-        Field("vessel", "The vessel's name."),
-        Field("voyage_id", "The voyage's code."),
-        Field("timezone", "The zone of cut-offs and departure, such as Asia/Hong_Kong."),
+        DraftField("origin", "Port or city."),
+        DraftField("destination", "Port or city."),
+        DraftField("cy_cutoff", "Closing time of the container yard, in the route's zone.", DATETIME, metavar="DATE"),
+        DraftField("cfs_cutoff", "Closing time of the freight station, in the route's zone.", DATETIME, metavar="DATE"),
+        DraftField("departure", "Departure, in the route's zone.", DATETIME, metavar="DATE"),
+        DraftField("arrival", "Arrival, in local time of the destination.", DATETIME, metavar="DATE"),
+        DraftField("carrier", "Index of the carrier; see `freight-exchange carriers`.", INDEX),
+        DraftField("vessel", "Name of the vessel."),
+        DraftField("voyage_id", "Code of the voyage."),
+        DraftField("timezone", "Time zone of cut-offs and departure, such as Asia/Hong_Kong."),
     ),
     "Offer": (
-        Field("amount", "The total.", metavar="AMOUNT"),
-        Field("currency", "Its code, such as USD."),
-        Field("terms", "Terms and conditions.", needed=False),
+        DraftField("amount", "Total amount.", metavar="AMOUNT"),
+        DraftField("currency", "Currency code, such as USD."),
+        DraftField("terms", "Terms and conditions.", required=False),
     ),
 }
-"""The fields of each draft, in the order of its own; an offer's are those of `exchange.bids.submit`."""
+"""Fields of each draft; those of an offer are the arguments of `exchange.bids.submit`."""
 
 _file_option = click.option(
     "--file",
     "file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="Fields from a file, JSON or TOML (by its name: *.toml); - reads JSON from standard input.",
+    help="File with the fields: TOML (*.toml) or JSON; - reads JSON from standard input.",
 )
 
 
-def draft_options(kind: str) -> Callable[[Decorated], Decorated]:
-    """Adds the options of that draft, and `--file`."""
+def draft_options(draft: str) -> Callable[[Decorated], Decorated]:
+    """Add the options of a draft, and `--file`."""
 
     def decorate(command: Decorated) -> Decorated:
-        for field in reversed(FIELDS[kind]):
+        for field in reversed(FIELDS[draft]):
             command = field.decorate(command)
         return _file_option(command)
 
     return decorate
 
 
-def drafted(kind: str, given: Mapping[str, Any]) -> Any:
-    """The draft, of what options and file say together.
+def build_draft(draft: str, options: Mapping[str, Any]) -> Any:
+    """Build a draft from options and file.
 
     Raises:
-        UsageError: A field is missing, or unknown.
-        ValidationError: A value cannot be right; it names the field.
+        UsageError: A field is missing or unknown.
+        ValidationError: A value is invalid; the error names the field.
     """
-    return getattr(freight_exchange, kind)(**all_fields(kind, given))
+    return getattr(freight_exchange, draft)(**require_fields(draft, options))
 
 
-def all_fields(kind: str, given: Mapping[str, Any], *, more: tuple[str, ...] = ()) -> dict[str, Any]:
-    """As `given_fields`, and all that are needed are among them.
+def require_fields(draft: str, options: Mapping[str, Any], *, file_fields: Sequence[str] = ()) -> dict[str, Any]:
+    """Collect the fields as `collect_fields` does, and check that all required ones are set.
 
     Raises:
-        UsageError: A field is missing, or unknown.
+        UsageError: A field is missing or unknown.
     """
-    values = given_fields(kind, given, more=more)
-    if missing := [field for field in FIELDS[kind] if field.needed and field.name not in values]:
-        named = ", ".join(f"{field.name} ({field.options})" for field in missing)
-        raise click.UsageError(f"still missing: {named}; nothing was sent")
+    values = collect_fields(draft, options, file_fields=file_fields)
+    if missing := [field for field in FIELDS[draft] if field.required and field.name not in values]:
+        names = ", ".join(f"{field.name} ({field.options})" for field in missing)
+        raise click.UsageError(f"still missing: {names}; nothing was sent")
     return values
 
 
-def given_fields(kind: str, given: Mapping[str, Any], *, more: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What options and file say together, by the names of the fields; options count before the file.
+def collect_fields(draft: str, options: Mapping[str, Any], *, file_fields: Sequence[str] = ()) -> dict[str, Any]:
+    """Collect the fields that options and file set; options take precedence.
 
     Args:
-        kind: Of which draft.
-        given: The options, and `file` among them.
-        more: Names that the file may have beside the fields.
+        draft: The name of the draft.
+        options: The values of the options, `file` included.
+        file_fields: Further names that the file may have.
 
     Raises:
-        UsageError: The file cannot be read, or has a field that there is not.
+        UsageError: The file cannot be read, or has an unknown field.
     """
-    known = {field.name: field for field in FIELDS[kind]}
-    options = {name: given[name] for name in known if given.get(name) is not None}
+    fields = {field.name: field for field in FIELDS[draft]}
+    typed = {name: options[name] for name in fields if options.get(name) is not None}
     values: dict[str, Any] = {}
-    for name, value in _read(given.get("file")).items():
-        if name not in known and name not in more:
-            there = ", ".join([*known, *more])
-            raise click.UsageError(f"the file has {name!r}, which is no field; there are {there}; nothing was sent")
+    for name, value in _read_file(options.get("file")).items():
+        if name not in fields and name not in file_fields:
+            names = ", ".join([*fields, *file_fields])
+            raise click.UsageError(f"the file has an unknown field {name!r}; the fields are {names}; nothing was sent")
         if value is None:
-            raise click.UsageError(f"the file has null for {name}: leave it out, or say what it is; nothing was sent")
-        if name in options:
-            continue
-        values[name] = _moment(name, value) if name in known and known[name].type is MOMENT else value
-    return values | options
+            raise click.UsageError(f"the file has null for {name}: leave it out, or give a value; nothing was sent")
+        if name not in typed:
+            is_datetime = name in fields and fields[name].type is DATETIME
+            values[name] = _parse_datetime(name, value) if is_datetime else value
+    return values | typed
 
 
-def _read(file: str | None) -> dict[str, Any]:
+def _read_file(file: str | None) -> dict[str, Any]:
     if file is None:
         return {}
-    named = "standard input" if file == "-" else file
+    source = "standard input" if file == "-" else file
     try:
-        said = _parsed(sys.stdin.read() if file == "-" else _decoded(Path(file).read_bytes()), file)
+        content = _parse(sys.stdin.read() if file == "-" else _decode(Path(file).read_bytes()), file)
     except UnicodeDecodeError as error:
-        trouble = f"byte {error.start + 1} is no {error.encoding.upper()}"
+        reason = f"byte {error.start + 1} is not {error.encoding.upper()}"
     except RecursionError:
-        trouble = "it goes too deep"
+        reason = "it is nested too deeply"
     except (OSError, ValueError) as error:
-        # Python's own advice is for programmers.
-        trouble = "it has a number of thousands of digits" if "set_int_max_str_digits" in str(error) else str(error)
+        # Python's own message advises programmers.
+        reason = "it has a number of thousands of digits" if "set_int_max_str_digits" in str(error) else str(error)
     else:
-        if isinstance(said, dict):
-            return said
-        raise click.UsageError(f"{named} must hold one object with the fields; nothing was sent")
-    raise click.UsageError(f"{named} cannot be read: {trouble}; nothing was sent")
+        if isinstance(content, dict):
+            return content
+        raise click.UsageError(f"{source} must hold one object with the fields; nothing was sent")
+    raise click.UsageError(f"{source} cannot be read: {reason}; nothing was sent")
 
 
-def _decoded(content: bytes) -> str:
-    """The text of a file, as programs on Windows write it too."""
+def _decode(content: bytes) -> str:
+    """Decode a file, UTF-16 with a byte order mark included, which programs on Windows write."""
     return content.decode("utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8")
 
 
-def _parsed(text: str, file: str) -> Any:
+def _parse(text: str, file: str) -> Any:
     text = text.removeprefix("\ufeff")
     if file.lower().endswith(".toml"):
         return tomllib.loads(text, parse_float=Decimal)
     if not text.strip():
         raise ValueError("it is empty")
-    return json.loads(text, parse_float=Decimal, object_pairs_hook=_each_once)
+    return json.loads(text, parse_float=Decimal, object_pairs_hook=_reject_duplicates)
 
 
-def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _reject_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in fields:
             raise ValueError(f"it gives {key!r} twice")
-        found[key] = value
-    return found
+        fields[key] = value
+    return fields
 
 
-def _moment(name: str, value: object) -> object:
+def _parse_datetime(name: str, value: object) -> object:
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time())
     if isinstance(value, str):
@@ -218,6 +220,6 @@ def _moment(name: str, value: object) -> object:
             return datetime.fromisoformat(value.strip())
         except ValueError:
             raise click.UsageError(
-                f"{name} is no date such as 2027-03-01 or '2027-03-01 17:00', but {value!r}; nothing was sent"
+                f"{name} must be a date such as 2027-03-01 or '2027-03-01 17:00', not {value!r}; nothing was sent"
             ) from None
     return value

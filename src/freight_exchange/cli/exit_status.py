@@ -1,4 +1,4 @@
-"""How the program ends: whatever goes wrong becomes one sentence on standard error and one status, by one table."""
+"""Exit statuses: one table maps each error to a status and a message on standard error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
@@ -16,8 +16,8 @@ from typing import Final
 import attrs
 import click
 
-from freight_exchange.cli.messages import worded
-from freight_exchange.cli.warn import aside
+from freight_exchange.cli.messages import translate_error
+from freight_exchange.cli.terminal import warn
 from freight_exchange.errors import (
     APIStatusError,
     AuthenticationError,
@@ -39,22 +39,21 @@ from freight_exchange.errors import (
 from freight_exchange.platform.text import clean
 
 __all__ = [
-    "ADVICE",
-    "STATUSES",
-    "Ending",
+    "EXIT_RULES",
+    "ExitRule",
     "InterruptedWriteError",
-    "Left",
-    "NotPrintedError",
-    "Row",
+    "OutputError",
+    "ProgramResult",
+    "QuietInterrupt",
     "Status",
-    "cannot_be_printed",
-    "ended",
-    "row_of",
+    "find_rule",
+    "handle_errors",
+    "is_output_full",
 ]
 
 
 class Status(IntEnum):
-    """What the program exits with: numbers of `sysexits.h` where those fit, and a bot's where it has them."""
+    """Exit status: the numbers of `sysexits.h`, and those of a bot where it has one."""
 
     DONE = 0
     BUG = 1
@@ -74,19 +73,19 @@ class Status(IntEnum):
     TERMINATED = 143
 
 
-class Left(KeyboardInterrupt):
-    """Somebody ended the program in the way that there is: nothing is to be said of it."""
+class QuietInterrupt(KeyboardInterrupt):
+    """Interrupt that is the regular end of a command, so that nothing is reported."""
 
 
 class InterruptedWriteError(Exception):
-    """Somebody interrupted the program while a write was on its way."""
+    """Interrupt while a write is in flight, so that its outcome is unknown."""
 
 
-class NotPrintedError(Exception):
-    """What was asked is done, and what is to be said of it cannot be printed.
+class OutputError(Exception):
+    """Failure to print the result of a command that has taken effect.
 
     Args:
-        cause: Why not.
+        cause: The error of the output stream.
     """
 
     def __init__(self, cause: OSError) -> None:
@@ -97,158 +96,166 @@ def _is_permanent(error: FreightExchangeError) -> bool:
     return isinstance(error, TransportError) and error.permanent
 
 
-def _is_of_the_login(error: FreightExchangeError) -> bool:
+def _is_login_error(error: FreightExchangeError) -> bool:
     return error.path == "login"
 
 
-def _is_held(error: FreightExchangeError) -> bool:
+def _is_login_held(error: FreightExchangeError) -> bool:
     return isinstance(error, AuthenticationError) and error.retry_after is not None
 
 
 @attrs.frozen
-class Row:
-    """What an error of this kind, where it fits, ends the program with; the sentence is the error's own unless told."""
+class ExitRule:
+    """Mapping of an error to an exit status.
 
-    kind: type[FreightExchangeError]
+    Attributes:
+        error_type: The class of the error.
+        status: The exit status.
+        message: The message, if not the error's own.
+        applies: A further condition on the error.
+        advice: The last line of the report, if not the status's own.
+    """
+
+    error_type: type[FreightExchangeError]
     status: Status
-    sentence: str | None = None
-    fits: Callable[[FreightExchangeError], bool] = lambda _: True
+    message: str | None = None
+    applies: Callable[[FreightExchangeError], bool] = lambda _: True
     advice: str | None = None
 
 
-STATUSES: Final = (
-    Row(OutcomeUnknownError, Status.OUTCOME_UNKNOWN),
-    Row(ValidationError, Status.USAGE),
-    Row(ConfigurationError, Status.CONFIGURATION),
-    Row(HeldError, Status.TRY_LATER),
-    Row(StoreError, Status.STORE),
-    Row(
+EXIT_RULES: Final = (
+    ExitRule(OutcomeUnknownError, Status.OUTCOME_UNKNOWN),
+    ExitRule(ValidationError, Status.USAGE),
+    ExitRule(ConfigurationError, Status.CONFIGURATION),
+    ExitRule(HeldError, Status.TRY_LATER),
+    ExitRule(StoreError, Status.STORE),
+    ExitRule(
         LoginRejectedError,
         Status.LOGIN_REJECTED,
         "the service rejected the email or password",
         advice="Check both: too many wrong passwords may lock the account.",
     ),
-    Row(AuthenticationError, Status.TRY_LATER, fits=_is_held),
-    Row(AuthenticationError, Status.LOGIN_REJECTED),
-    Row(RateLimitedError, Status.TRY_LATER),
-    Row(ServerError, Status.UNAVAILABLE),
-    # A wrong URL is met at the login first.
-    Row(NotFoundError, Status.UNEXPECTED, "there is no exchange at this URL", _is_of_the_login),
-    Row(NotFoundError, Status.NOT_FOUND),
-    Row(APIStatusError, Status.UNEXPECTED, fits=_is_of_the_login),
-    Row(APIStatusError, Status.REFUSED),
-    Row(DecodeError, Status.UNEXPECTED),
-    Row(FeedProtocolError, Status.UNEXPECTED),
-    Row(TransportError, Status.UNEXPECTED, fits=_is_permanent),
-    Row(TransportError, Status.UNAVAILABLE),
-    Row(DeadlineExceededError, Status.UNAVAILABLE),
+    ExitRule(AuthenticationError, Status.TRY_LATER, applies=_is_login_held),
+    ExitRule(AuthenticationError, Status.LOGIN_REJECTED),
+    ExitRule(RateLimitedError, Status.TRY_LATER),
+    ExitRule(ServerError, Status.UNAVAILABLE),
+    # The login is the first call to meet a wrong URL.
+    ExitRule(NotFoundError, Status.UNEXPECTED, "there is no exchange at this URL", _is_login_error),
+    ExitRule(NotFoundError, Status.NOT_FOUND),
+    ExitRule(APIStatusError, Status.UNEXPECTED, applies=_is_login_error),
+    ExitRule(APIStatusError, Status.REFUSED),
+    ExitRule(DecodeError, Status.UNEXPECTED),
+    ExitRule(FeedProtocolError, Status.UNEXPECTED),
+    ExitRule(TransportError, Status.UNEXPECTED, applies=_is_permanent),
+    ExitRule(TransportError, Status.UNAVAILABLE),
+    ExitRule(DeadlineExceededError, Status.UNAVAILABLE),
 )
-"""The first row that fits an error says how the program ends; an error that none fits is a bug."""
+"""Rules in order of precedence: the first that applies decides, and an error without one is a bug."""
 
-ADVICE: Final = {
+_ADVICE: Final = {
     Status.UNAVAILABLE: "Nothing was changed. Is the URL right, and the service up? If so, try again later.",
     Status.UNEXPECTED: "Is the URL right? It is the API root, such as https://host/api.",
 }
-"""What to do about it, where neither the sentence nor its row says."""
+_OUTPUT_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-
-
-class Ending:
-    """The status that the program exits with."""
+class ProgramResult:
+    """Exit status of the program, known once `handle_errors` has ended."""
 
     def __init__(self) -> None:
         self.status: int = Status.DONE
-        self.interrupted_by = Status.INTERRUPTED
+        self.interrupt_status = Status.INTERRUPTED
 
     def terminate(self, *_: object) -> None:
-        """On SIGTERM, end as on Ctrl-C: what is on its way is not left without a word."""
-        self.interrupted_by = Status.TERMINATED
+        """Handle SIGTERM as Ctrl-C, so that a write in flight is reported."""
+        self.interrupt_status = Status.TERMINATED
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-            # What a script starts in the background is deaf to Ctrl-C, and must not be to this.
+            # A program that a script starts in the background ignores Ctrl-C, but must obey SIGTERM.
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager
-def ended() -> Iterator[Ending]:
-    """Run the program within: however it ends, the reason is said, and the status is known. A bug shows its traceback,
-    and ends with 1."""
-    ending = Ending()
-    _prepare()
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    signal.signal(signal.SIGTERM, ending.terminate)
+def handle_errors() -> Iterator[ProgramResult]:
+    """Report the errors of the body on standard error and set the exit status; re-raise a bug, with status 1."""
+    result = ProgramResult()
+    _prepare_streams()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    signal.signal(signal.SIGTERM, result.terminate)
     try:
-        yield ending
+        yield result
         sys.stdout.flush()
-    except click.exceptions.Exit as end:
-        ending.status = end.exit_code
+    except click.exceptions.Exit as error:
+        result.status = error.exit_code
     except click.ClickException as error:
-        ending.status = error.exit_code
-        _show(error)
+        result.status = error.exit_code
+        _report_click_error(error)
     except FreightExchangeError as error:
-        row = row_of(error)
-        if row is None:
-            ending.status = Status.BUG
+        rule = find_rule(error)
+        if rule is None:
+            result.status = Status.BUG
             raise
-        ending.status = row.status
-        said = row.sentence or worded(error)
-        _say(said, *getattr(error, "__notes__", ()), row.advice or ADVICE.get(row.status))
+        result.status = rule.status
+        advice = rule.advice or _ADVICE.get(rule.status)
+        _report(rule.message or translate_error(error), *_notes(error), advice)
     except InterruptedWriteError as error:
-        ending.status = Status.OUTCOME_UNKNOWN
-        _say(str(error), *getattr(error, "__notes__", ()))
-    except NotPrintedError as error:
-        ending.status = Status.NOT_PRINTED
-        _say(str(error), *getattr(error, "__notes__", ()))
-        _fall_silent()
-    except Left:
-        ending.status = ending.interrupted_by
+        result.status = Status.OUTCOME_UNKNOWN
+        _report(str(error), *_notes(error))
+    except OutputError as error:
+        result.status = Status.NOT_PRINTED
+        _report(str(error), *_notes(error))
+        _discard_stdout()
+    except QuietInterrupt:
+        result.status = result.interrupt_status
     except (KeyboardInterrupt, click.Abort):
-        ending.status = ending.interrupted_by
-        # Once is enough: a second Ctrl-C while this is said would be a traceback.
+        result.status = result.interrupt_status
+        # A second Ctrl-C during the report would print a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _say("interrupted")
+        _report("interrupted")
     except OSError as error:
         if error.errno in (errno.EPIPE, errno.ESHUTDOWN):
-            ending.status = Status.PIPE_CLOSED
-        elif cannot_be_printed(error):
-            ending.status = Status.STORE
-            _say(f"what was to be printed cannot be written: {error.strerror}")
+            result.status = Status.PIPE_CLOSED
+        elif is_output_full(error):
+            result.status = Status.STORE
+            _report(f"the output cannot be written: {error.strerror}")
         else:
             raise
-        _fall_silent()
+        _discard_stdout()
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
-def cannot_be_printed(error: OSError) -> bool:
-    """Whether it is that what was to be printed has no room."""
-    return error.errno in _NO_ROOM and error.filename is None
+def is_output_full(error: OSError) -> bool:
+    """Return whether the error says that standard output has no room."""
+    return error.errno in _OUTPUT_FULL and error.filename is None
 
 
-def row_of(error: FreightExchangeError) -> Row | None:
-    """The row of the table that an error fits, if one does."""
-    return next((row for row in STATUSES if isinstance(error, row.kind) and row.fits(error)), None)
+def find_rule(error: FreightExchangeError) -> ExitRule | None:
+    """Return the first rule that applies to an error."""
+    return next((rule for rule in EXIT_RULES if isinstance(error, rule.error_type) and rule.applies(error)), None)
 
 
-def _show(error: click.ClickException) -> None:
+def _notes(error: Exception) -> Sequence[str]:
+    return getattr(error, "__notes__", ())
+
+
+def _report_click_error(error: click.ClickException) -> None:
     if isinstance(error, click.UsageError):
         with contextlib.suppress(OSError):
             error.show()
     else:
-        _say(error.format_message())
+        _report(error.format_message())
 
 
-def _say(sentence: str, *more: str | None) -> None:
-    aside(f"Error: {clean(sentence)}")
-    for line in filter(None, more):
-        aside(f"  {clean(line)}")
+def _report(message: str, *details: str | None) -> None:
+    warn(f"Error: {clean(message)}")
+    for detail in filter(None, details):
+        warn(f"  {clean(detail)}")
 
 
-def _prepare() -> None:
-    """Let no stream be a reason to fail: one that was closed, or one that cannot spell a commodity's name."""
+def _prepare_streams() -> None:
+    """Replace closed streams by the null device and escape characters that the encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -257,9 +264,9 @@ def _prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _fall_silent() -> None:
-    """Nobody reads any more: what is still to be written at the interpreter's end must not complain."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+def _discard_stdout() -> None:
+    """Redirect standard output to the null device, so that the flush at exit cannot fail."""
+    null = os.open(os.devnull, os.O_WRONLY)
     with contextlib.suppress(OSError, ValueError):
-        os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+        os.dup2(null, sys.stdout.fileno())
+    os.close(null)

@@ -1,4 +1,4 @@
-"""Which requests to show: the options of `requests list` and `requests watch` as a filter."""
+"""Filter options of `requests list` and `requests watch`."""
 
 from __future__ import annotations
 
@@ -8,40 +8,42 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 import freight_exchange
-from freight_exchange.cli.options import MOMENT, WordOf
+from freight_exchange.cli.options import DATETIME, EnumChoice
 
 if TYPE_CHECKING:
     from freight_exchange import RequestFilter
 
-__all__ = ["filter_options", "filtered"]
+__all__ = ["build_filter", "filter_options"]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--origin", multiple=True, metavar="PLACE", help="From this port or city; may be repeated."),
-    click.option("--destination", multiple=True, metavar="PLACE", help="To this port or city; may be repeated."),
-    click.option("--type", "type", multiple=True, type=WordOf("RequestType"), help="How it travels; may be repeated."),
-    click.option("--commodity", multiple=True, metavar="NAME", help="Of these goods; may be repeated."),
-    click.option("--incoterm", multiple=True, metavar="CODE", help="On these terms, such as FOB; may be repeated."),
-    click.option("--hazardous/--not-hazardous", default=None, help="Dangerous goods alone, or all others."),
-    click.option("--max-volume", metavar="M3", help="No more cubic metres than this, of all units."),
-    click.option("--max-weight", metavar="KG", help="No more kilograms than this, as the request says them."),
-    click.option("--need-by", type=MOMENT, metavar="DATE", help="Wanted by then at the latest."),
+    click.option("--origin", multiple=True, metavar="PLACE", help="Port or city of origin; may be repeated."),
+    click.option("--destination", multiple=True, metavar="PLACE", help="Port or city of destination; may be repeated."),
+    click.option(
+        "--type", "type", multiple=True, type=EnumChoice("RequestType"), help="Mode of transport; may be repeated."
+    ),
+    click.option("--commodity", multiple=True, metavar="NAME", help="Commodity; may be repeated."),
+    click.option("--incoterm", multiple=True, metavar="CODE", help="Incoterm, such as FOB; may be repeated."),
+    click.option("--hazardous/--not-hazardous", default=None, help="Only dangerous goods, or only others."),
+    click.option("--max-volume", metavar="M3", help="Maximum volume of all units, in cubic metres."),
+    click.option("--max-weight", metavar="KG", help="Maximum weight as the request states it, in kilograms."),
+    click.option("--need-by", type=DATETIME, metavar="DATE", help="Latest arrival date."),
 )
 
 
 def filter_options(command: Decorated) -> Decorated:
-    """Adds the options; the command is given them by the names of `RequestFilter`."""
+    """Add the filter options, passed by the field names of `RequestFilter`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def filtered(given: dict[str, Any]) -> RequestFilter | None:
-    """The filter that the options ask for, or `None` where they ask for none.
+def build_filter(options: dict[str, Any]) -> RequestFilter | None:
+    """Build the filter, or return `None` if no filter option is set.
 
     Raises:
-        ValidationError: A value cannot be right.
+        ValidationError: A value is invalid.
     """
-    asked = {name: value for name, value in given.items() if value not in (None, ())}
-    return freight_exchange.RequestFilter(**asked) if asked else None
+    fields = {name: value for name, value in options.items() if value not in (None, ())}
+    return freight_exchange.RequestFilter(**fields) if fields else None

@@ -1,4 +1,4 @@
-"""What the SDK says of its arguments, in the words of whoever typed options or wrote a file: nothing of Python."""
+"""Translation of the SDK's messages: option and field names replace those of Python."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 
 from freight_exchange.errors import ConfigurationError, FreightExchangeError, ValidationError
 
-__all__ = ["reworded", "worded"]
+__all__ = ["translate_error", "translate_warning"]
 
-_NAMES: Final = (
+_OPTION_NAMES: Final = (
     (r"\bbase_url\b", "--url"),
-    # The HTTP library's own name for it.
+    # Exception name of the HTTP library.
     (r" \([A-Z][A-Za-z]+(?:Error|Timeout)\)", ""),
     (r"\bthe deadline of (\S+ s)\b", r"the --timeout of \1"),
     (r"\bTokenFile needs\b", "--token-file needs"),
@@ -23,7 +23,7 @@ _NAMES: Final = (
         "must not contain a user name or password: give --email, and set FREIGHT_EXCHANGE_PASSWORD",
     ),
 )
-_PYTHON: Final = (
+_PYTHON_TERMS: Final = (
     (r"\ba finite number \(Decimal, int, float or numeric text\)", "a number"),
     (r"\bDecimal\('([^']*)'\)", r"\1"),
     (r"\bmust be a datetime\b", "must be a date such as 2027-03-01 or '2027-03-01 17:00'"),
@@ -40,24 +40,24 @@ _PYTHON: Final = (
     (r"\bmust be a Carrier or its index\b", "must be a carrier's index"),
     (r"\bhalf a character \(a lone surrogate\)", "a byte that is no text"),
     (r"\brates\[('[^']*')\]", r"the rate \1"),
-    # These are options alone, and never fields of a file.
+    # Options only; no file has these fields.
     (r"^(max|need|departs|arrives)_(volume|weight|by|from|until)\b", r"--\1-\2"),
 )
 
 
-def worded(error: FreightExchangeError) -> str:
-    """What the error says, by the names of options and files."""
-    # What the service itself says stays as it is.
-    of_arguments = isinstance(error, ConfigurationError | ValidationError)
-    return _replaced(str(error), (*_NAMES, *_PYTHON) if of_arguments else _NAMES)
+def translate_error(error: FreightExchangeError) -> str:
+    """Return the message of an error with the names of options and fields."""
+    # Other errors may quote the service, whose words stay unchanged.
+    is_about_arguments = isinstance(error, ConfigurationError | ValidationError)
+    return _substitute(str(error), (*_OPTION_NAMES, *_PYTHON_TERMS) if is_about_arguments else _OPTION_NAMES)
 
 
-def reworded(sentence: str) -> str:
-    """What the SDK warns of, by the names of options."""
-    return _replaced(sentence, _NAMES)
+def translate_warning(message: str) -> str:
+    """Return a warning with the names of options."""
+    return _substitute(message, _OPTION_NAMES)
 
 
-def _replaced(sentence: str, words: Sequence[tuple[str, str]]) -> str:
-    for pattern, instead in words:
-        sentence = re.sub(pattern, instead, sentence)
-    return sentence
+def _substitute(message: str, substitutions: Sequence[tuple[str, str]]) -> str:
+    for pattern, replacement in substitutions:
+        message = re.sub(pattern, replacement, message)
+    return message

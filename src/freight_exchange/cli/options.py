@@ -1,38 +1,44 @@
-"""Options that several commands have, and what their values may look like."""
+"""Options that several commands share, and the parameter types of their values."""
 
 from __future__ import annotations
 
+import logging
 import math
 import re
+import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import attrs
 import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import freight_exchange
+from freight_exchange.platform.text import CleanFormatter
 
 if TYPE_CHECKING:
     from freight_exchange.models.enums import Word
 
     ParamType = click.ParamType[Any]
 else:
-    # Generic in the newest click alone.
+    # Generic only in recent releases of click.
     ParamType = click.ParamType
 
 __all__ = [
+    "DATETIME",
     "FILE",
     "INDEX",
-    "MOMENT",
     "SECONDS",
     "Duration",
+    "EnumChoice",
+    "GlobalOptions",
     "ParamType",
-    "WordOf",
+    "bot_file_options",
+    "is_weight_assumed",
     "json_option",
     "limit_option",
-    "weight_is_assumed",
     "weight_option",
     "yes_option",
 ]
@@ -41,24 +47,54 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])", re.ASCII)
-_LARGEST_INDEX: Final = 2**63 - 1
+_MAX_INDEX: Final = 2**63 - 1
+
+
+@attrs.frozen(kw_only=True)
+class GlobalOptions:
+    """Options before the command.
+
+    Attributes:
+        url: The API root, from the option or the environment.
+        email: The account, from the option or the environment.
+        token_file: The file that keeps the login, from the option or the environment.
+        timeout: Seconds that a call may take.
+    """
+
+    url: str | None = None
+    email: str | None = None
+    token_file: str | None = None
+    timeout: float = 60.0
+
+    @staticmethod
+    def enable_logging(verbosity: int) -> None:
+        """Write the SDK's log to standard error; `verbosity` 1 is INFO, higher is DEBUG."""
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(CleanFormatter("%(levelname)s %(name)s: %(message)s"))
+        logger = logging.getLogger("freight_exchange")
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO if verbosity == 1 else logging.DEBUG)
 
 
 def json_option(command: Decorated) -> Decorated:
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line, for programs.")(command)
+    """Add `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, for programs.")(
+        command
+    )
 
 
 def yes_option(command: Decorated) -> Decorated:
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask before it is sent.")(command)
+    """Add `--yes`."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(command)
 
 
 def limit_option(command: Decorated) -> Decorated:
-    return click.option(
-        "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many; all of them unless told."
-    )(command)
+    """Add `--limit`."""
+    return click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of records.")(command)
 
 
 def weight_option(command: Decorated) -> Decorated:
+    """Add `--weight`, passed as `per`."""
     return click.option(
         "--weight",
         "per",
@@ -69,46 +105,60 @@ def weight_option(command: Decorated) -> Decorated:
     )(command)
 
 
-def weight_is_assumed(context: click.Context) -> bool:
+def bot_file_options(command: Decorated) -> Decorated:
+    """Add `--store` and `--name`, which select a bot's file."""
+    command = click.option("--name", metavar="NAME", help="The bot's name, if the file holds several bots.")(command)
+    return click.option(
+        "--store",
+        required=True,
+        type=FILE,
+        envvar="FREIGHT_EXCHANGE_STORE",
+        show_envvar=True,
+        metavar="FILE",
+        help="The bot's file.",
+    )(command)
+
+
+def is_weight_assumed(context: click.Context) -> bool:
     """Return whether `--weight` was left out, so that its default decides how weights are read."""
     return context.get_parameter_source("per") is ParameterSource.DEFAULT
 
 
 class Duration(ParamType):
-    """A time such as `90s`, `15m`, `6h`, `5d`.
+    """Duration such as `90s`, `15m`, `6h` or `5d`.
 
     Args:
-        most: The most days that it may be.
-        why: Why no more.
-        zero: Whether it may be no time at all.
+        max_days: The upper limit in days.
+        reason: Explanation of the limit, appended to the error message.
+        allow_zero: Whether zero is valid.
     """
 
     name = "duration"
 
-    def __init__(self, most: int, why: str = "", *, zero: bool = False) -> None:
-        self._most = most
-        self._why = why
-        self._zero = zero
+    def __init__(self, max_days: int, reason: str = "", *, allow_zero: bool = False) -> None:
+        self._max_days = max_days
+        self._reason = reason
+        self._allow_zero = allow_zero
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         if isinstance(value, timedelta):
             return value
-        length = _length(value)
-        if length is None:
-            self.fail(f"{value!r} is no time such as 90s, 15m, 6h or 5d", param, ctx)
-        if length > timedelta(days=self._most):
-            self.fail(f"{value!r} is too long: {self._most}d is the most{self._why}", param, ctx)
-        if not (length or self._zero):
+        duration = _parse_duration(value)
+        if duration is None:
+            self.fail(f"{value!r} is not a duration such as 90s, 15m, 6h or 5d", param, ctx)
+        if duration > timedelta(days=self._max_days):
+            self.fail(f"{value!r} is too long: the limit is {self._max_days}d{self._reason}", param, ctx)
+        if not (duration or self._allow_zero):
             self.fail(f"{value!r} is too short: it must be more than 0s", param, ctx)
-        return length
+        return duration
 
 
-def _length(text: str) -> timedelta | None:
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
+def _parse_duration(text: str) -> timedelta | None:
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
         return None
     try:
-        return timedelta(**{_UNITS[found[2]]: float(found[1])})
+        return timedelta(**{_UNITS[match[2]]: float(match[1])})
     except OverflowError:
         return timedelta.max
 
@@ -122,7 +172,7 @@ class _Seconds(ParamType):
         except ValueError:
             seconds = math.nan
         if not 0 < seconds < math.inf:
-            self.fail(f"{value!r} is no number of seconds above 0", param, ctx)
+            self.fail(f"{value!r} is not a number of seconds above 0", param, ctx)
         return seconds
 
 
@@ -134,8 +184,8 @@ class _Index(ParamType):
             index = int(value)
         except ValueError:
             index = 0
-        if not 0 < index <= _LARGEST_INDEX:
-            self.fail(f"{value!r} is no number of a record: they are whole numbers from 1 on", param, ctx)
+        if not 0 < index <= _MAX_INDEX:
+            self.fail(f"{value!r} is not a record number: record numbers are whole numbers from 1", param, ctx)
         return index
 
 
@@ -146,7 +196,7 @@ class _File(click.Path):
         return super().convert(value, param, ctx)
 
 
-class _Moment(ParamType):
+class _DateTime(ParamType):
     name = "date"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
@@ -155,52 +205,52 @@ class _Moment(ParamType):
         try:
             return datetime.fromisoformat(value.strip())
         except ValueError:
-            self.fail(f"{value!r} is no date such as 2027-03-01 or '2027-03-01 17:00'", param, ctx)
+            self.fail(f"{value!r} is not a date such as 2027-03-01 or '2027-03-01 17:00'", param, ctx)
 
 
 FILE: Final = _File(dir_okay=False)
-"""The path of a file, which need not be there."""
+"""Path of a file that need not exist."""
 
 INDEX: Final = _Index()
-"""The number by which the service, or a bot's file, knows a record."""
+"""Number of a record at the service or in a bot's file."""
 
-MOMENT: Final = _Moment()
-"""A date, or a date and a time of day."""
-
+DATETIME: Final = _DateTime()
+"""Date, or date and time of day."""
 
 SECONDS: Final = _Seconds()
-"""A number of seconds, more than none."""
+"""Positive number of seconds."""
 
 
-class WordOf(ParamType):
-    """A word of the service's vocabulary, in any case; `-` and `_` stand for the blank in it.
+class EnumChoice(ParamType):
+    """Value of an enum, in any case; `-` and `_` count as blanks.
 
     Args:
-        vocabulary: The name of an enum of `freight_exchange`, which is imported when a word is read.
+        enum_name: The name of an enum of `freight_exchange`, imported on first use.
     """
 
-    def __init__(self, vocabulary: str) -> None:
+    def __init__(self, enum_name: str) -> None:
         self.name = "word"
-        self._vocabulary = vocabulary
+        self._enum_name = enum_name
 
     @property
     def words(self) -> list[str]:
-        members: type[Word] = getattr(freight_exchange, self._vocabulary)
+        """Values of the enum."""
+        members: type[Word] = getattr(freight_exchange, self._enum_name)
         return [member.value for member in members]
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         return f"[{'|'.join(self.words)}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        given = _spelt(str(value))
-        found = next((word for word in self.words if _spelt(word) == given), None)
-        if found is None:
+        normalized = _normalize(str(value))
+        match = next((word for word in self.words if _normalize(word) == normalized), None)
+        if match is None:
             self.fail(f"{value!r} is none of {', '.join(self.words)}", param, ctx)
-        return found
+        return match
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(word) for word in self.words if word.casefold().startswith(incomplete.casefold())]
 
 
-def _spelt(word: str) -> str:
+def _normalize(word: str) -> str:
     return " ".join(re.split(r"[\s_-]+", word.strip())).casefold()

@@ -1,42 +1,77 @@
-"""The program as a whole: its commands, and the options that all of them share."""
+"""Root command: the subcommands, imported on demand, and the options that they share."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
 
 import click
-from click.shell_completion import shell_complete
+from click.shell_completion import CompletionItem, shell_complete
 
-from freight_exchange.cli.exit_status import ended
-from freight_exchange.cli.lazy_group import Commands, Home
-from freight_exchange.cli.options import FILE, SECONDS
-from freight_exchange.cli.settings import Settings
+from freight_exchange.cli.exit_status import handle_errors
+from freight_exchange.cli.options import FILE, SECONDS, GlobalOptions
 
 __all__ = ["PROGRAM", "program", "run"]
 
 PROGRAM: Final = "freight-exchange"
-_COMPLETE: Final = "_FREIGHT_EXCHANGE_COMPLETE"
+_COMPLETION_VARIABLE: Final = "_FREIGHT_EXCHANGE_COMPLETE"
 
-_HOMES: Final = {
-    "login": Home("login", "login", "Log in, and stay logged in."),
-    "logout": Home("login", "logout", "Forget the login."),
-    "whoami": Home("login", "whoami", "Show who is logged in, and where."),
-    "requests": Home("requests", "requests", "Rate requests: list, get, publish, watch."),
-    "offers": Home("offers", "offers", "Offers on your own requests: list, get, approve, decline."),
-    "bids": Home("bids", "bids", "Your own offers: list, submit."),
-    "routes": Home("routes", "routes", "Routes: list, get, create, update."),
-    "carriers": Home("reference", "carriers", "List the carriers."),
-    "currencies": Home("reference", "currencies", "List the currencies."),
-    "bot": Home("bot", "bot", "Run a bot, and look after its file."),
-    "explain": Home("explain", "explain", "Say why a request was, or was not yet, handed out."),
-    "sandbox": Home("sandbox", "sandbox", "Serve an exchange of your own, with a board to look at."),
-    "demo": Home("demo", "demo", "Show the exchange at work, without an account."),
+
+class _LazyCommand(NamedTuple):
+    """Location of a command: the module in `cli.commands`, the attribute there, and a summary for help."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+_COMMANDS: Final[Mapping[str, _LazyCommand]] = {
+    "login": _LazyCommand("login", "login", "Log in, and stay logged in."),
+    "logout": _LazyCommand("login", "logout", "Forget the login."),
+    "whoami": _LazyCommand("login", "whoami", "Show who is logged in, and where."),
+    "requests": _LazyCommand("requests", "requests", "Rate requests: list, get, publish, watch."),
+    "offers": _LazyCommand("offers", "offers", "Offers on your own requests: list, get, approve, decline."),
+    "bids": _LazyCommand("bids", "bids", "Your own offers: list, submit."),
+    "routes": _LazyCommand("routes", "routes", "Routes: list, get, create, update."),
+    "carriers": _LazyCommand("reference", "carriers", "List the carriers."),
+    "currencies": _LazyCommand("reference", "currencies", "List the currencies."),
+    "bot": _LazyCommand("bot", "bot", "Run a bot, and manage its file."),
+    "explain": _LazyCommand("explain", "explain", "Explain why a request was, or was not yet, handed out."),
+    "sandbox": _LazyCommand("sandbox", "sandbox", "Serve a sandbox exchange with a web board."),
+    "demo": _LazyCommand("demo", "demo", "Show the exchange at work, without an account."),
 }
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _LazyGroup(click.Group):
+    """Group that imports a command when it runs: help and completion need no import."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        location = _COMMANDS.get(cmd_name)
+        if location is None:
+            return None
+        command = getattr(import_module(f"freight_exchange.cli.commands.{location.module}"), location.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in _COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        commands = [
+            CompletionItem(name, help=command.summary)
+            for name, command in _COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+@click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--url", envvar="FREIGHT_EXCHANGE_URL", show_envvar=True, help="The API root, such as https://host/api.")
 @click.option("--email", envvar="FREIGHT_EXCHANGE_EMAIL", show_envvar=True, help="The account.")
 @click.option(
@@ -44,7 +79,7 @@ _HOMES: Final = {
     envvar="FREIGHT_EXCHANGE_TOKEN_FILE",
     show_envvar=True,
     type=FILE,
-    help="Where the login is kept; a file of your own account unless told.",
+    help="The file that keeps the login; default: a private file of your system account.",
 )
 @click.option(
     "--timeout",
@@ -52,9 +87,9 @@ _HOMES: Final = {
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="How long a call may take, attempts and login included.",
+    help="Time limit of a call, retries and login included.",
 )
-@click.option("-v", "--verbose", count=True, help="Tell on standard error what is sent; twice: everything.")
+@click.option("-v", "--verbose", count=True, help="Log requests to standard error (-vv for details).")
 @click.version_option(package_name="freight-exchange", prog_name=PROGRAM)
 @click.pass_context
 def program(
@@ -62,27 +97,23 @@ def program(
 ) -> None:
     """The freight exchange from a shell: find rate requests, offer on them, publish your own, approve an offer.
 
-    The password is read from FREIGHT_EXCHANGE_PASSWORD, or asked for. It is no option: what stands on a command line,
-    every user of the machine can read.
+    The password comes from FREIGHT_EXCHANGE_PASSWORD, or from a prompt. There is no option for it: command lines are
+    visible to other users of the machine.
 
     \b
     Example:
       freight-exchange --url https://host/api login
       freight-exchange requests list --origin "Hong Kong"
     """
-    context.obj = Settings(url=url, email=email, token_file=token_file, timeout=timeout)
+    context.obj = GlobalOptions(url=url, email=email, token_file=token_file, timeout=timeout)
     if verbose:
-        context.obj.be_heard(verbose)
-
-
-assert isinstance(program, Commands)
-program.homes = _HOMES
+        context.obj.enable_logging(verbose)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the command line says; the status to exit with."""
-    if instruction := os.environ.get(_COMPLETE):
-        return shell_complete(program, {}, PROGRAM, _COMPLETE, instruction)
-    with ended() as ending, program.make_context(PROGRAM, [*arguments]) as context:
+    """Run the command line and return its exit status."""
+    if instruction := os.environ.get(_COMPLETION_VARIABLE):
+        return shell_complete(program, {}, PROGRAM, _COMPLETION_VARIABLE, instruction)
+    with handle_errors() as result, program.make_context(PROGRAM, [*arguments]) as context:
         program.invoke(context)
-    return ending.status
+    return result.status

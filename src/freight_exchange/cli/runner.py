@@ -1,4 +1,4 @@
-"""The event loop of a command: Ctrl-C and SIGTERM end it, and what ends it comes out as it was raised."""
+"""Event loop of a command, ended by Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import TypeVar
 
 import anyio
 
-__all__ = ["run", "sole"]
+__all__ = ["run", "unwrap"]
 
 T = TypeVar("T")
 
 
 def run(main: Callable[[], Awaitable[T]]) -> T:
-    """What `main` gives, in an event loop.
+    """Run `main` in an event loop and return its result.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C, or the SIGTERM that `cli.ending` makes one of.
+        KeyboardInterrupt: Ctrl-C, or SIGTERM, which `exit_status` turns into Ctrl-C.
     """
     terminate = signal.getsignal(signal.SIGTERM)
-    deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN and callable(terminate)
-    if not deaf:
+    ignores_interrupts = signal.getsignal(signal.SIGINT) is signal.SIG_IGN and callable(terminate)
+    if not ignores_interrupts:
         return _run(main)
-    # A loop lets itself be interrupted only where Ctrl-C is not ignored. What a script starts in the background ignores
-    # it, and goes on doing so.
+    # An event loop can be interrupted only while SIGINT has Python's default handler. A program that a script starts
+    # in the background ignores SIGINT, and must keep ignoring it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return _run(partial(_deaf_to_ctrl_c, main))
+        return _run(partial(_ignoring_interrupts, main))
     finally:
         signal.signal(signal.SIGTERM, terminate)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def sole(error: BaseException) -> BaseException:
-    """What a group of errors holds, if that is one error: tasks wrap what they raise, and one another."""
+def unwrap(error: BaseException) -> BaseException:
+    """Return the only error of nested groups, or the group if it holds several."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -46,22 +46,22 @@ def _run(main: Callable[[], Awaitable[T]]) -> T:
     try:
         return anyio.run(main)
     except BaseExceptionGroup as group:
-        found = sole(group)
-        if found is group:
+        error = unwrap(group)
+        if error is group:
             raise
-    raise found
+    raise error
 
 
-async def _deaf_to_ctrl_c(main: Callable[[], Awaitable[T]]) -> T:
+async def _ignoring_interrupts(main: Callable[[], Awaitable[T]]) -> T:
     interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
     terminate = signal.getsignal(signal.SIGTERM)
 
-    def heed(number: int, frame: FrameType | None) -> None:
-        # A question has handlers of its own meanwhile.
+    def handle_termination(number: int, frame: FrameType | None) -> None:
+        # A confirmation prompt has installed its own handler.
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             signal.signal(signal.SIGINT, interrupt)
         if callable(terminate):
             terminate(number, frame)
 
-    signal.signal(signal.SIGTERM, heed)
+    signal.signal(signal.SIGTERM, handle_termination)
     return await main()

@@ -1,4 +1,4 @@
-"""From the settings to a client: who connects where, by which password, and for how long."""
+"""Connection of a command to the service: credentials, client, and the report of interrupted writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import secrets
 import socket
 import ssl
-import sys
 import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,10 +17,10 @@ import attrs
 import click
 
 import freight_exchange
-from freight_exchange.cli.exit_status import InterruptedWriteError, NotPrintedError, cannot_be_printed
-from freight_exchange.cli.messages import reworded
+from freight_exchange.cli.exit_status import InterruptedWriteError, OutputError, is_output_full
+from freight_exchange.cli.messages import translate_warning
 from freight_exchange.cli.runner import run
-from freight_exchange.cli.warn import aside
+from freight_exchange.cli.terminal import is_interactive, warn
 from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError, TransportError
 from freight_exchange.hooks import Attempt
 from freight_exchange.platform.text import clean
@@ -32,111 +31,108 @@ from freight_exchange.transport.message import Kind
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange
-    from freight_exchange.cli.settings import Settings
+    from freight_exchange.cli.options import GlobalOptions
     from freight_exchange.hooks import Event
     from freight_exchange.transport.auth.cached_login import CachedLogin
     from freight_exchange.transport.message import Next, Request, Response
 
-__all__ = ["Caller", "another_in_environment", "caller", "connected", "on_a_terminal", "token_file"]
+__all__ = ["Credentials", "conflicting_account", "resolve_credentials", "run_with_client", "token_file"]
 
 T = TypeVar("T")
 
-_PROBE: Final = 2.0
-_LOOK: Final = "Look with `freight-exchange {}` in a minute, and do not send it again before."
-_SEE: Final = "See it with `freight-exchange {}`, and do not send it again."
-_PASSED_OVER: Final = ("login failed", "a write whose caller was cancelled")
-_AGAIN: Final = "the login that was kept has ended: log in again with `freight-exchange login`"
+_TLS_PROBE_TIMEOUT: Final = 2.0
+_IN_DOUBT: Final = "Look with `freight-exchange {}` in a minute, and do not send it again before."
+_NOT_PRINTED: Final = "See it with `freight-exchange {}`, and do not send it again."
+_REPORTED_ELSEWHERE: Final = ("login failed", "a write whose caller was cancelled")
+_LOGIN_EXPIRED: Final = "the kept login has expired: log in again with `freight-exchange login`"
 
 
 @attrs.frozen(kw_only=True)
-class Caller:
-    """Who connects where.
+class Credentials:
+    """Service and account of a command, and the way it authenticates.
 
     Attributes:
         url: The API root.
         email: The account.
-        password: Its password; `None` where the login that is kept is enough.
-        store: The token file to use, if one is to be used.
-        kept: The login that this file holds so far, whoever's it is.
+        password: The password; `None` if the cached login is enough.
+        store: The token file, if the login is kept.
+        cached: The login in the file before the command, of any account.
     """
 
     url: str
     email: str
     password: str | None = attrs.field(repr=False)
     store: TokenFile | None
-    kept: CachedLogin | None = None
+    cached: CachedLogin | None = None
 
 
-def on_a_terminal() -> bool:
-    """Whether there is somebody to ask."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+def token_file(options: GlobalOptions) -> TokenFile:
+    """Return the file that keeps the login."""
+    return TokenFile(_token_path(options))
 
 
-def token_file(settings: Settings) -> TokenFile:
-    """The file that the login is kept in."""
-    return TokenFile(_path_of_login(settings))
-
-
-def caller(settings: Settings, *, logs_in: bool = False) -> Caller:
-    """Who connects where: by the options, the environment and the login that is kept, and then by asking.
+def resolve_credentials(options: GlobalOptions, *, new_login: bool = False) -> Credentials:
+    """Take the credentials from options, environment and cached login, and ask for the rest.
 
     Args:
-        settings: What the options say.
-        logs_in: Whether it is to log in anew, and to be kept; the login that is kept stays until there is a new one.
+        options: The global options.
+        new_login: Whether to log in anew and keep that login; until it succeeds, the file keeps the cached one.
 
     Raises:
-        ConfigurationError: Something is missing, and there is nobody to ask.
+        ConfigurationError: Something is missing, and there is no terminal to ask on.
     """
-    be_heard()
-    file = token_file(settings)
-    found = kept = file.read()
-    url = settings.url or (None if kept is None else kept.base_url)
-    url = url or _asked(
+    _log_warnings()
+    file = token_file(options)
+    stored = cached = file.read()
+    url = options.url or (None if cached is None else cached.base_url)
+    url = url or _prompt(
         "URL of the service",
         f"no URL: give --url or set {URL_VARIABLE}, or log in once with `freight-exchange login`",
     )
-    if kept is not None and kept.base_url != url.strip().rstrip("/"):
-        kept = None
-    email = settings.email or (None if kept is None else kept.account)
-    email = email or _asked(
+    if cached is not None and cached.base_url != url.strip().rstrip("/"):
+        cached = None
+    email = options.email or (None if cached is None else cached.account)
+    email = email or _prompt(
         "Email",
         f"no account: give --email or set {EMAIL_VARIABLE}, or log in once with `freight-exchange login`",
     )
-    if kept is not None and kept.account != email:
-        kept = None
-    password = _password_of(email)
-    if password is None and (logs_in or kept is None or not kept.is_fresh()):
-        password = _asked(
+    if cached is not None and cached.account != email:
+        cached = None
+    password = _environment_password(email)
+    if password is None and (new_login or cached is None or not cached.is_fresh()):
+        password = _prompt(
             f"Password of {email}",
             f"no password: set {PASSWORD_VARIABLE}, or log in once, on a terminal, with `freight-exchange login`",
             hidden=True,
         )
-    if logs_in:
-        return Caller(url=url, email=email, password=password, store=_Anew(_path_of_login(settings)), kept=found)
-    keeps = kept is not None or settings.token_file is not None
-    return Caller(url=url, email=email, password=password, store=file if keeps else None, kept=found)
+    store: TokenFile | None = None
+    if new_login:
+        store = _UnreadTokenFile(_token_path(options))
+    elif cached is not None or options.token_file is not None:
+        store = file
+    return Credentials(url=url, email=email, password=password, store=store, cached=stored)
 
 
-def connected(
-    settings: Settings,
+def run_with_client(
+    options: GlobalOptions,
     work: Callable[[FreightExchange], Awaitable[T]],
     *,
-    who: Caller | None = None,
-    look: str | None = None,
+    credentials: Credentials | None = None,
+    lookup_command: str | None = None,
     hook: Callable[[Event], None] | None = None,
 ) -> T:
-    """What the work gives that is done with a client.
+    """Run `work` with a client and return its result.
 
     Args:
-        settings: What the options say.
+        options: The global options.
         work: The work.
-        who: Who connects where, where that is known already.
-        look: The command that shows what the work writes, for whoever does not know whether it was written.
-        hook: Told what happens.
+        credentials: The credentials, if already resolved.
+        lookup_command: The command that shows what `work` writes, named if the outcome is unknown.
+        hook: A hook of the client.
 
     Raises:
-        InterruptedWriteError: It was interrupted while a write was on its way.
-        NotPrintedError: A write is done, and its answer cannot be printed.
+        InterruptedWriteError: Ctrl-C or SIGTERM came while a write was in flight.
+        OutputError: A write has taken effect, and its result cannot be printed.
     """
     writes: list[Attempt] = []
 
@@ -146,8 +142,8 @@ def connected(
         if hook is not None:
             hook(event)
 
-    who = caller(settings) if who is None else who
-    client = _client(who, settings, note)
+    credentials = resolve_credentials(options) if credentials is None else credentials
+    client = _create_client(credentials, options, note)
 
     async def main() -> T:
         async with client as exchange:
@@ -156,48 +152,51 @@ def connected(
     try:
         return run(main)
     except FreightExchangeError as caught:
-        error = _seen_through(caught, who.url)
+        error = _explain_tls_failure(caught, credentials.url)
         if error.method is not None:
-            error.add_note(f"The service is {who.url}, the account {who.email}.")
-        if error.may_have_taken_effect and look is not None:
-            error.add_note(_LOOK.format(look))
+            error.add_note(f"The service is {credentials.url}, the account {credentials.email}.")
+        if error.may_have_taken_effect:
+            _add_lookup(error, _IN_DOUBT, lookup_command)
         raise error from None
     except KeyboardInterrupt:
         if not writes:
             raise
         interrupted = InterruptedWriteError("interrupted while it was on its way: whether it was taken is not known")
-        if look is not None:
-            interrupted.add_note(_LOOK.format(look))
+        _add_lookup(interrupted, _IN_DOUBT, lookup_command)
         raise interrupted from None
     except OSError as error:
-        # A write that fails is no OSError: this one was answered.
-        if not (writes and cannot_be_printed(error)):
+        # The client raises no OSError for a failed write, so this write was answered.
+        if not (writes and is_output_full(error)):
             raise
-        done = NotPrintedError(error)
-        if look is not None:
-            done.add_note(_SEE.format(look))
-        raise done from None
+        not_printed = OutputError(error)
+        _add_lookup(not_printed, _NOT_PRINTED, lookup_command)
+        raise not_printed from None
 
 
-def _path_of_login(settings: Settings) -> str | Path:
-    return settings.token_file or state_folder() / "login.json"
+def _add_lookup(error: Exception, note: str, lookup_command: str | None) -> None:
+    if lookup_command is not None:
+        error.add_note(note.format(lookup_command))
 
 
-class _Anew(TokenFile):
-    """The file for a login that is to be a new one: what it holds is not gone on with, and stays until then."""
+def _token_path(options: GlobalOptions) -> str | Path:
+    return options.token_file or state_folder() / "login.json"
+
+
+class _UnreadTokenFile(TokenFile):
+    """Token file for a new login: its cached login is not used, and stays until the new one replaces it."""
 
     def of(self, base_url: str, account: str) -> LoginFile:
-        return _Unread(super().of(base_url, account).path, base_url, account)
+        return _UnreadLoginFile(super().of(base_url, account).path, base_url, account)
 
 
-class _Unread(LoginFile):
+class _UnreadLoginFile(LoginFile):
     def read(self) -> CachedLogin | None:
         return None
 
 
-def _seen_through(error: FreightExchangeError, url: str) -> FreightExchangeError:
-    """The error, or what it comes of where the SDK does not say so: no TLS where the URL says https."""
-    if not isinstance(error, TransportError) or error.permanent or not _speaks_no_tls(url):
+def _explain_tls_failure(error: FreightExchangeError, url: str) -> FreightExchangeError:
+    """Replace a connection error by a clear one if the URL says https and the server speaks plain HTTP."""
+    if not isinstance(error, TransportError) or error.permanent or not _lacks_tls(url):
         return error
     return TransportError(
         "the server there does not speak https: the address may need http://, which is for this machine alone",
@@ -209,15 +208,15 @@ def _seen_through(error: FreightExchangeError, url: str) -> FreightExchangeError
     )
 
 
-def _speaks_no_tls(url: str) -> bool:
-    """Whether something listens there, and its answer to a TLS greeting is none."""
+def _lacks_tls(url: str) -> bool:
+    """Return whether the server of an https URL answers a TLS handshake with something else."""
     parts = urlsplit(url.strip())
     if parts.scheme != "https" or not parts.hostname:
         return False
     try:
         with (
-            socket.create_connection((parts.hostname, parts.port or 443), timeout=_PROBE) as link,
-            ssl.create_default_context().wrap_socket(link, server_hostname=parts.hostname),
+            socket.create_connection((parts.hostname, parts.port or 443), timeout=_TLS_PROBE_TIMEOUT) as connection,
+            ssl.create_default_context().wrap_socket(connection, server_hostname=parts.hostname),
         ):
             return False
     except ssl.SSLCertVerificationError:
@@ -228,61 +227,62 @@ def _speaks_no_tls(url: str) -> bool:
         return False
 
 
-def be_heard() -> None:
-    """Say on standard error what the SDK warns of, unless more is heard already."""
+def _log_warnings() -> None:
+    """Print the SDK's log warnings to standard error, unless `-v` already logs them."""
     logger = logging.getLogger("freight_exchange")
     if all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
-        logger.addHandler(_Warnings(logging.WARNING))
+        logger.addHandler(_WarningHandler(logging.WARNING))
 
 
-class _Warnings(logging.Handler):
+class _WarningHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        # These end the program, which says so itself.
-        if not record.msg.startswith(_PASSED_OVER):
-            aside(f"Warning: {clean(record.getMessage())}")
+        if not record.msg.startswith(_REPORTED_ELSEWHERE):
+            warn(f"Warning: {clean(record.getMessage())}")
 
 
-def _client(who: Caller, settings: Settings, hook: Callable[[Event], None]) -> FreightExchange:
+def _create_client(credentials: Credentials, options: GlobalOptions, hook: Callable[[Event], None]) -> FreightExchange:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         client = freight_exchange.FreightExchange(
-            who.url,
-            email=who.email,
-            # Never sent: `_only_kept` sees to that.
-            password=secrets.token_urlsafe() if who.password is None else who.password,
-            token_store=who.store,
-            deadline=settings.timeout,
-            middleware=[_only_kept] if who.password is None else [],
+            credentials.url,
+            email=credentials.email,
+            # Never sent: `_refuse_login` stops the login.
+            password=secrets.token_urlsafe() if credentials.password is None else credentials.password,
+            token_store=credentials.store,
+            deadline=options.timeout,
+            middleware=[_refuse_login] if credentials.password is None else [],
             hooks=[hook],
         )
     for warning in caught:
-        aside(f"Warning: {clean(reworded(str(warning.message)))}")
+        warn(f"Warning: {clean(translate_warning(str(warning.message)))}")
     return client
 
 
-async def _only_kept(request: Request, call_next: Next) -> Response:
-    """Nobody has given a password: with the login that was kept, or not at all."""
+async def _refuse_login(request: Request, call_next: Next) -> Response:
+    """Middleware of a client without a password, which has only the cached login."""
     if request.kind is Kind.LOGIN:
-        raise AuthenticationError(_AGAIN, method=request.method, path=request.path)
+        raise AuthenticationError(_LOGIN_EXPIRED, method=request.method, path=request.path)
     return await call_next(request)
 
 
-def _password_of(email: str) -> str | None:
-    """The environment's password. Where another account stands beside it, it is that one's, and whoever can be asked
-    is: wrong passwords may lock an account."""
-    if another_in_environment(email) is not None and on_a_terminal():
+def _environment_password(email: str) -> str | None:
+    """Return the environment's password, unless it is another account's and the user can be asked.
+
+    A wrong password may lock the account.
+    """
+    if conflicting_account(email) is not None and is_interactive():
         return None
     return os.environ.get(PASSWORD_VARIABLE) or None
 
 
-def another_in_environment(email: str) -> str | None:
-    """The account that the environment names, if that is another one."""
-    named = os.environ.get(EMAIL_VARIABLE)
-    return named if named and named != email else None
+def conflicting_account(email: str) -> str | None:
+    """Return the account of the environment if it is another one."""
+    account = os.environ.get(EMAIL_VARIABLE)
+    return account if account and account != email else None
 
 
-def _asked(what: str, otherwise: str, *, hidden: bool = False) -> str:
-    if not on_a_terminal():
-        raise ConfigurationError(otherwise)
-    answer: str = click.prompt(what, hide_input=hidden, err=True)
+def _prompt(text: str, error_message: str, *, hidden: bool = False) -> str:
+    if not is_interactive():
+        raise ConfigurationError(error_message)
+    answer: str = click.prompt(text, hide_input=hidden, err=True)
     return answer

@@ -1,7 +1,38 @@
-"""The exchange and the shell of the command line's tests."""
+"""Fixtures of the command line's tests: an exchange over HTTP, and a shell beside it."""
 
 from __future__ import annotations
 
-from tests.unit.cli.rig import served, shell
+from collections.abc import Iterator
+from pathlib import Path
 
-__all__ = ["served", "shell"]
+import anyio.from_thread
+import pytest
+from tests.unit.cli.harness import Shell
+
+from freight_exchange.sandbox import Exchange
+from freight_exchange.sandbox.faces.tcp import serve_tcp
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Exchange, str]]:
+    """Exchange served over HTTP from a thread, and its URL."""
+    exchange = Exchange()
+    with (
+        anyio.from_thread.start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(serve_tcp(exchange)) as server,
+    ):
+        yield exchange, server.url
+
+
+@pytest.fixture
+def shell(
+    served: tuple[Exchange, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Shell:
+    """Shell of the forwarder, in an empty directory."""
+    exchange, url = served
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    return Shell(exchange, url, tmp_path, monkeypatch, capsys)

@@ -1,4 +1,4 @@
-"""`bids`: your own offers on the requests of others."""
+"""Command `bids`: your own offers."""
 
 from __future__ import annotations
 
@@ -9,22 +9,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import freight_exchange
-from freight_exchange.cli.confirm import check, confirm
-from freight_exchange.cli.drafts import all_fields, draft_options
+from freight_exchange.cli.drafts import draft_options, require_fields
 from freight_exchange.cli.exit_status import InterruptedWriteError
-from freight_exchange.cli.options import INDEX, WordOf, json_option, limit_option, yes_option
-from freight_exchange.cli.render.freight import units
-from freight_exchange.cli.render.listing import show_listing
-from freight_exchange.cli.render.money import codes, fees, money
-from freight_exchange.cli.render.tables import Column, said, show_details, show_json
-from freight_exchange.cli.session import connected
-from freight_exchange.cli.warn import aside
+from freight_exchange.cli.options import INDEX, EnumChoice, json_option, limit_option, yes_option
+from freight_exchange.cli.render.freight import format_units
+from freight_exchange.cli.render.listing import print_listing
+from freight_exchange.cli.render.record import (
+    currency_codes,
+    fee_details,
+    format_amount,
+    format_value,
+    print_details,
+    print_json,
+)
+from freight_exchange.cli.render.table import Column
+from freight_exchange.cli.session import run_with_client
+from freight_exchange.cli.terminal import confirm, require_confirmation, warn
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.models import validation
 
 if TYPE_CHECKING:
     from freight_exchange import Bid, FreightExchange
-    from freight_exchange.cli.settings import Settings
+    from freight_exchange.cli.options import GlobalOptions
 
 __all__ = ["bids"]
 
@@ -35,12 +41,14 @@ def bids() -> None:
 
 
 @bids.command("list")
-@click.option("--state", type=WordOf("BidsType"), help="Selected (sel), not selected (nsel), active, or all offers.")
+@click.option(
+    "--state", type=EnumChoice("BidsType"), help="State: selected (sel), not selected (nsel), active, or all (offers)."
+)
 @limit_option
 @json_option
 @click.pass_obj
-def list_(settings: Settings, /, state: str | None, limit: int | None, as_json: bool) -> None:
-    """List your own offers, and whom to call where one was selected.
+def list_(options: GlobalOptions, /, state: str | None, limit: int | None, as_json: bool) -> None:
+    """List your own offers, with the contact of each selected one.
 
     \b
     Example:
@@ -48,75 +56,80 @@ def list_(settings: Settings, /, state: str | None, limit: int | None, as_json: 
     """
 
     async def work(exchange: FreightExchange) -> None:
-        await show_listing(
+        await print_listing(
             exchange.bids.list(type=state),
-            _columns({} if as_json else await codes(exchange)),
+            _columns({} if as_json else await currency_codes(exchange)),
             as_json=as_json,
-            nothing="There are no such offers of yours.",
+            empty_message="You have no such offers.",
             limit=limit,
         )
 
-    connected(settings, work)
+    run_with_client(options, work)
 
 
 @bids.command
 @click.argument("request", type=INDEX)
 @draft_options("Offer")
-@click.option("--rate", "rates", multiple=True, metavar="NAME=AMOUNT", help="A fee within the total; may be repeated.")
+@click.option("--rate", "rates", multiple=True, metavar="NAME=AMOUNT", help="Fee within the total; may be repeated.")
 @yes_option
 @json_option
 @click.pass_obj
-def submit(settings: Settings, /, request: int, rates: Sequence[str], yes: bool, as_json: bool, **given: Any) -> None:
+def submit(
+    options: GlobalOptions, /, request: int, rates: Sequence[str], yes: bool, as_json: bool, **fields: Any
+) -> None:
     """Submit an offer on REQUEST.
 
-    The request is given by its index. The offer is sent once, whatever happens; offers of yours that are on it already
-    are said before.
+    REQUEST is the index of the request. The offer is sent once, even after a failure. Earlier offers of yours are shown
+    first.
 
     \b
     Examples:
       freight-exchange bids submit 4 --amount 1840.50 --currency USD --terms "valid 14 days"
       freight-exchange bids submit 4 --amount 1840.50 --currency USD --rate "Ocean Freight=1700" --rate "Chassis=140.50"
     """
-    check(yes=yes)
-    values = all_fields("Offer", given, more=("rates",))
+    require_confirmation(yes=yes)
+    values = require_fields("Offer", fields, file_fields=("rates",))
     amount = validation.amount(values["amount"], "amount")
     currency, terms = values["currency"], values.get("terms")
-    itemised = validation.rates({**_fees_of_file(values.get("rates", {})), **_fees_of_options(rates)})
-    price = f"{amount:f} {said(currency)}"
-    before: list[str] = []
+    itemised = validation.rates({**_file_fees(values.get("rates", {})), **_option_fees(rates)})
+    price = f"{amount:f} {format_value(currency)}"
+    earlier_note: list[str] = []
 
     async def work(exchange: FreightExchange) -> None:
-        on = None if yes else await exchange.requests.get(request)
-        if on is not None:
-            show_details([("offer", price), *fees(itemised), ("terms", terms)], err=True)
-        _say_difference(amount, itemised)
+        rate_request = None if yes else await exchange.requests.get(request)
+        if rate_request is not None:
+            print_details([("offer", price), *fee_details(itemised), ("terms", terms)], err=True)
+        _warn_of_difference(amount, itemised)
         earlier = [bid async for bid in exchange.bids.list(sweep=True) if bid.index == request]
-        # Before the offer: what fails after it would be taken for the offer's failure.
-        known = await codes(exchange) if earlier or not as_json else {}
-        _say_earlier(earlier, known)
-        alike = sum(bid.amount == amount and _is_in(bid, currency, known) for bid in earlier)
-        before.append(f"Before it was sent, {_offers(alike)} of {price} of yours stood on request {request}.")
-        if on is not None:
-            if str(on.status).casefold() == "selected":
-                aside("The request is Selected: its shipper has accepted an offer.")
-            what = f"{units(on)} of {on.commodity}, {on.origin} to {on.destination}"
-            confirm(f"Offer {price} on {said(what)}?", yes=yes)
+        # Before the offer: a later failure would look like the offer's own.
+        codes = await currency_codes(exchange) if earlier or not as_json else {}
+        _warn_of_earlier(earlier, codes)
+        equal_count = sum(bid.amount == amount and _has_currency(bid, currency, codes) for bid in earlier)
+        earlier_note.append(
+            f"Before it was sent, {_count_offers(equal_count)} of {price} of yours stood on request {request}."
+        )
+        if rate_request is not None:
+            if str(rate_request.status).casefold() == "selected":
+                warn("The request is Selected: its shipper has accepted an offer.")
+            freight = f"{format_units(rate_request)} of {rate_request.commodity}"
+            places = f"{rate_request.origin} to {rate_request.destination}"
+            confirm(f"Offer {price} on {format_value(freight)}, {format_value(places)}?", yes=yes)
         bid = await exchange.bids.submit(request, amount=amount, currency=currency, rates=itemised or None, terms=terms)
         if as_json:
-            show_json(bid)
+            print_json(bid)
         else:
-            _show(bid, known)
+            _print_bid(bid, codes)
 
     try:
-        connected(settings, work, look="bids list")
+        run_with_client(options, work, lookup_command="bids list")
     except (FreightExchangeError, InterruptedWriteError) as error:
-        if before and (isinstance(error, InterruptedWriteError) or error.may_have_taken_effect):
-            # The listing alone cannot tell an offer that was there from the one in doubt.
-            error.add_note(before[0])
+        if earlier_note and (isinstance(error, InterruptedWriteError) or error.may_have_taken_effect):
+            # The listing alone cannot tell an earlier offer from the one in doubt.
+            error.add_note(earlier_note[0])
         raise
 
 
-def _fees_of_file(rates: object) -> Mapping[str, object]:
+def _file_fees(rates: object) -> Mapping[str, object]:
     if not isinstance(rates, Mapping):
         raise click.UsageError(
             'rates in the file must be amounts by the names of fees, such as {"Ocean Freight": 1700}; nothing was sent'
@@ -124,51 +137,51 @@ def _fees_of_file(rates: object) -> Mapping[str, object]:
     return rates
 
 
-def _fees_of_options(rates: Sequence[str]) -> dict[str, str]:
-    found = {}
+def _option_fees(rates: Sequence[str]) -> dict[str, str]:
+    fees = {}
     for rate in rates:
         name, equals, amount = rate.rpartition("=")
         if not equals:
             raise click.UsageError(f"--rate takes NAME=AMOUNT, not {rate!r}; nothing was sent")
-        found[name.strip()] = amount.strip()
-    return found
+        fees[name.strip()] = amount.strip()
+    return fees
 
 
-def _say_earlier(earlier: Sequence[Bid], known: Mapping[int, str]) -> None:
+def _warn_of_earlier(earlier: Sequence[Bid], codes: Mapping[int, str]) -> None:
     if earlier:
-        each = (f"{money(bid.amount, bid.currency, known)} ({_status(bid)})" for bid in earlier)
-        aside(f"You have {_offers(len(earlier))} on it already: {said(', '.join(each))}.")
+        bids = (f"{format_amount(bid.amount, bid.currency, codes)} ({_status(bid)})" for bid in earlier)
+        warn(f"You have {_count_offers(len(earlier))} on it already: {format_value(', '.join(bids))}.")
 
 
 def _status(bid: Bid) -> object:
     return bid.status if bid.offer is None or bid.offer.status is None else bid.offer.status
 
 
-def _offers(count: int) -> str:
+def _count_offers(count: int) -> str:
     return f"{count} offer{'' if count == 1 else 's'}"
 
 
-def _is_in(bid: Bid, currency: object, known: Mapping[int, str]) -> bool:
-    return bid.currency is not None and known.get(bid.currency, "").casefold() == said(currency).casefold()
+def _has_currency(bid: Bid, currency: object, codes: Mapping[int, str]) -> bool:
+    return bid.currency is not None and codes.get(bid.currency, "").casefold() == format_value(currency).casefold()
 
 
-def _say_difference(amount: Decimal, itemised: Mapping[str, Decimal]) -> None:
+def _warn_of_difference(amount: Decimal, itemised: Mapping[str, Decimal]) -> None:
     difference = freight_exchange.Offer(amount=amount, rates=itemised).difference
     if difference:
-        which = "more" if difference > 0 else "less"
-        aside(f"Are its fees right? The amount is {abs(difference):f} {which} than they come to.")
+        direction = "more" if difference > 0 else "less"
+        warn(f"Are its fees right? The amount is {abs(difference):f} {direction} than they come to.")
 
 
-def _columns(known: Mapping[int, str]) -> Sequence[Column[Bid]]:
+def _columns(codes: Mapping[int, str]) -> Sequence[Column[Bid]]:
     return (
-        Column("REQUEST", lambda bid: bid.index, right=True),
-        Column("REF", lambda bid: bid.ref_id, spare=5),
-        Column("COMMODITY", lambda bid: bid.commodity, folds=True, spare=2),
-        Column("ORIGIN", lambda bid: bid.origin, folds=True, spare=4),
-        Column("DESTINATION", lambda bid: bid.destination, folds=True, spare=3),
-        Column("OFFER", lambda bid: money(bid.amount, bid.currency, known), right=True),
+        Column("REQUEST", lambda bid: bid.index, align_right=True),
+        Column("REF", lambda bid: bid.ref_id, drop_order=5),
+        Column("COMMODITY", lambda bid: bid.commodity, wraps=True, drop_order=2),
+        Column("ORIGIN", lambda bid: bid.origin, wraps=True, drop_order=4),
+        Column("DESTINATION", lambda bid: bid.destination, wraps=True, drop_order=3),
+        Column("OFFER", lambda bid: format_amount(bid.amount, bid.currency, codes), align_right=True),
         Column("STATUS", lambda bid: bid.status),
-        Column("CONTACT", _contact, folds=True, spare=1),
+        Column("CONTACT", _contact, wraps=True, drop_order=1),
     )
 
 
@@ -178,16 +191,16 @@ def _contact(bid: Bid) -> str | None:
     return " ".join(part for part in (bid.contact.name, bid.contact.email and f"<{bid.contact.email}>") if part)
 
 
-def _show(bid: Bid, known: Mapping[int, str]) -> None:
+def _print_bid(bid: Bid, codes: Mapping[int, str]) -> None:
     offer = bid.offer
-    show_details(
+    print_details(
         [
             ("request", bid.index),
             ("commodity", bid.commodity),
             ("from", bid.origin),
             ("to", bid.destination),
-            ("offer", money(bid.amount, bid.currency, known)),
-            *fees(None if offer is None else offer.rates),
+            ("offer", format_amount(bid.amount, bid.currency, codes)),
+            *fee_details(None if offer is None else offer.rates),
             ("terms", None if offer is None else offer.terms),
             ("status", bid.status if offer is None else offer.status),
         ]

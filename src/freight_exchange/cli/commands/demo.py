@@ -1,4 +1,4 @@
-"""`demo`: the exchange at work in this process, without an account."""
+"""Command `demo`: a trade on a sandbox exchange in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio
 import click
 
 import freight_exchange
-from freight_exchange.cli.render.tables import said
+from freight_exchange.cli.render.record import format_value
 from freight_exchange.cli.runner import run
 from freight_exchange.sandbox import Cargo, Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 _RATE = Decimal("62.40")
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 
 
 @click.command
 def demo() -> None:
-    """Show the exchange at work: a sandbox in this process, a shipper, and a forwarder's bot that offers by itself.
+    """Show the exchange at work: a sandbox in this process, a shipper, and a forwarder's bot that makes an offer.
 
-    It talks over real HTTP, to a port of this machine alone, and leaves nothing behind.
+    The demo uses real HTTP on a local port and leaves no files.
 
     \b
     Example:
@@ -40,31 +40,31 @@ def demo() -> None:
 
 async def _demo() -> None:
     exchange = Exchange()
-    async with serve_tcp(exchange) as face:
-        _say("exchange", f"a sandbox listens at {face.url}")
-        people = [
-            freight_exchange.FreightExchange(face.url, email=account.email, password=account.password)
+    async with serve_tcp(exchange) as server:
+        _print_step("exchange", f"a sandbox listens at {server.url}")
+        clients = [
+            freight_exchange.FreightExchange(server.url, email=account.email, password=account.password)
             for account in (exchange.shipper, exchange.forwarder)
         ]
-        async with people[0] as shipper, people[1] as forwarder:
+        async with clients[0] as shipper, clients[1] as forwarder:
             user = await shipper.login()
-            _say("shipper", f"logged in as {user.first_name} {user.last_name}")
+            _print_step("shipper", f"logged in as {user.first_name} {user.last_name}")
             await _trade(exchange, shipper, forwarder)
     calls = len(exchange.audit_log.calls)
-    _say("exchange", f"saw {calls} calls, 1 request and {len(exchange.audit_log.offers)} offer")
+    _print_step("exchange", f"saw {calls} calls, 1 request and {len(exchange.audit_log.offers)} offer")
     click.echo('\nNow try it yourself: "freight-exchange sandbox" serves such an exchange to you and your programs.')
 
 
 async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: FreightExchange) -> None:
     won = anyio.Event()
-    unheard: list[OSError] = []
+    output_errors: list[OSError] = []
 
-    def tell(what: str) -> None:
-        # A bot tries again what its handlers fail at, and here nobody listens any more.
+    def print_bot_step(text: str) -> None:
+        # The bot would retry a handler that raises, although the output is closed for good.
         try:
-            _say("bot", what)
+            _print_step("bot", text)
         except OSError as error:
-            unheard.append(error)
+            output_errors.append(error)
 
     bot = freight_exchange.Bot(
         forwarder,
@@ -77,35 +77,35 @@ async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: Freigh
     @bot.on_new
     async def quote(request: RateRequest, ctx: Context) -> None:
         assert request.volume is not None
-        tell(f"hears of {request.ref_id}: {request.volume:f} m3 of {request.commodity}")
+        print_bot_step(f"receives {request.ref_id}: {request.volume:f} m3 of {request.commodity}")
         bid = await ctx.offer(amount=round(_RATE * request.volume, 2), currency="USD", terms="valid 14 days")
-        tell(f"offers USD {bid.amount}")
+        print_bot_step(f"offers USD {bid.amount}")
 
     @bot.on_selected
     async def selected(bid: Bid, ctx: Context) -> None:
         assert bid.contact is not None
-        tell(f"is told that its offer was selected: call {bid.contact.name} <{bid.contact.email}>")
+        print_bot_step(f"learns that its offer was selected: call {bid.contact.name} <{bid.contact.email}>")
         won.set()
 
-    with anyio.fail_after(_PATIENCE):
+    with anyio.fail_after(_TIMEOUT):
         async with bot:
             index = exchange.publish(
                 exchange.shipper,
                 time.time(),
                 Cargo(commodityname="Ceramic tiles", destination="Long Beach", quantity=20, packaging="pallet"),
             )
-            _say("shipper", f"publishes request {index}: 20 pallets of ceramic tiles, Hong Kong to Long Beach")
-            while not (listing := await shipper.offers.get(index)).offers:  # noqa: ASYNC110  # a service tells nobody
+            _print_step("shipper", f"publishes request {index}: 20 pallets of ceramic tiles, Hong Kong to Long Beach")
+            while not (listing := await shipper.offers.get(index)).offers:  # noqa: ASYNC110  # the service has no notifications
                 await anyio.sleep(0.1)
             offer = listing.offers[0]
-            _say("shipper", f"reads offer {offer.id} of {offer.amount}, {offer.terms}, and approves it")
+            _print_step("shipper", f"reads offer {offer.id} of {offer.amount}, {offer.terms}, and approves it")
             approved = await shipper.offers.approve(offer)
             assert approved.contact is not None
-            _say("shipper", f"learns whose it was: {approved.contact.name} <{approved.contact.email}>")
+            _print_step("shipper", f"learns whose it was: {approved.contact.name} <{approved.contact.email}>")
             await won.wait()
-    if unheard:
-        raise unheard[0]
+    if output_errors:
+        raise output_errors[0]
 
 
-def _say(who: str, what: str) -> None:
-    click.echo(f"{who:>9} | {said(what)}")
+def _print_step(role: str, text: str) -> None:
+    click.echo(f"{role:>9} | {format_value(text)}")

@@ -1,4 +1,4 @@
-"""`offers`: what forwarders offer on your own requests."""
+"""Command `offers`: offers on your own requests."""
 
 from __future__ import annotations
 
@@ -8,24 +8,31 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from freight_exchange.cli.confirm import check, confirm
-from freight_exchange.cli.options import INDEX, WordOf, json_option, limit_option, yes_option
-from freight_exchange.cli.render.listing import progress, read, show_listing
-from freight_exchange.cli.render.money import codes, fees, money
-from freight_exchange.cli.render.tables import Column, said, show_details, show_json, show_table
-from freight_exchange.cli.session import connected
+from freight_exchange.cli.options import INDEX, EnumChoice, json_option, limit_option, yes_option
+from freight_exchange.cli.render.listing import collect, print_listing, show_progress
+from freight_exchange.cli.render.record import (
+    currency_codes,
+    fee_details,
+    format_amount,
+    format_value,
+    print_details,
+    print_json,
+)
+from freight_exchange.cli.render.table import Column, print_table
+from freight_exchange.cli.session import run_with_client
+from freight_exchange.cli.terminal import confirm, require_confirmation
 from freight_exchange.errors import BadRequestError, NotFoundError
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Listing, Offer
-    from freight_exchange.cli.settings import Settings
+    from freight_exchange.cli.options import GlobalOptions
 
 __all__ = ["offers"]
 
 
 @attrs.frozen
 class _Row:
-    """An offer with the request that it is on; a request without offers has a row of its own."""
+    """Offer with its request; a request without offers has a row too."""
 
     listing: Listing
     offer: Offer | None
@@ -39,14 +46,14 @@ def offers() -> None:
 @offers.command("list")
 @click.option(
     "--state",
-    type=WordOf("OffersType"),
+    type=EnumChoice("OffersType"),
     default="all",
-    help="Your requests with an offer (offers), with a selected one (sel), without (nsel), or all.",
+    help="Your requests with offers (offers), with a selected one (sel), without a selected one (nsel), or all.",
 )
 @limit_option
 @json_option
 @click.pass_obj
-def list_(settings: Settings, /, state: str, limit: int | None, as_json: bool) -> None:
+def list_(options: GlobalOptions, /, state: str, limit: int | None, as_json: bool) -> None:
     """List your requests, each with the offers on it.
 
     \b
@@ -57,21 +64,21 @@ def list_(settings: Settings, /, state: str, limit: int | None, as_json: bool) -
     async def work(exchange: FreightExchange) -> None:
         listing = exchange.offers.search(type=state)
         if as_json:
-            await show_listing(listing, (), as_json=True, nothing="", limit=limit)
+            await print_listing(listing, (), as_json=True, empty_message="", limit=limit)
             return
-        known = await codes(exchange)
-        found = await read(listing, limit=limit)
-        rows = [_Row(record, offer) for record in found for offer in record.offers or (None,)]
-        show_table(rows, _columns(known), nothing="There are no such requests of yours.")
+        codes = await currency_codes(exchange)
+        records = await collect(listing, limit=limit)
+        rows = [_Row(record, offer) for record in records for offer in record.offers or (None,)]
+        print_table(rows, _columns(codes), empty_message="You have no such requests.")
 
-    connected(settings, work)
+    run_with_client(options, work)
 
 
 @offers.command
 @click.argument("request", type=INDEX)
 @json_option
 @click.pass_obj
-def get(settings: Settings, /, request: int, as_json: bool) -> None:
+def get(options: GlobalOptions, /, request: int, as_json: bool) -> None:
     """Show one of your requests, with the offers on it.
 
     \b
@@ -82,11 +89,11 @@ def get(settings: Settings, /, request: int, as_json: bool) -> None:
     async def work(exchange: FreightExchange) -> None:
         listing = await exchange.offers.get(request)
         if as_json:
-            show_json(listing)
+            print_json(listing)
         else:
-            _show(listing, await codes(exchange))
+            _print_listing(listing, await currency_codes(exchange))
 
-    connected(settings, work)
+    run_with_client(options, work)
 
 
 @offers.command
@@ -94,16 +101,16 @@ def get(settings: Settings, /, request: int, as_json: bool) -> None:
 @yes_option
 @json_option
 @click.pass_obj
-def approve(settings: Settings, /, offer: int, yes: bool, as_json: bool) -> None:
+def approve(options: GlobalOptions, /, offer: int, yes: bool, as_json: bool) -> None:
     """Accept OFFER, and learn whose it is.
 
-    It is given by its number. You and the forwarder are told how to reach each other.
+    OFFER is the number of the offer. The service gives you and the forwarder each other's contact.
 
     \b
     Example:
       freight-exchange offers approve 17
     """
-    _respond(settings, offer, "Approve", lambda exchange: exchange.offers.approve, yes=yes, as_json=as_json)
+    _respond(options, offer, "Approve", lambda exchange: exchange.offers.approve, yes=yes, as_json=as_json)
 
 
 @offers.command
@@ -111,18 +118,20 @@ def approve(settings: Settings, /, offer: int, yes: bool, as_json: bool) -> None
 @yes_option
 @json_option
 @click.pass_obj
-def decline(settings: Settings, /, offer: int, yes: bool, as_json: bool) -> None:
-    """Decline OFFER, given by its number.
+def decline(options: GlobalOptions, /, offer: int, yes: bool, as_json: bool) -> None:
+    """Decline OFFER.
+
+    OFFER is the number of the offer.
 
     \b
     Example:
       freight-exchange offers decline 17 --yes
     """
-    _respond(settings, offer, "Decline", lambda exchange: exchange.offers.decline, yes=yes, as_json=as_json)
+    _respond(options, offer, "Decline", lambda exchange: exchange.offers.decline, yes=yes, as_json=as_json)
 
 
 def _respond(
-    settings: Settings,
+    options: GlobalOptions,
     number: int,
     verb: str,
     operation: Callable[[FreightExchange], Callable[[int], Awaitable[Listing | None]]],
@@ -130,44 +139,44 @@ def _respond(
     yes: bool,
     as_json: bool,
 ) -> None:
-    check(yes=yes)
+    require_confirmation(yes=yes)
 
     async def work(exchange: FreightExchange) -> None:
-        # Before the answer: what fails after it would be taken for the answer's failure.
-        known = {} if yes and as_json else await codes(exchange)
+        # Before the write: a later failure would look like the write's own.
+        codes = {} if yes and as_json else await currency_codes(exchange)
         if not yes:
-            await _ask(exchange, number, verb, known)
-        listing = await _answered(exchange, number, operation(exchange))
+            await _confirm(exchange, number, verb, codes)
+        listing = await _send(exchange, number, operation(exchange))
         if as_json:
-            show_json(listing)
+            print_json(listing)
         elif listing is None:
             click.echo(f"{verb} of offer {number}: done; the service returned no record of it.")
         else:
-            _show(listing, known)
+            _print_listing(listing, codes)
 
-    connected(settings, work, look="offers list")
+    run_with_client(options, work, lookup_command="offers list")
 
 
-async def _answered(
+async def _send(
     exchange: FreightExchange, number: int, operation: Callable[[int], Awaitable[Listing | None]]
 ) -> Listing | None:
-    """What became of the request; `NotFoundError` where the service refuses an offer that there is not."""
+    """Send the answer; turn the refusal of an unknown offer into `NotFoundError`."""
     try:
         return await operation(number)
     except BadRequestError:
-        await _found(exchange, number)
+        await _find(exchange, number)
         raise
 
 
-async def _ask(exchange: FreightExchange, number: int, verb: str, known: Mapping[int, str]) -> None:
-    listing, offer = await _found(exchange, number)
-    price = money(offer.amount, offer.currency, known)
-    what = f"{price} on {listing.commodity}, {listing.origin} to {listing.destination}"
-    confirm(f"{verb} offer {number}: {said(what)}?", yes=False)
+async def _confirm(exchange: FreightExchange, number: int, verb: str, codes: Mapping[int, str]) -> None:
+    listing, offer = await _find(exchange, number)
+    price = format_amount(offer.amount, offer.currency, codes)
+    summary = f"{price} on {listing.commodity}, {listing.origin} to {listing.destination}"
+    confirm(f"{verb} offer {number}: {format_value(summary)}?", yes=False)
 
 
-async def _found(exchange: FreightExchange, number: int) -> tuple[Listing, Offer]:
-    with progress("looking for the offer:") as advance:
+async def _find(exchange: FreightExchange, number: int) -> tuple[Listing, Offer]:
+    with show_progress("looking for the offer:") as advance:
         async for listing in exchange.offers.search(type="offers"):
             advance(1)
             for offer in listing.offers:
@@ -176,26 +185,26 @@ async def _found(exchange: FreightExchange, number: int) -> tuple[Listing, Offer
     raise NotFoundError(f"there is no offer {number} on your requests; nothing was changed")
 
 
-def _columns(known: Mapping[int, str]) -> Sequence[Column[_Row]]:
+def _columns(codes: Mapping[int, str]) -> Sequence[Column[_Row]]:
     return (
-        Column("REQUEST", lambda row: row.listing.index, right=True),
-        Column("COMMODITY", lambda row: row.listing.commodity, folds=True, spare=1),
-        Column("ORIGIN", lambda row: row.listing.origin, folds=True, spare=3),
-        Column("DESTINATION", lambda row: row.listing.destination, folds=True, spare=2),
-        Column("OFFER", lambda row: None if row.offer is None else row.offer.id, right=True),
+        Column("REQUEST", lambda row: row.listing.index, align_right=True),
+        Column("COMMODITY", lambda row: row.listing.commodity, wraps=True, drop_order=1),
+        Column("ORIGIN", lambda row: row.listing.origin, wraps=True, drop_order=3),
+        Column("DESTINATION", lambda row: row.listing.destination, wraps=True, drop_order=2),
+        Column("OFFER", lambda row: None if row.offer is None else row.offer.id, align_right=True),
         Column(
             "AMOUNT",
-            lambda row: None if row.offer is None else money(row.offer.amount, row.offer.currency, known),
-            right=True,
+            lambda row: None if row.offer is None else format_amount(row.offer.amount, row.offer.currency, codes),
+            align_right=True,
         ),
         Column("STATUS", lambda row: "no offer yet" if row.offer is None else row.offer.status),
-        Column("TERMS", lambda row: None if row.offer is None else row.offer.terms, folds=True, spare=4),
+        Column("TERMS", lambda row: None if row.offer is None else row.offer.terms, wraps=True, drop_order=4),
     )
 
 
-def _show(listing: Listing, known: Mapping[int, str]) -> None:
+def _print_listing(listing: Listing, codes: Mapping[int, str]) -> None:
     company, contact = listing.company, listing.contact
-    show_details(
+    print_details(
         [
             ("request", listing.index),
             ("commodity", listing.commodity),
@@ -211,11 +220,11 @@ def _show(listing: Listing, known: Mapping[int, str]) -> None:
     )
     for offer in listing.offers:
         click.echo()
-        show_details(
+        print_details(
             [
                 ("offer", offer.id),
-                ("amount", money(offer.amount, offer.currency, known)),
-                *fees(offer.rates),
+                ("amount", format_amount(offer.amount, offer.currency, codes)),
+                *fee_details(offer.rates),
                 ("terms", offer.terms),
                 ("status", offer.status),
             ]

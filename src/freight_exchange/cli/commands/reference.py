@@ -1,4 +1,4 @@
-"""`carriers` and `currencies`: what offers and routes refer to by a number."""
+"""Commands `carriers` and `currencies`: the records that routes and offers refer to by number."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 import click
 
 from freight_exchange.cli.options import json_option
-from freight_exchange.cli.render.listing import show_listing
-from freight_exchange.cli.render.tables import Column
-from freight_exchange.cli.session import connected
+from freight_exchange.cli.render.listing import print_listing
+from freight_exchange.cli.render.table import Column
+from freight_exchange.cli.session import run_with_client
 
 if TYPE_CHECKING:
     from freight_exchange import Carrier, Currency, FreightExchange
-    from freight_exchange.cli.settings import Settings
+    from freight_exchange.cli.options import GlobalOptions
 
 __all__ = ["carriers", "currencies"]
 
 _CARRIERS: tuple[Column[Carrier], ...] = (
-    Column("INDEX", lambda carrier: carrier.index, right=True),
+    Column("INDEX", lambda carrier: carrier.index, align_right=True),
     Column("NAME", lambda carrier: carrier.name),
 )
 _CURRENCIES: tuple[Column[Currency], ...] = (
-    Column("INDEX", lambda currency: currency.index, right=True),
+    Column("INDEX", lambda currency: currency.index, align_right=True),
     Column("CODE", lambda currency: currency.code),
     Column("NAME", lambda currency: currency.name),
 )
@@ -31,8 +31,8 @@ _CURRENCIES: tuple[Column[Currency], ...] = (
 @click.command
 @json_option
 @click.pass_obj
-def carriers(settings: Settings, /, as_json: bool) -> None:
-    """List the carriers that routes refer to.
+def carriers(options: GlobalOptions, /, as_json: bool) -> None:
+    """List the carriers of routes.
 
     \b
     Example:
@@ -40,16 +40,18 @@ def carriers(settings: Settings, /, as_json: bool) -> None:
     """
 
     async def work(exchange: FreightExchange) -> None:
-        await show_listing(exchange.carriers.list(), _CARRIERS, as_json=as_json, nothing="There are no carriers.")
+        await print_listing(
+            exchange.carriers.list(), _CARRIERS, as_json=as_json, empty_message="There are no carriers."
+        )
 
-    connected(settings, work)
+    run_with_client(options, work)
 
 
 @click.command
 @json_option
 @click.pass_obj
-def currencies(settings: Settings, /, as_json: bool) -> None:
-    """List the currencies that an offer can be made in.
+def currencies(options: GlobalOptions, /, as_json: bool) -> None:
+    """List the currencies of offers.
 
     \b
     Example:
@@ -57,6 +59,8 @@ def currencies(settings: Settings, /, as_json: bool) -> None:
     """
 
     async def work(exchange: FreightExchange) -> None:
-        await show_listing(exchange.currencies.list(), _CURRENCIES, as_json=as_json, nothing="There are no currencies.")
+        await print_listing(
+            exchange.currencies.list(), _CURRENCIES, as_json=as_json, empty_message="There are no currencies."
+        )
 
-    connected(settings, work)
+    run_with_client(options, work)

@@ -1,4 +1,4 @@
-"""`requests`: what shippers ask offers for."""
+"""Command `requests`: rate requests."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import click
 
 from freight_exchange import cargo
 from freight_exchange.cli.commands.watch import watch
-from freight_exchange.cli.confirm import check, confirm
-from freight_exchange.cli.drafts import draft_options, drafted
-from freight_exchange.cli.filters import filter_options, filtered
+from freight_exchange.cli.drafts import build_draft, draft_options
+from freight_exchange.cli.filters import build_filter, filter_options
 from freight_exchange.cli.options import (
     INDEX,
     Duration,
-    WordOf,
+    EnumChoice,
+    is_weight_assumed,
     json_option,
     limit_option,
-    weight_is_assumed,
     weight_option,
     yes_option,
 )
 from freight_exchange.cli.render import freight
-from freight_exchange.cli.render.listing import show_listing
-from freight_exchange.cli.render.tables import Column, said, show_details, show_json
-from freight_exchange.cli.session import connected
-from freight_exchange.cli.warn import aside
+from freight_exchange.cli.render.listing import print_listing
+from freight_exchange.cli.render.record import format_value, print_details, print_json
+from freight_exchange.cli.render.table import Column
+from freight_exchange.cli.session import run_with_client
+from freight_exchange.cli.terminal import confirm, require_confirmation, warn
 from freight_exchange.errors import NotFoundError
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, RateRequest, RateRequestDraft
     from freight_exchange.cargo import Per
-    from freight_exchange.cli.settings import Settings
+    from freight_exchange.cli.options import GlobalOptions
 
 __all__ = ["requests"]
 
-_WEIGHT_ASSUMED: Final = "KG reads each weight as that of one unit; --weight total reads it as the total of all units."
-_READING: Final[dict[Per, str]] = {"unit": "that of one unit", "total": "the total of all units"}
+_ASSUMED_WEIGHT: Final = "KG reads each weight as that of one unit; --weight total reads it as the total of all units."
+_WEIGHT_READINGS: Final[dict[Per, str]] = {"unit": "that of one unit", "total": "the total of all units"}
 
 
 @click.group
@@ -48,12 +48,14 @@ def requests() -> None:
 
 @requests.command("list")
 @filter_options
-@click.option("--state", type=WordOf("SearchType"), default="all", help="Open ones (pending), awarded ones, or all.")
+@click.option(
+    "--state", type=EnumChoice("SearchType"), default="all", help="State: open (pending), awarded (accept), or all."
+)
 @click.option(
     "--since",
     type=Duration(5, ", which is all that the service lists"),
     metavar="TIME",
-    help="Updated within it, such as 6h; five days unless told.",
+    help="Updated within this time, such as 6h; default 5d.",
 )
 @weight_option
 @limit_option
@@ -71,37 +73,37 @@ def list_(
 ) -> None:
     """List the requests of the last five days, open and awarded.
 
-    The service lists no older ones, and lists them to forwarders: what you have published yourself is under `offers
+    The service lists no older ones, and lists requests to forwarders. For the requests that you published, see `offers
     list`.
 
-    CHARGEABLE is what a carrier would charge for: revenue tons (W/M) by sea, kilograms by air (divisor 6000) and road
-    (333 kg a cubic metre, 1850 kg a loading metre).
+    CHARGEABLE is the chargeable quantity: revenue tons (W/M) by sea, kilograms by air (divisor 6000) and road (333 kg
+    per cubic metre, 1850 kg per loading metre).
 
-    A ? after KG says that weight and volume do not go together; a ? after INCOTERM, that it is none of the Incoterms
-    2020, or one for sea alone where the goods go by air or road. `requests get` says more.
+    A ? after KG marks a weight that is implausible for the volume. A ? after INCOTERM marks a term that is not in
+    Incoterms 2020, or one for sea only on goods that go by air or road. `requests get` gives the details.
 
     \b
     Examples:
       freight-exchange requests list --origin "Hong Kong" --type shipping --max-volume 60
       freight-exchange requests list --json | jq .index
     """
-    where = filtered(filters)
-    assumed = weight_is_assumed(context) and not as_json
+    request_filter = build_filter(filters)
+    warns_of_weight = is_weight_assumed(context) and not as_json
 
     async def work(exchange: FreightExchange) -> None:
-        shown = await show_listing(
+        printed = await print_listing(
             exchange.requests.search(type=state, since=since),
             _columns(per),
             as_json=as_json,
-            nothing="There are no such requests. What you have published is under `freight-exchange offers list`.",
+            empty_message="There are no such requests. See `freight-exchange offers list` for your own.",
             limit=limit,
-            wanted=lambda request: where is None or where.matches(request),
-            as_object=lambda request: freight.as_object(request, per),
+            is_included=lambda request: request_filter is None or request_filter.matches(request),
+            to_json=lambda request: freight.request_to_json(request, per),
         )
-        if shown and assumed:
-            aside(_WEIGHT_ASSUMED)
+        if printed and warns_of_weight:
+            warn(_ASSUMED_WEIGHT)
 
-    connected(context.obj, work)
+    run_with_client(context.obj, work)
 
 
 @requests.command
@@ -109,8 +111,8 @@ def list_(
 @weight_option
 @json_option
 @click.pass_obj
-def get(settings: Settings, /, index: int, per: Per, as_json: bool) -> None:
-    """Show one request, with what is odd about it.
+def get(options: GlobalOptions, /, index: int, per: Per, as_json: bool) -> None:
+    """Show one request, with warnings about implausible values.
 
     \b
     Example:
@@ -121,13 +123,13 @@ def get(settings: Settings, /, index: int, per: Per, as_json: bool) -> None:
         try:
             request = await exchange.requests.get(index)
         except NotFoundError as error:
-            error.add_note(f"What you have published is under `freight-exchange offers get {index}`.")
+            error.add_note(f"For a request that you published, see `freight-exchange offers get {index}`.")
             raise
-        _show(request, per, as_json=as_json)
+        _print_request(request, per, as_json=as_json)
         if not as_json:
-            _say_doubts(request, per)
+            _print_warnings(request, per)
 
-    connected(settings, work)
+    run_with_client(options, work)
 
 
 @requests.command
@@ -135,32 +137,32 @@ def get(settings: Settings, /, index: int, per: Per, as_json: bool) -> None:
 @yes_option
 @json_option
 @click.pass_obj
-def publish(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> None:
+def publish(options: GlobalOptions, /, yes: bool, as_json: bool, **fields: Any) -> None:
     """Publish a request.
 
-    It is given by options, by a file (JSON or TOML), or by both: then the options count.
+    The fields come from options, a file (JSON or TOML), or both; options take precedence.
 
     \b
     Examples:
       freight-exchange requests publish --file tiles.toml
       freight-exchange requests publish --file tiles.toml --quantity 24 --yes
     """
-    check(yes=yes)
-    draft = drafted("RateRequestDraft", given)
+    require_confirmation(yes=yes)
+    draft = build_draft("RateRequestDraft", fields)
 
     async def work(exchange: FreightExchange) -> None:
         await exchange.login()
         if not yes:
-            show_details(_lines(draft, draft.arrival, "unit"), err=True)
-        _say_doubts(draft, "unit")
+            print_details(_details(draft, draft.arrival, "unit"), err=True)
+        _print_warnings(draft, "unit")
         confirm(
-            f"Publish {freight.units(draft)} of {said(draft.commodity)}, {said(draft.origin)} to"
-            f" {said(draft.destination)}, {draft.volume:f} m3?",
+            f"Publish {freight.format_units(draft)} of {format_value(draft.commodity)}, {format_value(draft.origin)} to"
+            f" {format_value(draft.destination)}, {draft.volume:f} m3?",
             yes=yes,
         )
-        _show(await exchange.requests.publish(draft), "unit", as_json=as_json)
+        _print_request(await exchange.requests.publish(draft), "unit", as_json=as_json)
 
-    connected(settings, work, look="offers list")
+    run_with_client(options, work, lookup_command="offers list")
 
 
 requests.add_command(watch)
@@ -168,24 +170,26 @@ requests.add_command(watch)
 
 def _columns(per: Per) -> Sequence[Column[RateRequest]]:
     return (
-        Column("INDEX", lambda request: request.index, right=True),
-        Column("STATUS", lambda request: request.status, spare=3),
-        Column("REF", lambda request: request.ref_id, spare=8),
-        Column("TYPE", lambda request: request.type, spare=5),
-        Column("COMMODITY", lambda request: request.commodity, folds=True),
-        Column("ORIGIN", lambda request: request.origin, folds=True, spare=3),
-        Column("DESTINATION", lambda request: request.destination, folds=True, spare=2),
-        Column("ARRIVAL", lambda request: None if request.need_date is None else request.need_date.date(), spare=7),
-        Column("UNITS", freight.units, spare=9),
-        Column("M3", lambda request: request.volume, right=True, spare=6),
-        Column("KG", lambda request: _kilograms(request, per), right=True, spare=1),
-        Column("INCOTERM", _incoterm, spare=4),
-        Column("CHARGEABLE", lambda request: freight.charge(request, per), right=True),
+        Column("INDEX", lambda request: request.index, align_right=True),
+        Column("STATUS", lambda request: request.status, drop_order=3),
+        Column("REF", lambda request: request.ref_id, drop_order=8),
+        Column("TYPE", lambda request: request.type, drop_order=5),
+        Column("COMMODITY", lambda request: request.commodity, wraps=True),
+        Column("ORIGIN", lambda request: request.origin, wraps=True, drop_order=3),
+        Column("DESTINATION", lambda request: request.destination, wraps=True, drop_order=2),
+        Column(
+            "ARRIVAL", lambda request: None if request.need_date is None else request.need_date.date(), drop_order=7
+        ),
+        Column("UNITS", freight.format_units, drop_order=9),
+        Column("M3", lambda request: request.volume, align_right=True, drop_order=6),
+        Column("KG", lambda request: _kilograms(request, per), align_right=True, drop_order=1),
+        Column("INCOTERM", _incoterm, drop_order=4),
+        Column("CHARGEABLE", lambda request: freight.chargeable(request, per), align_right=True),
     )
 
 
 def _kilograms(request: RateRequest, per: Per) -> str | None:
-    weight = freight.gross(request, per)
+    weight = freight.gross_weight(request, per)
     return None if weight is None else f"{weight.kilograms:f}" + ("?" if weight.warning else "")
 
 
@@ -195,23 +199,25 @@ def _incoterm(request: RateRequest) -> str | None:
     return request.incoterm + ("?" if cargo.incoterm_warning(request.incoterm, request.type) else "")
 
 
-def _show(request: RateRequest, per: Per, *, as_json: bool) -> None:
+def _print_request(request: RateRequest, per: Per, *, as_json: bool) -> None:
     if as_json:
-        show_json(freight.as_object(request, per))
+        print_json(freight.request_to_json(request, per))
         return
-    show_details(
+    print_details(
         [
             ("request", request.index),
             ("reference", request.ref_id),
             ("status", request.status),
-            *_lines(request, request.need_date, per),
+            *_details(request, request.need_date, per),
         ]
     )
 
 
-def _lines(request: RateRequest | RateRequestDraft, arrival: datetime | None, per: Per) -> Sequence[tuple[str, object]]:
-    """What a request, or a draft of one, says of its freight."""
-    weight, charge = freight.gross(request, per), freight.charge(request, per)
+def _details(
+    request: RateRequest | RateRequestDraft, arrival: datetime | None, per: Per
+) -> Sequence[tuple[str, object]]:
+    """Return the details that requests and drafts share."""
+    weight, quantity = freight.gross_weight(request, per), freight.chargeable(request, per)
     sizes = [request.length, request.width, request.height]
     return [
         ("commodity", request.commodity),
@@ -219,12 +225,12 @@ def _lines(request: RateRequest | RateRequestDraft, arrival: datetime | None, pe
         ("from", request.origin),
         ("to", request.destination),
         ("arrival", arrival),
-        ("units", freight.units(request)),
+        ("units", freight.format_units(request)),
         ("each", None if None in sizes else " x ".join(f"{size:f}" for size in sizes) + f" {_length_unit(request)}"),
         ("volume", None if request.volume is None else f"{request.volume:f} m3"),
         ("weight", _stated_weight(request, per)),
         ("gross weight", None if weight is None else f"{weight.kilograms:f} kg"),
-        ("chargeable", None if charge is None else f"{charge} by {charge.by}"),
+        ("chargeable", None if quantity is None else f"{quantity} by {quantity.basis}"),
         ("incoterm", request.incoterm),
         ("hazardous", request.hazardous),
         ("notes", request.notes),
@@ -232,16 +238,16 @@ def _lines(request: RateRequest | RateRequestDraft, arrival: datetime | None, pe
 
 
 def _length_unit(request: RateRequest | RateRequestDraft) -> str:
-    return getattr(request, "measure_unit", None) or "m"  # a draft is in metres
+    return getattr(request, "measure_unit", None) or "m"  # drafts are in metres
 
 
 def _stated_weight(request: RateRequest | RateRequestDraft, per: Per) -> str | None:
     if request.weight is None:
         return None
-    unit = getattr(request, "mass_unit", None) or "kg"  # a draft is in kilograms
-    return f"{request.weight:f} {unit}, read as {_READING[per]}"
+    unit = getattr(request, "mass_unit", None) or "kg"  # drafts are in kilograms
+    return f"{request.weight:f} {unit}, read as {_WEIGHT_READINGS[per]}"
 
 
-def _say_doubts(request: RateRequest | RateRequestDraft, per: Per) -> None:
-    for doubt in freight.doubts(request, per):
-        aside(f"Is its {doubt.field} right? {said(doubt.message)}")
+def _print_warnings(request: RateRequest | RateRequestDraft, per: Per) -> None:
+    for warning in freight.find_warnings(request, per):
+        warn(f"Is its {warning.field} right? {format_value(warning.message)}")

@@ -1,4 +1,4 @@
-"""`routes`: scheduled sailings and other routes."""
+"""Command `routes`: scheduled sailings and other routes."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from freight_exchange.cli.confirm import check, confirm
-from freight_exchange.cli.drafts import draft_options, drafted, given_fields
-from freight_exchange.cli.options import INDEX, MOMENT, json_option, limit_option, yes_option
-from freight_exchange.cli.render.listing import show_listing
-from freight_exchange.cli.render.tables import Column, plain, said, show_details, show_json
-from freight_exchange.cli.session import connected
-from freight_exchange.cli.warn import aside
+from freight_exchange.cli.drafts import build_draft, collect_fields, draft_options
+from freight_exchange.cli.options import DATETIME, INDEX, json_option, limit_option, yes_option
+from freight_exchange.cli.render.listing import print_listing
+from freight_exchange.cli.render.record import format_value, print_details, print_json, to_json
+from freight_exchange.cli.render.table import Column
+from freight_exchange.cli.session import run_with_client
+from freight_exchange.cli.terminal import confirm, require_confirmation, warn
 from freight_exchange.models import validation
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Route, RouteDraft
-    from freight_exchange.cli.settings import Settings
+    from freight_exchange.cli.options import GlobalOptions
 
 __all__ = ["routes"]
 
-_ZONED = ("cy_cutoff", "cfs_cutoff", "departure")
-"""The times of a route that are in its zone."""
+_ZONED_FIELDS = ("cy_cutoff", "cfs_cutoff", "departure")
+"""Times in the zone of the route."""
 
 _COLUMNS: tuple[Column[Route], ...] = (
-    Column("INDEX", lambda route: route.index, right=True),
-    Column("ORIGIN", lambda route: route.origin, folds=True, spare=2),
-    Column("DESTINATION", lambda route: route.destination, folds=True, spare=1),
-    Column("VESSEL", lambda route: route.vessel, folds=True, spare=3),
-    Column("VOYAGE", lambda route: route.voyage_id, spare=7),
-    Column("CY CUT-OFF", lambda route: route.cy_cutoff, spare=5),
-    Column("CFS CUT-OFF", lambda route: route.cfs_cutoff, spare=6),
+    Column("INDEX", lambda route: route.index, align_right=True),
+    Column("ORIGIN", lambda route: route.origin, wraps=True, drop_order=2),
+    Column("DESTINATION", lambda route: route.destination, wraps=True, drop_order=1),
+    Column("VESSEL", lambda route: route.vessel, wraps=True, drop_order=3),
+    Column("VOYAGE", lambda route: route.voyage_id, drop_order=7),
+    Column("CY CUT-OFF", lambda route: route.cy_cutoff, drop_order=5),
+    Column("CFS CUT-OFF", lambda route: route.cfs_cutoff, drop_order=6),
     Column("DEPARTURE", lambda route: route.departure),
-    Column("ARRIVAL", lambda route: route.arrival, spare=4),
-    Column("CARRIER", lambda route: route.carrier, right=True, spare=8),
+    Column("ARRIVAL", lambda route: route.arrival, drop_order=4),
+    Column("CARRIER", lambda route: route.carrier, align_right=True, drop_order=8),
 )
 
 
@@ -47,44 +47,44 @@ def routes() -> None:
 
 
 @routes.command("list")
-@click.option("--origin", metavar="PLACE", help="From this port or city.")
-@click.option("--destination", metavar="PLACE", help="To this port or city.")
-@click.option("--carrier", type=INDEX, metavar="INDEX", help="By this carrier.")
-@click.option("--vessel", metavar="NAME", help="By this vessel.")
-@click.option("--voyage-id", metavar="CODE", help="On this voyage.")
-@click.option("--departs-from", type=MOMENT, metavar="DATE", help="Leaving then or later.")
-@click.option("--departs-until", type=MOMENT, metavar="DATE", help="Leaving then or earlier.")
-@click.option("--arrives-from", type=MOMENT, metavar="DATE", help="Arriving then or later.")
-@click.option("--arrives-until", type=MOMENT, metavar="DATE", help="Arriving then or earlier.")
+@click.option("--origin", metavar="PLACE", help="Port or city of origin.")
+@click.option("--destination", metavar="PLACE", help="Port or city of destination.")
+@click.option("--carrier", type=INDEX, metavar="INDEX", help="Index of the carrier.")
+@click.option("--vessel", metavar="NAME", help="Name of the vessel.")
+@click.option("--voyage-id", metavar="CODE", help="Code of the voyage.")
+@click.option("--departs-from", type=DATETIME, metavar="DATE", help="Earliest departure.")
+@click.option("--departs-until", type=DATETIME, metavar="DATE", help="Latest departure.")
+@click.option("--arrives-from", type=DATETIME, metavar="DATE", help="Earliest arrival.")
+@click.option("--arrives-until", type=DATETIME, metavar="DATE", help="Latest arrival.")
 @limit_option
 @json_option
 @click.pass_obj
-def list_(settings: Settings, /, limit: int | None, as_json: bool, **filters: str | int | datetime | None) -> None:
-    """List routes. Cut-offs and departure are in the route's own time zone, the arrival in no zone that is named.
+def list_(options: GlobalOptions, /, limit: int | None, as_json: bool, **filters: str | int | datetime | None) -> None:
+    """List routes. Cut-offs and departure are in the route's time zone; the zone of the arrival is not stated.
 
     \b
     Example:
       freight-exchange routes list --origin "Hong Kong" --departs-from 2027-02-01
     """
-    wanted: dict[str, Any] = filters
+    route_filters: dict[str, Any] = filters
 
     async def work(exchange: FreightExchange) -> None:
-        await show_listing(
-            exchange.routes.list(**wanted),
+        await print_listing(
+            exchange.routes.list(**route_filters),
             _COLUMNS,
             as_json=as_json,
-            nothing="There are no such routes.",
+            empty_message="There are no such routes.",
             limit=limit,
         )
 
-    connected(settings, work)
+    run_with_client(options, work)
 
 
 @routes.command
 @click.argument("index", type=INDEX)
 @json_option
 @click.pass_obj
-def get(settings: Settings, /, index: int, as_json: bool) -> None:
+def get(options: GlobalOptions, /, index: int, as_json: bool) -> None:
     """Show one route.
 
     \b
@@ -93,9 +93,9 @@ def get(settings: Settings, /, index: int, as_json: bool) -> None:
     """
 
     async def work(exchange: FreightExchange) -> None:
-        _show(await exchange.routes.get(index), as_json=as_json)
+        _print_route(await exchange.routes.get(index), as_json=as_json)
 
-    connected(settings, work)
+    run_with_client(options, work)
 
 
 @routes.command
@@ -103,34 +103,34 @@ def get(settings: Settings, /, index: int, as_json: bool) -> None:
 @yes_option
 @json_option
 @click.pass_obj
-def create(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> None:
+def create(options: GlobalOptions, /, yes: bool, as_json: bool, **fields: Any) -> None:
     """Create a route.
 
-    It is given by options, by a file (JSON or TOML), or by both: then the options count.
+    The fields come from options, a file (JSON or TOML), or both; options take precedence.
 
     \b
     Example:
       freight-exchange routes create --file sailing.toml --vessel "Ever Patient"
     """
-    check(yes=yes)
-    draft = drafted("RouteDraft", given)
+    require_confirmation(yes=yes)
+    draft = build_draft("RouteDraft", fields)
 
     async def work(exchange: FreightExchange) -> None:
         await exchange.login()
         if not yes:
-            show_details(_lines(draft), err=True)
-        confirm(f"Create the route {_described(draft)}?", yes=yes)
+            print_details(_details(draft), err=True)
+        confirm(f"Create the route {_describe(draft)}?", yes=yes)
         created = await exchange.routes.create(draft)
         if created is not None:
-            _show(created, as_json=as_json)
+            _print_route(created, as_json=as_json)
             return
-        aside("The route is created; the service did not say under which number.")
+        warn("The route is created; the service did not return its number.")
         if as_json:
-            show_json({"index": None, **plain(draft), "extra": {}})
+            print_json({"index": None, **to_json(draft), "extra": {}})
         else:
-            show_details(_lines(draft))
+            print_details(_details(draft))
 
-    connected(settings, work, look="routes list")
+    run_with_client(options, work, lookup_command="routes list")
 
 
 @routes.command
@@ -139,66 +139,68 @@ def create(settings: Settings, /, yes: bool, as_json: bool, **given: Any) -> Non
 @yes_option
 @json_option
 @click.pass_obj
-def update(settings: Settings, /, index: int, yes: bool, as_json: bool, **given: Any) -> None:
+def update(options: GlobalOptions, /, index: int, yes: bool, as_json: bool, **fields: Any) -> None:
     """Change a route.
 
-    What you give, by options or a file, is put in; all else stays as it is read now.
+    The command reads the route, replaces the fields that options or file give, and sends it.
 
-    With another --timezone cut-offs and departure stay what the clocks show, and are meant in the new zone: 17:00 in
-    Hong Kong becomes 17:00 in Hamburg, seven hours later. The question lists every date that changes so.
+    A new --timezone keeps the local times of cut-offs and departure: 17:00 in Hong Kong becomes 17:00 in Hamburg, seven
+    hours later. The question lists every date that changes.
 
     \b
     Examples:
       freight-exchange routes update 2 --vessel "Ever Patient"
       freight-exchange routes update 2 --timezone Europe/Berlin
     """
-    check(yes=yes)
-    changes = given_fields("RouteDraft", given)
+    require_confirmation(yes=yes)
+    changes = collect_fields("RouteDraft", fields)
     if not changes:
         raise click.UsageError("there is nothing to change: give an option or --file; nothing was sent")
 
     async def work(exchange: FreightExchange) -> None:
         before = await exchange.routes.get(index)
-        after = _changed(before, changes)
-        different = [*changes, *(name for name in _ZONED if getattr(before, name) != getattr(after, name))]
-        listed = ", ".join(
-            f"{name} {said(getattr(before, name))} to {said(getattr(after, name))}" for name in dict.fromkeys(different)
+        after = _apply(before, changes)
+        changed = [*changes, *(name for name in _ZONED_FIELDS if getattr(before, name) != getattr(after, name))]
+        summary = ", ".join(
+            f"{name} {format_value(getattr(before, name))} to {format_value(getattr(after, name))}"
+            for name in dict.fromkeys(changed)
         )
-        confirm(f"Change route {index}: {listed}?", yes=yes)
+        confirm(f"Change route {index}: {summary}?", yes=yes)
         updated = await exchange.routes.update(after)
-        _show(after if updated is None else updated, as_json=as_json)
+        _print_route(after if updated is None else updated, as_json=as_json)
 
-    connected(settings, work, look=f"routes get {index}")
+    run_with_client(options, work, lookup_command=f"routes get {index}")
 
 
-def _changed(before: Route, changes: Mapping[str, Any]) -> Route:
-    """The route with these changes; in another zone its times stay what the clocks show."""
+def _apply(before: Route, changes: Mapping[str, Any]) -> Route:
+    """Return the changed route; a new time zone keeps the local times."""
     after = attrs.evolve(before, **changes)
-    moved = "timezone" in changes
-    zone = validation.timezone(after.timezone) if moved else validation.find_zone(after.timezone or "")
+    is_rezoned = "timezone" in changes
+    zone = validation.timezone(after.timezone) if is_rezoned else validation.find_zone(after.timezone or "")
     if zone is None:
         return after
-    times: dict[str, Any] = {name: getattr(after, name) for name in _ZONED if moved or name in changes}
+    times: dict[str, Any] = {name: getattr(after, name) for name in _ZONED_FIELDS if is_rezoned or name in changes}
     for name, time in times.items():
-        # What a file has in place of a date, the SDK refuses.
+        # The SDK rejects other values, which a file may have.
         if isinstance(time, datetime):
             times[name] = validation.zoned_datetime(time if name in changes else time.replace(tzinfo=None), zone, name)
     return attrs.evolve(after, **times)
 
 
-def _described(draft: RouteDraft) -> str:
-    return f"{said(draft.origin)} to {said(draft.destination)}, {said(draft.vessel)} {said(draft.voyage_id)}"
+def _describe(draft: RouteDraft) -> str:
+    places = f"{format_value(draft.origin)} to {format_value(draft.destination)}"
+    return f"{places}, {format_value(draft.vessel)} {format_value(draft.voyage_id)}"
 
 
-def _show(route: Route, *, as_json: bool) -> None:
+def _print_route(route: Route, *, as_json: bool) -> None:
     if as_json:
-        show_json(route)
+        print_json(route)
         return
-    show_details([("route", route.index), *_lines(route)])
+    print_details([("route", route.index), *_details(route)])
 
 
-def _lines(route: Route | RouteDraft) -> Sequence[tuple[str, object]]:
-    """What a route, or a draft of one, says."""
+def _details(route: Route | RouteDraft) -> Sequence[tuple[str, object]]:
+    """Return the details that routes and drafts share."""
     return [
         ("from", route.origin),
         ("to", route.destination),

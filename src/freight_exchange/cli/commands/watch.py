@@ -1,4 +1,4 @@
-"""`requests watch`: requests as they appear, change and are withdrawn: live on a terminal, line by line elsewhere."""
+"""Command `requests watch`: a live view on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import freight_exchange
-from freight_exchange.cli.exit_status import Left
-from freight_exchange.cli.filters import filter_options, filtered
+from freight_exchange.cli.exit_status import QuietInterrupt
+from freight_exchange.cli.filters import build_filter, filter_options
 from freight_exchange.cli.options import FILE, Duration, ParamType, json_option, weight_option
-from freight_exchange.cli.render.freight import as_object as request_as_object
-from freight_exchange.cli.render.listing import progress
-from freight_exchange.cli.render.tables import instant, plain, said, show_json
-from freight_exchange.cli.session import connected
+from freight_exchange.cli.render.event import event_to_json, format_event
+from freight_exchange.cli.render.listing import show_progress
+from freight_exchange.cli.render.record import print_json
+from freight_exchange.cli.session import run_with_client
 from freight_exchange.hooks import Attempt
 
 if TYPE_CHECKING:
     from freight_exchange import Feed, FreightExchange
     from freight_exchange.cargo import Per
-    from freight_exchange.cli.settings import Settings
+    from freight_exchange.cli.options import GlobalOptions
     from freight_exchange.feed.events import Event
     from freight_exchange.hooks import Event as HookEvent
 
-__all__ = ["as_object", "line_of", "watch"]
+__all__ = ["watch"]
 
 
 class _Start(ParamType):
     name = "start"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta | str:
-        return value if value in ("now", "backfill") else _BACK.convert(value, param, ctx)
+        return value if value in ("now", "backfill") else _LOOKBACK.convert(value, param, ctx)
 
 
-_BACK = Duration(5, ", which is all that the service lists", zero=True)
+_LOOKBACK = Duration(5, ", which is all that the service lists", allow_zero=True)
 
 
 @click.command
@@ -47,7 +46,7 @@ _BACK = Duration(5, ", which is all that the service lists", zero=True)
     "--store",
     type=FILE,
     metavar="FILE",
-    help="Keep in this file what was shown: the next run goes on there, and misses nothing.",
+    help="File that records the shown events, so that the next run continues there and misses none.",
 )
 @click.option(
     "--start",
@@ -55,17 +54,17 @@ _BACK = Duration(5, ", which is all that the service lists", zero=True)
     default="now",
     show_default=True,
     metavar="WHEN",
-    help="Where the first run begins: now, backfill (all that is listed), or a time such as 6h ago.",
+    help="Start of the first run: now, backfill (all listed requests), or a time ago such as 6h.",
 )
 @click.option(
-    "--interval", type=Duration(1), default="30s", show_default=True, metavar="TIME", help="Between two looks."
+    "--interval", type=Duration(1), default="30s", show_default=True, metavar="TIME", help="Time between two scans."
 )
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many events.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after N events.")
 @weight_option
 @json_option
 @click.pass_obj
 def watch(
-    settings: Settings,
+    options: GlobalOptions,
     /,
     store: str | None,
     start: Any,
@@ -77,127 +76,63 @@ def watch(
 ) -> None:
     """Watch for requests: new, changed and withdrawn ones.
 
-    Ctrl-C ends it. With --store nothing is missed between two runs, and what was shown is not shown again. Without, the
-    watch begins anew each time.
+    Ctrl-C ends it. With --store, the next run continues where the last one ended, misses no event and repeats none.
+    Without it, each run starts afresh.
 
     \b
     Examples:
       freight-exchange requests watch --origin Shenzhen --type air-freight
       freight-exchange requests watch --store requests.db --json | ./quote
     """
-    where = filtered(filters)
+    request_filter = build_filter(filters)
     is_live = sys.stdout.isatty() and not as_json
-    advance: Callable[[int], None] = _nobody
+    advance: Callable[[int], None] | None = None
 
     def count_pages(event: HookEvent) -> None:
-        if isinstance(event, Attempt) and event.path != "login":
+        if advance is not None and isinstance(event, Attempt) and event.path != "login":
             advance(1)
 
     async def work(exchange: FreightExchange) -> None:
         nonlocal advance
         async with AsyncExitStack() as stack:
-            # A backfill reads all that is listed before it shows anything.
-            with progress("looking at what is listed,", "pages") as advance:
+            # A backfill reads the whole list before it shows an event.
+            with show_progress("reading the list,", "pages") as advance:
                 feed = await stack.enter_async_context(
-                    exchange.watch(store=store, start=start, interval=interval, where=where)
+                    exchange.watch(store=store, start=start, interval=interval, where=request_filter)
                 )
-            advance = _nobody
+            advance = None
             if not is_live:
                 await _pull(feed, count, partial(_print_json, per) if as_json else _print_line)
             else:
-                from freight_exchange.cli.render.live import live
+                from freight_exchange.cli.render.live import show_live
 
-                await live(feed, partial(_pull, feed, count))
+                await show_live(feed, partial(_pull, feed, count))
 
     try:
-        connected(settings, work, hook=count_pages)
+        run_with_client(options, work, hook=count_pages)
     except KeyboardInterrupt:
         if not is_live:
             raise
-        # It says itself that Ctrl-C ends it.
-        raise Left from None
+        # Ctrl-C is the regular end of the live view.
+        raise QuietInterrupt from None
 
 
-def _nobody(_: int) -> None:
-    """Told how far it is when nobody looks."""
-
-
-async def _pull(feed: Feed, count: int | None, show: Callable[[Event], None]) -> None:
-    shown = 0
+async def _pull(feed: Feed, limit: int | None, show: Callable[[Event], None]) -> None:
+    count = 0
     async for event in feed:
         show(event)
-        # Only now: what a reader did not get, because the pipe broke say, comes again.
+        # After the output: an event that a closed pipe lost is shown again.
         await event.ack()
-        shown += 1
-        if shown == count:
+        count += 1
+        if count == limit:
             return
 
 
 def _print_json(per: Per, event: Event) -> None:
-    show_json(as_object(event, per))
+    print_json(event_to_json(event, per))
     sys.stdout.flush()
 
 
 def _print_line(event: Event) -> None:
-    click.echo(line_of(event))
+    click.echo(format_event(event))
     sys.stdout.flush()
-
-
-def as_object(event: Event, per: Per = "unit") -> dict[str, Any]:
-    """An event as a JSON object; `per` says how to read the weight of its request."""
-    match event:
-        case freight_exchange.RequestEvent():
-            since, until = event.observed_between
-            return {
-                "kind": event.kind,
-                "request": request_as_object(event.request, per),
-                "previous": None if event.previous is None else request_as_object(event.previous, per),
-                "changed": plain(event.changed),
-                "observed_after": None if since is None else instant(since),
-                "observed": instant(until),
-            }
-        case freight_exchange.Gap():
-            return {"kind": event.kind, "since": instant(event.since), "until": instant(event.until)}
-        case freight_exchange.SchemaChanged():
-            return {
-                "kind": event.kind,
-                "added": plain(event.added),
-                "removed": plain(event.removed),
-                "requests": plain(event.requests),
-                "observed": instant(event.observed),
-            }
-        case freight_exchange.Unreadable():
-            return {
-                "kind": event.kind,
-                "index": event.index,
-                "raw": plain(event.raw),
-                "error": event.error,
-                "observed": instant(event.observed),
-            }
-
-
-def line_of(event: Event) -> str:
-    """An event as a line for people."""
-    match event:
-        case freight_exchange.RequestEvent(request=request):
-            parts = [
-                f"{event.observed_between[1].astimezone():%H:%M:%S}",
-                f"{event.kind:<9}",
-                str(request.index),
-                said(request.ref_id),
-                said(request.type),
-                said(request.commodity),
-                f"{said(request.origin)} to {said(request.destination)}",
-                "" if request.volume is None else f"{request.volume:f} m3",
-                f"changed: {said(', '.join(event.changed))}" if event.changed else "",
-            ]
-            return "  ".join(part for part in parts if part)
-        case freight_exchange.Gap():
-            return (
-                f"nobody watched from {said(event.since)} to {said(event.until)}: what was updated then may be missing"
-            )
-        case freight_exchange.SchemaChanged():
-            names = said(", ".join([*(f"+{name}" for name in event.added), *(f"-{name}" for name in event.removed)]))
-            return f"the service changed the fields of its requests: {names}"
-        case freight_exchange.Unreadable():
-            return f"request {said(event.index)} cannot be read: {said(event.error)}"

@@ -1,1 +1,1 @@
-"""Output for terminals and for programs."""
+"""Output for people and programs: tables, records, listings, events, and the live view of a watch."""

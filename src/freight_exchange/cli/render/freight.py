@@ -1,4 +1,4 @@
-"""What a request comes to: its weight, what a carrier would charge for, and what is odd about it. Pure."""
+"""Freight of a request: gross weight, chargeable quantity, and warnings about implausible values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from freight_exchange import cargo
-from freight_exchange.cli.render.tables import plain
+from freight_exchange.cli.render.record import to_json
 from freight_exchange.errors import ValidationError
 from freight_exchange.models.enums import Packaging, RequestType
 
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
     from freight_exchange.cargo import Basis, Cargo, CargoWarning, GrossWeight, Per
     from freight_exchange.models import Bid, Listing, RateRequest, RateRequestDraft
 
-__all__ = ["Charge", "as_object", "charge", "doubts", "gross", "units"]
+__all__ = ["Chargeable", "chargeable", "find_warnings", "format_units", "gross_weight", "request_to_json"]
 
 
 @attrs.frozen
-class Charge:
-    """What is charged for.
+class Chargeable:
+    """Chargeable quantity.
 
     Attributes:
-        amount: How much of it, in the unit.
-        unit: `kg` by air and road, `W/M`, revenue tons, by sea.
-        by: What decided.
+        amount: The quantity, in the unit.
+        unit: `kg` by air and road; `W/M`, revenue tons, by sea.
+        basis: The measure that decides.
     """
 
     amount: Decimal
     unit: str
-    by: Basis
+    basis: Basis
 
     def __str__(self) -> str:
         return f"{self.amount:f} {self.unit}"
 
 
-def charge(freight: RateRequest | RateRequestDraft | Listing | Bid, per: Per) -> Charge | None:
-    """What is charged for this freight; `None` for what does not travel, and where a measure is missing."""
+def chargeable(freight: RateRequest | RateRequestDraft | Listing | Bid, per: Per) -> Chargeable | None:
+    """Compute the chargeable quantity; `None` for warehousing, and if a measure is missing."""
     try:
         match freight.type:
             case RequestType.SHIPPING:
                 tons = cargo.revenue_tons(freight, per=per)
-                return Charge(tons.tons, "W/M", tons.basis)
+                return Chargeable(tons.tons, "W/M", tons.basis)
             case RequestType.AIR_FREIGHT:
                 weight = cargo.air_chargeable_weight(freight, per=per)
             case RequestType.TRUCKING:
@@ -52,46 +52,52 @@ def charge(freight: RateRequest | RateRequestDraft | Listing | Bid, per: Per) ->
                 return None
     except ValidationError:
         return None
-    return Charge(weight.kilograms, "kg", weight.basis)
+    return Chargeable(weight.kilograms, "kg", weight.basis)
 
 
-def gross(freight: Cargo, per: Per) -> GrossWeight | None:
-    """What all units weigh; `None` where a measure is missing."""
+def gross_weight(freight: Cargo, per: Per) -> GrossWeight | None:
+    """Compute the weight of all units; `None` if a measure is missing."""
     try:
         return cargo.gross_weight(freight, per=per)
     except ValidationError:
         return None
 
 
-def units(freight: RateRequest | RateRequestDraft | Bid) -> str:
-    """How many of what: `20 pallets`."""
+def format_units(freight: RateRequest | RateRequestDraft | Bid) -> str:
+    """Format quantity and packaging, such as `20 pallets`."""
     if freight.packaging is None or freight.quantity is None:
         return str(freight.quantity or freight.packaging or "")
     plural = "s" if freight.quantity != 1 and isinstance(freight.packaging, Packaging) else ""
     return f"{freight.quantity} {freight.packaging}{plural}"
 
 
-def doubts(freight: RateRequest | RateRequestDraft, per: Per) -> list[CargoWarning]:
-    """What is odd about the request: its weight, for the room that it takes, and its Incoterm, for how it travels."""
-    weight = gross(freight, per)
+def find_warnings(freight: RateRequest | RateRequestDraft, per: Per) -> list[CargoWarning]:
+    """Check the weight against the volume, and the Incoterm against the mode of transport."""
+    weight = gross_weight(freight, per)
     found = [None if weight is None else weight.warning, cargo.incoterm_warning(freight.incoterm, freight.type)]
-    return [attrs.evolve(doubt, message=_worded(doubt.message)) for doubt in found if doubt is not None]
+    return [
+        attrs.evolve(warning, message=_replace_argument_names(warning.message))
+        for warning in found
+        if warning is not None
+    ]
 
 
-def as_object(request: RateRequest, per: Per) -> dict[str, Any]:
-    """A request as a JSON object: its own fields, and what they come to."""
-    weight, charged = gross(request, per), charge(request, per)
+def request_to_json(request: RateRequest, per: Per) -> dict[str, Any]:
+    """Convert a request to a JSON object, with the values computed from its fields."""
+    weight, quantity = gross_weight(request, per), chargeable(request, per)
     return {
-        **plain(request),
+        **to_json(request),
         "volume": request.volume,
         "weight_per": per,
         "gross_weight": None if weight is None else weight.kilograms,
-        "chargeable": None if charged is None else plain(charged),
-        "doubts": plain(doubts(request, per)),
+        "chargeable": None
+        if quantity is None
+        else {"amount": quantity.amount, "unit": quantity.unit, "by": quantity.basis},
+        "doubts": to_json(find_warnings(request, per)),
     }
 
 
-def _worded(message: str) -> str:
+def _replace_argument_names(message: str) -> str:
     for per, words in (("unit", "if it is that of one unit"), ("total", "if it is that of all units")):
         message = message.replace(f'with per="{per}"', words)
     return message

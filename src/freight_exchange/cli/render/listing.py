@@ -1,4 +1,4 @@
-"""How a listing is read and shown: as lines while it comes, or whole as a table, with its progress on a terminal."""
+"""Listings: JSON lines while they arrive, or a table, with progress on a terminal."""
 
 from __future__ import annotations
 
@@ -7,86 +7,85 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from freight_exchange.cli.render.tables import Column, show_json, show_table
+from freight_exchange.cli.render.record import print_json
+from freight_exchange.cli.render.table import Column, print_table
 
 if TYPE_CHECKING:
     from freight_exchange import Paginator
 
-__all__ = ["progress", "read", "show_listing"]
+__all__ = ["collect", "print_listing", "show_progress"]
 
 T = TypeVar("T")
 
 
-def _nobody(_: object) -> None:
-    """Told of a record when nobody asks."""
-
-
-async def show_listing(
+async def print_listing(
     listing: Paginator[T],
     columns: Sequence[Column[T]],
     *,
     as_json: bool,
-    nothing: str,
+    empty_message: str,
     limit: int | None = None,
-    wanted: Callable[[T], bool] = lambda _: True,
-    as_object: Callable[[T], object] = lambda record: record,
+    is_included: Callable[[T], bool] = lambda _: True,
+    to_json: Callable[[T], object] = lambda record: record,
 ) -> list[T]:
-    """Read a listing and show it; what was shown.
+    """Read a listing, print it, and return the printed records.
 
     Args:
         listing: The listing.
-        columns: What the table says of each record.
-        as_json: Whether each record is a JSON object on a line instead, as soon as it has come.
-        nothing: The sentence for a listing that holds nothing.
-        limit: How many to show at the most.
-        wanted: Which records to show.
-        as_object: What the JSON object says of a record.
+        columns: The columns of the table.
+        as_json: Whether to print each record as JSON as soon as it arrives, instead of a table.
+        empty_message: The message for an empty table.
+        limit: The maximum number of records.
+        is_included: The filter.
+        to_json: Converts a record for JSON.
     """
 
-    def show(record: T) -> None:
-        show_json(as_object(record))
+    def print_record(record: T) -> None:
+        if as_json:
+            print_json(to_json(record))
 
-    shown = await read(listing, limit=limit, wanted=wanted, each=show if as_json else _nobody)
+    records = await collect(listing, limit=limit, is_included=is_included, on_record=print_record)
     if not as_json:
-        show_table(shown, columns, nothing=nothing)
-    return shown
+        print_table(records, columns, empty_message=empty_message)
+    return records
 
 
-async def read(
+async def collect(
     listing: Paginator[T],
     *,
     limit: int | None = None,
-    wanted: Callable[[T], bool] = lambda _: True,
-    each: Callable[[T], None] = _nobody,
+    is_included: Callable[[T], bool] = lambda _: True,
+    on_record: Callable[[T], None] = lambda _: None,
 ) -> list[T]:
-    """The records of a listing, with the progress of it.
+    """Read the records of a listing, with progress.
 
     Args:
         listing: The listing.
-        limit: How many to read at the most.
-        wanted: Which records.
-        each: Told of each, as soon as it has come.
+        limit: The maximum number of records.
+        is_included: The filter.
+        on_record: Called with each record as soon as it arrives.
     """
-    found: list[T] = []
+    records: list[T] = []
     pages = listing.pages()
-    with progress("reading") as advance:
+    with show_progress("reading") as advance:
         try:
             async for page in pages:
-                fresh = [record for record in page if wanted(record)][: None if limit is None else limit - len(found)]
-                found += fresh
+                room = None if limit is None else limit - len(records)
+                included = [record for record in page if is_included(record)][:room]
+                records += included
                 advance(len(page))
-                for record in fresh:
-                    each(record)
-                if len(found) == limit:
+                for record in included:
+                    on_record(record)
+                if len(records) == limit:
                     break
         finally:
             await pages.aclose()
-    return found
+    return records
 
 
 @contextlib.contextmanager
-def progress(what: str, unit: str = "records") -> Iterator[Callable[[int], None]]:
-    """Shows on a terminal how much has come; gives what to tell of more. Nothing of it stays."""
+def show_progress(description: str, unit: str = "records") -> Iterator[Callable[[int], None]]:
+    """Show a transient counter on a terminal; yield the function that advances it."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -95,5 +94,5 @@ def progress(what: str, unit: str = "records") -> Iterator[Callable[[int], None]
 
     columns = (SpinnerColumn(), TextColumn(f"{{task.description}} {{task.completed:.0f}} {unit}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(description, total=None)
         yield lambda count: bar.update(task, advance=count)

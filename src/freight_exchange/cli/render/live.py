@@ -1,4 +1,4 @@
-"""The live view of `requests watch`: events scroll by, and below them stands how the watch is."""
+"""Live view of a watch: events scroll by above a status line."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from freight_exchange.cli.commands.watch import line_of
+from freight_exchange.cli.render.event import format_event
 
 if TYPE_CHECKING:
     from freight_exchange import Feed, FeedStatus
     from freight_exchange.feed.events import Event
 
-__all__ = ["live", "status_line"]
+__all__ = ["format_status", "show_live"]
 
 _STYLES: Final = {"new": "bold green", "updated": "yellow", "withdrawn": "dim"}
-_REFRESH: Final = 1.0
+_REFRESH_INTERVAL: Final = 1.0
 
 
-async def live(
+async def show_live(
     feed: Feed, pull: Callable[[Callable[[Event], None]], Awaitable[None]], console: Console | None = None
 ) -> None:
-    """Show the view for as long as `pull` goes on, which is given what to call with each event."""
+    """Show the view until `pull` ends, which calls its argument with each event."""
     console = Console() if console is None else console
-    shown = 0
+    event_count = 0
     failure: Exception | None = None
 
-    def standing() -> Text:
-        return Text(status_line(feed.status(), shown), style="dim")
+    def status_text() -> Text:
+        return Text(format_status(feed.status(), event_count), style="dim")
 
     def show(event: Event) -> None:
-        nonlocal shown
-        shown += 1
-        # What is printed then puts the line below itself, as it is.
-        view.update(standing(), refresh=True)
-        console.print(Text(line_of(event), style=_STYLES.get(event.kind, "bold red")), soft_wrap=True)
+        nonlocal event_count
+        event_count += 1
+        # Before the line is printed: printing redraws the status as it is.
+        view.update(status_text(), refresh=True)
+        console.print(Text(format_event(event), style=_STYLES.get(event.kind, "bold red")), soft_wrap=True)
 
-    # Refreshed by this loop alone: the feed is not to be asked from a thread.
+    # No automatic refresh: it would read the feed's status in a thread.
     with Live(console=console, auto_refresh=False, transient=True) as view:
 
         async def refresh() -> None:
             while True:
-                view.update(standing(), refresh=True)
-                await anyio.sleep(_REFRESH)
+                view.update(status_text(), refresh=True)
+                await anyio.sleep(_REFRESH_INTERVAL)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(refresh)
             try:
                 await pull(show)
-            except Exception as error:  # noqa: BLE001 - raised below, as it came and not in a group
+            except Exception as error:  # noqa: BLE001 - raised below, outside of the task group
                 failure = error
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
 
 
-def status_line(status: FeedStatus, shown: int) -> str:
-    """How the watch is, in a line."""
+def format_status(status: FeedStatus, event_count: int) -> str:
+    """Format the status of a watch as a line."""
     if status.cover_age is None:
-        seen = "not seen the list yet"
+        coverage = "list not read yet"
     else:
-        seen = f"all seen up to {status.cover_age.total_seconds():.0f} s ago"
-    return f"{status.state} · {seen} · {shown} shown · Ctrl-C ends"
+        coverage = f"all seen up to {status.cover_age.total_seconds():.0f} s ago"
+    return f"{status.state} · {coverage} · {event_count} shown · Ctrl-C ends"

@@ -1,4 +1,4 @@
-"""The event loop of a command: what ends it comes out as it was raised, and signals are as they were."""
+"""Tests of the event loop of a command: errors keep their identity, and signal handlers are restored."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from freight_exchange.cli.runner import run, sole
-
-
-@pytest.fixture
-def deaf() -> Iterator[None]:
-    """A process that ignores Ctrl-C, and makes one of SIGTERM."""
-    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
+from freight_exchange.cli.runner import run, unwrap
 
 
 def terminate(*_: object) -> None:
     signal.raise_signal(signal.SIGINT)
 
 
+@pytest.fixture
+def _background() -> Iterator[None]:
+    """Process that ignores SIGINT and turns SIGTERM into SIGINT."""
+    handlers = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, terminate)
+    yield
+    has_restored = (signal.getsignal(signal.SIGINT) is signal.SIG_IGN, signal.getsignal(signal.SIGTERM) is terminate)
+    for number, handler in handlers:
+        signal.signal(number, handler)
+    assert has_restored == (True, True)
+
+
 async def fail(*errors: BaseException) -> None:
-    async def one(error: BaseException) -> None:
+    async def fail_with(error: BaseException) -> None:
         raise error
 
     async with anyio.create_task_group() as tasks:
         for error in errors:
-            tasks.start_soon(one, error)
+            tasks.start_soon(fail_with, error)
 
 
-def test_one_error_of_a_task_comes_out_as_it_is() -> None:
+def test_single_error_of_nested_groups_is_unwrapped() -> None:
     error = OSError("broken")
 
     async def main() -> None:
@@ -50,31 +50,29 @@ def test_one_error_of_a_task_comes_out_as_it_is() -> None:
     assert caught.value is error
 
 
-def test_several_come_together() -> None:
+def test_several_errors_stay_a_group() -> None:
     async def main() -> None:
         await fail(OSError("one"), ValueError("two"))
 
     with pytest.raises(BaseExceptionGroup) as caught:
         run(main)
     assert len(caught.value.exceptions) == 2
-    assert sole(caught.value) is caught.value
+    assert unwrap(caught.value) is caught.value
 
 
-@pytest.mark.usefixtures("deaf")
-def test_what_ignores_ctrl_c_goes_on_ignoring_it() -> None:
+@pytest.mark.usefixtures("_background")
+def test_background_program_ignores_sigint() -> None:
     async def main() -> int:
         signal.raise_signal(signal.SIGINT)
         await anyio.lowlevel.checkpoint()
         return 5
 
     assert run(main) == 5
-    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    assert signal.getsignal(signal.SIGTERM) is terminate
 
 
-@pytest.mark.usefixtures("deaf")
-def test_it_is_terminated_all_the_same_and_cleans_up() -> None:
-    ended: list[str] = []
+@pytest.mark.usefixtures("_background")
+def test_background_program_cleans_up_on_sigterm() -> None:
+    cleanups: list[str] = []
 
     async def main() -> None:
         try:
@@ -83,24 +81,22 @@ def test_it_is_terminated_all_the_same_and_cleans_up() -> None:
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.lowlevel.checkpoint()
-            ended.append("cleanly")
+            cleanups.append("done")
 
     with pytest.raises(KeyboardInterrupt):
         run(main)
-    assert ended == ["cleanly"]
-    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    assert signal.getsignal(signal.SIGTERM) is terminate
+    assert cleanups == ["done"]
 
 
-@pytest.mark.usefixtures("deaf")
-def test_a_question_has_handlers_of_its_own() -> None:
+@pytest.mark.usefixtures("_background")
+def test_prompt_keeps_its_own_handler() -> None:
     async def main() -> None:
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGTERM)
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, handler)
         await anyio.lowlevel.checkpoint()
 
     run(main)

@@ -1,0 +1,229 @@
+"""Commands `bot dead`, `bot doubts` and `bot gaps`: records of a bot's file that need a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from freight_exchange.bot.ops.admin import BotFile
+from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.options import INDEX, bot_file_options, json_option, yes_option
+from freight_exchange.cli.render.record import format_timestamp, print_json, print_result
+from freight_exchange.cli.render.table import Column, print_table
+from freight_exchange.cli.terminal import confirm, require_confirmation
+from freight_exchange.errors import ValidationError
+
+if TYPE_CHECKING:
+    from freight_exchange import DeadLetter, Doubt, Gap
+
+__all__ = ["dead", "doubts", "gap_to_json", "gaps"]
+
+
+T = TypeVar("T", "DeadLetter", "Doubt")
+
+
+@click.group
+def dead() -> None:
+    """Dead letters: deliveries whose handler failed too often."""
+
+
+@dead.command("list")
+@bot_file_options
+@json_option
+def dead_list(store: str, name: str | None, as_json: bool) -> None:
+    """List the dead letters, the oldest first.
+
+    \b
+    Example:
+      freight-exchange bot dead list --store bot.db
+    """
+    _print_records(
+        BotFile(store, name=name).dead_letters(),
+        _DEAD_LETTER_COLUMNS,
+        as_json=as_json,
+        empty_message="There are no dead letters.",
+    )
+
+
+@dead.command("replay")
+@click.argument("event", type=INDEX, required=False)
+@click.argument("handler", required=False)
+@click.option("--all", "replay_all", is_flag=True, help="Replay all dead letters.")
+@bot_file_options
+@yes_option
+@json_option
+def dead_replay(
+    store: str, name: str | None, event: int | None, handler: str | None, replay_all: bool, yes: bool, as_json: bool
+) -> None:
+    """Call HANDLER again for EVENT.
+
+    The next run of the bot calls it as if for the first time. Stop the bot and fix the handler before.
+
+    \b
+    Examples:
+      freight-exchange bot dead replay 17 quote --store bot.db
+      freight-exchange bot dead replay --all --store bot.db
+    """
+    if replay_all == (event is not None) or (event is None) != (handler is None):
+        raise click.UsageError("give the EVENT and the HANDLER of one dead letter, or --all")
+    require_confirmation(yes=yes, action="changed")
+    file = BotFile(store, name=name)
+    letters = [
+        letter for letter in file.dead_letters() if replay_all or (letter.event, letter.handler) == (event, handler)
+    ]
+    if not (letters or replay_all):
+        raise _NoRecordError("there is no such dead letter")
+    if letters:
+        confirm(f"Try {len(letters)} again?", yes=yes, action="changed")
+    for letter in letters:
+        file.replay(letter.event, letter.handler)
+    sentence = f"{len(letters)} will be tried again by the next run of the bot."
+    print_result(sentence, {"replayed": len(letters)}, as_json=as_json)
+
+
+@click.group
+def doubts() -> None:
+    """Offers in doubt: the service may or may not have taken them."""
+
+
+@doubts.command("list")
+@bot_file_options
+@json_option
+def doubts_list(store: str, name: str | None, as_json: bool) -> None:
+    """List the offers in doubt, the oldest first.
+
+    The parked ones need your decision; the bot resolves the others.
+
+    \b
+    Example:
+      freight-exchange bot doubts list --store bot.db
+    """
+    _print_records(
+        BotFile(store, name=name).doubts(),
+        _DOUBT_COLUMNS,
+        as_json=as_json,
+        empty_message="There are no offers in doubt.",
+    )
+
+
+@doubts.command("resolve")
+@click.argument("request", type=INDEX)
+@click.option("--taken/--not-taken", default=None, help="Whether the service shows the offer on its website.")
+@click.option("--revision", type=click.IntRange(min=0), default=0, show_default=True, help="Revision of the offer.")
+@bot_file_options
+@yes_option
+@json_option
+def doubts_resolve(
+    store: str, name: str | None, request: int, taken: bool | None, revision: int, yes: bool, as_json: bool
+) -> None:
+    """Record whether the service took the offer on REQUEST.
+
+    Check the service's website first: an offer that was not taken may be made again.
+
+    \b
+    Example:
+      freight-exchange bot doubts resolve 4 --taken --store bot.db
+    """
+    if taken is None:
+        raise click.UsageError("give --taken or --not-taken")
+    require_confirmation(yes=yes, action="changed")
+    effect = "it counts as made" if taken else "it may be made again"
+    confirm(
+        f"The offer on request {request} is {'' if taken else 'not '}there, and {effect}?", yes=yes, action="changed"
+    )
+    try:
+        is_certain = BotFile(store, name=name).resolve(request, taken=taken, revision=revision)
+    except ValidationError as error:
+        # The options are valid, so there is no such doubt.
+        raise _NoRecordError(str(error)) from error
+    if not is_certain:
+        effect = "the bot may not make it again: replay its dead letter, if there is one, or make it by hand"
+    elif not taken:
+        effect = "its handler makes it again, if the bot still has it"
+    print_result(f"Noted: {effect}.", {"request": request, "revision": revision, "taken": taken}, as_json=as_json)
+
+
+@click.group
+def gaps() -> None:
+    """Gaps: times without a scan, longer than the service lists back."""
+
+
+@gaps.command("list")
+@bot_file_options
+@json_option
+def gaps_list(store: str, name: str | None, as_json: bool) -> None:
+    """List the gaps that were not acknowledged.
+
+    Check the requests of that time on the service's website.
+
+    \b
+    Example:
+      freight-exchange bot gaps list --store bot.db
+    """
+    records = BotFile(store, name=name).gaps()
+    if as_json:
+        for gap in records:
+            print_json(gap_to_json(gap))
+    else:
+        print_table(records, _GAP_COLUMNS, empty_message="There are no gaps.")
+
+
+@gaps.command("ack")
+@bot_file_options
+@yes_option
+@json_option
+def gaps_ack(store: str, name: str | None, yes: bool, as_json: bool) -> None:
+    """Acknowledge the gaps, once their requests are checked.
+
+    \b
+    Example:
+      freight-exchange bot gaps ack --store bot.db
+    """
+    require_confirmation(yes=yes, action="changed")
+    file = BotFile(store, name=name)
+    if gap_count := len(file.gaps()):
+        confirm(f"Acknowledge {gap_count}?", yes=yes, action="changed")
+    count = file.acknowledge_gaps() if gap_count else 0
+    print_result(f"{count} acknowledged.", {"acknowledged": count}, as_json=as_json)
+
+
+class _NoRecordError(click.ClickException):
+    exit_code = Status.NOT_FOUND
+
+
+_DEAD_LETTER_COLUMNS: tuple[Column[DeadLetter], ...] = (
+    Column("EVENT", lambda letter: letter.event, align_right=True),
+    Column("HANDLER", lambda letter: letter.handler, wraps=True),
+    Column("REQUEST", lambda letter: letter.request, align_right=True, drop_order=2),
+    Column("KIND", lambda letter: letter.kind, drop_order=3),
+    Column("ATTEMPTS", lambda letter: letter.attempts, align_right=True, drop_order=4),
+    Column("ERROR", lambda letter: letter.error, wraps=True, drop_order=1),
+)
+_DOUBT_COLUMNS: tuple[Column[Doubt], ...] = (
+    Column("REQUEST", lambda doubt: doubt.request, align_right=True),
+    Column("REVISION", lambda doubt: doubt.revision, align_right=True, drop_order=2),
+    Column("AMOUNT", lambda doubt: doubt.amount, align_right=True),
+    Column("CURRENCY", lambda doubt: doubt.currency, align_right=True, drop_order=4),
+    Column("HANDLER", lambda doubt: doubt.handler, wraps=True, drop_order=5),
+    Column("SINCE", lambda doubt: f"{doubt.since:%Y-%m-%d %H:%M:%S} UTC", drop_order=3),
+    Column("PARKED", lambda doubt: doubt.parked, drop_order=1),
+)
+_GAP_COLUMNS: tuple[Column[Gap], ...] = (
+    Column("SINCE", lambda gap: f"{gap.since:%Y-%m-%d %H:%M:%S} UTC"),
+    Column("UNTIL", lambda gap: f"{gap.until:%Y-%m-%d %H:%M:%S} UTC"),
+)
+
+
+def _print_records(records: Sequence[T], columns: Sequence[Column[T]], *, as_json: bool, empty_message: str) -> None:
+    if as_json:
+        for record in records:
+            print_json(record)
+    else:
+        print_table(records, columns, empty_message=empty_message)
+
+
+def gap_to_json(gap: Gap) -> dict[str, str]:
+    """Convert a gap to a JSON object."""
+    return {"since": format_timestamp(gap.since), "until": format_timestamp(gap.until)}

@@ -1,0 +1,76 @@
+"""Events of a watch, as lines for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import freight_exchange
+from freight_exchange.cli.render.freight import request_to_json
+from freight_exchange.cli.render.record import format_timestamp, format_value, to_json
+
+if TYPE_CHECKING:
+    from freight_exchange.cargo import Per
+    from freight_exchange.feed.events import Event
+
+__all__ = ["event_to_json", "format_event"]
+
+
+def event_to_json(event: Event, per: Per = "unit") -> dict[str, Any]:
+    """Convert an event to a JSON object; `per` selects the reading of weights."""
+    match event:
+        case freight_exchange.RequestEvent():
+            since, until = event.observed_between
+            return {
+                "kind": event.kind,
+                "request": request_to_json(event.request, per),
+                "previous": None if event.previous is None else request_to_json(event.previous, per),
+                "changed": to_json(event.changed),
+                "observed_after": None if since is None else format_timestamp(since),
+                "observed": format_timestamp(until),
+            }
+        case freight_exchange.Gap():
+            return {"kind": event.kind, "since": format_timestamp(event.since), "until": format_timestamp(event.until)}
+        case freight_exchange.SchemaChanged():
+            return {
+                "kind": event.kind,
+                "added": to_json(event.added),
+                "removed": to_json(event.removed),
+                "requests": to_json(event.requests),
+                "observed": format_timestamp(event.observed),
+            }
+        case freight_exchange.Unreadable():
+            return {
+                "kind": event.kind,
+                "index": event.index,
+                "raw": to_json(event.raw),
+                "error": event.error,
+                "observed": format_timestamp(event.observed),
+            }
+
+
+def format_event(event: Event) -> str:
+    """Format an event as a line."""
+    match event:
+        case freight_exchange.RequestEvent(request=request):
+            parts = [
+                f"{event.observed_between[1].astimezone():%H:%M:%S}",
+                f"{event.kind:<9}",
+                str(request.index),
+                format_value(request.ref_id),
+                format_value(request.type),
+                format_value(request.commodity),
+                f"{format_value(request.origin)} to {format_value(request.destination)}",
+                "" if request.volume is None else f"{request.volume:f} m3",
+                f"changed: {format_value(', '.join(event.changed))}" if event.changed else "",
+            ]
+            return "  ".join(part for part in parts if part)
+        case freight_exchange.Gap():
+            return (
+                f"no watch from {format_value(event.since)} to {format_value(event.until)}:"
+                " updates of that time may be missing"
+            )
+        case freight_exchange.SchemaChanged():
+            names = ", ".join([*(f"+{name}" for name in event.added), *(f"-{name}" for name in event.removed)])
+            return f"the service changed the fields of its requests: {format_value(names)}"
+        case freight_exchange.Unreadable():
+            return f"request {format_value(event.index)} cannot be read: {format_value(event.error)}"

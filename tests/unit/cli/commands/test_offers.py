@@ -1,0 +1,45 @@
+"""Tests of `offers approve` and `offers decline`; `test_bids` lists and reads offers."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.cli.harness import SUBMIT, Shell
+
+from freight_exchange.cli.exit_status import Status
+
+
+@pytest.fixture
+def shipper(shell: Shell) -> Shell:
+    """Shell of a shipper with offer 5001 on a request."""
+    shell.publish()
+    shell(*SUBMIT, "--yes")
+    shell.use_account(shell.exchange.shipper)
+    return shell
+
+
+def test_question_names_offer(shipper: Shell) -> None:
+    result = shipper("offers", "approve", "5001", typed="y\n")
+    assert "Approve offer 5001: 1840.50 USD on Ceramic tiles, Hong Kong to Long Beach? [y/N]:" in result.err
+    assert result.status == 0
+
+
+def test_offer_is_declined(shipper: Shell) -> None:
+    (row,) = shipper("offers", "list").rows
+    assert shipper("offers", "decline", row["OFFER"], "--yes").status == 0
+    assert shipper.exchange.audit_log.calls[-1].parameters["approved"] == 0
+
+
+@pytest.mark.parametrize("command", ["approve", "decline"])
+def test_unknown_offer_is_not_found(shipper: Shell, command: str) -> None:
+    for result in (
+        shipper("offers", command, "77", "--yes"),
+        shipper("offers", command, "77", "--yes", "--json"),
+        shipper("offers", command, "77", typed="y\n"),
+    ):
+        assert (result.status, result.out) == (Status.NOT_FOUND, "")
+        assert "Error: there is no offer 77 on your requests; nothing was changed\n" in result.err
+
+
+def test_second_approval_is_refused(shipper: Shell) -> None:
+    assert shipper("offers", "approve", "5001", "--yes").status == 0
+    assert shipper("offers", "approve", "5001", "--yes").status == Status.REFUSED

@@ -1,0 +1,86 @@
+"""Test of the sessions on the page about the command line, run against a sandbox."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+from tests.unit.blocks import ROOT
+from tests.unit.cli.harness import COMMAND, Shell, run_on_terminal
+
+PAGE = ROOT / "docs" / "cli.md"
+SESSION = re.compile(r"<!-- run: session -->\n```console\n(.*?)```", re.DOTALL)
+ERRORS = re.compile(r"<!-- run: errors -->\n```console\n(.*?)```", re.DOTALL)
+BASE_URL = "http://127.0.0.1:8765"
+TIMES = re.compile(r"\b\d\d:\d\d:\d\d\b|\b\d+\.\d\d(?= s\])")
+
+
+def split_steps(block: str) -> list[tuple[str, str]]:
+    """Return each command of a block with its output."""
+    steps = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    return [(step.partition("\n")[0], step.partition("\n")[2]) for step in steps]
+
+
+def prompt_answers(output: str) -> dict[str, str]:
+    """Return the answers to the prompts of an output; no screen shows the password, which equals the name."""
+    answers = {}
+    if (email := re.search(r"^Email: (.+)$", output, re.MULTILINE)) is not None:
+        answers["Email: "] = email[1]
+    if (account := re.search(r"^Password of (\w+)@", output, re.MULTILINE)) is not None:
+        answers["Password of "] = account[1]
+    if "[y/N]: y" in output:
+        answers["[y/N]: "] = "y"
+    return answers
+
+
+def normalize(output: str) -> str:
+    return TIMES.sub("TIME", output).rstrip()
+
+
+def test_sessions_and_errors_on_page_are_current(shell: Shell) -> None:
+    page = PAGE.read_text()
+    (draft,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    Path("tiles.toml").write_text(draft)
+    shell.clear_environment()
+    root = shell.url.removesuffix("/api")
+    steps = [step for block in SESSION.findall(page) for step in split_steps(block)]
+    commands = " ".join(command for command, _ in steps)
+    for word in ("login", "requests list", "requests watch", "bids submit", "offers approve"):
+        assert word in commands
+    for command, output in steps:
+        words = shlex.split(command.replace(BASE_URL, root))
+        assert words.pop(0) == "freight-exchange"
+        status, screen = run_on_terminal(words, prompt_answers(output), columns=140)
+        assert normalize(screen.replace(root, BASE_URL)) == normalize(output), command
+        assert status == 0
+    (offer,) = shell.exchange.audit_log.offers
+    assert shell.exchange.audit_log.changes[-1].state.selected == offer.offer.index
+    check_errors(shell, root)
+
+
+def check_errors(shell: Shell, root: str) -> None:
+    program = shell.home / "bin" / "freight-exchange"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    program.chmod(0o755)
+    (block,) = ERRORS.findall(PAGE.read_text())
+    steps = split_steps(block)
+    assert len(steps) == 9
+    exports: list[str] = []
+    for command, output in steps:
+        if command.startswith("export "):
+            exports.append(command)
+            continue
+        done = subprocess.run(
+            ["bash", "-c", "\n".join([*exports, command]).replace(BASE_URL, root)],
+            env={**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert normalize(done.stdout.replace(root, BASE_URL)) == normalize(output), command

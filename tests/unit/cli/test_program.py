@@ -1,0 +1,139 @@
+"""Tests of the root command: help, examples, completion and lazy imports."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import pytest
+from tests.unit.blocks import ROOT
+
+from freight_exchange.cli.program import program, run
+
+PAGE = ROOT / "docs" / "cli.md"
+
+
+def walk(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from walk(command, *path, name)
+
+
+assert isinstance(program, click.Group)
+ALL = dict(walk(program))
+COMMANDS = {path: command for path, command in ALL.items() if not isinstance(command, click.Group)}
+
+
+def test_commands_are_complete() -> None:
+    assert {" ".join(path) for path in COMMANDS} == {
+        "login", "logout", "whoami", "requests list", "requests get", "requests publish", "requests watch",
+        "offers list", "offers get", "offers approve", "offers decline", "bids list", "bids submit", "routes list",
+        "routes get", "routes create", "routes update", "carriers", "currencies", "sandbox", "demo", "bot run",
+        "bot status", "bot dead list", "bot dead replay", "bot doubts list", "bot doubts resolve", "bot gaps list",
+        "bot gaps ack", "explain",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_help_has_examples_that_run(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([*path, "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith(f"Usage: freight-exchange {' '.join(path)} ")
+    assert max(map(len, out.splitlines())) <= 120
+    if path not in COMMANDS:
+        return
+    (block,) = re.findall(r"Examples?:\n((?:    freight-exchange .*\n)+)", out)
+    calls: list[dict[str, object]] = []
+    monkeypatch.setattr(COMMANDS[path], "callback", lambda *_, **options: calls.append(options))
+    examples = re.findall(r"^ +freight-exchange (.*)$", block, re.MULTILINE)
+    for example in examples:
+        assert " ".join(path) in example
+        words = shlex.split(example.split(" | ")[0])
+        for name in (value for option, value in pairwise(words) if option == "--file"):
+            Path(name).touch()
+        assert run(words) == 0, (example, capsys.readouterr().err)
+    assert len(calls) == len(examples) > 0
+    assert f"freight-exchange {' '.join(path)}" in PAGE.read_text()
+
+
+def test_all_commands_print_json_except_those_that_run_something() -> None:
+    without = {path for path, command in COMMANDS.items() if "as_json" not in {one.name for one in command.params}}
+    assert without == {("demo",), ("bot", "run")}
+
+
+def test_no_option_takes_a_password() -> None:
+    for path, command in {(): program, **ALL}.items():
+        names = " ".join(option for parameter in command.params for option in parameter.opts)
+        assert "password" not in names, path
+        assert "token" not in names.replace("--token-file", ""), path
+
+
+def loaded_modules(*arguments: str, completing: str | None = None) -> set[str]:
+    environment = {}
+    if completing is not None:
+        environment = {"_FREIGHT_EXCHANGE_COMPLETE": "bash_complete", "COMP_WORDS": completing, "COMP_CWORD": "1"}
+    code = f"""
+import os, sys
+from freight_exchange.cli.program import run
+os.environ.update({environment!r})
+run({[*arguments]!r})
+sys.stderr.write(" ".join(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "src")
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "completing"), [(("--help",), None), (("--version",), None), ((), "freight-exchange re")]
+)
+def test_help_and_completion_load_no_client(arguments: tuple[str, ...], completing: str | None) -> None:
+    modules = loaded_modules(*arguments, completing=completing)
+    assert "freight_exchange.cli.program" in modules
+    unwanted = {"httpx", "anyio", "cattrs", "rich", "freight_exchange.client", "freight_exchange.sandbox", "sqlite3"}
+    assert modules & unwanted == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        (["re"], {"requests"}),
+        (["requests", "w"], {"watch"}),
+        (["bids", "submit", "4", "--am"], {"--amount"}),
+        (["requests", "list", "--type", "Tr"], {"Trucking"}),
+        (["bids", "list", "--state", ""], {"active", "sel", "nsel", "offers"}),
+        (["bot", "d"], {"dead", "doubts"}),
+    ],
+)
+def test_shell_completes_commands_options_and_values(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], completions: set[str]
+) -> None:
+    monkeypatch.setenv("_FREIGHT_EXCHANGE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", " ".join(("freight-exchange", *words)))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    assert run([]) == 0
+    assert {line.partition(",")[2] for line in capsys.readouterr().out.splitlines()} == completions
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_is_printed_for_each_shell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shell: str
+) -> None:
+    monkeypatch.setenv("_FREIGHT_EXCHANGE_COMPLETE", f"{shell}_source")
+    assert run([]) == 0
+    out, _ = capsys.readouterr()
+    assert "_FREIGHT_EXCHANGE_COMPLETE" in out
+    assert "freight-exchange" in out
