@@ -290,7 +290,7 @@ class FreightExchange:
     @property
     def entered(self) -> bool:
         """Whether it was entered, and therefore is somebody's to close. A view is never entered by itself."""
-        return self._is_view or self._shared.connection.opened
+        return self._is_view or self._shared.connection.was_opened
 
     @property
     def user(self) -> User | None:

@@ -1,1 +1,5 @@
-"""The send path: deadline and retry, token renewal, limiter, and the only import of an HTTP library."""
+"""Send path of a call.
+
+`call` makes a request and sends it through the `chain` of `middleware`; `auth` holds the login, `http` the only imports
+of HTTP libraries, `lifecycle` what an entered client owns. `retry_matrix`, `status_errors` and `redaction` are pure.
+"""

@@ -1,4 +1,4 @@
-"""What an entered client holds: its loop, its jobs, its HTTP clients, and the way of a call through all of it."""
+"""Connection of an entered client: its loop, background tasks, HTTP connections and chains of middleware."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Engine", "LogIn", "Settings"]
 
 LogIn = Callable[[CallExecutor, str, "Secret"], Awaitable["Grant"]]
-"""Logs in through a caller that attaches no token."""
+"""Function that logs in through an executor without a token."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Settings:
-    """What a connection is made from."""
+    """Options of a connection."""
 
     base_url: str
     credentials: Credentials
@@ -62,23 +62,23 @@ class Settings:
     http_client: Any
     token_store: TokenFile | None
     welcome: Callable[[User], None]
-    """Is given the user of a login that another process made."""
+    """Receives the user of a login that another process made."""
     login_timeout: float
     """Seconds that a login may take at most."""
 
 
 class Engine(NamedTuple):
-    """The parts of an open connection that a call needs."""
+    """Parts of an open connection that a call needs."""
 
     tasks: BackgroundTasks
-    renewal: TokenRefresh
+    token_refresh: TokenRefresh
     caller: CallExecutor
 
     async def log_in(self, deadline: float) -> None:
-        """Have a token, by logging in if there is none."""
+        """Log in, unless there is a token."""
         began = anyio.current_time()
         with anyio.move_on_after(deadline) as scope:
-            await self.renewal.access_token()
+            await self.token_refresh.access_token()
         if scope.cancelled_caught:
             error = DeadlineExceededError(
                 f"the deadline of {deadline:g} s has passed before the login ended",
@@ -90,8 +90,8 @@ class Engine(NamedTuple):
             raise error
 
 
-_CLOSING = 5.0
-"""Seconds that closing is waited for; it takes milliseconds, and goes on without whoever waits."""
+_CLOSE_TIMEOUT = 5.0
+"""Seconds to wait for closing, which takes milliseconds and goes on in the background."""
 
 
 class _State(enum.Enum):
@@ -101,22 +101,22 @@ class _State(enum.Enum):
 
 
 class Connection:
-    """A client's connection to the service, shared by all of its views."""
+    """Connection of a client to the service, shared by all of its views."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._state = _State.NEW
         self._engine: Engine | None = None
-        self._own: tuple[Any, ...] = ()
+        self._pools: tuple[Any, ...] = ()
 
     @property
-    def opened(self) -> bool:
-        """Whether it was opened, whatever has become of it since."""
+    def was_opened(self) -> bool:
+        """Whether it was ever opened."""
         return self._state is not _State.NEW
 
     @property
     def engine(self) -> Engine:
-        """The open engine; `ConfigurationError` if there is none, or it is another loop's."""
+        """The open engine; `ConfigurationError` if there is none, or it belongs to another loop."""
         engine = self._engine
         if engine is None:
             raise ConfigurationError(f"this client {self._state.value}")
@@ -125,7 +125,7 @@ class Connection:
 
     def reset_login(self) -> None:
         if self._engine is not None:
-            self._engine.renewal.reset()
+            self._engine.token_refresh.reset()
 
     async def open(self) -> None:
         if self._state is not _State.NEW:
@@ -134,10 +134,10 @@ class Connection:
         tasks = BackgroundTasks()
         if settings.http_client is None:
             if settings.proxy is not None:
-                # A proxy may repeat its password in what it answers, and httpcore logs that.
+                # A proxy may repeat its password in its answer, and httpcore logs that.
                 for secret in own_pools.proxy_secrets(settings.proxy):
                     settings.redactor.learn(secret)
-            pools = self._own = own_pools.own_pools(
+            pools = self._pools = own_pools.own_pools(
                 base_url=settings.base_url,
                 proxy=settings.proxy,
                 verify=settings.verify,
@@ -171,38 +171,38 @@ class Connection:
             return await settings.log_in(anonymous, email, password)
 
         if settings.token_store is None:
-            renewal = TokenRefresh(tasks, settings.hooks, settings.credentials, log_in)
+            token_refresh = TokenRefresh(tasks, settings.hooks, settings.credentials, log_in)
         else:
             shared = _shared(settings.token_store, settings, log_in)
-            renewal = TokenRefresh(tasks, settings.hooks, settings.credentials, shared, on_refused=shared.refuse)
-        caller = CallExecutor(layers(token=renewal), settings.redactor)
-        self._engine = Engine(tasks, renewal, caller)
+            token_refresh = TokenRefresh(tasks, settings.hooks, settings.credentials, shared, on_refused=shared.refuse)
+        caller = CallExecutor(layers(token=token_refresh), settings.redactor)
+        self._engine = Engine(tasks, token_refresh, caller)
         self._state = _State.OPEN
 
     async def aclose(self) -> None:
-        """End what is under way and close the SDK's own connections. Once begun it goes on, whoever is cancelled."""
+        """Cancel running calls and close the SDK's own connections. A cancelled caller does not stop it."""
         if self._engine is not None:
             self._engine.tasks.check_loop()
         engine, self._engine, self._state = self._engine, None, _State.CLOSED
         if engine is not None:
             closing = engine.tasks.close(self._close)
-            with anyio.move_on_after(_CLOSING, shield=True):
+            with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                 await closing.wait()
 
     async def _close(self) -> None:
-        for transport in self._own:
+        for transport in self._pools:
             await transport.aclose()
 
 
 def _shared(store: TokenFile, settings: Settings, log_in: LoginCall) -> SharedLogin:
-    # Most programs share nothing, and need not import what does.
+    # Imported here: most programs share no login.
     from freight_exchange.transport.auth.shared import SharedLogin
 
     def adopt(login: CachedLogin, password: Secret) -> None:
-        # As if it had been sent from here: a reply may repeat it, of another process's login.
+        # A reply may repeat the secrets of another process's login.
         settings.redactor.learn(password)
         settings.redactor.learn_token(login.token)
         settings.welcome(wire.user(login.user))
 
-    # Half of a login's time to wait for another process's, and the other half for one's own.
+    # Half of a login's time is for waiting, and the other half for a login of this process.
     return SharedLogin(store, settings.base_url, log_in, adopt=adopt, lock_timeout=settings.login_timeout / 2)

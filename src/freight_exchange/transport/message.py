@@ -1,4 +1,4 @@
-"""What passes along the send path: the request, how far it got, and the reply."""
+"""Messages of the send path: request, progress of its attempt, and response."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["UNCONNECTED", "CallContext", "Kind", "Middleware", "Next", "Progress
 
 
 class Kind(enum.Enum):
-    """What repeating a request would do."""
+    """Kind of a request: the effect of repeating it."""
 
     READ = "read"
     """Nothing: GET and the POST listings."""
     LOGIN = "login"
     """Another token: harmless, but each try counts against the account."""
     WRITE = "write"
-    """A second publication, offer, answer or route: the one thing that must not happen."""
+    """A second publication, offer, answer or route, which must not happen."""
 
 
 _STEPS = (".connect_tcp", ".connect_unix_socket", ".start_tls", ".connect_tunnel", ".setup_socks5_connection")
@@ -38,10 +38,10 @@ UNCONNECTED = tuple(f"{step}.failed" for step in _STEPS)
 
 
 class Progress:
-    """How far the current attempt of a request got: what decides whether a write may have happened.
+    """Progress of a request's current attempt, which decides whether a write may have happened.
 
-    A transport that traces proves where it stands. One that does not is taken to have sent everything the moment it
-    was handed the request.
+    A transport that traces proves its state. One that does not is taken to have sent everything as soon as it has the
+    request.
     """
 
     __slots__ = (
@@ -58,28 +58,28 @@ class Progress:
 
     def __init__(self) -> None:
         self.sends = 0
-        """How many times the network was handed the request, over all attempts of its call."""
+        """Times that the network got the request, over all attempts of its call."""
         self.before_first_byte: Callable[[], None] | None = None
         """Called right before the first byte of an attempt leaves; it may raise `AbandonedError` to stop it."""
         self._abandoned = False
         self.reset()
 
     def reset(self) -> None:
-        """Nothing of the attempt counts any more: none was made yet, or its reply proves that it did nothing."""
+        """Forget the attempt: none was made yet, or its reply proves that it had no effect."""
         self._handed = self._connecting = self._sending = self._unconnected = False
         self.reply: Response | None = None
-        """The reply to the attempt, from the moment that it is whole."""
+        """The reply to the attempt, once it is complete."""
         self.queue = ""
-        """What the attempt was waiting for when its deadline passed, in words; empty once it was handed over."""
+        """What the attempt waited for when its deadline passed, in words."""
 
     def hand_over(self) -> int:
-        """The network is handed the request; which time this is, from 1."""
+        """Record that the network gets the request; return the number of times, from 1."""
         self._handed = True
         self.sends += 1
         return self.sends
 
     def trace(self, event: str) -> None:
-        """Take in one event of the transport's trace."""
+        """Record one event of the transport's trace."""
         if ".send_request" in event or ".send_connection_init" in event:
             if not self._sending:
                 if self._abandoned:
@@ -90,7 +90,7 @@ class Progress:
         elif event.endswith(_CONNECTING):
             self._connecting, self._unconnected = True, False
         elif event.endswith(_CONNECTED):
-            # A transport that names its sending otherwise, or not at all, may send from here on.
+            # A transport with other names for its sending, or none, may send from here on.
             self._connecting = False
         elif event.endswith(UNCONNECTED):
             # Until the transport gives up, it may still turn to another way, and one that does not trace. Abandoned, it
@@ -98,7 +98,7 @@ class Progress:
             self._connecting, self._unconnected = self._connecting and self._abandoned, True
 
     def abandon(self) -> None:
-        """Nobody waits any more: a transport that has not begun to send must not begin."""
+        """Record that no caller waits any more: a transport that has not begun to send must not begin."""
         self._abandoned = True
 
     @property
@@ -122,7 +122,7 @@ class Progress:
 
 
 class AbandonedError(Exception):
-    """Raised inside the transport to stop it before the first byte of a request that nobody waits for."""
+    """Stop of a transport before the first byte of an abandoned request."""
 
 
 def _content(response: Response) -> bytes:
@@ -151,15 +151,15 @@ _NO_CALL = CallContext()
 
 @attrs.frozen(eq=False, kw_only=True)
 class Request:
-    """A request on its way, as middleware sees it. Its `repr` shows no body and no secret.
+    """Request, as middleware sees it. Its `repr` shows no body and no secret.
 
     Attributes:
         method: The HTTP method.
         path: Relative to the API root, without a leading slash.
-        kind: What repeating it would do.
+        kind: The effect of repeating it.
         content: The JSON body, encoded, or `None`.
         params: The query string's pairs.
-        headers: Headers beside those that the SDK sets itself.
+        headers: Headers in addition to the SDK's own.
         attempt: Which attempt of its call this is, from 1.
         call_id: The id of its call, the same for all attempts. To send it, add it as a header.
         write: The write as a value; `None` for reads and logins.
@@ -183,14 +183,14 @@ class Request:
     context: CallContext = attrs.field(default=_NO_CALL, repr=False)
 
     def with_header(self, name: str, value: str) -> Request:
-        """The same request with one more header."""
+        """Return the same request with one more header."""
         return attrs.evolve(self, headers=(*self.headers, (name, value)))
 
     def with_token(self, token: Secret) -> Request:
         return attrs.evolve(self, token=token)
 
     def in_place_of(self, original: Request) -> Request:
-        """This request as the attempt that `original` is, however it was made: what it does to it counts for that."""
+        """Return this request as the attempt that `original` is, however a middleware made it."""
         return attrs.evolve(
             self,
             kind=original.kind,
@@ -208,13 +208,13 @@ class Request:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Response:
-    """A reply, read whole and inflated.
+    """Complete and decompressed reply.
 
     Attributes:
         status: The HTTP status.
         content: The body's bytes; not shown by `repr`, since a login's reply is one too.
         headers: Raw name and value pairs, as received.
-        attempt: How many times its call had been handed to the network by then.
+        attempt: Times that the network had got its call by then.
         result: What the call returns, once the body was decoded.
     """
 
@@ -225,7 +225,7 @@ class Response:
     result: Any = attrs.field(default=None, repr=False)
 
     def header(self, name: str) -> str | None:
-        """The value of a header, whatever its case, or `None`."""
+        """Return the value of a header, or `None`; case is ignored."""
         wanted = name.lower().encode("ascii")
         for key, value in self.headers:
             if key.lower() == wanted:

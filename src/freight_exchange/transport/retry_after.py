@@ -1,4 +1,4 @@
-"""The one reader of `Retry-After`, and how its seconds are told to people."""
+"""Parser of `Retry-After`, and its seconds as text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["LONGEST_HONOURED", "retry_after", "spoken"]
 LONGEST_HONOURED = 3600.0
 """Seconds: a `Retry-After` of years, which may be a mistake, does not end all calls."""
 
-# No service means to be left alone for longer than anyone could wait; a longer number is a mistake to be cut short.
+# A longer number is a mistake.
 _LONGEST = 10.0**9
 _DAY = 86_400
 
 
 def retry_after(value: str | None, *, wall: float) -> float | None:
-    """Seconds to wait, from a header that gives seconds or an HTTP date; `None` for none and for nonsense.
+    """Return the seconds to wait, from a number or an HTTP date; `None` without a header or for nonsense.
 
     Args:
         value: The header's text.
-        wall: Seconds since the epoch, now: what a date is compared with. A date in the past is 0.
+        wall: The current time, in seconds since the epoch. A date in the past gives 0.
     """
     if value is None:
         return None
@@ -38,7 +38,7 @@ def retry_after(value: str | None, *, wall: float) -> float | None:
 
 
 def spoken(seconds: float) -> str:
-    """The seconds as a sentence says them, in plain digits."""
+    """Format seconds for a message."""
     if seconds > _DAY:
         return "more than a day"
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"

@@ -1,7 +1,7 @@
-"""Masking of secrets in everything that is printed, logged, raised or pickled.
+"""Masking of secrets in all that is printed, logged, raised or pickled.
 
-Known secrets are found as they are and as JSON escapes them; unknown ones by the words in front of them. A reply is cut
-before it is masked, so that the cost is bounded whatever its size.
+Known secrets are found in their spellings, unknown ones by the words in front of them. A reply is cut before it is
+masked, which bounds the cost.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HALF_CHARACTER: Final = re.compile(rb"[\xc0-\xff][\x80-\xbf]*\Z")
 
 
 class Secret:
-    """A password or token that no `repr`, traceback or pickle shows; only `reveal()` does."""
+    """Password or token; only `reveal()` shows it, no `repr`, traceback or pickle."""
 
     __slots__ = ("_value",)
 
@@ -55,7 +55,7 @@ class Secret:
 
 
 class Redactor:
-    """Mask for known secrets, and for what looks like one, in text and JSON from the service."""
+    """Mask for known and probable secrets in text and JSON of the service."""
 
     def __init__(self) -> None:
         self._fixed: set[Secret] = set()

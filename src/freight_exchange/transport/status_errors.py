@@ -1,4 +1,4 @@
-"""What a reply means: nothing wrong, or which error. Pure."""
+"""Map a reply to an error, or to none. Pure."""
 
 from __future__ import annotations
 

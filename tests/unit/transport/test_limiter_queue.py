@@ -88,7 +88,7 @@ async def test_the_error_names_the_queue_and_the_option() -> None:
     await service.calls(100)
     first = service.of(DeadlineExceededError)[0]
     assert "nothing took effect" in first.message
-    assert "one of 4 places for writes" in first.message
+    assert "one of 4 slots for writes" in first.message
     assert "more waiting)" in first.message
     assert "max_writes" in first.message
     assert (first.method, first.path, first.attempts) == ("POST", "x", 0)

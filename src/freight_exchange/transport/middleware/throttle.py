@@ -1,4 +1,4 @@
-"""The service's `Retry-After`, kept for every call of a client."""
+"""Throttle: the service's `Retry-After` applies to every call of a client."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Throttle"]
 
-_LONGEST_WAIT = 120.0
-"""Seconds that a call waits for the end of the quiet time, if its deadline allows it; else it fails without sending."""
+_MAX_WAIT = 120.0
+"""Seconds that a call waits, if its deadline allows it; else it fails without sending."""
 
 
 class Throttle:
-    """Middleware that sends no read and no login before the time that the service asked for.
+    """Middleware that delays reads and logins until the time that the service asked for.
 
-    A 429 or 503 with `Retry-After` holds back every read and login of the client, whichever call received it, for an
-    hour at most. Writes are sent all the same: they are the user's own, and their retries heed the header themselves.
-    The reply to a login holds back logins only, which `Holdback` does.
+    A 429 or 503 with `Retry-After` delays every read and login of the client, for an hour at most. Writes are not
+    delayed: the user ordered them, and their retries wait by themselves. The reply to a login delays logins only, in
+    `LoginBackoff`.
     """
 
     __slots__ = ("_status", "_until")
@@ -40,22 +40,22 @@ class Throttle:
             await self._wait(request)
         response = await call_next(request)
         if response.status in (429, 503) and request.kind is not Kind.LOGIN:
-            asked = retry_after(response.header("retry-after"), wall=clock.wall_time())
-            if asked is not None:
-                self._until = max(self._until, anyio.current_time() + min(asked, LONGEST_HONOURED))
+            delay = retry_after(response.header("retry-after"), wall=clock.wall_time())
+            if delay is not None:
+                self._until = max(self._until, anyio.current_time() + min(delay, LONGEST_HONOURED))
                 self._status = response.status
         return response
 
     async def _wait(self, request: Request) -> None:
-        while (left := self._until - anyio.current_time()) > 0:
-            if left > min(_LONGEST_WAIT, request.ends_at - anyio.current_time()):
+        while (remaining := self._until - anyio.current_time()) > 0:
+            if remaining > min(_MAX_WAIT, request.ends_at - anyio.current_time()):
                 error = RateLimitedError(
-                    f"nothing was sent: the service asked to wait, {spoken(left)} more",
-                    retry_after=left,
+                    f"nothing was sent: the service asked to wait, {spoken(remaining)} more",
+                    retry_after=remaining,
                     method=request.method,
                     path=request.path,
                     status=self._status,
                 )
                 error.settled = True
                 raise error
-            await anyio.sleep(left)
+            await anyio.sleep(remaining)

@@ -15,25 +15,25 @@ __all__ = ["guarded"]
 
 
 def guarded(layer: Middleware) -> Middleware:
-    """A user's middleware, which cannot make a request count for another, and sends a write at most once.
+    """Wrap a user's middleware so that it sends a write at most once, and cannot pass one request off as another.
 
-    Nor can it answer for a write: one that was sent without a reply, or is still being sent, is in doubt.
+    It cannot answer for a write either: one that was sent without a reply, or is still being sent, is in doubt.
     """
 
     async def guard(request: Request, call_next: Next) -> Response:
-        spent = under_way = replied = False
+        was_sent = in_flight = replied = False
 
         async def send(changed: Request) -> Response:
-            nonlocal spent, under_way, replied
-            if spent and request.kind is Kind.WRITE:
+            nonlocal was_sent, in_flight, replied
+            if was_sent and request.kind is Kind.WRITE:
                 raise ConfigurationError(
                     "a middleware may send a write only once, and before it returns: a second time could do it twice"
                 )
-            spent = under_way = True
+            was_sent = in_flight = True
             try:
                 response = await call_next(changed if changed is request else changed.in_place_of(request))
             finally:
-                under_way = False
+                in_flight = False
             replied = True
             return response
 
@@ -41,16 +41,16 @@ def guarded(layer: Middleware) -> Middleware:
             answer: object = layer(request, send)
             response = await answer if isinstance(answer, Awaitable) else answer
         except Exception as error:
-            if under_way and request.kind is Kind.WRITE:
+            if in_flight and request.kind is Kind.WRITE:
                 raise TransportError(f"the middleware {_name(layer)} failed and left a write on its way") from error
             raise
         finally:
-            spent = True
+            was_sent = True
         if not isinstance(response, Response):
             raise ConfigurationError(
                 f"the middleware {_name(layer)} must be async and return a Response, not {type(response).__name__}"
             )
-        if request.kind is Kind.WRITE and not replied and (under_way or request.progress.may_have_begun):
+        if request.kind is Kind.WRITE and not replied and (in_flight or request.progress.may_have_begun):
             raise TransportError(f"the middleware {_name(layer)} answered for a write that has no reply")
         return response
 
