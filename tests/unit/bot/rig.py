@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from freight_exchange import Bot, HeldError
-from freight_exchange.store import MemoryStore, SQLiteStore, Store
+from freight_exchange.store import MemoryStore, Store
 from freight_exchange.testing import Cargo, Sandbox
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "Shared",
     "Watch",
     "bot_on",
-    "made",
     "other",
     "store",
     "supervised",
@@ -36,14 +35,10 @@ HOUR = 3600
 DAY = 24 * HOUR
 
 
-def made(kind: str) -> Store:
-    """A store that outlives the bots that it is given to in turn: the same file, after a restart."""
-    return MemoryStore() if kind == "memory" else SQLiteStore(":memory:", inline=True)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    kept = made(request.param)
+@pytest.fixture
+def store() -> Iterator[Store]:
+    """Store that outlives the bots that use it in turn, as a file outlives a restart."""
+    kept = MemoryStore()
     yield kept
     kept.close()
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from freight_exchange import Bot
-from freight_exchange.store import MemoryStore, SQLiteStore, Store
+from freight_exchange.store import MemoryStore, Store
 from freight_exchange.testing import FAILPOINTS, FAULTS, Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -23,9 +23,9 @@ UNSENT = {"before withdrawn", "after withdrawn"}
 SELECTED = {"before selected", "after selected", "before told", "after told"}
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    kept: Store = MemoryStore() if request.param == "memory" else SQLiteStore(":memory:", inline=True)
+@pytest.fixture
+def store() -> Iterator[Store]:
+    kept = MemoryStore()
     yield kept
     kept.close()
 

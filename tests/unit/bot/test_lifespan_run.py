@@ -16,7 +16,7 @@ from typing import Any, Literal
 import anyio
 import pytest
 from tests.unit.bot import rig
-from tests.unit.bot.rig import HOUR, Watch, bot_on, made
+from tests.unit.bot.rig import HOUR, Watch, bot_on
 
 from freight_exchange import Bot, ConfigurationError, FreightExchange, LoginRejectedError, Router, StoreError
 from freight_exchange.store import MemoryStore, Store
@@ -528,13 +528,12 @@ async def test_a_store_that_fails_ends_it_as_such_and_nothing_is_lost(methods: s
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("inside", ["serve", "block"])
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
 def test_what_ends_a_process_ends_it_from_a_handler_too(
-    backend: Literal["asyncio", "trio"], inside: str, kind: str, error: BaseException
+    backend: Literal["asyncio", "trio"], inside: str, error: BaseException
 ) -> None:
     """Its delivery is not settled: it comes again, and counts; what others were at comes again, and does not."""
-    sandbox, kept, attempts = Sandbox(), made(kind), list[tuple[str, int]]()
+    sandbox, kept, attempts = Sandbox(), MemoryStore(), list[tuple[str, int]]()
 
     def new_bot() -> Bot:
         bot = Bot(sandbox.client(), store=kept, start="backfill", interval=timedelta(seconds=10))

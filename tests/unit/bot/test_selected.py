@@ -14,7 +14,6 @@ import anyio
 import attrs
 import pytest
 from tests.unit.bot.ledger_rig import AMOUNT, BIDS, amounts_on, approve, blind, eventually, new_bot, said, sent, strike
-from tests.unit.bot.rig import made
 
 from freight_exchange import Bot
 from freight_exchange.models import Bid
@@ -264,9 +263,9 @@ def quoting_bot(store: MemoryStore, **handlers: Any) -> Bot:
     return bot
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def kept(request: pytest.FixtureRequest) -> Iterator[Any]:
-    store = made(request.param)
+@pytest.fixture
+def kept() -> Iterator[Any]:
+    store = MemoryStore()
     yield store
     store.close()
 

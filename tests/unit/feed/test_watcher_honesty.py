@@ -17,7 +17,7 @@ from freight_exchange.feed.core.diff import digest
 from freight_exchange.feed.events import RequestEvent
 from freight_exchange.hooks import Scan
 from freight_exchange.models import RateRequest
-from freight_exchange.store import MemoryStore, SQLiteStore, Store
+from freight_exchange.store import MemoryStore, Store
 from freight_exchange.wire import Rows
 
 pytestmark = pytest.mark.virtual_time
@@ -25,9 +25,9 @@ pytestmark = pytest.mark.virtual_time
 BARE = NotFoundError("Not Found", status=404)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    kept: Store = MemoryStore() if request.param == "memory" else SQLiteStore(":memory:", inline=True)
+@pytest.fixture
+def store() -> Iterator[Store]:
+    kept = MemoryStore()
     yield kept
     kept.close()
 
