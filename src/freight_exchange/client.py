@@ -284,7 +284,7 @@ class FreightExchange:
     def _heard_by(self, hook: Hook) -> FreightExchange:
         """A view of this client that tells one hook more."""
         view = self.with_options()
-        view._hooks = self._hooks.and_also(hook)
+        view._hooks = self._hooks.with_hook(hook)
         return view
 
     @property

@@ -1,8 +1,8 @@
-"""Frozen records of what happened, for logging and metrics.
+"""Hooks: callables that receive frozen records of events, for logging and metrics.
 
-A hook is a callable, sync or async, that is given each record as it happens; `match` or `isinstance` picks the ones
-it wants. A hook never changes the outcome of a call: what it raises is logged, and an async hook that takes longer than
-`HOOK_TIMEOUT` is cancelled. No record holds a secret.
+A hook, sync or async, receives every record; `match` or `isinstance` selects. A hook never changes the outcome of a
+call: its errors are logged, and an async hook that takes longer than `HOOK_TIMEOUT` is cancelled. No record holds a
+secret.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Rec
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Attempt(Frozen):
-    """One request handed to the network, and how it ended.
+    """Attempt of a call: one request handed to the network, and its end.
 
     Attributes:
         method: The HTTP method.
         path: The path, relative to the API root.
-        number: How many times its call has been handed to the network, this one included; 0 if it could not be sent.
+        number: Times that the network got its call, this one included; 0 if it could not be sent.
         status: The reply's status, or `None` without one.
         elapsed: Seconds from the start of the attempt to its end.
         error: Why there is no reply, or `None`.
@@ -57,13 +57,13 @@ class Attempt(Frozen):
 
     @property
     def request_id(self) -> str | None:
-        """The service's or a gateway's name for the request, from the reply's headers, or `None`."""
+        """Id of the request by the service or a gateway, from the reply's headers, or `None`."""
         return self.headers.request_id
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Retry(Frozen):
-    """A call failed in a way that allows another attempt, which follows after `delay` seconds."""
+    """Failed attempt that is repeated after `delay` seconds."""
 
     method: str
     path: str
@@ -75,7 +75,7 @@ class Retry(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Login(Frozen):
-    """One login ended, well or badly.
+    """End of a login.
 
     Attributes:
         generation: The number of the token obtained, from 1; 0 without one.
@@ -92,7 +92,7 @@ class Login(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BrokenRecord(Frozen):
-    """A part of a reply could not be read, and the rest was: `error.path` says where.
+    """Part of a reply that could not be read while the rest was: `error.path` says where.
 
     That is a record of a listing, a part of one, or a key that repeats. With the path `$` the service says that it
     failed, beside what it lists, and there may be more; or a key repeats in the reply to a write.
@@ -105,7 +105,7 @@ class BrokenRecord(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Scan(Frozen):
-    """A feed's scan ended, well or badly.
+    """End of a feed's scan.
 
     Attributes:
         feed: The feed's name.
@@ -132,7 +132,7 @@ class Scan(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Degraded(Frozen):
-    """A feed's scans began to fail; it goes on trying. Told once, until it has recovered.
+    """Begin of failing scans of a feed, which goes on trying; reported once until it has recovered.
 
     Attributes:
         feed: The feed's name.
@@ -147,7 +147,7 @@ class Degraded(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Recovered(Frozen):
-    """A feed's scans succeed again, `after` seconds; nothing that happened in between is lost."""
+    """Recovery of a feed: scans succeed again, `after` seconds; no event in between is lost."""
 
     feed: str
     after: float
@@ -176,12 +176,12 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self._hooks)
 
-    def and_also(self, hook: Hook) -> Hooks:
-        """These, and one more."""
+    def with_hook(self, hook: Hook) -> Hooks:
+        """Return these hooks and one more."""
         return Hooks((*self._hooks, hook))
 
     async def emit(self, event: Event) -> None:
-        """Give the record to every hook; log what fails."""
+        """Call every hook with the record; log what fails."""
         for hook in self._hooks:
             try:
                 result = hook(event)
@@ -194,7 +194,7 @@ class Hooks:
                 self._log(hook, event, type(error).__name__, error)
 
     def _log(self, hook: Hook, event: Event, why: str, error: Exception | None) -> None:
-        # The first failure of a kind in full; the next thousand would say the same.
+        # The first failure of a kind at ERROR, the others at DEBUG.
         key = (id(hook), why)
         level = logging.DEBUG if key in self._failed else logging.ERROR
         self._failed.add(key)

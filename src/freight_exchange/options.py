@@ -1,4 +1,4 @@
-"""Frozen option values: how long a call may take and how it is retried. No I/O."""
+"""Frozen option values: timeouts, retry policy, and choices that the service document leaves open. No I/O."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ GetOfferAddress = Literal["quote/offer", "quote/getoffers"]
 
 
 class Addresses(TypedDict, total=False):
-    """The documented addresses to use for operations that have several (service document, 4.3 and 4.6 to 4.10).
+    """Addresses of operations for which the service document has several (4.3 and 4.6 to 4.10).
 
-    `offers.get` at `quote/offer` is a GET, at `quote/getoffers` a POST: for what drops the bodies of GETs.
+    `offers.get` at `quote/offer` is a GET, at `quote/getoffers` a POST, for networks that drop the bodies of GETs.
     """
 
     publish: PublishAddress
@@ -57,25 +57,25 @@ ADDRESSES: dict[str, tuple[str, ...]] = {
     "submit": get_args(SubmitAddress),
     "get_offer": get_args(GetOfferAddress),
 }
-"""The addresses of each operation that has several; the first is the default."""
+"""Addresses of each operation with several; the first is the default."""
 
 
 def seconds(value: Seconds, name: str) -> float:
-    """The duration in seconds; `ConfigurationError` naming `name` unless it is positive and finite."""
+    """Return a duration in seconds; `ConfigurationError` unless it is positive and finite."""
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise ConfigurationError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")
     # Compared and not converted: an integer can be too long for a float.
     if not 0 < number <= sys.float_info.max:
-        raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {_shown(number)}")
+        raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {_formatted(number)}")
     return float(number)
 
 
-def _shown(number: float) -> str:
+def _formatted(number: float) -> str:
     return str(number) if isinstance(number, float) or abs(number) < 10**20 else "an endless integer"
 
 
-def _plain(value: Seconds) -> float:
+def _to_seconds(value: Seconds) -> float:
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
@@ -85,7 +85,7 @@ def _positive(instance: object, attribute: attrs.Attribute[float], value: float)
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Timeouts(Frozen):
-    """How long each attempt may wait for the network, in seconds or as a `timedelta`.
+    """Network timeouts of each attempt, in seconds or as a `timedelta`.
 
     Attributes:
         connect: For a connection, name look-up and TLS handshake included.
@@ -93,9 +93,9 @@ class Timeouts(Frozen):
         write: For the next bytes of the request to be taken.
     """
 
-    connect: float = attrs.field(default=5.0, converter=_plain, validator=_positive)
-    read: float = attrs.field(default=30.0, converter=_plain, validator=_positive)
-    write: float = attrs.field(default=10.0, converter=_plain, validator=_positive)
+    connect: float = attrs.field(default=5.0, converter=_to_seconds, validator=_positive)
+    read: float = attrs.field(default=30.0, converter=_to_seconds, validator=_positive)
+    write: float = attrs.field(default=10.0, converter=_to_seconds, validator=_positive)
 
 
 def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], int], None]:
@@ -108,27 +108,27 @@ def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], int], None]
     return check
 
 
-def _truth(_: object, attribute: attrs.Attribute[bool], value: bool) -> None:
+def _check_bool(_: object, attribute: attrs.Attribute[bool], value: bool) -> None:
     if not isinstance(value, bool):
         raise ConfigurationError(f"RetryPolicy.{attribute.name} must be True or False, not {value!r}")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class RetryPolicy(Frozen):
-    """How often and how soon a call that is safe to repeat is repeated.
+    """Retry policy for calls that are safe to repeat.
 
     Attributes:
-        attempts: The most times that a call is tried; 1 switches retrying off.
-        base: Seconds: the first back-off after a transient failure is random between 0 and this, and doubles.
-        cap: Seconds: the longest back-off.
+        attempts: Maximum number of attempts; 1 switches retries off.
+        base: Upper limit, in seconds, of the first random back-off after a transient failure; it doubles each time.
+        cap: Longest back-off in seconds.
         budget: Tokens that all calls of a client share: a retry takes 14 (5 after a status 429), a success gives 1
-            back. When they are gone, calls fail at their first failure, so that an outage is not made worse.
-        trust_refusals: Whether a reply of 401 or 429 to a write proves that the write was not carried out. When it
-            is off, such a write ends in `OutcomeUnknownError`, and is not replayed after a new login.
+            back. Without tokens, calls are not retried, so that they do not make an outage worse.
+        trust_refusals: Whether a reply of 401 or 429 proves that a write was not carried out. If it is off, such a
+            write ends in `OutcomeUnknownError`, and is not replayed after a new login.
     """
 
     attempts: int = attrs.field(default=3, validator=_at_least(1))
-    base: float = attrs.field(default=0.05, converter=_plain, validator=_positive)
-    cap: float = attrs.field(default=20.0, converter=_plain, validator=_positive)
+    base: float = attrs.field(default=0.05, converter=_to_seconds, validator=_positive)
+    cap: float = attrs.field(default=20.0, converter=_to_seconds, validator=_positive)
     budget: int = attrs.field(default=500, validator=_at_least(0))
-    trust_refusals: bool = attrs.field(default=True, validator=_truth)
+    trust_refusals: bool = attrs.field(default=True, validator=_check_bool)

@@ -1,4 +1,4 @@
-"""Reading a client's arguments and the environment: what is wrong is said at once, and names what to do. No I/O."""
+"""Checks of a client's arguments and environment variables. No I/O."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ URL_VARIABLE = "FREIGHT_EXCHANGE_URL"
 EMAIL_VARIABLE = "FREIGHT_EXCHANGE_EMAIL"
 PASSWORD_VARIABLE = "FREIGHT_EXCHANGE_PASSWORD"
 
-MOST_CONNECTIONS = 100
-"""The HTTP library's pool costs more for each call the more connections it has; beyond this it crawls."""
+MAX_CONNECTIONS = 100
+"""Each call costs the HTTP library's pool time in proportion to its connections; beyond this it is slow."""
 
 CredentialsProvider = Callable[[], Awaitable[tuple[str, str]]]
-"""An async callable that gives the email and the password, from a secret manager say."""
+"""Async callable that returns the email and the password, for example from a secret manager."""
 
 Word = TypeVar("Word")
 Layer = TypeVar("Layer", bound=Callable[..., object])
 
 
-def base_url(given: str | None) -> str:
-    """The API root without a trailing slash."""
-    url = os.environ.get(URL_VARIABLE) if given is None else given
+def base_url(value: str | None) -> str:
+    """Return the API root without a trailing slash."""
+    url = os.environ.get(URL_VARIABLE) if value is None else value
     root, problem = _root(url)
-    # What is wrong may be a password in the URL, and a traceback of what follows would show it.
-    del given, url
+    # The URL may hold a password, which a traceback would show.
+    del value, url
     if problem:
         raise ConfigurationError(problem)
     if root.rsplit("/", 1)[-1] != "api":
@@ -66,7 +66,7 @@ def base_url(given: str | None) -> str:
 
 
 def _root(url: object) -> tuple[str, str]:
-    """The API root, and what is wrong with it, which is nothing if it can be used."""
+    """Return the API root and the problem with it, if any."""
     if not url:
         return "", f"give base_url, or set {URL_VARIABLE}: the API root, such as https://host/api"
     if not isinstance(url, str):
@@ -83,25 +83,25 @@ def _root(url: object) -> tuple[str, str]:
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", ""
 
 
-def proxy(given: Secret | None) -> Secret | None:
-    """The proxy's URL, which may hold a user name and password of its own."""
-    if given is not None and not _is_proxy(given):
-        # SOCKS is left to a caller's own client: the library's has no time limit, and errors of a third package.
+def proxy(value: Secret | None) -> Secret | None:
+    """Check the proxy's URL, which may hold a user name and password."""
+    if value is not None and not _is_proxy(value):
+        # SOCKS needs a caller's own client: in the library it has no time limit, and errors of a third package.
         raise ConfigurationError(
             "proxy must be an http or https URL with a host, such as http://host:3128; for SOCKS give an http_client"
             ' with its own proxy (pip install "httpx[socks]")'
         )
-    return given
+    return value
 
 
 def _is_proxy(url: Secret) -> bool:
-    given = url.reveal()
-    parts = _split(given) if isinstance(given, str) else None
+    value = url.reveal()
+    parts = _split(value) if isinstance(value, str) else None
     return parts is not None and parts.scheme in ("http", "https")
 
 
 def _split(url: str) -> SplitResult | None:
-    """The parts of a URL, or `None` for one without a host that a name look-up could find."""
+    """Split a URL; `None` for one without a possible host."""
     try:
         parts = urlsplit(url.strip())
         reachable = parts.port != 0 and parts.hostname and _is_host(parts.hostname)
@@ -111,7 +111,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 def _is_host(host: str) -> bool:
-    """Whether it can be a host's name; an HTTP library would escape a blank, and look up what nobody meant."""
+    """Tell whether it can be the name of a host; an HTTP library would escape a blank and look up another name."""
     return bool(host.strip(".-")) and not any(character in host for character in " \\%<>\"'`{}|^,;")
 
 
@@ -127,13 +127,13 @@ def _is_loopback(host: str) -> bool:
 def credentials(
     email: str | None, password: Secret | None, provider: CredentialsProvider | None
 ) -> Callable[[], Awaitable[tuple[str, Secret]]]:
-    """An async callable that gives the email and the password to log in with."""
+    """Return an async callable that returns the email and the password."""
     if provider is not None:
         if email is not None or password is not None:
             raise ConfigurationError("give either credentials, or email and password")
         if not callable(provider):
             raise ConfigurationError("credentials must be an async callable that returns (email, password)")
-        return _asking(provider)
+        return _checked_provider(provider)
     if password is None and (found := os.environ.get(PASSWORD_VARIABLE)):
         password = Secret(found)
     found = None
@@ -143,35 +143,35 @@ def credentials(
         raise ConfigurationError(f"give email as a string, or set {EMAIL_VARIABLE}")
     if password is None or not password.reveal() or not isinstance(password.reveal(), str):
         raise ConfigurationError(f"give password as a string, or set {PASSWORD_VARIABLE}")
-    return _always(email, password)
+    return _fixed_credentials(email, password)
 
 
-def _always(email: str, password: Secret) -> Callable[[], Awaitable[tuple[str, Secret]]]:
-    async def give() -> tuple[str, Secret]:
+def _fixed_credentials(email: str, password: Secret) -> Callable[[], Awaitable[tuple[str, Secret]]]:
+    async def provide() -> tuple[str, Secret]:
         return email, password
 
-    return give
+    return provide
 
 
-def _asking(provider: CredentialsProvider) -> Callable[[], Awaitable[tuple[str, Secret]]]:
-    async def give() -> tuple[str, Secret]:
-        asked = provider()
-        given = await asked if inspect.isawaitable(asked) else None
-        if isinstance(given, tuple) and len(given) == 2 and all(part and isinstance(part, str) for part in given):
-            return given[0], Secret(given[1])
-        # A traceback of what follows would show them.
-        del asked, given
+def _checked_provider(provider: CredentialsProvider) -> Callable[[], Awaitable[tuple[str, Secret]]]:
+    async def provide() -> tuple[str, Secret]:
+        pending = provider()
+        value = await pending if inspect.isawaitable(pending) else None
+        if isinstance(value, tuple) and len(value) == 2 and all(part and isinstance(part, str) for part in value):
+            return value[0], Secret(value[1])
+        # A traceback would show them.
+        del pending, value
         raise ConfigurationError("credentials must be async and return a tuple of two strings: (email, password)")
 
-    return give
+    return provide
 
 
-def addresses(given: Mapping[str, str] | None) -> dict[str, str]:
-    """The address of each operation that has several: the one chosen, or the dedicated one."""
-    if given is not None and not isinstance(given, Mapping):
-        raise ConfigurationError(f"addresses must be a mapping, not {type(given).__name__}")
+def addresses(value: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the address of each operation with several: the chosen or the dedicated one."""
+    if value is not None and not isinstance(value, Mapping):
+        raise ConfigurationError(f"addresses must be a mapping, not {type(value).__name__}")
     chosen = {operation: known[0] for operation, known in ADDRESSES.items()}
-    for operation, address in (given or {}).items():
+    for operation, address in (value or {}).items():
         known = ADDRESSES.get(operation)
         if known is None:
             raise ConfigurationError(f"addresses has no operation {operation!r}; it has {', '.join(ADDRESSES)}")
@@ -182,44 +182,46 @@ def addresses(given: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def choice(value: Word, allowed: object, name: str) -> Word:
-    """The value, if it is one of a `Literal`'s."""
+    """Check that a value is one of a `Literal`'s."""
     words = get_args(allowed)
     if value not in words:
         raise ConfigurationError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
     return value
 
 
-def callables(given: Sequence[Layer], name: str) -> tuple[Layer, ...]:
-    """The callables of a sequence."""
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ConfigurationError(f"{name} must be a sequence of callables, not {type(given).__name__}")
-    for item in given:
+def callables(value: Sequence[Layer], name: str) -> tuple[Layer, ...]:
+    """Check a sequence of callables."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ConfigurationError(f"{name} must be a sequence of callables, not {type(value).__name__}")
+    for item in value:
         if not callable(item):
             raise ConfigurationError(f"{name} must hold callables only, and holds {type(item).__name__}")
-    return tuple(given)
+    return tuple(value)
 
 
 def flag(value: bool, name: str) -> bool:
+    """Check a boolean."""
     if not isinstance(value, bool):
         raise ConfigurationError(f"{name} must be True or False, not {value!r}")
     return value
 
 
 def connections(value: int, name: str) -> int:
-    """A number of requests under way at a time."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_CONNECTIONS:
-        raise ConfigurationError(f"{name} must be an integer from 1 to {MOST_CONNECTIONS}, not {value!r}")
+    """Check a number of requests in flight."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_CONNECTIONS:
+        raise ConfigurationError(f"{name} must be an integer from 1 to {MAX_CONNECTIONS}, not {value!r}")
     return value
 
 
 def page_size(value: int) -> int:
-    """The rows to ask for in a page."""
+    """Check a number of rows in a page."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigurationError(f"page_size must be a positive integer, not {value!r}")
     return value
 
 
 def verification(value: bool | ssl.SSLContext) -> bool | ssl.SSLContext:
+    """Check `verify=`."""
     if value is not True and not isinstance(value, ssl.SSLContext):
         raise ConfigurationError(
             "verify must be True or an ssl.SSLContext: for a private certificate authority, load it into a context"
@@ -227,28 +229,28 @@ def verification(value: bool | ssl.SSLContext) -> bool | ssl.SSLContext:
     return value
 
 
-def token_file(given: TokenFile | str | os.PathLike[str] | None) -> TokenFile | None:
-    """The file to share a login in, given as such or by its path."""
-    if given is None:
+def token_file(value: TokenFile | str | os.PathLike[str] | None) -> TokenFile | None:
+    """Return the token file, from itself or its path."""
+    if value is None:
         return None
     from freight_exchange.transport.auth.token_store import TokenFile
 
-    if isinstance(given, str | os.PathLike):
-        return TokenFile(given)
-    if not isinstance(given, TokenFile):
-        raise ConfigurationError(f"token_store must be TokenFile(...), a path, or None, not {type(given).__name__}")
-    return given
+    if isinstance(value, str | os.PathLike):
+        return TokenFile(value)
+    if not isinstance(value, TokenFile):
+        raise ConfigurationError(f"token_store must be TokenFile(...), a path, or None, not {type(value).__name__}")
+    return value
 
 
 def method(value: str) -> str:
-    """The HTTP method in upper case."""
+    """Return the HTTP method in upper case."""
     if not isinstance(value, str) or not value.isalpha() or not value.isascii():
         raise ValidationError(f"method must be an HTTP method such as POST, not {value!r}", field="method")
     return value.upper()
 
 
 def path(value: str) -> str:
-    """The path relative to the API root, without its leading slash; it must not lead anywhere else."""
+    """Return the path relative to the API root, without its leading slash; it must not leave the root."""
     if not isinstance(value, str) or not value.strip("/"):
         raise ValidationError("path must be a path relative to the API root, such as quote/offer", field="path")
     relative = value.removeprefix("/")
@@ -269,18 +271,18 @@ def path(value: str) -> str:
     return relative
 
 
-def parameters(given: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
-    """The pairs of a query string."""
-    if given is None:
+def parameters(value: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of a query string."""
+    if value is None:
         return ()
-    if not isinstance(given, Mapping):
-        raise ValidationError(f"params must map names to text or integers, not {type(given).__name__}", field="params")
-    for name, value in given.items():
+    if not isinstance(value, Mapping):
+        raise ValidationError(f"params must map names to text or integers, not {type(value).__name__}", field="params")
+    for name, item in value.items():
         if not isinstance(name, str):
             raise ValidationError(f"params must have text as names, not {type(name).__name__}", field="params")
-        # The text of anything else, `True` or `None` say, is Python's and no service's.
-        if isinstance(value, bool) or not isinstance(value, str | int):
+        # The text of anything else, such as `True` or `None`, is Python's own.
+        if isinstance(item, bool) or not isinstance(item, str | int):
             raise ValidationError(
-                f"params[{name!r}] must be text or an integer, not {type(value).__name__}", field="params"
+                f"params[{name!r}] must be text or an integer, not {type(item).__name__}", field="params"
             )
-    return tuple((name, str(value)) for name, value in given.items())
+    return tuple((name, str(item)) for name, item in value.items())

@@ -187,7 +187,7 @@ class TestCredentials:
         with pytest.raises(ConfigurationError, match="credentials must") as caught:
             await settings.credentials(None, None, provider if awaited else sync)()
         shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
-        [own] = [frame for frame in shown.stack if frame.name == "give"]
+        [own] = [frame for frame in shown.stack if frame.name == "provide"]
         assert CANARY not in str(own.locals)
 
     async def test_a_providers_own_error_is_not_hidden(self) -> None:

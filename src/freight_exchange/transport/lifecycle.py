@@ -145,7 +145,7 @@ class Connection:
             )
             network = own_pools.own_network(settings.base_url, pools, settings.proxy)
         else:
-            send = adapter.through(settings.http_client)
+            send = adapter.client_sender(settings.http_client)
             network = adapter.Network(settings.base_url, send, send, adapter.library_of(settings.http_client))
         limiter = Limiter(
             tasks,

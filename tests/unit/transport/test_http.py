@@ -40,8 +40,11 @@ def request(kind: Kind = Kind.READ, **changes: Any) -> Request:
 
 
 def network(library: ModuleType, handler: Callable[[Any], Any], base: str = BASE) -> adapter.Network:
-    client = library.AsyncClient(transport=library.MockTransport(handler))
-    return adapter.Network(base, adapter.through(client), adapter.through(client), library)
+    return network_over(library.AsyncClient(transport=library.MockTransport(handler)), library, base)
+
+
+def network_over(client: Any, library: ModuleType, base: str = BASE) -> adapter.Network:
+    return adapter.Network(base, adapter.client_sender(client), adapter.client_sender(client), library)
 
 
 async def sent(library: ModuleType, request: Request, base: str = BASE) -> Any:
@@ -230,7 +233,7 @@ class TestReplies:
     async def test_a_callers_connection_that_is_never_given_back_is_not_waited_for(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(adapter, "_LETTING_GO", 0)
+        monkeypatch.setattr(adapter, "_RELEASE_TIMEOUT", 0)
         assert (await given_back(anyio.sleep_forever, own=False)).content == b"{}"
 
     async def test_gzip_is_undone(self, library: ModuleType) -> None:
@@ -420,7 +423,9 @@ class TestClients:
         client = library.AsyncClient()
         await client.aclose()
         with pytest.raises(ConfigurationError, match="closed"):
-            await adapter.Network(BASE, adapter.through(client), adapter.through(client), library)(request())
+            await adapter.Network(BASE, adapter.client_sender(client), adapter.client_sender(client), library)(
+                request()
+            )
 
     async def test_a_clients_auth_and_redirects_are_not_used(self, library: ModuleType) -> None:
         seen: list[Any] = []
@@ -432,7 +437,9 @@ class TestClients:
         client = library.AsyncClient(
             transport=library.MockTransport(handler), auth=("u", CANARY), follow_redirects=True
         )
-        response = await adapter.Network(BASE, adapter.through(client), adapter.through(client), library)(request())
+        response = await adapter.Network(BASE, adapter.client_sender(client), adapter.client_sender(client), library)(
+            request()
+        )
         assert response.status == 307
         assert len(seen) == 1
         assert "authorization" not in seen[0].headers

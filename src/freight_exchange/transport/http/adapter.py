@@ -1,4 +1,4 @@
-"""One request over an HTTP library: the only place that imports one.
+"""Network: one request over an HTTP library.
 
 The library is httpx for the SDK's own clients, and whichever the caller's client belongs to otherwise: httpx2 has the
 same names and unrelated classes, so that exceptions, requests and URLs are always taken from the client's own module.
@@ -11,7 +11,6 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,8 @@ import httpx
 from freight_exchange.errors import ConfigurationError, DecodeError, FreightExchangeError, TransportError
 from freight_exchange.transport.http.connect_errors import Route, explain
 from freight_exchange.transport.http.decompression import Body
-from freight_exchange.transport.http.leftover import has_leftover, spoil
-from freight_exchange.transport.http.pool import REPEATABLE
+from freight_exchange.transport.http.leftover import has_leftover, make_unusable
+from freight_exchange.transport.http.native_request import RequestFactory
 from freight_exchange.transport.http.trace import Trace, address
 from freight_exchange.transport.message import AbandonedError, Kind, Response
 
@@ -31,23 +30,21 @@ if TYPE_CHECKING:
 
     from freight_exchange.transport.message import Request
 
-__all__ = ["HttpClient", "Network", "Send", "host_and_port", "library_of", "through"]
+__all__ = ["HttpClient", "Network", "Send", "client_sender", "host_and_port", "library_of"]
 
 HttpClient = httpx.AsyncClient | Any
 """An `httpx.AsyncClient` or an `httpx2.AsyncClient`; the latter need not be installed, so a type checker sees `Any`."""
 
 Send = Callable[[Any], Awaitable[Any]]
-"""Sends a native request and gives the native reply, its body still to be read."""
+"""Function that sends a native request and returns the native reply, with its body unread."""
 
-_USER_AGENT = b"freight-exchange-python"
-_MOST_URLS = 256
 _MOST_CAUSES = 4
-_LETTING_GO = 1.0
-"""Seconds that the connection of a reply which is whole may take to be given back."""
+_RELEASE_TIMEOUT = 1.0
+"""Seconds that returning the connection of a complete reply may take."""
 
 
 def library_of(client: object) -> ModuleType:
-    """The HTTP library that a caller's client belongs to; `ConfigurationError` if it is neither of the two."""
+    """Return the HTTP library of a caller's client; `ConfigurationError` for any other object."""
     for name in ("httpx", "httpx2"):
         library = sys.modules.get(name)
         if library is not None and isinstance(client, library.AsyncClient):
@@ -57,8 +54,8 @@ def library_of(client: object) -> ModuleType:
     )
 
 
-def through(client: HttpClient) -> Send:
-    """Sends through a caller's client: with its transports, mounts and event hooks, without its auth and redirects."""
+def client_sender(client: HttpClient) -> Send:
+    """Return a sender over a caller's client, with its transports, mounts and hooks, without its auth and redirects."""
     # If it speaks HTTP/2, its codec logs at DEBUG whole header blocks, from which the token can be read.
     for name in ("hpack.hpack", "hpack.table"):
         if (logger := logging.getLogger(name)).level == logging.NOTSET:
@@ -66,47 +63,42 @@ def through(client: HttpClient) -> Send:
 
     async def send(native: Any) -> Any:
         if client.is_closed:
-            raise ConfigurationError("the http_client is closed: the client that it was given to cannot send any more")
+            raise ConfigurationError("the http_client is closed: keep it open for as long as the client that uses it")
         return await client.send(native, auth=None, follow_redirects=False, stream=True)
 
     return send
 
 
 class Network:
-    """Sends a request through the library and reads the reply whole.
+    """Innermost sender of the chain: sends a request through the library and reads the complete reply.
 
-    Raises `TransportError` for what the network does, `DecodeError` for a reply that cannot be unpacked; anything
-    else that comes out of it is a bug and stays one.
+    Raises:
+        TransportError: The network failed.
+        DecodeError: The reply cannot be decompressed.
     """
 
     def __init__(
         self, base_url: str, reads: Send, writes: Send, library: Any = None, *, proxy: str | None = None
     ) -> None:
-        """`library` is that of a caller's client; without one, the connections are the SDK's own, by way of `proxy`."""
+        """Send by a caller's `library`; without one, over the SDK's own connections, through `proxy`."""
         self._own = library is None
         library = library or httpx
-        try:
-            self._base = library.URL(base_url)
-        except library.InvalidURL as error:
-            raise ConfigurationError(f"base_url is no URL: {error}") from None
-        self._base_url = base_url
-        self._server = host_and_port(self._base)
+        self._requests = RequestFactory(library, base_url, own=self._own)
+        self._server = host_and_port(self._requests.base)
         self._proxy = proxy
         # Whether a handshake can leave a connection open: the SDK's own are closed where they are made.
-        self._closes = not self._own and self._base.scheme == "https"
+        self._closes = not self._own and self._requests.base.scheme == "https"
         self._reads = reads
         self._writes = writes
         self._library = library
         self._failures: tuple[type[Exception], ...] = (library.HTTPError, library.InvalidURL, OSError)
         if self._own:
             self._failures += _httpcore_errors()
-        self._content = _content_of(library)
-        self._urls: dict[str, Any] = {}
 
     async def __call__(self, request: Request) -> Response:
         send = self._writes if request.kind is Kind.WRITE else self._reads
         trace = self._trace(request)
-        native = self._native(request, trace)
+        native = self._requests.make(request, trace)
         failure: FreightExchangeError
         number = request.progress.hand_over()
         try:
@@ -118,7 +110,7 @@ class Network:
                     error.status = reply.status_code
                 await reply.stream.aclose()
                 raise
-            await self._let_go(reply)
+            await self._release(reply)
         except AbandonedError:
             failure = TransportError("given up before the request was sent", unsent=True)
         except (DecodeError, TransportError) as error:
@@ -146,79 +138,24 @@ class Network:
         failure.attempts = number
         raise failure
 
-    async def _let_go(self, reply: Any) -> None:
-        """Give back the connection of a reply that is whole: what goes wrong there changes nothing of the reply."""
+    async def _release(self, reply: Any) -> None:
+        """Return the connection of a complete reply; a failure there does not change the reply."""
         with suppress(Exception):
             if self._own:
                 # Its pool shields this from every cancellation and waits for nobody: a bound would bind nothing.
                 await reply.stream.aclose()
             else:
-                with anyio.move_on_after(_LETTING_GO):
+                with anyio.move_on_after(_RELEASE_TIMEOUT):
                     if has_leftover(reply.stream, reply.extensions.get("network_stream")):
-                        await spoil(reply)
+                        await make_unusable(reply)
                     await reply.stream.aclose()
 
     def _trace(self, request: Request) -> Trace | None:
-        """The trace that the attempt needs: of a read, only where it closes a connection or knows a proxy."""
+        """Return the trace that the attempt needs: for a read, only where it closes a connection or knows a proxy."""
         progress = request.progress if request.kind is not Kind.READ else None
         if progress is None and not self._closes and self._proxy is None:
             return None
         return Trace(request.method, progress, closes=self._closes)
-
-    def _native(self, request: Request, trace: Trace | None) -> Any:
-        timeouts = request.timeouts
-        extensions: dict[str, Any] = {
-            "timeout": {
-                "connect": timeouts.connect,
-                "read": timeouts.read,
-                "write": timeouts.write,
-                # The limiter lets no more callers through than there are connections; if a caller's own client has
-                # fewer, waiting for one is waiting like any other, until the deadline.
-                "pool": None,
-            }
-        }
-        if trace is not None:
-            extensions["trace"] = trace
-        if self._own and request.kind is Kind.READ:
-            extensions[REPEATABLE] = True
-        return self._library.Request(
-            request.method,
-            self._url(request),
-            headers=self._headers(request),
-            stream=self._content(request.content or b""),
-            extensions=extensions,
-        )
-
-    def _url(self, request: Request) -> Any:
-        url = self._urls.get(request.path)
-        if url is None:
-            url = self._library.URL(f"{self._base_url}/{request.path}")
-            if (url.scheme, url.netloc) != (self._base.scheme, self._base.netloc):
-                raise ConfigurationError(f"the path {request.path!r} leads away from {self._base_url}")
-            if len(self._urls) < _MOST_URLS:
-                self._urls[request.path] = url
-        return url.copy_merge_params(request.params) if request.params else url
-
-    def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
-        # First of all: an error about one of these must find no token in this frame.
-        added = _encoded(request.headers) if request.headers else []
-        headers = [
-            (b"Host", self._base.netloc),
-            (b"Accept", b"application/json"),
-            (b"Accept-Encoding", b"gzip"),
-            (b"User-Agent", _USER_AGENT),
-        ]
-        if request.token is not None:
-            headers.append((b"Authorization", b"Bearer " + request.token.reveal().encode("ascii")))
-        if request.content is not None:
-            headers.append((b"Content-Type", b"application/json"))
-            headers.append((b"Content-Length", str(len(request.content)).encode("ascii")))
-        elif request.method in ("POST", "PUT", "PATCH"):
-            headers.append((b"Content-Length", b"0"))
-        if added:
-            replaced = {name.lower() for name, _ in added}
-            headers = [pair for pair in headers if pair[0].lower() not in replaced] + added
-        return headers
 
     def _translate(self, error: Exception, request: Request, trace: Trace | None) -> TransportError:
         if trace is None:
@@ -294,57 +231,6 @@ def _reply_raised(error: Any, native: Any, attempt: int) -> Response | None:
         return None
     content = reply.content if reply.is_stream_consumed else b""
     return Response(status=reply.status_code, content=content, headers=reply.headers.raw, attempt=attempt)
-
-
-def _encoded(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
-    """The headers that a middleware added, as bytes."""
-    encoded = []
-    for name, value in headers:
-        try:
-            encoded.append((name.encode("ascii"), value.encode("latin-1")))
-        except UnicodeEncodeError:
-            break
-        if not name or not value.replace("\t", "").isprintable():
-            break
-    else:
-        return encoded
-    raise ConfigurationError(f"a middleware added a header {name!a} that cannot be sent: only printable Latin-1 can")
-
-
-@cache
-def _content_of(library: Any) -> type[Any]:
-    """The class of request bodies for a library, which insists on its own base classes."""
-
-    class Content(library.ByteStream):  # type: ignore[misc]  # the library is known when it runs
-        def __init__(self, content: bytes) -> None:
-            super().__init__(content)
-            self._content = content
-
-        def __aiter__(self) -> _Once:
-            return _Once(self._content)
-
-    return Content
-
-
-class _Once:
-    """One piece, asynchronously.
-
-    The library's own is a generator: when the sending fails it is left in its middle, and trio warns of that.
-    """
-
-    __slots__ = ("_piece",)
-
-    def __init__(self, piece: bytes) -> None:
-        self._piece: bytes | None = piece
-
-    def __aiter__(self) -> _Once:
-        return self
-
-    async def __anext__(self) -> bytes:
-        piece, self._piece = self._piece, None
-        if piece is None:
-            raise StopAsyncIteration
-        return piece
 
 
 async def _read(reply: Any, attempt: int) -> Response:

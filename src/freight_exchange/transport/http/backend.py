@@ -1,4 +1,4 @@
-"""Network backend of the SDK's own connections: socket options, and what a connection has left unread.
+"""Network backend of the SDK's own connections: socket options, and unread bytes.
 
 Everything else is httpcore's own backend, given to its pool through the public `network_backend` argument.
 """
@@ -48,10 +48,10 @@ _FINISH = struct.pack(_LINGER, 0, 0)
 
 
 class Backend:
-    """A network backend of httpcore that sets socket options and closes the connection of a failed TLS handshake."""
+    """Network backend of httpcore that sets socket options and closes the connection of a failed TLS handshake."""
 
     def __init__(self, *, writes: bool) -> None:
-        """`writes`: closing a connection, or the death of the process, discards what was not sent yet."""
+        """Make one; with `writes`, closing a connection, or the death of the process, discards unsent bytes."""
         # Imported here: a program that sends nothing need not load it.
         import httpcore
 
@@ -71,7 +71,7 @@ class Backend:
 
 
 class Stream:
-    """A connection: the library's own, which also knows whether anything was received and what is left unread."""
+    """Connection of the library, which also knows whether bytes were received and are unread."""
 
     __slots__ = ("_stream", "aclose", "get_extra_info", "received", "write")
 

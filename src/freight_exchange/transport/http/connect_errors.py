@@ -43,12 +43,12 @@ _CERTIFICATE = (
     ),
     ("revoked", "was revoked", "the server needs a new one"),
 )
-_OTHERWISE = ("is not valid for this host", "see verify= if its authority is a private one")
+_OTHER_PROBLEM = ("is not valid for this host", "see verify= if its authority is a private one")
 _LONGEST_PATH = 100
 
 
 class Route(NamedTuple):
-    """Where an attempt went, as far as it is known; each is a host and port."""
+    """Hosts and ports of an attempt, as far as they are known."""
 
     server: str
     proxy: str | None = None
@@ -66,17 +66,17 @@ class Route(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """One sentence, and whether trying again cannot help."""
+    """Message, and whether a retry cannot help."""
 
     message: str
     permanent: bool = False
 
 
 def explain(error: BaseException, route: Route, timeouts: Timeouts) -> Failure:
-    """Say what an exception of an HTTP library means."""
+    """Explain an exception of an HTTP library."""
     names = {kind.__name__ for kind in type(error).__mro__}
     name = type(error).__name__
-    if (reason := _bad_certificate(error, said="ConnectError" in names)) is not None:
+    if (reason := _certificate_problem(error, by_text="ConnectError" in names)) is not None:
         whose = f"the proxy {route.proxy}" if route.proxy is not None and route.at_proxy else route.server
         problem, advice = reason
         return Failure(f"the certificate of {whose} {problem}: {advice}", permanent=True)
@@ -101,7 +101,7 @@ def explain(error: BaseException, route: Route, timeouts: Timeouts) -> Failure:
 
 
 def destination(location: str | None) -> str | None:
-    """The host and path to which a redirect leads, without whatever in it may be a secret."""
+    """Return the host and path of a redirect, without parts that may be secret."""
     try:
         parts = urlsplit(location or "")
         host, port = parts.hostname, parts.port
@@ -121,9 +121,9 @@ def destination(location: str | None) -> str | None:
 def _refused_by_proxy(error: BaseException, route: Route) -> Failure:
     who = "the http_client's proxy" if route.proxy is None else f"the proxy {route.proxy}"
     status = route.refusal
-    if status is None and (said := re.match(r"(\d{3})\b", str(error))):
+    if status is None and (by_text := re.match(r"(\d{3})\b", str(error))):
         # Of a read, which is not traced: the library's words begin with the status.
-        status = int(said[1])
+        status = int(by_text[1])
     if status is None:
         return Failure(f"{who} did not connect to {route.server} ({type(error).__name__})")
     try:
@@ -137,19 +137,19 @@ def _refused_by_proxy(error: BaseException, route: Route) -> Failure:
     return Failure(what, permanent=status < 500 and status not in (408, 425, 429))
 
 
-def _bad_certificate(error: BaseException, *, said: bool) -> tuple[str, str] | None:
-    """What is wrong with a certificate; words count only where `said`: a reply's own text gets into other errors."""
-    for link in _links(error):
-        if isinstance(link, ssl.SSLCertVerificationError) or (said and "CERTIFICATE_VERIFY_FAILED" in str(link)):
+def _certificate_problem(error: BaseException, *, by_text: bool) -> tuple[str, str] | None:
+    """Return a certificate's problem and the advice; text counts only for a connect error, which quotes no reply."""
+    for link in _chain_of(error):
+        if isinstance(link, ssl.SSLCertVerificationError) or (by_text and "CERTIFICATE_VERIFY_FAILED" in str(link)):
             text = f"{getattr(link, 'verify_message', '')} {link}".lower()
-            return next((found for words, *found in _CERTIFICATE if words in text), None) or _OTHERWISE  # type: ignore[return-value]  # two of three
+            return next((found for words, *found in _CERTIFICATE if words in text), None) or _OTHER_PROBLEM  # type: ignore[return-value]  # two of three
     return None
 
 
 def _reason(error: BaseException) -> str | None:
-    """Why a connection failed, in the system's words."""
+    """Return why a connection failed, in the system's words."""
     found = None
-    for link in _links(error):
+    for link in _chain_of(error):
         if isinstance(link, socket.gaierror):
             return "no such host" if link.errno in _NO_SUCH_HOST else "the host's name could not be resolved"
         if isinstance(link, ConnectionRefusedError):
@@ -161,8 +161,8 @@ def _reason(error: BaseException) -> str | None:
     return found
 
 
-def _links(error: BaseException) -> Iterator[BaseException]:
-    """The error and all that led to it, each once."""
+def _chain_of(error: BaseException) -> Iterator[BaseException]:
+    """Iterate over the error and its causes and contexts, each once."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:

@@ -1,4 +1,4 @@
-"""Undoing a reply's compression in bounded memory."""
+"""Decompression of replies in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _STEP = 65_536
 
 
 class Body:
-    """Collects a reply's raw chunks: as they are, or through one layer of gzip, never more than `LARGEST` bytes.
+    """Body of a reply, collected from raw chunks: plain or with one layer of gzip, at most `LARGEST` bytes.
 
     A gzip stream may have several members (RFC 1952, 2.2), which are read as one. Whatever else follows a member is
-    padding, and is not read.
+    padding, and ignored.
     """
 
     __slots__ = ("_between", "_body", "_gzip", "_padded", "_received")
 
     def __init__(self, encoding: str) -> None:
-        """`encoding` is the reply's `Content-Encoding`, empty without one."""
+        """Make an empty body; `encoding` is the reply's `Content-Encoding`, or empty."""
         layers = [layer for part in encoding.split(",") if (layer := part.strip().lower()) not in ("", "identity")]
         if layers not in ([], ["gzip"], ["x-gzip"]):
             raise DecodeError(f"the reply is encoded as {', '.join(layers)[:80]!r}; only one layer of gzip is read")
         self._gzip = zlib.decompressobj(_GZIP) if layers else None
-        # One buffer and no list of chunks: dripped byte by byte, each chunk would cost forty times its size.
+        # One buffer and no list of chunks: a byte in a list costs forty times its size.
         self._body = bytearray()
         self._received = False
         # After a member: the beginning, one byte at most, of what may be another, and whether it was none.
@@ -49,7 +49,7 @@ class Body:
             for start in range(0, len(chunk), _STEP):
                 self._inflate(chunk[start : start + _STEP])
         except zlib.error:
-            failure = DecodeError("the reply says that it is gzip, and is not")
+            failure = DecodeError("the reply is declared as gzip, and is not")
         else:
             return
         raise failure
@@ -79,7 +79,7 @@ class Body:
         self._body += data
 
     def finish(self) -> bytes:
-        """The whole body."""
+        """Return the complete body."""
         if self._gzip is not None and self._received and (self._between or not self._gzip.eof):
             raise TransportError("the reply ended in the middle of its gzip stream")
         return bytes(self._body)

@@ -8,19 +8,19 @@ from typing import Any
 
 from freight_exchange.transport.http.trace import close
 
-__all__ = ["has_leftover", "is_tls_leftover", "spoil"]
+__all__ = ["has_leftover", "is_tls_leftover", "make_unusable"]
 
 _LAYERS = ("_connection", "_stream", "_httpcore_stream")
-_MOST_LAYERS = 8
+_MAX_LAYERS = 8
 
 
 def has_leftover(layer: Any, network_stream: Any = None) -> bool:
-    """Whether the parser under a connection, or under a reply's stream, holds bytes that no request asked for.
+    """Tell whether the parser under a connection, or under a reply's stream, holds bytes beyond the reply.
 
-    Neither httpx nor httpcore shows them by a public name; what has no such parser under it is taken to hold none. With
-    a `network_stream` those are looked for as well that TLS has received and nobody has read.
+    Neither httpx nor httpcore shows them by a public name; without such a parser there are none. With a
+    `network_stream`, bytes that TLS has received and decrypted count as well.
     """
-    for _ in range(_MOST_LAYERS):
+    for _ in range(_MAX_LAYERS):
         if (parser := getattr(layer, "_h11_state", None)) is not None:
             trailing, ended = parser.trailing_data
             return bool(trailing) or ended or (network_stream is not None and is_tls_leftover(network_stream))
@@ -29,7 +29,7 @@ def has_leftover(layer: Any, network_stream: Any = None) -> bool:
 
 
 def is_tls_leftover(network_stream: Any) -> bool:
-    """Whether TLS, if there is any, holds more than was read of it, or its end.
+    """Tell whether TLS, if there is any, holds unread bytes, or its end.
 
     What came together with the reply has left the socket, and waits in TLS's own buffer. A byte of it is read here: the
     connection must not be used again.
@@ -46,13 +46,13 @@ def is_tls_leftover(network_stream: Any) -> bool:
     return True
 
 
-async def spoil(reply: Any) -> None:
+async def make_unusable(reply: Any) -> None:
     """Shut down the socket under a reply, so that the HTTP library's pool does not use its connection again."""
     stream = reply.extensions.get("network_stream")
     if stream is None:
         return
     try:
-        # Not closed: on trio the pool would ask a closed socket for its state, and fail.
+        # Not closed: on trio the pool reads the state of the socket, which fails once it is closed.
         stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
     except (AttributeError, OSError, TypeError):
         # uvloop's sockets cannot be shut down.

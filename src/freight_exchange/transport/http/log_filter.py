@@ -1,7 +1,6 @@
-"""Keeping what a reply repeats of a secret out of the logs of the HTTP libraries.
+"""Log filter: secrets that a reply repeats, masked in the logs of the HTTP libraries.
 
-They log a reply's headers at DEBUG, and its reason phrase at INFO. What a user's handlers then write down is theirs to
-choose, and not which of it is a token.
+They log a reply's headers at DEBUG, and its reason phrase at INFO.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.message import Request
     from freight_exchange.transport.secrets import Redactor
 
-__all__ = ["begin", "end", "watch"]
+__all__ = ["begin", "end", "install"]
 
 _LIBRARIES = ("httpx", "httpx2")
 _LOGGERS = (
@@ -30,19 +29,20 @@ _PHRASES = frozenset(status.phrase for status in http.HTTPStatus)
 _sending: ContextVar[tuple[Redactor, bool] | None] = ContextVar("sending", default=None)
 
 
-def watch() -> None:
-    """Look at what the libraries log from now on, while one of this package's requests is under way."""
+def install() -> None:
+    """Filter what the libraries log from now on, while a request of this package is in flight."""
     for name in _LOGGERS:
         # Adding it again changes nothing.
         logging.getLogger(name).addFilter(_hide)
 
 
 def begin(request: Request, redactor: Redactor) -> None:
-    """From here on this task sends the request."""
+    """Mark this task as sending the request."""
     _sending.set((redactor, request.kind is Kind.LOGIN))
 
 
 def end() -> None:
+    """Unmark this task."""
     # Not by a token of `begin`: a loop that is closed ends its tasks in a context that would refuse it.
     _sending.set(None)
 
@@ -53,20 +53,20 @@ def _hide(record: logging.LogRecord) -> bool:
         return True
     redactor, login = sending
     if login:
-        # The token in its reply is not known yet, and so could not be found.
+        # The token in its reply is not known yet.
         if record.name in _LIBRARIES:
             _hide_phrase(record)
         else:
             event, _, facts = record.getMessage().partition(" ")
             if event.startswith("receive_") and facts:
                 record.msg, record.args = f"{event} {MASK}", ()
-    said = record.getMessage()
-    if (shown := redactor.masked(said)) != said:
-        record.msg, record.args = shown, ()
+    message = record.getMessage()
+    if (masked := redactor.masked(message)) != message:
+        record.msg, record.args = masked, ()
     return True
 
 
 def _hide_phrase(record: logging.LogRecord) -> None:
-    """The reason phrase, which the library's line ends with, unless it is one of the usual."""
+    """Mask the reason phrase at the end of the library's line, unless it is a standard one."""
     if isinstance(record.args, tuple) and record.args and record.args[-1] not in _PHRASES:
         record.args = (*record.args[:-1], MASK)

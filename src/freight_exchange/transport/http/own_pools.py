@@ -1,4 +1,4 @@
-"""The SDK's own connections: pools over httpcore, by way of a proxy or not."""
+"""Own pools: the SDK's connections over httpcore, directly or through a proxy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def own_pools(
         # Loading the certificates takes longer than many a script runs, and a plain URL never needs them.
         verify = False
     context = httpx.create_ssl_context(verify=verify, trust_env=False)
-    via = None if proxy is None else _proxy(proxy, context)
+    httpcore_proxy = None if proxy is None else _proxy(proxy, context)
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
@@ -51,7 +51,7 @@ def own_pools(
     def pool(keepalive: float, *, writes: bool) -> Pool:
         factory = httpcore.AsyncConnectionPool(
             ssl_context=context,
-            proxy=via,
+            proxy=httpcore_proxy,
             keepalive_expiry=keepalive,
             network_backend=Backend(writes=writes),  # type: ignore[arg-type]  # httpcore's base class adds Unix sockets
         )
@@ -63,7 +63,7 @@ def own_pools(
 def _proxy(url: Secret, context: ssl.SSLContext) -> httpcore.Proxy:
     import httpcore
 
-    # Raised out of the handler, and without the URL: it may hold a password.
+    # Raised outside of the handler, and without the URL, which may hold a password.
     with suppress(ValueError, TypeError, httpx.InvalidURL):
         proxy = httpx.Proxy(url.reveal())
         if proxy.url.host and proxy.url.scheme in ("http", "https"):
@@ -74,7 +74,7 @@ def _proxy(url: Secret, context: ssl.SSLContext) -> httpcore.Proxy:
 
 
 def proxy_secrets(url: Secret) -> list[Secret]:
-    """List what must not be shown of a proxy's URL: its password, as it is and as sent in basic authentication."""
+    """List the secrets of a proxy's URL: its password, plain and as sent in basic authentication."""
     with suppress(ValueError, TypeError, httpx.InvalidURL):
         auth = httpx.Proxy(url.reveal()).raw_auth
         if auth is not None and auth[1]:
@@ -84,12 +84,12 @@ def proxy_secrets(url: Secret) -> list[Secret]:
 
 
 def own_network(base_url: str, pools: tuple[Pool, Pool], proxy: Secret | None) -> Network:
-    """Send through the SDK's own connections."""
-    at = None if proxy is None else host_and_port(httpx.URL(proxy.reveal()))
-    return Network(base_url, *(_through_pool(pool) for pool in pools), proxy=at)
+    """Make the network over the SDK's own connections."""
+    proxy_address = None if proxy is None else host_and_port(httpx.URL(proxy.reveal()))
+    return Network(base_url, *(_pool_sender(pool) for pool in pools), proxy=proxy_address)
 
 
-def _through_pool(pool: Pool) -> Send:
+def _pool_sender(pool: Pool) -> Send:
     import httpcore
 
     async def send(native: Any) -> Any:

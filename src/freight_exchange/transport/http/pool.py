@@ -1,9 +1,8 @@
-"""The SDK's own connections, each lent to one request at a time.
+"""Connection pool: the SDK's own connections, each used by one request at a time.
 
-httpcore's pool looks at every connection on every request, and polls each that is idle: of ten callers each pays for
-ten. The limiter lets no more callers through than there are connections, so that all a pool has to do is to lend the
-one that was used last. httpcore makes the connections: its pool's `create_connection` knows proxies, and its
-`network_backend` argument takes the sockets' options.
+httpcore's pool examines every connection on every request, and polls each idle one. The limiter admits no more callers
+than there are connections, so that this pool only has to reuse the most recent one. httpcore makes the connections:
+its pool's `create_connection` knows proxies, and its `network_backend` argument takes the sockets' options.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ class _Headers(NamedTuple):
 
 
 class Reply:
-    """A reply as the adapter reads it: the shape of an httpx response, without its cost."""
+    """Reply in the shape of an httpx response, without its cost."""
 
     __slots__ = ("headers", "is_stream_consumed", "status_code", "stream")
 
-    def __init__(self, status: int, headers: list[tuple[bytes, bytes]], stream: _Lent) -> None:
+    def __init__(self, status: int, headers: list[tuple[bytes, bytes]], stream: _ReplyStream) -> None:
         self.status_code = status
         self.headers = _Headers(headers)
         self.stream = stream
@@ -44,7 +43,7 @@ class Reply:
 
 
 class Pool:
-    """Sends each request over an idle connection or a new one; closing the reply's stream returns the connection."""
+    """Pool that sends each request over an idle connection or a new one; closing a reply's stream returns it."""
 
     def __init__(self, connect: Callable[[], Any], *, keepalive: float) -> None:
         """Use `connect` to make a connection of httpcore; it connects when the first request is sent.
@@ -53,44 +52,44 @@ class Pool:
         """
         self._connect = connect
         self._keepalive = keepalive
-        # The last one used is at the right end, and lent first: those that are not needed come to lie at the left.
-        self._idle: deque[_Lane] = deque()
+        # The most recent one is at the right end, and reused first: unneeded ones end up at the left.
+        self._idle: deque[_PooledConnection] = deque()
         self._closed = False
 
     async def handle_async_request(self, request: Any) -> Reply:
-        lane = await self._idle_lane()
-        if lane is not None:
+        pooled = await self._idle_connection()
+        if pooled is not None:
             try:
-                return await self._send(lane, request)
+                return await self._send(pooled, request)
             except Exception as error:
-                if not (lane.is_stale(error) and request.extensions.get(REPEATABLE)):
+                if not (pooled.is_stale(error) and request.extensions.get(REPEATABLE)):
                     raise
-        return await self._send(_Lane(self._connect()), request)
+        return await self._send(_PooledConnection(self._connect()), request)
 
-    async def _idle_lane(self) -> _Lane | None:
+    async def _idle_connection(self) -> _PooledConnection | None:
         while self._idle:
-            lane = self._idle.pop()
-            if lane.is_usable:
-                return lane
-            await close(lane.connection)
+            pooled = self._idle.pop()
+            if pooled.is_usable:
+                return pooled
+            await close(pooled.connection)
         return None
 
-    async def _send(self, lane: _Lane, request: Any) -> Reply:
+    async def _send(self, pooled: _PooledConnection, request: Any) -> Reply:
         try:
-            response = await lane.send(request)
+            response = await pooled.send(request)
         except BaseException:
-            # Only the library knows its state now: were it lent again, one that hangs would hang every call.
-            await close(lane.connection)
+            # Its state is unknown: if it hangs, reuse would block every call.
+            await close(pooled.connection)
             raise
-        return Reply(response.status, response.headers, _Lent(response.stream, self, lane))
+        return Reply(response.status, response.headers, _ReplyStream(response.stream, self, pooled))
 
-    async def give_back(self, lane: _Lane) -> None:
-        """Take back the connection of a reply that was read."""
-        if self._closed or not self._keepalive or lane.has_leftover:
-            await close(lane.connection)
+    async def put_back(self, pooled: _PooledConnection) -> None:
+        """Return the connection of a reply that was read."""
+        if self._closed or not self._keepalive or pooled.has_leftover:
+            await close(pooled.connection)
             return
-        lane.idle_since = now = time.monotonic()
-        self._idle.append(lane)
+        pooled.idle_since = now = time.monotonic()
+        self._idle.append(pooled)
         if self._idle[0].idle_since < now - self._keepalive:
             await close(self._idle.popleft().connection)
 
@@ -107,8 +106,8 @@ class Pool:
         await self.aclose()
 
 
-class _Lane:
-    """A connection, and the network stream under it once it has received a reply."""
+class _PooledConnection:
+    """Connection, and the network stream under it once it has received a reply."""
 
     __slots__ = ("connection", "idle_since", "stream")
 
@@ -121,7 +120,7 @@ class _Lane:
         if self.stream is not None:
             self.stream.received = False
         response = await self.connection.handle_async_request(request)
-        # A mock in the library's place has none; its connection is never idle, and so never lent again.
+        # A mock of the library has none; its connection is never idle, and so never reused.
         self.stream = response.extensions.get("network_stream")
         return response
 
@@ -131,7 +130,7 @@ class _Lane:
 
     @property
     def is_usable(self) -> bool:
-        """Whether another request may be sent: not closed, not expired, and nothing came that no request asked for."""
+        """Whether another request may be sent: not closed, not expired, and without unexpected bytes."""
         return self.connection.is_idle() and not self.connection.has_expired() and self.stream.is_quiet
 
     @property
@@ -142,17 +141,17 @@ class _Lane:
         return has_leftover(self.connection)
 
 
-class _Lent:
-    """The stream of a reply, with the connection that it comes over."""
+class _ReplyStream:
+    """Stream of a reply, with its connection."""
 
-    __slots__ = ("_chunks", "_lane", "_pool", "_stream", "_whole")
+    __slots__ = ("_chunks", "_is_complete", "_pool", "_pooled", "_stream")
 
-    def __init__(self, stream: Any, pool: Pool, lane: _Lane) -> None:
+    def __init__(self, stream: Any, pool: Pool, pooled: _PooledConnection) -> None:
         self._stream = stream
         self._chunks: Any = None
         self._pool = pool
-        self._lane: _Lane | None = lane
-        self._whole = False
+        self._pooled: _PooledConnection | None = pooled
+        self._is_complete = False
 
     def __aiter__(self) -> Self:
         self._chunks = aiter(self._stream)
@@ -162,19 +161,19 @@ class _Lent:
         try:
             chunk: bytes = await self._chunks.__anext__()
         except StopAsyncIteration:
-            self._whole = True
+            self._is_complete = True
             raise
         return chunk
 
     async def aclose(self) -> None:
-        lane, self._lane = self._lane, None
-        if lane is None:
+        pooled, self._pooled = self._pooled, None
+        if pooled is None:
             return
-        if self._whole and lane.stream is not None:
-            lane.stream.finish()
+        if self._is_complete and pooled.stream is not None:
+            pooled.stream.finish()
         try:
             await self._stream.aclose()
         except BaseException:
-            await close(lane.connection)
+            await close(pooled.connection)
             raise
-        await self._pool.give_back(lane)
+        await self._pool.put_back(pooled)

@@ -1,4 +1,4 @@
-"""Trace of one attempt: how far a request got, told apart from the connection and the proxy's tunnel under it."""
+"""Trace of one attempt: progress of the request, apart from its connection and the proxy's tunnel."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Trace", "address", "close"]
 
 _OPENED = (".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")
 _CLOSING = 1.0
-"""Seconds that closing may take: of a bare socket it takes none, of one within another's TLS a farewell."""
+"""Seconds that closing may take; TLS within TLS exchanges a last message."""
 
 
 class Trace:
-    """Takes in the events of httpcore's `trace` extension, and passes on what they say of the request itself.
+    """Receiver of httpcore's `trace` events, which passes those of the request itself to its progress.
 
     A proxy's tunnel is made by a request of its own, CONNECT, whose events have the same names as the request's. Told
     apart by their method, they are steps of connecting: while the tunnel is not there, nothing of the request was sent.
@@ -52,15 +52,15 @@ class Trace:
             self.at_proxy = True
         if event.endswith(UNCONNECTED):
             self.failure = facts.get("exception")
-        told: str | None = event
+        reported: str | None = event
         if event.endswith(".send_request_headers.started"):
-            told = self._begin(event, facts.get("request"))
+            reported = self._begin(event, facts.get("request"))
         elif self._tunnelling:
-            told = self._of_tunnel(event, facts)
+            reported = self._tunnel_event(event, facts)
         if self._closes:
-            await self._watch(event, facts)
-        if told is not None and self._progress is not None:
-            self._progress.trace(told)
+            await self._close_failed_tls(event, facts)
+        if reported is not None and self._progress is not None:
+            self._progress.trace(reported)
 
     def _begin(self, event: str, request: Any) -> str:
         self._tunnelling = getattr(request, "method", None) == b"CONNECT" and self._method != "CONNECT"
@@ -71,7 +71,7 @@ class Trace:
         self.at_proxy = True
         return "proxy.connect_tunnel.started"
 
-    def _of_tunnel(self, event: str, facts: dict[str, Any]) -> str | None:
+    def _tunnel_event(self, event: str, facts: dict[str, Any]) -> str | None:
         if event.endswith(".receive_response_headers.complete"):
             _, status, *_ = facts["return_value"]
             if 200 <= status < 300:
@@ -88,7 +88,7 @@ class Trace:
             return event
         return None
 
-    async def _watch(self, event: str, facts: dict[str, Any]) -> None:
+    async def _close_failed_tls(self, event: str, facts: dict[str, Any]) -> None:
         if event.endswith(_OPENED):
             self._stream = facts.get("return_value")
         elif event.endswith(".start_tls.failed") and self._stream is not None:
@@ -97,13 +97,13 @@ class Trace:
 
 
 def address(host: str, port: int | None) -> str:
-    """Host and port for people, an IPv6 address in brackets."""
+    """Format host and port, an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def close(stream: Any) -> None:
-    """Close a connection, or what holds one, whatever is cancelled; how that goes is nobody's loss."""
-    # Shielded: what ended the handshake would end this as well.
+    """Close a connection, also under cancellation, and ignore errors."""
+    # Shielded: what cancelled the handshake would cancel this as well.
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         with anyio.move_on_after(_CLOSING, shield=True):
             await stream.aclose()

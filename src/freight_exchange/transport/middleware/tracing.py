@@ -34,7 +34,7 @@ class Tracing:
     __slots__ = ("_hooks", "_redactor")
 
     def __init__(self, hooks: Hooks, redactor: Redactor) -> None:
-        log_filter.watch()
+        log_filter.install()
         self._hooks = hooks
         self._redactor = redactor
 
