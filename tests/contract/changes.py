@@ -1,4 +1,4 @@
-"""How a habit of a server changes what the SDK returns: the changes that `knobs.py` lists, worked out by hand."""
+"""Changes of outcomes that `differences` lists, worked out by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 import attrs
-from tests.contract.stories import Failed, Outcomes
+from tests.contract.scenarios import Failed, Outcomes
 
 from freight_exchange import (
     BadRequestError,
@@ -41,11 +41,11 @@ UNPAGED: Final = ("GET carrier", "GET currency")
 PUBLISH: Final = ("POST quote/request (publish)", "POST quote/submitrequest", "POST request")
 
 
-# How changes are said
+# Combinators
 
 
 def records(kind: type[Any] | tuple[type[Any], ...], change: Callable[[Any], Any]) -> Change:
-    """A change of every record of a kind, wherever it stands."""
+    """Change every record of a kind, nested ones included."""
 
     def walk(value: Any) -> Any:
         if isinstance(value, list | tuple):
@@ -60,12 +60,12 @@ def records(kind: type[Any] | tuple[type[Any], ...], change: Callable[[Any], Any
 
 
 def rows(names: tuple[str, ...], change: Callable[[Outcomes], Outcomes]) -> Change:
-    """A change of what some rows give."""
+    """Change the outcomes of some rows."""
     return lambda row, outcomes: {**outcomes, **change(outcomes)} if row in names else outcomes
 
 
 def fails(error: type[FreightExchangeError], *parts: str, field: str = "") -> Callable[[Outcomes], Outcomes]:
-    """These parts of a story, or all, end in an error."""
+    """Replace these outcomes, or all, by an error."""
     return lambda outcomes: dict.fromkeys(parts or outcomes, Failed(error, field))
 
 
@@ -79,14 +79,14 @@ def both(*changes: Change) -> Change:
 
 
 def lists(change: Callable[[str, list[Any]], object]) -> Change:
-    """A change of every listing."""
+    """Change every listing."""
     return lambda row, outcomes: {
         name: change(name, value) if isinstance(value, list) else value for name, value in outcomes.items()
     }
 
 
 def lists_without_a_size(error: type[FreightExchangeError]) -> Change:
-    """Every listing that is read in pages of the default size ends in an error."""
+    """Replace every listing with pages of the default size by an error."""
     return lambda row, outcomes: {
         name: Failed(error) if isinstance(value, list) and name != "paged" and row not in UNPAGED else value
         for name, value in outcomes.items()

@@ -1,7 +1,7 @@
-"""Each operation as the service document has it: what the SDK is asked, the request, the reply, the typed result.
+"""Contracts of the service document: for each call of the SDK its request, reply and typed result.
 
-The JSON of `bodies` and `replies` is typed by hand from the document's tables and sentences: it judges the SDK and
-the sandbox alike, and neither made it.
+The JSON of `bodies` and `replies` is typed by hand from the document's tables and sentences. It tests the SDK and the
+sandbox alike, and neither generated it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import attrs
 from tests.contract import expected
-from tests.contract.table import ROWS, Row, row_named
+from tests.contract.coverage import ROWS, Row, row_named
 from tests.unit.sandbox.rig import NOW, ExchangeRig
 
 from freight_exchange import FreightExchange
@@ -27,18 +27,19 @@ Scene = Callable[[ExchangeRig], object]
 
 @attrs.frozen(kw_only=True)
 class Contract:
-    """One request and its reply.
+    """Request of a call and its reply.
 
     Attributes:
-        name: What the test is called, and the name of `bodies/<name>.json`.
+        name: The name of the test and of `bodies/<name>.json`.
         row: The operation and its address.
-        call: What a user calls.
-        body: Whether there is a body at all.
-        reply: The name of `replies/<reply>.json`, and `result` what the SDK makes of it.
-        by: Who calls.
-        scene: What the sandbox holds before the call.
-        shown: Whether the sandbox is in the state of the reply, so that its own must look like it.
-        options: What the client is built with.
+        call: The call of the SDK.
+        body: Whether the request has a body.
+        reply: The name of `replies/<reply>.json`.
+        result: The typed result of that reply.
+        by: The account that calls.
+        scene: Prepares the sandbox.
+        shown: Whether the sandbox is in the state that the reply shows, so that its own has the same form.
+        options: Options of the client.
     """
 
     name: str
@@ -48,52 +49,55 @@ class Contract:
     result: object
     body: bool = True
     by: Side = "forwarder"
-    scene: Scene = lambda desk: None
+    scene: Scene = lambda rig: None
     shown: bool = True
     options: Mapping[str, Any] = attrs.field(factory=dict)
 
-    def account(self, desk: ExchangeRig) -> Account:
-        return desk.shipper if self.by == "shipper" else desk.forwarder
+    def __str__(self) -> str:
+        return f"{self.name} at {self.row}"
+
+    def account(self, rig: ExchangeRig) -> Account:
+        return rig.shipper if self.by == "shipper" else rig.forwarder
 
 
-def _published(desk: ExchangeRig) -> None:
-    """The requests 4 and 5; what came before them is withdrawn."""
+def _published(rig: ExchangeRig) -> None:
+    """Publish the requests 4 and 5, after three that are withdrawn."""
     for _ in range(3):
-        desk.exchange.withdraw(desk.exchange.publish(desk.shipper, NOW - 50), NOW - 40)
+        rig.exchange.withdraw(rig.exchange.publish(rig.shipper, NOW - 50), NOW - 40)
     for _ in range(2):
-        desk.exchange.publish(desk.shipper, NOW - 30, expected.CARGO)
+        rig.exchange.publish(rig.shipper, NOW - 30, expected.CARGO)
 
 
-def _offered(desk: ExchangeRig) -> None:
-    """Two offers on request 4, the first with fees and terms."""
-    _published(desk)
-    desk.exchange.offer(
-        desk.forwarder, 4, NOW - 20, amount=expected.AMOUNT, currency=978, rates=expected.RATES, terms="valid 14 days"
+def _offered(rig: ExchangeRig) -> None:
+    """Submit two offers on request 4, the first with fees and terms."""
+    _published(rig)
+    rig.exchange.offer(
+        rig.forwarder, 4, NOW - 20, amount=expected.AMOUNT, currency=978, rates=expected.RATES, terms="valid 14 days"
     )
-    desk.exchange.offer(desk.rival, 4, NOW - 20, amount=expected.AMOUNT, currency=840)
+    rig.exchange.offer(rig.rival, 4, NOW - 20, amount=expected.AMOUNT, currency=840)
 
 
-def _selected(desk: ExchangeRig) -> None:
-    """The first of them is approved."""
-    _offered(desk)
-    desk.exchange.select(5001, NOW - 10)
+def _selected(rig: ExchangeRig) -> None:
+    """Approve the first of them."""
+    _offered(rig)
+    rig.exchange.select(5001, NOW - 10)
 
 
-def _selected_and_pending(desk: ExchangeRig) -> None:
-    _selected(desk)
-    desk.exchange.offer(desk.forwarder, 5, NOW - 5, amount=expected.AMOUNT, currency=840)
+def _selected_and_pending(rig: ExchangeRig) -> None:
+    _selected(rig)
+    rig.exchange.offer(rig.forwarder, 5, NOW - 5, amount=expected.AMOUNT, currency=840)
 
 
-def _only_the_selected(desk: ExchangeRig) -> None:
-    _selected(desk)
-    desk.exchange.withdraw(5, NOW - 5)
+def _only_the_selected(rig: ExchangeRig) -> None:
+    _selected(rig)
+    rig.exchange.withdraw(5, NOW - 5)
 
 
-def _registered(desk: ExchangeRig) -> None:
-    desk.exchange.add_account("me@co.example", "correct horse", role="both")
+def _registered(rig: ExchangeRig) -> None:
+    rig.exchange.add_account("me@co.example", "correct horse", role="both")
 
 
-def _reading() -> list[Contract]:
+def _read_contracts() -> list[Contract]:
     open_, search, route = map(row_named, ("GET quote/request", "POST quote/getrequests", "GET route"))
     offers, found, bids = map(row_named, ("GET quote/offer", "POST quote/getoffers", "GET quote/bid"))
     carrier, currency = row_named("GET carrier"), row_named("GET currency")
@@ -229,7 +233,7 @@ def _reading() -> list[Contract]:
 _ONE_REQUEST: Final[Mapping[str, Any]] = {"reply": "requests", "result": expected.REQUEST}
 
 
-def _writing() -> list[Contract]:
+def _write_contracts() -> list[Contract]:
     contracts = [
         Contract(
             name="login",
@@ -242,11 +246,11 @@ def _writing() -> list[Contract]:
     ]
     for row in ROWS:
         if row.call == "requests.publish()":
-            contracts += _publishing(row)
+            contracts += _publish_contracts(row)
         elif row.call == "bids.submit()":
-            contracts += _submitting(row)
+            contracts += _submit_contracts(row)
         elif row.call.startswith("offers.approve()"):
-            contracts += _responding(row)
+            contracts += _respond_contracts(row)
     post, put = row_named("POST route"), row_named("PUT route")
     created: dict[str, Any] = {"row": post, "call": lambda fx: fx.routes.create(expected.ROUTE_DRAFT)}
     written: dict[str, Any] = {"reply": "routes", "result": expected.ROUTE}
@@ -266,7 +270,7 @@ def _writing() -> list[Contract]:
     ]
 
 
-def _publishing(row: Row) -> list[Contract]:
+def _publish_contracts(row: Row) -> list[Contract]:
     usual: dict[str, Any] = {"row": row, "by": "shipper", "options": {"addresses": row.addresses}, **_ONE_REQUEST}
     return [
         Contract(name="publish", call=lambda fx: fx.requests.publish(expected.DRAFT), **usual),
@@ -274,7 +278,7 @@ def _publishing(row: Row) -> list[Contract]:
     ]
 
 
-def _submitting(row: Row) -> list[Contract]:
+def _submit_contracts(row: Row) -> list[Contract]:
     usual: dict[str, Any] = {"row": row, "reply": "submit", "result": expected.SUBMITTED, "scene": _published}
     addresses = {"addresses": row.addresses}
 
@@ -297,14 +301,14 @@ def _submitting(row: Row) -> list[Contract]:
     ]
 
 
-def _responding(row: Row) -> list[Contract]:
+def _respond_contracts(row: Row) -> list[Contract]:
     usual: dict[str, Any] = {"row": row, "by": "shipper", "scene": _offered, "options": {"addresses": row.addresses}}
     approval: dict[str, Any] = {"reply": "approve", "result": expected.SELECTED, **usual}
     return [
         Contract(name="approve", call=lambda fx: fx.offers.approve(5001), **approval),
-        # What a declined offer's reply looks like is not shown: only the request is held against the document.
+        # The document shows no reply to a declined offer, so only the request is tested.
         Contract(name="decline", call=lambda fx: fx.offers.decline(5001), shown=False, **approval),
     ]
 
 
-CONTRACTS: Final = (*_reading(), *_writing())
+CONTRACTS: Final = (*_read_contracts(), *_write_contracts())

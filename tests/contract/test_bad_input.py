@@ -1,4 +1,4 @@
-"""Bad input through the public API: a clear error that names the field, and nothing was sent, not even a login."""
+"""Tests of invalid input: the error names the field, and nothing is sent, not even a login."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
-from tests.contract.stories import DRAFT, ROUTE
+from tests.contract.scenarios import DRAFT, ROUTE
 
 from freight_exchange import (
     BidsType,
@@ -181,7 +181,7 @@ CALLS = [
 ]
 
 
-async def made(call: Callable[[], Awaitable[object] | object]) -> None:
+async def run_call(call: Callable[[], Awaitable[object] | object]) -> None:
     answer = call()
     if isinstance(answer, Awaitable):
         await answer
@@ -189,18 +189,18 @@ async def made(call: Callable[[], Awaitable[object] | object]) -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 @pytest.mark.parametrize(("field", "call", "value"), CALLS)
-async def test_nothing_is_sent(field: str, call: Call, value: Any) -> None:
+async def test_invalid_argument_is_named_and_nothing_sent(field: str, call: Call, value: Any) -> None:
     sandbox = Sandbox()
     async with sandbox.client() as exchange:
         with pytest.raises(ValidationError) as caught:
-            await made(lambda: call(exchange, value))
+            await run_call(lambda: call(exchange, value))
     assert caught.value.field == field
     assert field in str(caught.value)
     assert sandbox.audit_log.calls == []
 
 
-async def test_a_currency_that_the_service_does_not_know() -> None:
-    """The service's own list tells, so that is read; the offer is not sent."""
+async def test_unknown_currency_sends_no_offer() -> None:
+    """The SDK reads the list of currencies, and sends no offer."""
     sandbox = Sandbox()
     request = sandbox.publish()
     async with sandbox.client() as exchange:
@@ -211,8 +211,8 @@ async def test_a_currency_that_the_service_does_not_know() -> None:
     assert sandbox.audit_log.offers == []
 
 
-def test_an_offset_without_rows_cannot_be_said() -> None:
-    """The public listings always give both; what builds their parameters refuses one alone."""
+def test_offset_requires_rows() -> None:
+    """Listings always set both; the function that builds their parameters rejects one alone."""
     with pytest.raises(ValidationError) as caught:
         wire.list_parameters(offset=1)
     assert caught.value.field == "rows"
@@ -278,7 +278,7 @@ CLIENTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("word", "wrong"), CLIENTS.values(), ids=list(CLIENTS))
-def test_a_client_that_cannot_be_right(word: str, wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_client_option_is_rejected(word: str, wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("URL", "EMAIL", "PASSWORD"):
         monkeypatch.delenv(f"FREIGHT_EXCHANGE_{name}", raising=False)
     with pytest.raises(ConfigurationError, match=word):
@@ -286,7 +286,7 @@ def test_a_client_that_cannot_be_right(word: str, wrong: dict[str, Any], monkeyp
 
 
 @pytest.mark.parametrize("name", ["email", "password", "base_url"])
-def test_what_is_given_empty_is_not_taken_from_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_argument_does_not_fall_back_to_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable, value in (("URL", HTTPS), ("EMAIL", "me@co.example"), ("PASSWORD", "correct horse")):
         monkeypatch.setenv(f"FREIGHT_EXCHANGE_{variable}", value)
     FreightExchange()
@@ -313,27 +313,27 @@ FEEDS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in VIEWS.items() for value in values])
-def test_a_view_that_cannot_be_right(name: str, value: Any) -> None:
+def test_invalid_option_of_view_is_rejected(name: str, value: Any) -> None:
     exchange = FreightExchange(HTTPS, **ACCOUNT)
     with pytest.raises(ConfigurationError, match=name):
         exchange.with_options(**{name: value})
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in FEEDS.items() for value in values])
-def test_a_feed_that_cannot_be_right(name: str, value: Any) -> None:
-    """It is said at the call, before the feed is entered."""
+def test_invalid_option_of_feed_is_rejected(name: str, value: Any) -> None:
+    """The call raises, before the feed is entered."""
     exchange = FreightExchange(HTTPS, **ACCOUNT)
     with pytest.raises(ConfigurationError, match=name):
         exchange.watch(**{name: value})
 
 
-def test_a_url_without_api_is_warned_of() -> None:
+def test_url_without_api_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="/api"):
         FreightExchange("https://host.example/", **ACCOUNT)
     FreightExchange("https://host.example/api/", **ACCOUNT)
 
 
-async def test_a_client_that_was_not_entered_or_is_closed() -> None:
+async def test_client_must_be_entered_and_open() -> None:
     sandbox = Sandbox()
     exchange = sandbox.client()
     with pytest.raises(ConfigurationError, match="async with"):
@@ -345,7 +345,7 @@ async def test_a_client_that_was_not_entered_or_is_closed() -> None:
     assert sandbox.audit_log.calls == []
 
 
-def test_a_client_on_another_event_loop() -> None:
+def test_client_rejects_another_event_loop() -> None:
     sandbox = Sandbox()
 
     async def enter() -> FreightExchange:

@@ -1,6 +1,6 @@
-"""What each habit of a server changes in what the SDK returns, by hand and with the reason: all else is a fault.
+"""Differences that each quirk of a service makes in the results of the SDK, with the reasons.
 
-A value of a knob that is not in here must change nothing.
+A value of a knob that is not listed changes no result.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tests.contract.changes import (
     with_notes,
     without_dates,
 )
-from tests.contract.stories import Failed
+from tests.contract.scenarios import Failed
 
 from freight_exchange import (
     BadRequestError,
@@ -68,10 +68,7 @@ __all__ = ["BESIDE", "DIFFERENCES", "SUITED", "Difference"]
 
 @attrs.frozen
 class Difference:
-    """What the outcomes of a row (its name) become, and why that is right.
-
-    Where `in_order` is false, only the order of the records may differ.
-    """
+    """Change of the outcomes of a row and its reason; `in_order` is false if only the order of records may differ."""
 
     reason: str
     change: Change
@@ -188,7 +185,7 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
         rows(("POST quote/getrequests",), lambda o: {"pending": only(4, 1)(listed(o, "pending"))}),
     ),
     "bid_default=active": Difference(
-        "the service lists active bids unless told",
+        "the service lists active bids by default",
         rows(("GET quote/bid",), lambda o: {"all": o["active"], "paged": o["active"]}),
     ),
     "get_body=dropped": Difference("what is not received cannot be obeyed", body_dropped),
@@ -223,11 +220,11 @@ BESIDE: Final[Mapping[str, Profile]] = {
     "clamp_stride": Profile(rows_clamp=3),
     "over_limit": Profile(rows_limit=20),
 }
-"""What a knob needs beside itself to show."""
+"""Profile that a knob needs to have an effect."""
 
 SUITED: Final[Mapping[str, Mapping[str, object]]] = {
     "get_body=dropped": {"get_parameters": "query"},
     "currency_field=currencyId": {"currency_field": "currencyId"},
     "carrier_field=carrierId": {"carrier_field": "carrierId"},
 }
-"""The client's option that suits a habit: with it, the habit must change nothing."""
+"""Client options that match a quirk, so that it changes no result."""

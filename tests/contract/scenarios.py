@@ -1,6 +1,6 @@
-"""What a user does with each operation, told once: the same story runs in process, over HTTP and under every knob.
+"""Scenario of each operation, which runs in process, over HTTP and under every quirk of a service.
 
-A story gives its outcomes by name, errors included, so that two runs can be compared field by field.
+A scenario returns its outcomes by name, errors included, so that two runs can be compared field by field.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 import attrs
-from tests.contract.table import ROWS, Row
+from tests.contract.coverage import ROWS, Row
 
 from freight_exchange import (
     FreightExchange,
@@ -25,10 +25,10 @@ from freight_exchange import (
 )
 from freight_exchange.sandbox import Account, Cargo, Exchange, Profile
 
-__all__ = ["NOW", "STORIES", "Connect", "Failed", "Outcomes", "Stage", "new_exchange", "summary", "tell"]
+__all__ = ["NOW", "SCENARIOS", "Connect", "Failed", "Outcomes", "Stage", "new_exchange", "run_scenario", "summarize"]
 
 NOW: Final = 1_900_000_000.0
-"""The exchange's time, which stands still: what is published at one time is of one age in every run."""
+"""Time of the exchange, which stands still, so that requests have the same age in every run."""
 
 _PLAIN: Final = Profile()
 
@@ -38,7 +38,7 @@ Connect = Callable[..., FreightExchange]
 
 @attrs.frozen
 class Failed:
-    """An error of a call: its class, and the field that a `ValidationError` names."""
+    """Error of a call: its class, and the field that a `ValidationError` names."""
 
     error: type[FreightExchangeError]
     field: str = ""
@@ -54,7 +54,7 @@ async def outcome(call: Awaitable[object]) -> object:
 
 
 def new_exchange(profile: Profile = _PLAIN) -> Exchange:
-    """Requests 1 to 5, of which 3 and 5 are settled, with the offers 5001 to 5007 on three of them."""
+    """Create an exchange with requests 1 to 5 (3 and 5 are awarded), and offers 5001 to 5007 on three of them."""
     exchange = Exchange(profile, seed=3)
     shipper, forwarder, rival = exchange.shipper, exchange.forwarder, exchange.rival
     for age, cargo in ((9000, Cargo()), (3000, CRATES), (2000, Cargo()), (1000, TEA), (900, Cargo())):
@@ -106,7 +106,7 @@ SECOND: Final = timedelta(seconds=1)
 
 @attrs.frozen
 class Stage:
-    """An exchange and clients of its accounts, all of which have lost their first token."""
+    """Exchange and clients of its accounts, whose first tokens have expired."""
 
     exchange: Exchange
     connect: Connect
@@ -116,8 +116,8 @@ class Stage:
     idle_forwarder: FreightExchange
 
 
-async def tell(row: Row, exchange: Exchange, connect: Connect, **options: Any) -> Outcomes:
-    """Run the story of a row; `connect(account, **options)` builds a client."""
+async def run_scenario(row: Row, exchange: Exchange, connect: Connect, **options: Any) -> Outcomes:
+    """Run the scenario of a row; `connect(account, **options)` creates a client."""
     accounts = (
         exchange.shipper,
         exchange.forwarder,
@@ -125,22 +125,22 @@ async def tell(row: Row, exchange: Exchange, connect: Connect, **options: Any) -
         exchange.add_account("idle.forwarder@demo.example", "idle", role="forwarder"),
     )
 
-    def joined(account: Account, **other: Any) -> FreightExchange:
+    def create_client(account: Account, **other: Any) -> FreightExchange:
         return connect(account, **{"addresses": row.addresses, **options, **other})
 
     async with AsyncExitStack() as open_clients:
-        clients = [await open_clients.enter_async_context(joined(account)) for account in accounts]
-        stage = Stage(exchange, joined, *clients)
+        clients = [await open_clients.enter_async_context(create_client(account)) for account in accounts]
+        stage = Stage(exchange, create_client, *clients)
         if row.path != "login":
-            # Whatever a refused token looks like, the call must not notice.
+            # The calls renew the tokens, however the service rejects them.
             for client in clients:
                 await client.login()
             exchange.expire_tokens()
-        return {name: await outcome(call) for name, call in STORIES[row.name](stage).items()}
+        return {name: await outcome(call) for name, call in SCENARIOS[row.name](stage).items()}
 
 
 Calls = Mapping[str, Awaitable[object]]
-Story = Callable[[Stage], Calls]
+Scenario = Callable[[Stage], Calls]
 
 
 def login(stage: Stage) -> Calls:
@@ -293,7 +293,7 @@ def currencies(stage: Stage) -> Calls:
     }
 
 
-_BY_CALL: Final[Mapping[str, Story]] = {
+_BY_CALL: Final[Mapping[str, Scenario]] = {
     "POST login": login,
     "GET quote/request": open_requests,
     "POST quote/getrequests": search,
@@ -310,17 +310,17 @@ _BY_CALL: Final[Mapping[str, Story]] = {
     "offers.approve(), .decline()": respond,
 }
 
-STORIES: Final[Mapping[str, Story]] = {row.name: _BY_CALL.get(row.name) or _BY_CALL[row.call] for row in ROWS}
+SCENARIOS: Final[Mapping[str, Scenario]] = {row.name: _BY_CALL.get(row.name) or _BY_CALL[row.call] for row in ROWS}
 
 
-def summary(outcomes: Outcomes) -> Mapping[str, object]:
-    """The indexes of the records of each outcome, or the name of its error."""
-    return {name: _summed(value) for name, value in outcomes.items()}
+def summarize(outcomes: Outcomes) -> Mapping[str, object]:
+    """Return the indexes of the records of each outcome, or the name of its error."""
+    return {name: _summarize(value) for name, value in outcomes.items()}
 
 
-def _summed(value: object) -> object:
+def _summarize(value: object) -> object:
     if isinstance(value, Failed):
         return f"{value.error.__name__}({value.field})" if value.field else value.error.__name__
     if isinstance(value, list):
-        return [_summed(item) for item in value]
+        return [_summarize(item) for item in value]
     return getattr(value, "index", None)

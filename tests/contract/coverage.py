@@ -1,4 +1,4 @@
-"""The table to be filled: every operation at every address, and what is proved of each. No test is in here."""
+"""Coverage of the service document: operations and addresses by kinds of proof."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["COLUMNS", "KNOB_VALUES", "PROVED", "REPORT", "ROWS", "Column", "Proo
 Column = Literal["typed", "http", "document", "knobs"]
 
 REPORT: Final = Path("build") / "contract.json"
-"""Where a run leaves what it proved, relative to the project's root."""
+"""Report of a run, relative to the root of the project."""
 
 
 @attrs.frozen
 class Row:
-    """An operation at one of its addresses.
+    """Operation at one of its addresses.
 
     Attributes:
-        operation: Its number among the service document's seventeen methods and addresses.
-        method, path: The call.
-        call: What a user types.
-        addresses: What the client is built with for this address.
-        what: Which of two operations, where one address serves both.
+        operation: The number among the seventeen methods and addresses of the service document.
+        method, path: The HTTP call.
+        call: The method of the SDK.
+        addresses: The option of the client that selects the address.
+        suffix: The operation, if one address serves two.
     """
 
     operation: int
@@ -37,11 +37,11 @@ class Row:
     path: str
     call: str
     addresses: Addresses = attrs.field(factory=Addresses)
-    what: str = ""
+    suffix: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.method} {self.path}{self.what and f' ({self.what})'}"
+        return f"{self.method} {self.path}{self.suffix and f' ({self.suffix})'}"
 
     def __str__(self) -> str:
         return self.name
@@ -86,12 +86,12 @@ COLUMNS: Final[Mapping[Column, frozenset[str]]] = {
     "document": frozenset({"sent", "accepted"}),
     "knobs": frozenset(KNOB_VALUES),
 }
-"""What a cell needs before it counts as filled: a listing that was only read on one backend is not proved."""
+"""Parts that fill a cell of a column."""
 
 
 @attrs.define
 class Proof:
-    """What the tests that passed have proved so far."""
+    """Cells that passed tests have filled."""
 
     cells: dict[tuple[str, Column], set[str]] = attrs.field(factory=dict)
     knobs: dict[str, list[str]] = attrs.field(factory=dict)
@@ -100,21 +100,23 @@ class Proof:
         self.cells.setdefault((row, column), set()).add(part)
 
     def missing(self) -> Mapping[str, Collection[str]]:
-        """The cells that are not filled, and what each lacks."""
-        lacking = {
+        """Return the incomplete cells with their missing parts."""
+        incomplete = {
             f"{row.name} | {column}": sorted(parts - self.cells.get((row.name, column), set()))
             for row in ROWS
             for column, parts in COLUMNS.items()
         }
-        silent = {f"knob | {value}": ["a reply that it changes"] for value in KNOB_VALUES if not self.knobs.get(value)}
-        return {cell: parts for cell, parts in {**lacking, **silent}.items() if parts}
+        without_effect = {
+            f"knob | {value}": ["a reply that it changes"] for value in KNOB_VALUES if not self.knobs.get(value)
+        }
+        return {cell: parts for cell, parts in {**incomplete, **without_effect}.items() if parts}
 
 
 PROVED: Final = pytest.StashKey[Proof]()
 
 
 def report(proof: Proof) -> dict[str, Any]:
-    """The proof as JSON."""
+    """Convert a proof to JSON."""
     return {
         "rows": [
             {

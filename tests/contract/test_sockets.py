@@ -1,4 +1,4 @@
-"""Every operation over real sockets, on asyncio and on trio: what is sent arrives, and what comes back is read."""
+"""Tests of every operation over real sockets, on asyncio and trio."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from tests.contract.conftest import Fill
-from tests.contract.stories import NOW, ROUTE, Outcomes, new_exchange, summary, tell
-from tests.contract.table import ROWS, Row
-from tests.contract.test_knobs import as_documented, differing
+from tests.contract.coverage import ROWS, Row
+from tests.contract.scenarios import NOW, ROUTE, Outcomes, new_exchange, run_scenario, summarize
+from tests.contract.test_quirks import as_documented, differing
 
 from freight_exchange import (
     BadRequestError,
@@ -37,7 +37,7 @@ ANSWERED = {
     "unknown": "BadRequestError",
 }
 
-FOUND: Mapping[str, Mapping[str, object]] = {
+SUMMARIES: Mapping[str, Mapping[str, object]] = {
     "POST login": {"user": None, "again": None, "known": None, "wrong": "LoginRejectedError"},
     "GET quote/request": {
         "all": [4, 2, 1],
@@ -116,32 +116,32 @@ FOUND: Mapping[str, Mapping[str, object]] = {
         "unknown": "ValidationError(code)",
     },
 }
-"""The indexes of the records that each part of a story brings, by hand."""
+"""Summaries of the scenarios, worked out by hand."""
 
 
 @asynccontextmanager
 async def served(exchange: Exchange) -> AsyncIterator[Callable[..., FreightExchange]]:
-    """The exchange on a free port, and what builds clients of it."""
-    async with serve_tcp(exchange, clock=lambda: NOW) as face:
+    """Serve the exchange on a free port; yield the function that creates clients."""
+    async with serve_tcp(exchange, clock=lambda: NOW) as server:
 
         def connect(account: Account, *, password: str | None = None, **options: Any) -> FreightExchange:
             secret = account.password if password is None else password
-            return FreightExchange(face.url, email=account.email, password=secret, **options)
+            return FreightExchange(server.url, email=account.email, password=secret, **options)
 
         yield connect
 
 
-async def told(row: Row, profile: Profile, **options: Any) -> tuple[Outcomes, Exchange]:
+async def run_over_http(row: Row, profile: Profile, **options: Any) -> tuple[Outcomes, Exchange]:
     exchange = new_exchange(profile)
     async with served(exchange) as connect:
-        return await tell(row, exchange, connect, **options), exchange
+        return await run_scenario(row, exchange, connect, **options), exchange
 
 
 @each_row
 @pytest.mark.both_backends
-async def test_every_operation_at_every_address(row: Row, anyio_backend: str, fill: Fill) -> None:
-    outcomes, exchange = await told(row, Profile())
-    assert summary(outcomes) == FOUND[row.name]
+async def test_operation_returns_documented_records(row: Row, anyio_backend: str, fill: Fill) -> None:
+    outcomes, exchange = await run_over_http(row, Profile())
+    assert summarize(outcomes) == SUMMARIES[row.name]
     assert differing(outcomes, await as_documented(row, Profile())) == {}
     calls = exchange.audit_log.calls_to(row.method, row.path)
     assert any(call.processed for call in calls)
@@ -152,9 +152,9 @@ async def test_every_operation_at_every_address(row: Row, anyio_backend: str, fi
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.method == "GET"], ids=str)
 @pytest.mark.parametrize("get_body", ["read", "dropped"])
-async def test_get_parameters_in_the_query(row: Row, get_body: Any) -> None:
-    outcomes, exchange = await told(row, Profile(get_body=get_body), get_parameters="query")
-    assert summary(outcomes) == FOUND[row.name]
+async def test_get_parameters_in_query_return_same_records(row: Row, get_body: Any) -> None:
+    outcomes, exchange = await run_over_http(row, Profile(get_body=get_body), get_parameters="query")
+    assert summarize(outcomes) == SUMMARIES[row.name]
     assert all(call.body == b"" for call in exchange.audit_log.calls if call.method == "GET")
 
 
@@ -168,9 +168,9 @@ async def test_get_parameters_in_the_query(row: Row, get_body: Any) -> None:
         ("both", "currencyId", {"currencyIndex", "currencyId"}),
     ],
 )
-async def test_each_name_of_the_currency(row: Row, option: str, wanted: Any, fields: set[str]) -> None:
-    outcomes, exchange = await told(row, Profile(currency_field=wanted), currency_field=option)
-    assert summary(outcomes) == FOUND[row.name]
+async def test_currency_field_option_sets_name(row: Row, option: str, wanted: Any, fields: set[str]) -> None:
+    outcomes, exchange = await run_over_http(row, Profile(currency_field=wanted), currency_field=option)
+    assert summarize(outcomes) == SUMMARIES[row.name]
     sent = exchange.audit_log.calls_to(row.method, row.path)[-1].parameters
     assert {name for name in sent if name.startswith("currency")} == fields
 
@@ -185,9 +185,9 @@ async def test_each_name_of_the_currency(row: Row, option: str, wanted: Any, fie
         ("both", "carrierId", {"carrier", "carrierId"}),
     ],
 )
-async def test_each_name_of_the_carrier(row: Row, option: str, wanted: Any, fields: set[str]) -> None:
-    outcomes, exchange = await told(row, Profile(carrier_field=wanted), carrier_field=option)
-    assert summary(outcomes) == FOUND[row.name]
+async def test_carrier_field_option_sets_name(row: Row, option: str, wanted: Any, fields: set[str]) -> None:
+    outcomes, exchange = await run_over_http(row, Profile(carrier_field=wanted), carrier_field=option)
+    assert summarize(outcomes) == SUMMARIES[row.name]
     sent = exchange.audit_log.calls_to(row.method, row.path)[-1].parameters
     assert {name for name in sent if name.startswith("carrier")} == fields
 
@@ -217,7 +217,7 @@ FILTERS: list[tuple[str, object, str, object, list[int]]] = [
 
 
 @pytest.mark.parametrize("get_parameters", ["body", "query"])
-async def test_every_filter_of_routes(get_parameters: Any) -> None:
+async def test_route_filters_reach_service(get_parameters: Any) -> None:
     exchange = new_exchange()
     async with served(exchange) as connect, connect(exchange.forwarder, get_parameters=get_parameters) as fx:
         for name, value, key, written, found in FILTERS:
@@ -230,14 +230,14 @@ async def test_every_filter_of_routes(get_parameters: Any) -> None:
         assert [route.index for route in await fx.routes.list(departs_from=DAY, carrier=3, origin="Hamburg")] == [303]
 
 
-async def test_a_filter_given_as_the_record() -> None:
+async def test_carrier_filter_takes_record() -> None:
     exchange = new_exchange()
     async with served(exchange) as connect, connect(exchange.forwarder) as fx:
         carrier = await fx.carriers.get(2)
         assert [route.index for route in await fx.routes.list(carrier=carrier)] == [302]
 
 
-async def test_list_parameters_reach_the_service() -> None:
+async def test_list_parameters_reach_service() -> None:
     exchange = new_exchange()
     audit_log = exchange.audit_log
 
@@ -264,7 +264,7 @@ async def test_list_parameters_reach_the_service() -> None:
         assert sent("GET", "currency") == {}
 
 
-async def test_records_as_arguments() -> None:
+async def test_records_are_accepted_as_arguments() -> None:
     exchange = new_exchange()
     async with served(exchange) as connect, connect(exchange.forwarder) as fx, connect(exchange.shipper) as shipper:
         request, euro = await fx.requests.get_open(4), await fx.currencies.by_code("EUR")
@@ -281,7 +281,7 @@ async def test_records_as_arguments() -> None:
         assert await fx.routes.get(created.index) == created
 
 
-async def test_anything_else_through_request() -> None:
+async def test_request_sends_any_call() -> None:
     exchange = new_exchange()
     async with served(exchange) as connect, connect(exchange.forwarder) as fx:
         one = await fx.request("GET", "carrier", body={"index": 7})

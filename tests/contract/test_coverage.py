@@ -1,22 +1,22 @@
-"""The table that the other tests fill: seventeen operations, every address, four proofs of each."""
+"""Tests of the coverage table: seventeen operations, each at every address, with four kinds of proof."""
 
 from __future__ import annotations
 
 import pytest
-from tests.contract.table import COLUMNS, PROVED, ROWS, Proof
+from tests.contract.coverage import COLUMNS, PROVED, ROWS, Proof
 
 from freight_exchange.options import ADDRESSES
 from freight_exchange.sandbox.core.operations import OPERATIONS
 
 
-def test_the_rows_are_every_operation_at_every_address() -> None:
+def test_rows_are_all_operations_at_all_addresses() -> None:
     assert {row.operation for row in ROWS} == set(range(1, 18))
     assert {(row.method, row.path) for row in ROWS} == {*OPERATIONS, ("POST", "login")}
-    chosen = {(operation, address) for row in ROWS for operation, address in row.addresses.items()}
-    assert chosen == {(operation, address) for operation, known in ADDRESSES.items() for address in known}
+    selected = {(operation, address) for row in ROWS for operation, address in row.addresses.items()}
+    assert selected == {(operation, address) for operation, known in ADDRESSES.items() for address in known}
 
 
-def test_a_cell_that_nothing_fills_is_found() -> None:
+def test_incomplete_cell_is_reported() -> None:
     proof = Proof()
     assert f"{ROWS[0]} | http" in proof.missing()
     for part in COLUMNS["http"]:
