@@ -1,4 +1,4 @@
-"""What the tests of the stores share: short ways to say what is written, and to read all that is kept."""
+"""Rows for the tests of stores: short ways to write them, and to read everything that is kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEASE = 60.0
 INDEXES = range(8)
 
 Watch = Callable[[Callable[[str], None] | None], None]
-"""Has every statement told to a listener before it runs, and `after` it did; `None` ends it."""
+"""Sets a listener that gets every statement before it runs, and with `after ` in front when it did; `None` ends it."""
 
 
 def seen(index: int, **changes: Any) -> TrackedRequest:
@@ -80,7 +80,7 @@ def known(feed: FeedStore, *indexes: int) -> dict[int, TrackedRequest]:
 
 
 def everything(feed: WorkStore, indexes: Sequence[int], kinds: Sequence[str] = ("new", "gap")) -> dict[str, object]:
-    """All that can be asked of it."""
+    """Read everything that a feed returns."""
     return {
         "unacknowledged": feed.unacknowledged,
         "pending": list(feed.pending(limit=1000)),
@@ -91,14 +91,17 @@ def everything(feed: WorkStore, indexes: Sequence[int], kinds: Sequence[str] = (
         "deliveries": {state: list(feed.deliveries(state=state)) for state in get_args(DeliveryState)},
         "next due": feed.next_due(),
         "overdue": [feed.count_overdue(now=now) for now in (0.0, 5.0, 70.0)],
-        "of a": [feed.next_due(handlers={"a"}), *(feed.count_overdue(now=now, handlers={"a"}) for now in (5.0, 70.0))],
+        "handler a": [
+            feed.next_due(handlers={"a"}),
+            *(feed.count_overdue(now=now, handlers={"a"}) for now in (5.0, 70.0)),
+        ],
         "by handler": feed.count_ready_by_handler(),
         "effects": list(feed.effects()),
     }
 
 
 def filled(store: BotStore) -> WorkStore:
-    """A feed with a little of everything in it, which each of the `STEPS` changes."""
+    """Open a feed and write rows of every kind, so that each of the `STEPS` changes it."""
     feed = store.open(BINDING, lease=LEASE)
     put(
         feed,
@@ -127,7 +130,7 @@ def _commit(feed: WorkStore) -> object:
     return put(feed, [seen(2, version=2), seen(6)], events, state="new", at=99.0)
 
 
-def _deliver(feed: WorkStore, *handlers: list[str]) -> None:
+def _enqueue(feed: WorkStore, *handlers: list[str]) -> None:
     numbers = [one.id for one in feed.pending(limit=len(handlers))]
     feed.enqueue(dict(zip(numbers, handlers, strict=True)), at=50.0)
 
@@ -139,7 +142,7 @@ def _settle(feed: WorkStore, state: Literal["ready", "done", "dead"]) -> None:
     )
 
 
-def _settle_with_others(feed: WorkStore) -> None:
+def _settle_with_later_ones(feed: WorkStore) -> None:
     one = feed.deliveries(state="claimed")[0]
     also = [other.event for other in feed.deliveries(state="ready") if other.handler == one.handler]
     feed.settle(one.event, one.handler, state="done", also_done=also, at=50.0)
@@ -148,19 +151,19 @@ def _settle_with_others(feed: WorkStore) -> None:
 STEPS: dict[str, Callable[[WorkStore], object]] = {
     "commit": _commit,
     "acknowledge": lambda feed: feed.acknowledge([one.id for one in feed.pending(limit=2)], at=50.0),
-    "pass over": lambda feed: feed.acknowledge(
+    "acknowledge filtered events": lambda feed: feed.acknowledge(
         [one.id for one in feed.pending(limit=1)], at=50.0, filtered=[one.id for one in feed.pending(limit=3)]
     ),
     "prune": lambda feed: feed.prune(before=25.0),
-    "deliver": lambda feed: _deliver(feed, ["a", "b"], [], ["a"]),
+    "enqueue": lambda feed: _enqueue(feed, ["a", "b"], [], ["a"]),
     "claim": lambda feed: feed.claim(now=50.0, limit=2),
     "retry": lambda feed: _settle(feed, "ready"),
     "settle": lambda feed: _settle(feed, "done"),
-    "settle with others": _settle_with_others,
-    "bury": lambda feed: _settle(feed, "dead"),
+    "settle with later ones": _settle_with_later_ones,
+    "settle as dead": lambda feed: _settle(feed, "dead"),
     "replay": lambda feed: [feed.replay(one.event, one.handler, at=50.0) for one in feed.deliveries(state="dead")],
     "add an event": lambda feed: feed.add_event(event("selected:7", 7), at=50.0),
-    "begin an effect": lambda feed: feed.put_effect(effect("8/0"), expected_state=None),
-    "go on with an effect": lambda feed: feed.put_effect(effect("7/0", "sending"), expected_state="intent"),
+    "add an effect": lambda feed: feed.put_effect(effect("8/0"), expected_state=None),
+    "change an effect": lambda feed: feed.put_effect(effect("7/0", "sending"), expected_state="intent"),
 }
 """Every kind of write."""

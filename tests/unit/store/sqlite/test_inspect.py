@@ -1,4 +1,4 @@
-"""A store's file is looked into beside its holder: nothing is changed, and who holds it is told."""
+"""Tests of read-only access to a store's file beside its holder."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ from pathlib import Path
 
 import attrs
 import pytest
+from tests.unit.store.rows import BINDING, LEASE, put
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.holder import Holder
-from freight_exchange.store.protocol import Binding, Commit
-from freight_exchange.store.sqlite.inspect import feeds, open_snapshot
-
-BINDING = Binding("https://exchange.example/api", "me@co.example", "requests")
+from freight_exchange.store.sqlite.inspect import feeds, last_holder, open_snapshot
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with a feed that nobody holds."""
+    """A store with a feed that is not held."""
     path = tmp_path / "bot #1?.db"
     with closing(SQLiteStore(path)) as store:
-        store.open(BINDING, lease=60).commit(lambda _: Commit(state='{"said": 1}'))
+        put(store.open(BINDING, lease=LEASE), state="one")
     return path
 
 
@@ -36,61 +34,61 @@ def change(path: Path, statement: str, *values: object) -> None:
         connection.execute(statement, values)
 
 
-def test_it_tells_what_is_there(path: Path) -> None:
+def test_feeds_of_a_file_are_read_and_not_written(path: Path) -> None:
     with open_snapshot(path) as connection:
         (feed,) = feeds(connection)
-    assert (feed.binding, feed.state, feed.holder) == (BINDING, '{"said": 1}', None)
+        assert (feed.binding, feed.state, feed.holder) == (BINDING, "one", None)
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            connection.execute("DELETE FROM feed")
+    assert last_holder(path) is None
 
 
-def test_nothing_can_be_written_through_it(path: Path) -> None:
-    with open_snapshot(path) as connection, pytest.raises(sqlite3.OperationalError, match="readonly"):
-        connection.execute("DELETE FROM feed")
-
-
-def test_it_sees_one_moment_while_the_holder_goes_on(path: Path) -> None:
+def test_snapshot_stays_the_same_while_the_holder_writes(path: Path) -> None:
     with closing(SQLiteStore(path)) as store:
-        held = store.open(BINDING, lease=60)
+        feed = store.open(BINDING, lease=LEASE)
         with open_snapshot(path) as connection:
             before = feeds(connection)
-            held.commit(lambda _: Commit(state='{"said": 2}'))
+            put(feed, state="two")
             assert feeds(connection) == before
         assert str(before[0].holder).startswith(f"process {os.getpid()} on ")
+        assert last_holder(path) == before[0].holder
         with open_snapshot(path) as connection:
-            assert feeds(connection)[0].state == '{"said": 2}'
+            assert feeds(connection)[0].state == "two"
 
 
-def test_who_was_killed_holds_nothing(path: Path) -> None:
-    done = subprocess.Popen([sys.executable, "-c", ""])
-    done.wait()
-    here = Holder.current()
-    for holder, lease, holds in (
-        (here, 60, True),
-        (attrs.evolve(here, pid=1), 60, True),
-        (attrs.evolve(here, pid=done.pid), 60, False),
-        # Of another machine only the lease can be told.
-        (attrs.evolve(here, host="elsewhere", pid=done.pid), 60, True),
-        (attrs.evolve(here, host="elsewhere"), -1, False),
+def test_holder_that_is_gone_or_whose_lease_ended_is_none(path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    current = Holder.current()
+    for holder, seconds, is_holding in (
+        (current, 60, True),
+        (attrs.evolve(current, pid=1), 60, True),
+        (attrs.evolve(current, pid=ended.pid), 60, False),
+        # On another machine only the lease is known.
+        (attrs.evolve(current, host="elsewhere", pid=ended.pid), 60, True),
+        (attrs.evolve(current, host="elsewhere"), -1, False),
     ):
-        change(path, "UPDATE feed SET holder = ?, lease_until = ?", holder.to_json(), time.time() + lease)
+        change(path, "UPDATE feed SET holder = ?, lease_until = ?", holder.to_json(), time.time() + seconds)
         with open_snapshot(path) as connection:
-            assert feeds(connection)[0].holder == (holder if holds else None)
+            assert feeds(connection)[0].holder == (holder if is_holding else None)
 
 
 @pytest.mark.parametrize(
-    ("statement", "sentence"),
+    ("statement", "message"),
     [
         ("PRAGMA user_version = 1", "was last used by an older version"),
         ("PRAGMA user_version = 99", "was written by a newer version"),
         ("PRAGMA application_id = 1", "is another program's database"),
     ],
 )
-def test_what_it_cannot_read_it_says(path: Path, statement: str, sentence: str) -> None:
+def test_file_that_cannot_be_read_is_refused(path: Path, statement: str, message: str) -> None:
     change(path, statement)
-    with pytest.raises(StoreError, match=sentence), open_snapshot(path):
+    with pytest.raises(StoreError, match=message), open_snapshot(path):
         pass
 
 
-def test_a_file_that_there_is_not_is_not_made(tmp_path: Path) -> None:
+def test_missing_file_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store"), open_snapshot(tmp_path / "none.db"):
         pass
+    assert last_holder(tmp_path / "none.db") is None
     assert list(tmp_path.iterdir()) == []

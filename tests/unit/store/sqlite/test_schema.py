@@ -1,4 +1,4 @@
-"""A file of an older version becomes one of today, with all that is in it; a crash on the way leaves it as it was."""
+"""Tests of the migration of older files: all data is kept, and a crash or failure leaves the file as it was."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tests.unit.store.rows import BINDING, LEASE, Watch, event, everything, put,
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.sqlite.schema import VERSION
-from freight_exchange.store.work import BotStore
 
 INDEXES = range(8)
 FEEDS = ("requests", "bids")
@@ -23,7 +22,7 @@ Contents = list[tuple[str | None, dict[str, object]]]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file of version 1, as it was written then."""
+    """A file of version 1, as that version wrote it."""
     path = tmp_path / "bot.db"
     with closing(sqlite3.connect(path)) as old:
         old.executescript(Path(__file__).with_name("version_1.sql").read_text())
@@ -31,54 +30,46 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def fill(store: BotStore) -> None:
-    """What that file was filled with."""
-    feed = store.open(BINDING, lease=LEASE)
-    put(
-        feed,
-        [*(seen(index, last_seen=index * 10.0) for index in range(1, 4)), seen(4, record=None), seen(5, digest=b"")],
-        [event("new:1", 1), event("gap:7", None, "gap"), event("new:2", 2)],
-        state='{"epoch":1}',
-    )
-    feed.acknowledge([feed.pending()[0].id], at=30.0)
-    bids = store.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
-    put(bids, [seen(1, version=9)], [event("new:1", 1)], state="other")
-    feed.release()
-    bids.release()
+def fill(path: Path) -> None:
+    """Write the data that the file of version 1 has."""
+    with closing(SQLiteStore(path)) as store:
+        feed = store.open(BINDING, lease=LEASE)
+        old = [seen(index, last_seen=index * 10.0) for index in range(1, 4)]
+        put(
+            feed,
+            [*old, seen(4, record=None), seen(5, digest=b"")],
+            [event("new:1", 1), event("gap:7", None, "gap"), event("new:2", 2)],
+            state='{"epoch":1}',
+        )
+        feed.acknowledge([feed.pending()[0].id], at=30.0)
+        bids = store.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
+        put(bids, [seen(1, version=9)], [event("new:1", 1)], state="other")
 
 
-def contents(store: BotStore) -> Contents:
-    feeds = [store.open(attrs.evolve(BINDING, feed=name), lease=LEASE) for name in FEEDS]
-    try:
+def contents(path: Path) -> Contents:
+    with closing(SQLiteStore(path)) as store:
+        feeds = [store.open(attrs.evolve(BINDING, feed=name), lease=LEASE) for name in FEEDS]
         return [(feed.state, everything(feed, INDEXES)) for feed in feeds]
-    finally:
-        for feed in feeds:
-            feed.release()
 
 
-def written(path: Path) -> tuple[int, list[str]]:
-    """The version and the schema, as a program reads them that knows nothing of stores."""
+def schema(path: Path) -> tuple[int, list[str]]:
+    """Return the version and the tables, as any program reads them."""
     with closing(sqlite3.connect(path)) as plain:
         (version,) = plain.execute("PRAGMA user_version").fetchone()
-        return version, [
-            row[0] for row in plain.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY name")
-        ]
+        rows = plain.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY name")
+        return version, [" ".join(sql.split()) for (sql,) in rows]
 
 
-def test_it_keeps_all_that_it_had(path: Path, tmp_path: Path) -> None:
-    new = SQLiteStore(tmp_path / "new.db")
+def test_migrated_file_equals_a_new_one_with_the_same_data(path: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new.db"
     fill(new)
-    migrated = SQLiteStore(path)
-    assert contents(migrated) == contents(new)
-    assert [state for state, _ in contents(migrated)] == ['{"epoch":1}', "other"]
-    assert written(path)[0] == VERSION
-    as_text = [" ".join(sql.split()) for sql in written(path)[1]]
-    assert as_text == [" ".join(sql.split()) for sql in written(tmp_path / "new.db")[1]]
-    migrated.close()
-    new.close()
+    assert contents(path) == contents(new)
+    assert [state for state, _ in contents(path)] == ['{"epoch":1}', "other"]
+    assert schema(path) == schema(new)
+    assert schema(path)[0] == VERSION
 
 
-def test_it_is_used_as_any_other(path: Path) -> None:
+def test_migrated_file_keeps_deliveries(path: Path) -> None:
     store = SQLiteStore(path)
     feed = store.open(BINDING, lease=LEASE)
     first, second = feed.pending()
@@ -92,71 +83,59 @@ def test_it_is_used_as_any_other(path: Path) -> None:
     store.close()
 
 
-def test_a_crash_at_any_statement_leaves_it_as_it_was(path: Path, tmp_path: Path, watch: Watch) -> None:
+def test_crash_during_migration_leaves_the_file_as_it_was(path: Path, tmp_path: Path, watch: Watch) -> None:
     copies: list[Path] = []
 
-    def as_it_is_on_the_disk(statement: str) -> None:
-        place = tmp_path / str(len(copies))
-        place.mkdir()
+    def copy_files(statement: str) -> None:
+        folder = tmp_path / str(len(copies))
+        folder.mkdir()
         for name in ("bot.db", "bot.db-wal"):
             if (tmp_path / name).exists():
-                shutil.copy(tmp_path / name, place)
-        copies.append(place / "bot.db")
+                shutil.copy(tmp_path / name, folder)
+        copies.append(folder / "bot.db")
 
-    old = written(path)
-    store = SQLiteStore(path)
-    watch(as_it_is_on_the_disk)
-    store.open(BINDING, lease=LEASE)
+    old = schema(path)
+    watch(copy_files)
+    with closing(SQLiteStore(path)) as store:
+        store.open(BINDING, lease=LEASE)
     watch(None)
-    expected = contents_after_closing(store, path)
-    found = [written(copy) for copy in copies]
-    assert found[0] == old
-    assert found[-1] == written(path)
+    expected = contents(path)
+    found = [schema(copy) for copy in copies]
+    assert (found[0], found[-1]) == (old, schema(path))
     assert [version for version, _ in found] == sorted(version for version, _ in found)
-    assert all(one in (found[0], found[-1]) for one in found), "all of it or nothing"
+    assert all(one in (found[0], found[-1]) for one in found)
     assert sum(version == 1 for version, _ in found) > 20
     for copy in copies[::5]:
-        again = SQLiteStore(copy)
-        assert contents(again) == expected
-        again.close()
+        assert contents(copy) == expected
 
 
-def test_a_failure_at_any_statement_leaves_it_as_it_was(path: Path, tmp_path: Path, watch: Watch) -> None:
-    old = written(path)
-    begun = False
+def test_failure_during_migration_leaves_the_file_as_it_was(path: Path, tmp_path: Path, watch: Watch) -> None:
+    old = schema(path)
+    is_migrating = False
     statements: list[str] = []
-    left = -1
+    remaining = -1
 
     def fail(statement: str) -> None:
-        nonlocal begun, left
-        begun = (begun or statement == "BEGIN IMMEDIATE") and "COMMIT" not in statement
-        if not begun or statement.startswith("after") or statement == "ROLLBACK":
+        nonlocal is_migrating, remaining
+        is_migrating = (is_migrating or statement == "BEGIN IMMEDIATE") and "COMMIT" not in statement
+        if not is_migrating or statement.startswith("after") or statement == "ROLLBACK":
             return
         statements.append(statement)
-        if left == 0:
+        if remaining == 0:
             raise sqlite3.OperationalError("the disk is gone")
-        left -= 1
+        remaining -= 1
 
     for failing in range(12):
         copy = tmp_path / f"{failing}.db"
         shutil.copy(path, copy)
         store = SQLiteStore(copy)
-        begun, left = False, failing
+        is_migrating, remaining = False, failing
         watch(fail)
         with pytest.raises(StoreError, match="the disk is gone"):
             store.open(BINDING, lease=LEASE)
         watch(None)
-        assert written(copy) == old
+        assert schema(copy) == old
         store.open(BINDING, lease=LEASE)
-        assert written(copy)[0] == VERSION
+        assert schema(copy)[0] == VERSION
         store.close()
     assert any("CREATE TABLE effect" in statement for statement in statements)
-
-
-def contents_after_closing(store: BotStore, path: Path) -> Contents:
-    store.close()
-    again = SQLiteStore(path)
-    try:
-        return contents(again)
-    finally:
-        again.close()
