@@ -1,9 +1,9 @@
-"""The checks that the endpoints call on their arguments."""
+"""Tests of the checks of arguments."""
 
 from __future__ import annotations
 
 import math
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -26,7 +26,7 @@ from freight_exchange.models import BidsType, OffersType, SearchType, validation
         ("1.5e3", "1.5E+3"),
     ],
 )
-def test_amounts_are_read_exactly(value: object, exact: str) -> None:
+def test_amounts_are_exact(value: object, exact: str) -> None:
     assert str(validation.amount(value, "amount")) == exact
 
 
@@ -64,7 +64,7 @@ def test_amounts_are_read_exactly(value: object, exact: str) -> None:
     ],
     ids=lambda value: f"{type(value).__name__} {str(value)[:12] if not isinstance(value, int) else ''}",
 )
-def test_what_is_no_amount_is_refused(value: object) -> None:
+def test_other_values_are_no_amounts(value: object) -> None:
     with pytest.raises(ValidationError) as caught:
         validation.amount(value, "amount")
     assert caught.value.field == "amount"
@@ -78,11 +78,11 @@ def test_amounts_keep_every_digit(value: Decimal) -> None:
 
 
 @given(st.floats(min_value=1e-20, max_value=1e20))
-def test_a_float_is_what_its_author_wrote(value: float) -> None:
+def test_float_is_read_through_its_repr(value: float) -> None:
     assert validation.amount(value, "amount") == Decimal(repr(value))
 
 
-def test_rates_may_be_free_or_a_discount() -> None:
+def test_rates_may_be_zero_or_negative() -> None:
     rates = validation.rates({"Ocean Freight": "1700", "Free": 0, "Discount": -10.5})
     assert rates == {"Ocean Freight": Decimal(1700), "Free": Decimal(0), "Discount": Decimal("-10.5")}
     assert validation.rates({}) == {}
@@ -105,21 +105,21 @@ def test_rates_may_be_free_or_a_discount() -> None:
         None,
     ],
 )
-def test_what_are_no_rates_is_refused(value: object) -> None:
+def test_other_values_are_no_rates(value: object) -> None:
     with pytest.raises(ValidationError) as caught:
         validation.rates(value)
     assert caught.value.field == "rates"
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.0, "4", None, Decimal(4), 2**63])
-def test_what_is_no_index_is_refused(value: object) -> None:
+def test_other_values_are_no_identifiers_and_counts(value: object) -> None:
     for check in (validation.identifier, validation.count):
         with pytest.raises(ValidationError) as caught:
             check(value, "request")
         assert caught.value.field == "request"
 
 
-def test_an_index_is_a_positive_integer() -> None:
+def test_identifiers_and_counts_are_positive_integers() -> None:
     assert validation.identifier(4, "request") == 4
     assert validation.count(100, "page_size") == 100
 
@@ -134,25 +134,53 @@ def test_an_index_is_a_positive_integer() -> None:
         (timedelta(seconds=1, microseconds=1), 2),
     ],
 )
-def test_windows_are_rounded_up(since: timedelta | None, seconds: int) -> None:
+def test_window_is_rounded_up_to_seconds(since: timedelta | None, seconds: int) -> None:
     assert validation.window_seconds(since) == seconds
 
 
 @pytest.mark.parametrize("since", [timedelta(0), timedelta(seconds=-1), timedelta(days=5, microseconds=1), 3600, "1h"])
-def test_windows_beyond_the_service_are_refused(since: object) -> None:
+def test_window_must_be_one_that_the_service_lists(since: object) -> None:
     with pytest.raises(ValidationError) as caught:
         validation.window_seconds(since)  # type: ignore[arg-type]  # that it is refused is the test
     assert caught.value.field == "since"
 
 
-def test_one_of_takes_a_member_or_its_word() -> None:
+def test_enum_member_is_given_itself_or_by_its_word() -> None:
     assert validation.enum_member(SearchType.ACCEPT, SearchType, "type") is SearchType.ACCEPT
     assert validation.enum_member("ACCEPT", SearchType, "type") is SearchType.ACCEPT
     assert validation.enum_member("sel", OffersType, "type") is OffersType.SELECTED
 
 
 @pytest.mark.parametrize("value", ["selected", "", None, 3, BidsType.SELECTED])
-def test_one_of_refuses_what_is_another_words(value: object) -> None:
+def test_enum_member_is_of_the_enum(value: object) -> None:
     with pytest.raises(ValidationError, match="'all', 'offers', 'sel', 'nsel'") as caught:
         validation.enum_member(value, OffersType, "type")
     assert caught.value.field == "type"
+
+
+@pytest.mark.parametrize("value", ["", " ", None, 3, "half \ud800"])
+def test_text_must_not_be_blank_and_must_be_utf_8(value: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        validation.text(value, "notes")
+    assert caught.value.field == "notes"
+    assert validation.text("", "notes", allow_empty=True) == ""
+
+
+@pytest.mark.parametrize("value", ["FO", "FOBX", "F0B", "ÄBC", "", None])
+def test_incoterm_is_three_letters(value: object) -> None:
+    with pytest.raises(ValidationError, match="must be three letters"):
+        validation.incoterm(value)
+    assert validation.incoterm("fob") == "FOB"
+
+
+@pytest.mark.parametrize("value", [2, -1, 0.5, "yes", None])
+def test_boolean_is_true_false_one_or_zero(value: object) -> None:
+    with pytest.raises(ValidationError, match="must be True or False"):
+        validation.boolean(value, "hazardous")
+    assert [validation.boolean(value, "hazardous") for value in (True, False, 1, 0)] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("value", ["2025-03-01", date(2025, 3, 1), None, datetime(2025, 3, 1, tzinfo=UTC)])
+def test_naive_datetime_has_no_zone(value: object) -> None:
+    with pytest.raises(ValidationError, match=r"must be a datetime|must have no zone"):
+        validation.naive_datetime(value, "arrival")
