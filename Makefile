@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo       a forwarder's bot at work, killed in the middle, and what came of it"
 	@echo "make demo-watcher  the watcher alone, killed in the night: published, seen, missed, repeated"
-	@echo "make test       every check: lint, types, floors, tests, the built wheel"
+	@echo "make test       every check: lint, types, floors, tests, the built wheel (FAST=1: the quick ones)"
 	@echo "make test-all   the tests and the wheel on each Python >= 3.11 of this machine"
 	@echo "make test-long  the tests that take minutes"
 	@echo "make test-search  the properties again, with examples that no run has met yet"
@@ -55,14 +55,15 @@ demo: $(READY)
 demo-watcher: $(READY)
 	@$(BIN)/python examples/watching.py
 
+# FAST=1: the checks to run each minute.
 test: $(READY)
-	@$(BIN)/python tools/check.py
+	@$(BIN)/python tools/check.py $(if $(FAST),--fast)
 
 test-all: $(READY)
 	@$(BIN)/python tools/each_python.py
 
 test-long: $(READY)
-	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=0 --hypothesis-profile=search
+	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=0 --hypothesis-profile=search --backends=both
 
 test-search: $(READY)
 	@$(BIN)/python -m pytest -m "hypothesis and not long" --hypothesis-profile=search

@@ -1,7 +1,7 @@
-"""Run the project's checks: all of them (`make test`), or those named on the command line.
+"""Run the project's checks: all of them (`make test`), the quick ones (`--fast`), or those that are named.
 
-The checks run in two lanes, one for each of two cores: most of the tests, whose output streams, and beside them all
-that reads or builds the code and then the tests of feeds and bots, whose output is held back so that the two never mix.
+The tests run in two workers and show their progress. Beside them run the checks that read or build the code; their
+output follows at the end.
 """
 
 from __future__ import annotations
@@ -21,8 +21,15 @@ SCRIPTS = Path(sysconfig.get_path("scripts"))
 # Folders that come later are judged as soon as they are there.
 TYPED = [name for name in ("src", "tests", "tools", "examples", "benchmarks") if (ROOT / name).is_dir()]
 
-FEEDS = ("tests/unit/feed", "tests/unit/bot")
-STREAMED = {"tests": [PYTHON, "-m", "pytest", *(f"--ignore={folder}" for folder in FEEDS)]}
+PYTEST = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "worksteal"]
+QUICK = [
+    *(
+        f"tests/unit/{folder}"
+        for folder in ("endpoints", "errors", "models", "paging", "platform", "transport", "wire")
+    ),
+    *(f"tests/unit/test_{module}.py" for module in ("cargo", "hooks", "options", "package", "settings")),
+]
+STREAMED = {"tests": PYTEST}
 BESIDE = {
     "lint": [PYTHON, "-m", "ruff", "check", "."],
     "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
@@ -30,7 +37,13 @@ BESIDE = {
     "pyright": [PYTHON, "-m", "pyright", "--pythonpath", PYTHON],
     "floors": [str(SCRIPTS / "lint-imports"), "--no-logo"],
     "wheel": [PYTHON, "tools/wheel_test.py"],
-    "feeds": [PYTHON, "-m", "pytest", "-q", *FEEDS],
+}
+FAST = {
+    "tests": [*PYTEST, "-q", *QUICK],
+    "lint": BESIDE["lint"],
+    "format": BESIDE["format"],
+    "floors": BESIDE["floors"],
+    "mypy": [PYTHON, "-m", "mypy", "src"],
 }
 
 
@@ -69,16 +82,15 @@ def show(outcome: Outcome) -> None:
 
 
 def main(names: list[str]) -> int:
-    if unknown := set(names) - (STREAMED | BESIDE).keys():
-        print(
-            f"no such check: {', '.join(sorted(unknown))}; there are {', '.join(STREAMED | BESIDE)}",
-            file=sys.stderr,
-        )
+    checks = FAST if names == ["--fast"] else {**STREAMED, **BESIDE}
+    names = [] if checks is FAST else names
+    if unknown := set(names) - checks.keys():
+        print(f"no such check: {', '.join(sorted(unknown))}; the checks are {', '.join(checks)}", file=sys.stderr)
         return 2
-    beside = {name: command for name, command in BESIDE.items() if not names or name in names}
-    streamed = {name: command for name, command in STREAMED.items() if not names or name in names}
+    wanted = {name: command for name, command in checks.items() if not names or name in names}
+    streamed = {name: wanted.pop(name) for name in STREAMED if name in wanted}
     with ThreadPoolExecutor(1) as lane:
-        reading: Future[list[Outcome]] = lane.submit(run_lane, beside)
+        reading: Future[list[Outcome]] = lane.submit(run_lane, wanted)
         tested = [run(name, command, stream=True) for name, command in streamed.items()]
         read = reading.result()
     for outcome in read:
