@@ -1,7 +1,7 @@
-"""The watcher that is killed: each event goes durably into a file, and is acknowledged by pulling the next.
+"""A watcher to be killed: it writes each event durably to a file, and acknowledges it by pulling the next one.
 
-A program of its own, `python consumer.py ORDERS`, where the orders are JSON. Where they name a place to stop at it says
-so on its standard output and stands still until it is killed there.
+A program of its own, `python consumer.py OPTIONS`, with options in JSON. At the breakpoint that they name, it writes to
+standard output and waits there to be killed.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ from freight_exchange.platform.clock import Reading, SystemClock
 _INTERVAL: Final = timedelta(seconds=1)
 
 
-class _Place:
-    """Where to stop: before or after the n-th event, or the n-th statement of the store that begins so."""
+class _Breakpoint:
+    """The place before or after the n-th event, or the n-th statement of the store with a prefix."""
 
-    def __init__(self, what: str, nth: int, side: str) -> None:
-        self._what = what
-        self._left = nth
+    def __init__(self, prefix: str, nth: int, side: str) -> None:
+        self._prefix = prefix
+        self._remaining = nth
         self._side = side
 
-    def reached(self, what: str, side: str) -> None:
-        if side != self._side or not what.startswith(self._what):
+    def reach(self, name: str, side: str) -> None:
+        if side != self._side or not name.startswith(self._prefix):
             return
-        self._left -= 1
-        if self._left == 0:
-            os.write(sys.stdout.fileno(), b"stands\n")
-            # The parent kills it here: nothing after this line ever runs.
+        self._remaining -= 1
+        if self._remaining == 0:
+            os.write(sys.stdout.fileno(), b"waiting\n")
+            # The parent kills the process here.
             time.sleep(3600)
 
 
 class _Connection(sqlite3.Connection):
-    """SQLite's own, which can be stopped at any statement."""
+    """A connection with breakpoints at its statements."""
 
-    place: _Place
+    breakpoint: _Breakpoint
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         statement = f"sql {' '.join(sql.split())}"
-        self.place.reached(statement, "before")
-        done = super().execute(sql, parameters)
-        self.place.reached(statement, "after")
-        return done
+        self.breakpoint.reach(statement, "before")
+        cursor = super().execute(sql, parameters)
+        self.breakpoint.reach(statement, "after")
+        return cursor
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
         statement = f"sql {' '.join(sql.split())}"
-        self.place.reached(statement, "before")
-        done = super().executemany(sql, parameters)
-        self.place.reached(statement, "after")
-        return done
+        self.breakpoint.reach(statement, "before")
+        cursor = super().executemany(sql, parameters)
+        self.breakpoint.reach(statement, "after")
+        return cursor
 
 
 class _FastClock:
-    """The machine's clocks, some times faster: so much happens in a test's seconds that windows leave it behind."""
+    """The system's clocks at a higher speed, so that a few seconds exceed the windows of scans."""
 
     def __init__(self, speed: float, origin: float) -> None:
         self._clock = SystemClock()
@@ -72,59 +72,59 @@ class _FastClock:
         self._origin = origin
 
     def read(self) -> Reading:
-        true = self._clock.read()
+        real = self._clock.read()
         return Reading(
-            run=true.run,
-            loop=true.loop * self._speed,
-            boot_id=true.boot_id,
-            boot=true.boot * self._speed,
-            wall=self._origin + (true.wall - self._origin) * self._speed,
+            run=real.run,
+            loop=real.loop * self._speed,
+            boot_id=real.boot_id,
+            boot=real.boot * self._speed,
+            wall=self._origin + (real.wall - self._origin) * self._speed,
         )
 
 
 class _Journal:
-    """A file that holds what was written once `write` returns."""
+    """A file to which lines are appended durably."""
 
-    def __init__(self, path: str, life: int) -> None:
+    def __init__(self, path: str, run: int) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self._life = life
+        self._run = run
 
     def write(self, kind: str, index: int | None = None, state: Sequence[object] = ()) -> None:
-        line = json.dumps({"life": self._life, "kind": kind, "index": index, "state": state})
+        line = json.dumps({"run": self._run, "kind": kind, "index": index, "state": state})
         os.write(self._file, f"{line}\n".encode())
         os.fsync(self._file)
 
 
-async def watch(orders: dict[str, Any], place: _Place) -> None:
-    journal = _Journal(orders["journal"], orders["life"])
+async def watch(options: dict[str, Any], breakpoint: _Breakpoint) -> None:
+    journal = _Journal(options["journal"], options["run"])
     exchange = FreightExchange(
-        orders["url"],
+        options["url"],
         email="forwarder@demo.example",
         password="forwarder",
         timeouts=Timeouts(connect=2, read=0.3, write=2),
         deadline=5,
     )
-    exchange._shared.clock = _FastClock(orders["speed"], orders["origin"])
-    async with exchange, exchange.watch(store=orders["store"], start=orders["start"], interval=_INTERVAL) as feed:
+    exchange._shared.clock = _FastClock(options["speed"], options["origin"])
+    async with exchange, exchange.watch(store=options["store"], start=options["start"], interval=_INTERVAL) as feed:
         journal.write("primed")
         async for event in feed:
-            place.reached("event", "before")
+            breakpoint.reach("event", "before")
             if isinstance(event, RequestEvent):
                 journal.write(
                     event.kind, event.request.index, (str(event.request.quantity), str(event.request.destination))
                 )
             else:
                 journal.write(event.kind)
-            place.reached("event", "after")
+            breakpoint.reach("event", "after")
 
 
 def main() -> None:
-    orders = json.loads(sys.argv[1])
-    stop = orders["stop"]
-    place = _Place(stop["what"], stop["nth"], stop["side"]) if stop else _Place("nowhere", 0, "")
-    _Connection.place = place
+    options = json.loads(sys.argv[1])
+    stop = options["stop"]
+    breakpoint = _Breakpoint(stop["prefix"], stop["nth"], stop["side"]) if stop else _Breakpoint("none", 0, "")
+    _Connection.breakpoint = breakpoint
     with patch.object(sqlite3, "connect", partial(sqlite3.connect, factory=_Connection)):
-        anyio.run(watch, orders, place, backend=orders["backend"])
+        anyio.run(watch, options, breakpoint, backend=options["backend"])
 
 
 if __name__ == "__main__":

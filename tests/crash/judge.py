@@ -1,4 +1,4 @@
-"""What the sandbox knows to be true against what a watcher wrote down. Imports nothing of the watcher."""
+"""Comparison of the sandbox's audit log with the events that a watcher wrote down; independent of the watcher."""
 
 from __future__ import annotations
 
@@ -20,101 +20,101 @@ State = tuple[str, ...]
 
 @attrs.frozen
 class Line:
-    """One line of the journal: what was handed out in which life of the process."""
+    """A line of the journal: an event, and the run of the process that received it."""
 
-    life: int
+    run: int
     kind: str
     index: int | None
     state: State
 
     @property
-    def now(self) -> State:
-        """The state in which the request is since then."""
+    def after(self) -> State:
+        """The state of the request after the event."""
         return (_GONE,) if self.kind == _GONE else self.state
 
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """Everything that may be wrong, as sentences, and what was counted.
+    """The violations, as sentences, and counts.
 
     Attributes:
-        missed: Requests whose last state, or whose end, was not handed out.
-        repeated: Handed out twice, though the first was acknowledged, or could have been.
-        invented: What never was, or was told after what came later.
-        again: How often the one event that was not acknowledged came again, as it must.
+        missed: Requests whose last state, or withdrawal, was not delivered.
+        repeated: Events delivered again after they were acknowledged, or could have been.
+        invented: Events without a cause, or out of order.
+        redelivered: How often the one event that was not acknowledged before a kill was delivered again, as it must be.
     """
 
     published: int
     changed: int
     withdrawn: int
-    handed_out: int
+    delivered: int
     missed: Sequence[str]
     repeated: Sequence[str]
     invented: Sequence[str]
-    again: int
+    redelivered: int
 
     @property
-    def good(self) -> bool:
+    def is_good(self) -> bool:
         return not (self.missed or self.repeated or self.invented)
 
 
 def lines(path: Path) -> list[Line]:
-    """What the journal holds; a last line that was cut off is as if it had not been written."""
+    """Read the journal; a truncated last line counts as not written."""
     if not path.exists():
         return []
-    said = [json.loads(text) for text in path.read_bytes().split(b"\n")[:-1]]
-    return [Line(line["life"], line["kind"], line["index"], tuple(line["state"])) for line in said]
+    records = [json.loads(text) for text in path.read_bytes().split(b"\n")[:-1]]
+    return [Line(line["run"], line["kind"], line["index"], tuple(line["state"])) for line in records]
 
 
 def judge(changes: Iterable[RequestChange], written: Iterable[Line]) -> Verdict:
-    truth = _states(changes)
-    handed = [line for line in written if line.kind != "primed"]
-    last = {line.index: line.now for line in handed}
+    expected = _states(changes)
+    delivered = [line for line in written if line.kind != "primed"]
+    last = {line.index: line.after for line in delivered}
     missed = [
-        f"request {index} is {states[-1]}, last handed out was {last.get(index)}"
-        for index, states in truth.items()
-        # What was withdrawn before anybody saw it leaves nothing to tell.
+        f"request {index} is {states[-1]}, last delivered was {last.get(index)}"
+        for index, states in expected.items()
+        # A request that was withdrawn before it was seen has no event.
         if last.get(index, (_GONE,)) != states[-1]
     ]
     repeated: list[str] = []
     invented: list[str] = []
-    again = 0
+    redelivered = 0
     reached: dict[int, int] = {}
     before: dict[int, Line] = {}
     previous: Line | None = None
-    for line in handed:
-        if line.index is None or line.index not in truth:
-            invented.append(f"there is no reason for {line}")
-        elif line.index in before and before[line.index].now == line.now:
-            # Only what was handed out last before a kill was not acknowledged, and it comes again first of all.
-            if previous is not None and previous is before[line.index] and previous.life < line.life:
-                again += 1
+    for line in delivered:
+        if line.index is None or line.index not in expected:
+            invented.append(f"no cause for {line}")
+        elif line.index in before and before[line.index].after == line.after:
+            # Only the last event before a kill was not acknowledged, and it is delivered again first.
+            if previous is not None and previous is before[line.index] and previous.run < line.run:
+                redelivered += 1
             else:
                 repeated.append(f"{line} after {before[line.index]}")
         else:
-            later = truth[line.index][reached.get(line.index, 0) :]
-            if line.now in later:
-                reached[line.index] = reached.get(line.index, 0) + later.index(line.now) + 1
+            later = expected[line.index][reached.get(line.index, 0) :]
+            if line.after in later:
+                reached[line.index] = reached.get(line.index, 0) + later.index(line.after) + 1
             else:
-                invented.append(f"{line}, when there was still to come {later}")
+                invented.append(f"{line}, when the next states were {later}")
         if line.index is not None:
             before[line.index] = line
         previous = line
-    kinds = Counter(state == (_GONE,) for states in truth.values() for state in states[1:])
+    kinds = Counter(state == (_GONE,) for states in expected.values() for state in states[1:])
     return Verdict(
-        published=len(truth),
+        published=len(expected),
         changed=kinds[False],
         withdrawn=kinds[True],
-        handed_out=len(handed),
+        delivered=len(delivered),
         missed=missed,
         repeated=repeated,
         invented=invented,
-        again=again,
+        redelivered=redelivered,
     )
 
 
 def _states(changes: Iterable[RequestChange]) -> Mapping[int, list[State]]:
-    """The states of each request, in order; one that only its time of update tells apart is none."""
+    """Return the states of each request in order, without updates that change nothing visible."""
     states: dict[int, list[State]] = {}
     for change in changes:
         cargo = change.state.cargo

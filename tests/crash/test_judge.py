@@ -1,4 +1,4 @@
-"""The judge of the kills can tell right from wrong."""
+"""Tests of the judge of crash tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ONE, TWO = ("1", "Oakland"), ("2", "Oakland")
 
 
 def market(*, withdrawn: bool = False) -> Sandbox:
-    """A request that was in state one, two, and one again, and then perhaps withdrawn."""
+    """A request in state one, two and one again, then perhaps withdrawn."""
     sandbox = Sandbox()
     index = sandbox.publish(Cargo(quantity=1, destination="Oakland"))
     sandbox.exchange.touch(index, 1.0)
@@ -23,53 +23,53 @@ def market(*, withdrawn: bool = False) -> Sandbox:
     return sandbox
 
 
-def handed(*states: tuple[int, str, tuple[str, ...]]) -> list[Line]:
-    return [Line(life, kind, 1, state) for life, kind, state in states]
+def delivered(*states: tuple[int, str, tuple[str, ...]]) -> list[Line]:
+    return [Line(run, kind, 1, state) for run, kind, state in states]
 
 
-def test_all_that_happened_is_good_and_so_are_states_that_nobody_saw() -> None:
+def test_every_state_and_skipped_states_are_good() -> None:
     changes = market().audit_log.changes
     for written in (
-        handed((1, "new", ONE), (1, "updated", TWO), (2, "updated", ONE)),
-        handed((1, "new", TWO), (1, "updated", ONE)),
-        handed((1, "new", ONE)),
+        delivered((1, "new", ONE), (1, "updated", TWO), (2, "updated", ONE)),
+        delivered((1, "new", TWO), (1, "updated", ONE)),
+        delivered((1, "new", ONE)),
     ):
         verdict = judge(changes, written)
-        assert verdict.good, verdict
+        assert verdict.is_good, verdict
         assert (verdict.published, verdict.changed, verdict.withdrawn) == (1, 2, 0)
 
 
-def test_a_last_state_that_was_not_handed_out_is_missed() -> None:
-    assert judge(market().audit_log.changes, handed((1, "new", ONE), (1, "updated", TWO))).missed
+def test_last_state_that_was_not_delivered_is_missed() -> None:
+    assert judge(market().audit_log.changes, delivered((1, "new", ONE), (1, "updated", TWO))).missed
     assert judge(market().audit_log.changes, []).missed
-    assert judge(market(withdrawn=True).audit_log.changes, handed((1, "new", ONE))).missed
-    assert judge(market(withdrawn=True).audit_log.changes, handed((1, "new", ONE), (1, "withdrawn", ONE))).good
-    assert judge(market(withdrawn=True).audit_log.changes, []).good
+    assert judge(market(withdrawn=True).audit_log.changes, delivered((1, "new", ONE))).missed
+    assert judge(market(withdrawn=True).audit_log.changes, delivered((1, "new", ONE), (1, "withdrawn", ONE))).is_good
+    assert judge(market(withdrawn=True).audit_log.changes, []).is_good
 
 
-def test_only_what_was_in_hand_at_a_kill_comes_again() -> None:
+def test_only_the_last_event_before_a_kill_is_redelivered() -> None:
     changes = market().audit_log.changes
-    again = judge(changes, handed((1, "new", ONE), (2, "new", ONE)))
-    assert again.good
-    assert again.again == 1
-    assert judge(changes, handed((1, "new", ONE), (1, "new", ONE))).repeated
+    again = judge(changes, delivered((1, "new", ONE), (2, "new", ONE)))
+    assert again.is_good
+    assert again.redelivered == 1
+    assert judge(changes, delivered((1, "new", ONE), (1, "new", ONE))).repeated
     other = market()
     other.publish(Cargo(quantity=1, destination="Oakland"))
-    between = [*handed((1, "new", ONE)), Line(1, "new", 2, ONE), *handed((2, "new", ONE))]
+    between = [*delivered((1, "new", ONE)), Line(1, "new", 2, ONE), *delivered((2, "new", ONE))]
     assert judge(other.audit_log.changes, between).repeated
 
 
-def test_what_never_was_is_invented_and_so_is_what_comes_too_late() -> None:
+def test_event_without_cause_or_out_of_order_is_invented() -> None:
     changes = market().audit_log.changes
-    assert judge(changes, handed((1, "new", ("3", "Oakland")), (1, "updated", ONE))).invented
-    assert judge(changes, [*handed((1, "new", ONE)), Line(1, "new", 7, ONE)]).invented
-    assert judge(changes, [*handed((1, "new", ONE)), Line(1, "gap", None, ())]).invented
-    backwards = handed((1, "new", ONE), (1, "updated", TWO), (1, "updated", ONE), (1, "updated", TWO))
+    assert judge(changes, delivered((1, "new", ("3", "Oakland")), (1, "updated", ONE))).invented
+    assert judge(changes, [*delivered((1, "new", ONE)), Line(1, "new", 7, ONE)]).invented
+    assert judge(changes, [*delivered((1, "new", ONE)), Line(1, "gap", None, ())]).invented
+    backwards = delivered((1, "new", ONE), (1, "updated", TWO), (1, "updated", ONE), (1, "updated", TWO))
     assert judge(changes, backwards).invented
 
 
-def test_a_line_that_was_cut_off_was_not_written(tmp_path: Path) -> None:
+def test_truncated_line_is_ignored(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     assert lines(journal) == []
-    journal.write_text('{"life":1,"kind":"new","index":1,"state":["1","Oakland"]}\n{"life":1,"ki')
-    assert lines(journal) == handed((1, "new", ONE))
+    journal.write_text('{"run":1,"kind":"new","index":1,"state":["1","Oakland"]}\n{"run":1,"ki')
+    assert lines(journal) == delivered((1, "new", ONE))

@@ -1,4 +1,4 @@
-"""A watcher killed at random moments and at the worst ones, over real HTTP that fails: nothing missed or repeated."""
+"""A watcher that is killed at random and at chosen moments, over failing HTTP, misses and repeats nothing."""
 
 from __future__ import annotations
 
@@ -7,32 +7,30 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.crash.ordeal import Ordeal, Outcome
+from tests.crash.trial import CrashTrial, Outcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills by SIGKILL")
 
 
-def _judge(outcome: Outcome) -> None:
-    print(outcome.report())  # noqa: T201  # the figures, for whoever runs this with -s
+def check(outcome: Outcome) -> None:
+    print(outcome.report())  # noqa: T201  # the counts, shown with -s
     verdict = outcome.verdict
     assert outcome.errors == ""
-    assert verdict.good, (outcome.report(), verdict.missed[:5], verdict.repeated[:5], verdict.invented[:5])
-    # The ordeal was one: faults struck, kills were aimed and hit, and what was not acknowledged came again.
+    assert verdict.is_good, (outcome.report(), verdict.missed[:5], verdict.repeated[:5], verdict.invented[:5])
+    # The trial was hard enough: faults struck, breakpoints were reached, and an event was redelivered.
     assert outcome.faults
     assert len(outcome.kills) > 1
-    assert verdict.again > 0
+    assert verdict.redelivered > 0
     assert verdict.changed > 0
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_watcher_that_is_killed_misses_nothing_and_repeats_only_what_it_had_in_hand(
-    backend: str, tmp_path: Path
-) -> None:
-    _judge(anyio.run(Ordeal(tmp_path, backend, seed=1).run, 10, backend=backend))
+def test_killed_watcher_misses_nothing_and_repeats_only_its_last_event(backend: str, tmp_path: Path) -> None:
+    check(anyio.run(CrashTrial(tmp_path, backend, seed=1).run, 10, backend=backend))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_two_hundred_kills(backend: str, seed: int, tmp_path: Path) -> None:
-    _judge(anyio.run(Ordeal(tmp_path, backend, seed=100 + seed).run, 24, backend=backend))
+def test_watcher_survives_two_hundred_kills(backend: str, seed: int, tmp_path: Path) -> None:
+    check(anyio.run(CrashTrial(tmp_path, backend, seed=100 + seed).run, 24, backend=backend))

@@ -1,4 +1,4 @@
-"""One ordeal: an exchange under faults, shippers at work, and a watcher that is killed and started again."""
+"""A crash trial: an exchange with faults and busy shippers, and a watcher that is killed and started again."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.crash.judge import Verdict, judge, lines
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
-__all__ = ["Ordeal", "Outcome"]
+__all__ = ["CrashTrial", "Outcome"]
 
 _CONSUMER: Final = Path(__file__).with_name("consumer.py")
 _SPEED: Final = 60.0
-"""Seconds of the exchange in one of ours."""
+"""Seconds of the exchange in one real second."""
 
 _PORTS: Final = ("Los Angeles", "Oakland", "Long Beach")
 _FAULTS: Final = (
@@ -45,20 +45,20 @@ _FAULTS: Final = (
     ("tokens_revoked", None),
 )
 _STATEMENTS: Final = ("sql", "sql COMMIT", "sql INSERT", "sql UPDATE", "sql BEGIN")
-_THERE_BEFORE: Final = 30
-_KILLS_BEFORE: Final = 2
-_LONGEST_LIFE: Final = 6.0
-_PATIENCE: Final = 30.0
+_INITIAL_REQUESTS: Final = 30
+_KILLS_DURING_START: Final = 2
+_BREAKPOINT_TIMEOUT: Final = 6.0
+_TIMEOUT: Final = 30.0
 
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """How an ordeal ended.
+    """The result of a crash trial.
 
     Attributes:
-        kills: By what they were aimed at.
-        faults: How often each fault struck.
-        errors: What the watcher said on its standard error, and how it ended where nobody killed it.
+        kills: Counted by target.
+        faults: Counted by name.
+        errors: The watcher's standard error, and exit codes of runs that were not killed.
     """
 
     verdict: Verdict
@@ -71,7 +71,7 @@ class Outcome:
         return (
             f"{self.kills.total()} kills ({_counted(self.kills)}); {self.faults.total()} faults"
             f" ({_counted(self.faults)}); published {verdict.published}, changed {verdict.changed}, withdrawn"
-            f" {verdict.withdrawn}; handed out {verdict.handed_out}, {verdict.again} of them again; missed"
+            f" {verdict.withdrawn}; delivered {verdict.delivered}, redelivered {verdict.redelivered}; missed"
             f" {len(verdict.missed)}, repeated {len(verdict.repeated)}, invented {len(verdict.invented)}"
         )
 
@@ -80,8 +80,8 @@ def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
-class Ordeal:
-    """Everything in it is drawn from its seed, but for what the machine makes of it."""
+class CrashTrial:
+    """A trial whose choices are drawn from a seed; its timing is the machine's."""
 
     def __init__(self, directory: Path, backend: str, seed: int) -> None:
         self._random = Random(seed)
@@ -98,35 +98,35 @@ class Ordeal:
         self._exchange = Sandbox(profile).exchange
         self._origin = time.time()
         self._open: list[int] = []
-        # When something was updated that was there before anybody watched, nobody knows: that it is listed no longer
-        # proves nothing, and its withdrawal is not told.
-        self._may_go: list[int] = []
-        self._life = 0
+        # Requests published before the watcher's first scan have an unknown time of update: their absence proves no
+        # withdrawal, so that only later ones are withdrawn.
+        self._withdrawable: list[int] = []
+        self._run = 0
         self._kills: Counter[str] = Counter()
 
     async def run(self, kills: int) -> Outcome:
         async with serve_tcp(self._exchange, clock=self._now) as face:
             async with anyio.create_task_group() as work:
                 if self._start == "backfill":
-                    for _ in range(_THERE_BEFORE):
-                        self._deal()
-                work.start_soon(self._strike)
-                # What is published before anybody watches is baseline or backfill, and says nothing of what is missed.
-                for _ in range(_KILLS_BEFORE):
-                    await self._live(face.url, stop=self._aim(_STATEMENTS))
-                await self._live(face.url, until=self._primed)
-                work.start_soon(self._trade)
-                # Whatever chance has: once before what was handed out is written down, and once after.
+                    for _ in range(_INITIAL_REQUESTS):
+                        self._change_request()
+                work.start_soon(self._inject_faults)
+                # Requests published before the first scan are baseline or backfill, and cannot be missed.
+                for _ in range(_KILLS_DURING_START):
+                    await self._run_watcher(face.url, stop=self._choose_breakpoint(_STATEMENTS))
+                await self._run_watcher(face.url, until=self._primed)
+                work.start_soon(self._change_requests)
+                # At least once before an event is written down, and once after.
                 for side in ("before", "after"):
-                    await self._live(face.url, stop={"what": "event", "nth": 1, "side": side})
+                    await self._run_watcher(face.url, stop={"prefix": "event", "nth": 1, "side": side})
                 while self._kills.total() < kills:
-                    await self._live(face.url, stop=self._aim(("event", *_STATEMENTS)))
+                    await self._run_watcher(face.url, stop=self._choose_breakpoint(("event", *_STATEMENTS)))
                 work.cancel_scope.cancel()
             self._exchange.faults.clear()
-            await self._live(face.url, until=self._nothing_missed)
-            # Once more, for long enough to say again what was said.
+            await self._run_watcher(face.url, until=self._nothing_missed)
+            # Another run, long enough to repeat events wrongly.
             calls = self._exchange.audit_log.count
-            await self._live(face.url, until=lambda: self._exchange.audit_log.count > calls + 20)
+            await self._run_watcher(face.url, until=lambda: self._exchange.audit_log.count > calls + 20)
         return Outcome(
             verdict=self._judge(),
             kills=self._kills,
@@ -146,33 +146,33 @@ class Ordeal:
     def _nothing_missed(self) -> bool:
         return not self._judge().missed
 
-    # The market
+    # The exchange
 
-    async def _trade(self) -> None:
+    async def _change_requests(self) -> None:
         while True:
             await anyio.sleep(self._random.uniform(0.002, 0.08))
-            self._deal()
+            self._change_request()
 
-    def _deal(self) -> None:
+    def _change_request(self) -> None:
         draw, now, exchange = self._random.random(), self._now(), self._exchange
         cargo = Cargo(quantity=self._random.randint(1, 3), destination=self._random.choice(_PORTS))
         if draw < 0.45 or not self._open:
             index = exchange.publish(exchange.shipper, now, cargo)
             self._open.append(index)
             if self._primed():
-                self._may_go.append(index)
+                self._withdrawable.append(index)
         elif draw < 0.85:
             exchange.update(self._random.choice(self._open), now, cargo)
         elif draw < 0.9:
             exchange.touch(self._random.choice(self._open), now)
         elif draw < 0.95:
             exchange.reorder()
-        elif self._may_go:
-            gone = self._may_go.pop(self._random.randrange(len(self._may_go)))
-            self._open.remove(gone)
-            exchange.withdraw(gone, now)
+        elif self._withdrawable:
+            withdrawn = self._withdrawable.pop(self._random.randrange(len(self._withdrawable)))
+            self._open.remove(withdrawn)
+            exchange.withdraw(withdrawn, now)
 
-    async def _strike(self) -> None:
+    async def _inject_faults(self) -> None:
         while True:
             await anyio.sleep(self._random.uniform(0.05, 0.4))
             if not self._exchange.faults.waiting:
@@ -181,54 +181,54 @@ class Ordeal:
 
     # The watcher
 
-    def _aim(self, at: Sequence[str]) -> dict[str, Any] | None:
-        """Where the next kill strikes: `None` is whenever chance has it."""
+    def _choose_breakpoint(self, prefixes: Sequence[str]) -> dict[str, Any] | None:
+        """Choose the breakpoint of the next kill; `None` for a random time."""
         if self._random.random() < 0.35:
             return None
-        what = at[0] if self._random.random() < 0.4 else self._random.choice(at)
-        nth = self._random.randint(1, 6) if what == "event" else math.ceil(60 ** self._random.random())
-        return {"what": what, "nth": nth, "side": self._random.choice(("before", "after"))}
+        prefix = prefixes[0] if self._random.random() < 0.4 else self._random.choice(prefixes)
+        nth = self._random.randint(1, 6) if prefix == "event" else math.ceil(60 ** self._random.random())
+        return {"prefix": prefix, "nth": nth, "side": self._random.choice(("before", "after"))}
 
-    async def _live(
+    async def _run_watcher(
         self, url: str, *, stop: dict[str, Any] | None = None, until: Callable[[], bool] | None = None
     ) -> None:
-        """One life of the watcher, and its end by SIGKILL."""
-        self._life += 1
-        orders = {
+        """Start a watcher, and end it by SIGKILL at the breakpoint, when `until` is true, or at a random time."""
+        self._run += 1
+        options = {
             "url": url,
             "store": str(self._store),
             "journal": str(self._journal),
-            "life": self._life,
+            "run": self._run,
             "backend": self._backend,
             "start": self._start,
             "speed": _SPEED,
             "origin": self._origin,
             "stop": stop,
         }
-        command = [sys.executable, "-W", "error", str(_CONSUMER), json.dumps(orders)]
+        command = [sys.executable, "-W", "error", str(_CONSUMER), json.dumps(options)]
         with self._errors.open("ab") as errors:
             async with await anyio.open_process(command, stdout=PIPE, stderr=errors) as process:
-                aim = "at random"
+                target = "at random"
                 try:
                     if until is not None:
                         await self._wait(until, process)
                     elif stop is None:
                         with anyio.move_on_after(self._random.uniform(0.0, 0.9)):
                             await process.wait()
-                    elif await self._stands(process):
-                        aim = f"{stop['side']} {stop['what'].removeprefix('sql ')}"
+                    elif await self._reaches_breakpoint(process):
+                        target = f"{stop['side']} {stop['prefix'].removeprefix('sql ')}"
                 finally:
                     if process.returncode is None:
                         process.kill()
                 await process.wait()
             if process.returncode != -signal.SIGKILL:
-                errors.write(f"life {self._life} ended by itself: {process.returncode}\n".encode())
+                errors.write(f"run {self._run} ended by itself: {process.returncode}\n".encode())
         if until is None:
-            self._kills[aim] += 1
+            self._kills[target] += 1
 
-    async def _stands(self, process: anyio.abc.Process) -> bool:
+    async def _reaches_breakpoint(self, process: anyio.abc.Process) -> bool:
         assert process.stdout is not None
-        with anyio.move_on_after(_LONGEST_LIFE):
+        with anyio.move_on_after(_BREAKPOINT_TIMEOUT):
             try:
                 await process.stdout.receive()
             except anyio.EndOfStream:
@@ -237,6 +237,6 @@ class Ordeal:
         return False
 
     async def _wait(self, until: Callable[[], bool], process: anyio.abc.Process) -> None:
-        with anyio.move_on_after(_PATIENCE):
-            while not until() and process.returncode is None:  # noqa: ASYNC110  # another process does it
+        with anyio.move_on_after(_TIMEOUT):
+            while not until() and process.returncode is None:  # noqa: ASYNC110  # another process changes it
                 await anyio.sleep(0.1)
