@@ -1,4 +1,4 @@
-"""What the SDK must make of the replies that were typed by hand, field by field, and the drafts that it is given."""
+"""Typed results of the documented replies, field by field, and the drafts of the documented requests."""
 
 from __future__ import annotations
 

@@ -76,33 +76,21 @@ class GlobalOptions:
         logger.setLevel(logging.INFO if verbosity == 1 else logging.DEBUG)
 
 
-def json_option(command: Decorated) -> Decorated:
-    """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, for programs.")(
-        command
-    )
-
-
-def yes_option(command: Decorated) -> Decorated:
-    """Add `--yes`."""
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(command)
-
-
-def limit_option(command: Decorated) -> Decorated:
-    """Add `--limit`."""
-    return click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of records.")(command)
-
-
-def weight_option(command: Decorated) -> Decorated:
-    """Add `--weight`, passed as `per`."""
-    return click.option(
-        "--weight",
-        "per",
-        type=click.Choice(["unit", "total"]),
-        default="unit",
-        show_default=True,
-        help="Read a request's weight as that of one packaging unit, or as the total of all units.",
-    )(command)
+json_option: Final = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line, for programs."
+)
+yes_option: Final = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+limit_option: Final = click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of records."
+)
+weight_option: Final = click.option(
+    "--weight",
+    "per",
+    type=click.Choice(["unit", "total"]),
+    default="unit",
+    show_default=True,
+    help="Read a request's weight as that of one packaging unit, or as the total of all units.",
+)
 
 
 def bot_file_options(command: Decorated) -> Decorated:

@@ -34,7 +34,7 @@ def login(options: GlobalOptions, /, as_json: bool) -> None:
       freight-exchange --url https://host/api login
     """
     credentials = resolve_credentials(options, new_login=True)
-    user = run_with_client(options, _log_in, credentials=credentials)
+    user = run_with_client(options, lambda exchange: exchange.login(), credentials=credentials)
     if token_file(options).read() in (None, credentials.cached):
         raise ConfigurationError("logged in, but the login cannot be kept: later commands would not have it")
     if (account := conflicting_account(credentials.email)) is not None:
@@ -89,10 +89,6 @@ def whoami(options: GlobalOptions, /, as_json: bool) -> None:
             ("service", credentials.url),
         ]
     )
-
-
-async def _log_in(exchange: FreightExchange) -> User:
-    return await exchange.login()
 
 
 async def _check_login(exchange: FreightExchange) -> User:
