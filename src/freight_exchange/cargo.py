@@ -38,7 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 Per = Literal["unit", "total"]
-"""How to read a record's `weight`: of one packaging unit, or of all units."""
+"""The reading of a record's `weight`: of one packaging unit, or of all units."""
 
 Basis = Literal["weight", "volume", "loading metres", "minimum"]
 """The measure that a charge is based on: the highest one, the first of these if several are equal."""

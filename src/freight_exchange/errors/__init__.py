@@ -1,7 +1,7 @@
-"""One hierarchy of errors, each of which states whether the call may have taken effect.
+"""The hierarchy of errors. Each states whether the call may have taken effect.
 
 `hierarchy` has all but three: the root and `ValidationError` are in `platform.errors`, because models raise it, and
-`OutcomeUnknownError` in `outcome`. `transient` tells errors that may pass from others.
+`OutcomeUnknownError` in `outcome`. `transient` classifies errors that may pass.
 """
 
 from __future__ import annotations

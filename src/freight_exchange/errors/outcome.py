@@ -63,8 +63,8 @@ class OutcomeUnknownError(FreightExchangeError):
                 readings over this time.
             baseline: The records of the same listing from before the send, if the caller kept them: for an offer the
                 result of `bids.list(sweep=True)` without a type, for a publication listings or requests, for a route
-                routes. Without it an equal record counts, whoever wrote it; for an offer any other own bid on that
-                request leaves doubt, because it may be this one, rounded.
+                routes. Without it an equal record of any origin counts; for an offer any other own bid on that request
+                leaves doubt, because it may be this one, rounded.
 
         Returns:
             `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.

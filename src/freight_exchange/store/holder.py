@@ -26,7 +26,7 @@ class Holder:
         host: The host's name; each container has its own.
         pid: The process.
         since: When it took the lease.
-        boot, machine: Identify the kernel's start and the machine; empty where the system does not tell.
+        boot, machine: Identify the kernel's start and the machine; empty on systems without these.
         lock: The inode of the lock file that it locked; 0 if unknown.
     """
 

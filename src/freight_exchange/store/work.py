@@ -81,7 +81,7 @@ class WorkStore(FeedStore, Protocol):
         """Claim up to `limit` ready deliveries that are due, and count the attempt.
 
         The order is: due time, then request (deliveries about no request first), then event, then handler name. At most
-        one delivery of a request is claimed at a time, whatever its handler. A handler receives the events of a request
+        one delivery of a request is claimed at a time, for any handler. A handler receives the events of a request
         in order: none before each earlier one is done or dead. Deliveries about no request have neither limit.
 
         Args:

@@ -34,7 +34,7 @@ class Lease:
     Attributes:
         feed_id: The feed's row.
         name: The feed's name.
-        epoch: The fencing token. Whoever takes the feed next has a higher one.
+        epoch: The fencing token: each later holder of the feed has a higher one.
         seconds: How long each write extends the lease.
     """
 

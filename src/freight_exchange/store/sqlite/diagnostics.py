@@ -124,7 +124,7 @@ def check_path(path: Path) -> bool:
 
 
 def check_wal(path: Path) -> None:
-    """Refuse a store of which SQLite would silently drop commits, because its log is damaged in the middle.
+    """Refuse a store whose log is damaged in the middle: SQLite would silently drop the commits after that.
 
     Raises:
         StoreError: The log is damaged, and commits follow the damage.

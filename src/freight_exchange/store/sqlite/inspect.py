@@ -29,7 +29,7 @@ class FeedRow:
         id: Its row.
         binding: The service, account and name that it belongs to.
         state: What it last committed, or `None` before its first commit.
-        holder: The process that holds it, as far as this machine can tell, or `None`.
+        holder: The process that holds it, as far as is known here, or `None`.
     """
 
     id: int
@@ -89,7 +89,7 @@ def feeds(connection: sqlite3.Connection) -> list[FeedRow]:
 
 
 def last_holder(file: Path) -> Holder | None:
-    """Return the holder of the newest lease that was not given back, or `None` where the file does not tell."""
+    """Return the holder of the newest lease that was not given back, or `None` if the file has none."""
     select = "SELECT holder FROM feed WHERE holder IS NOT NULL ORDER BY lease_until DESC LIMIT 1"
     try:
         with read_only(file) as connection:
