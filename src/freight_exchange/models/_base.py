@@ -32,6 +32,8 @@ class FrozenMapping(Mapping[str, Value]):
         return len(self._items)
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, FrozenMapping):
+            return self._items == other._items
         return self._items == dict(other) if isinstance(other, Mapping) else NotImplemented
 
     def __hash__(self) -> int:
