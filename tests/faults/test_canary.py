@@ -8,11 +8,9 @@ import logging
 import pickle
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from random import Random
 from typing import Any
 from urllib.parse import quote
 
-import attrs
 import httpx
 import httpx2
 import pytest
@@ -21,14 +19,12 @@ from tests.faults.canary import NEEDLES, PASSWORD, PROXY_PASSWORD, TOKEN, Catch
 from tests.faults.h2_server import serve_h2
 from tests.faults.raw import Server, proxying, serving
 from tests.faults.raw import reply as raw_reply
-from tests.faults.support import BRISK, QUICK, Kind, patient, stocked
+from tests.faults.support import BRISK, QUICK, Kind, stocked
 from tests.faults.test_sockets import trust
 
 from freight_exchange import FreightExchange, FreightExchangeError, Request, Response
 from freight_exchange.sandbox import Account
 from freight_exchange.sandbox.faces.tcp import serve_tcp
-from freight_exchange.sandbox.faults.script import Fault
-from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.testing import FAULTS, Sandbox
 from freight_exchange.transport.message import Next
 from freight_exchange.transport.secrets import LONGEST
@@ -47,8 +43,8 @@ def reply(status: int, body: object, **headers: str) -> Answer:
     return lambda: (status, {"content-type": kind, **named}, content)
 
 
-_USER = {"access_token": TOKEN, "expires_on": 3600, "firstname": "A", "lastname": "B", "email": EMAIL}
-GOOD_LOGIN = reply(200, {"user": _USER})
+USER = {"access_token": TOKEN, "expires_on": 3600, "firstname": "A", "lastname": "B", "email": EMAIL}
+GOOD_LOGIN = reply(200, {"user": USER})
 # A token that no login gave yet is recognised by its place alone.
 LOUD_LOGIN = {"message": f"no {PASSWORD}", "sent": {"password": PASSWORD, "access_token": TOKEN, "also": BEARER}}
 SHOUT = {"message": f"{BEARER} and {PASSWORD}", "debug": {TOKEN: [PASSWORD, {"authorization": BEARER}]}}
@@ -58,25 +54,25 @@ LOGINS: dict[str, Answer] = {
     "rejected_200": reply(200, {"message": f"wrong password {PASSWORD}", "sent": {"password": PASSWORD}}),
     "bad_request": reply(400, LOUD_LOGIN),
     "server_error": reply(500, LOUD_LOGIN),
-    "server_error_text": reply(500, f"Fatal: login({EMAIL}, {PASSWORD}) gave {json.dumps(_USER)}".encode()),
+    "server_error_text": reply(500, f"Fatal: login({EMAIL}, {PASSWORD}) gave {json.dumps(USER)}".encode()),
     "throttled": reply(429, LOUD_LOGIN, retry_after=TOKEN),
     "redirect": reply(307, LOUD_LOGIN, location=f"https://elsewhere.example/?{quote(PASSWORD)}"),
     "html": reply(200, f"<html>{PASSWORD} {TOKEN}</html>".encode()),
-    "half": reply(200, json.dumps({"user": _USER}).encode()[:-3]),
-    "false_gzip": reply(200, {"user": _USER}, content_encoding="gzip"),
-    "strange_encoding": reply(200, {"user": _USER}, content_encoding="br"),
+    "half": reply(200, json.dumps({"user": USER}).encode()[:-3]),
+    "false_gzip": reply(200, {"user": USER}, content_encoding="gzip"),
+    "strange_encoding": reply(200, {"user": USER}, content_encoding="br"),
     "no_user": reply(200, {"access_token": TOKEN}),
-    "user_is_a_list": reply(200, {"user": [_USER]}),
+    "user_is_a_list": reply(200, {"user": [USER]}),
     "user_is_the_token": reply(200, {"user": TOKEN}),
-    "token_is_a_list": reply(200, {"user": {**_USER, "access_token": [TOKEN]}}),
-    "token_with_a_newline": reply(200, {"user": {**_USER, "access_token": f"{TOKEN}\r\nx: y"}}),
-    "token_with_a_space": reply(200, {"user": {**_USER, "access_token": f"{TOKEN} {TOKEN}"}}),
-    "token_beyond_ascii": reply(200, {"user": {**_USER, "access_token": f"{TOKEN}é"}}),
-    "token_under_another_name": reply(200, {"user": {**_USER, "access_token": None, "jwt": TOKEN}}),
-    "user_is_broken": reply(200, {"user": {**_USER, "company": [TOKEN, 7]}}),
-    "token_twice": reply(200, {"user": {**_USER, "session_token": TOKEN}, "access_token": TOKEN}),
+    "token_is_a_list": reply(200, {"user": {**USER, "access_token": [TOKEN]}}),
+    "token_with_a_newline": reply(200, {"user": {**USER, "access_token": f"{TOKEN}\r\nx: y"}}),
+    "token_with_a_space": reply(200, {"user": {**USER, "access_token": f"{TOKEN} {TOKEN}"}}),
+    "token_beyond_ascii": reply(200, {"user": {**USER, "access_token": f"{TOKEN}é"}}),
+    "token_under_another_name": reply(200, {"user": {**USER, "access_token": None, "jwt": TOKEN}}),
+    "user_is_broken": reply(200, {"user": {**USER, "company": [TOKEN, 7]}}),
+    "token_twice": reply(200, {"user": {**USER, "session_token": TOKEN}, "access_token": TOKEN}),
     "deep": reply(200, b'{"user":' + b"[" * 100 + json.dumps(TOKEN).encode() + b"]" * 100 + b"}"),
-    "not_utf8": reply(200, json.dumps({"user": _USER}).encode() + b"\xff"),
+    "not_utf8": reply(200, json.dumps({"user": USER}).encode() + b"\xff"),
     "header": reply(500, {}, x_debug=TOKEN),
     **{f"text_{status}": reply(status, f"Welcome. {TOKEN} is yours".encode()) for status in (200, 400, 401, 403, 500)},
     **{f"bare_token_{status}": reply(status, TOKEN.encode()) for status in (200, 400, 401, 429)},
@@ -104,7 +100,7 @@ REPLIES: dict[str, Answer] = {
     "broken_record": reply(200, {"raterequests": [{"index": TOKEN, "notes": PASSWORD}, SHOUT, BEARER]}),
     "broken_collection": reply(200, {"raterequests": BEARER}),
     "not_the_collection": reply(200, SHOUT),
-    "login_in_its_place": reply(200, {"user": _USER}),
+    "login_in_its_place": reply(200, {"user": USER}),
     "html": reply(200, f"<html>{BEARER} {PASSWORD}</html>".encode()),
     "half": reply(200, json.dumps(SHOUT).encode()[:-3]),
     "false_gzip": reply(200, SHOUT, content_encoding="gzip"),
@@ -281,129 +277,6 @@ async def test_http_2(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert catch.hits() == []
     assert any(what == f"log of {library.__name__.replace('httpx', 'httpcore')}.http2" for what, _ in catch.texts)
     assert any(call.path == Kind.WRITE.value and call.processed for call in sandbox.audit_log.calls)
-
-
-def _repeating(reply: Reply, _: float, __: Random) -> Reply:
-    """The reply with what it was sent, and what it gives, in its headers."""
-    echoes = (("x-session", f"session={TOKEN}"), ("x-echo", BEARER), ("x-token", TOKEN))
-    return attrs.evolve(reply, headers=(*reply.headers, *echoes))
-
-
-REPEATING = Fault(name="repeating", times=None, mutate=_repeating)
-
-
-@pytest.mark.parametrize("struck", [REPEATING, attrs.evolve(REPEATING, path="login")], ids=["all", "login"])
-async def test_headers_of_replies_in_the_librarys_log(struck: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    sandbox = stocked(Sandbox())
-    canaries(sandbox, monkeypatch)
-    sandbox.strike(struck)
-    with Catch() as catch:
-        async with serve_tcp(sandbox.exchange) as face, watched(catch, None, face.url) as exchange:
-            await exercise(catch, exchange)
-    assert catch.hits() == []
-    assert sandbox.exchange.faults.fired
-    logged = [text for what, text in catch.texts if what == "log of httpcore.http11"]
-    # Still of use: the names of the headers are there, and the status.
-    assert any("receive_response_headers.complete" in text and "content-type" in text for text in logged)
-
-
-@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-async def test_headers_of_replies_over_http_2(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    sandbox = stocked(Sandbox())
-    canaries(sandbox, monkeypatch)
-    sandbox.strike(REPEATING)
-    with Catch() as catch:
-        async with serve_h2(sandbox.exchange) as (url, trusting):
-            http_client = library.AsyncClient(trust_env=False, http2=True, verify=trusting)
-            async with http_client, watched(catch, http_client, url) as exchange:
-                await exercise(catch, exchange)
-    assert catch.hits() == []
-    assert any("receive_response_headers.complete" in text for _, text in catch.texts)
-
-
-@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-async def test_the_reason_phrase_in_the_librarys_log(library: Any) -> None:
-    def answer(request: Any) -> Any:
-        extensions = {"reason_phrase": TOKEN.encode()}
-        body = {"user": _USER} if request.url.path.endswith("login") else {}
-        return library.Response(200, json=body, extensions=extensions)
-
-    with Catch() as catch:
-        http_client = library.AsyncClient(transport=library.MockTransport(answer))
-        async with http_client, watched(catch, http_client) as exchange:
-            await exercise(catch, exchange)
-    assert catch.hits() == []
-    assert any(what == f"log of {library.__name__}" and "200" in text for what, text in catch.texts)
-
-
-async def test_the_logs_of_others_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    """A client of the same library that has nothing to do with this one logs what it always did, in a hook as well."""
-
-    async def ask(_: object) -> None:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as other:
-            await other.get("https://other.example/?password=abcdef")
-
-    sandbox = stocked(Sandbox())
-    with caplog.at_level(logging.DEBUG, "httpx"):
-        async with sandbox.http_client() as http_client:
-            async with patient(sandbox, http_client=http_client, hooks=[ask]) as exchange:
-                await exchange.login()
-            await ask(None)
-    logged = [record.getMessage() for record in caplog.records if "other.example" in record.getMessage()]
-    # For the attempt, for the login, and beside them.
-    assert logged == ['HTTP Request: GET https://other.example/?password=abcdef "HTTP/1.1 200 OK"'] * 3
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"deadline": -1},
-        {"max_connections": 0},
-        {"max_writes": 0},
-        {"get_parameters": "nowhere"},
-        {"addresses": {"submit": "elsewhere"}},
-        {"timeouts": 5},
-        {"verify": False},
-        {"http_client": 7},
-        {"proxy": "nonsense"},
-        {"proxy": f"nonsense {PROXY_PASSWORD}"},
-        {"proxy": f"ftp://me:{_QUOTED}@proxy.example"},
-        {"proxy": f"http://me:{_QUOTED}@"},
-        {"proxy": f"http://me:{PROXY_PASSWORD}@proxy.example:no"},
-        {"proxy": f"http://me:{_QUOTED}@proxy.example:70000"},
-        {"proxy": f"http://me:{_QUOTED}@[::1"},
-        {"proxy": f"http://me:{_QUOTED}@proxy.example\x00"},
-        {"proxy": f"http://me:{_QUOTED}@xn--a\u2603.example"},
-        {"proxy": f"http://me:{_QUOTED}\x01@proxy.example"},
-        {"proxy": f"http://me:{_QUOTED}@proxy.example", "http_client": httpx.AsyncClient()},
-        {"proxy": f"http://me:{_QUOTED}@proxy.example", "verify": 7},
-        {"proxy": f"http://me:{_QUOTED}@proxy.example", "keepalive": -1},
-        {"proxy": f"http://me:{_QUOTED}@proxy.example", "base_url": "https://host\x00/api"},
-        {"credentials": lambda: None},
-        {"email": ""},
-        {"token_store": 1},
-        {"base_url": "http://exchange.example/api"},
-        {"base_url": "https://me:word@exchange.example/api"},
-        {"base_url": "https://exchange.example/api?token=word"},
-    ],
-    ids=lambda options: next(iter(options)),
-)
-async def test_wrong_arguments_beside_a_password(options: dict[str, Any]) -> None:
-    given = {"base_url": "https://exchange.example/api", "email": EMAIL, **options}
-    catch = Catch()
-    with catch:
-        catch.error(await _refused(given))
-    # The test's own frames hold what it gives.
-    hits = [hit for hit in catch.hits() if "given" not in hit and "options" not in hit]
-    assert hits == []
-
-
-async def _refused(given: dict[str, Any]) -> FreightExchangeError:
-    with pytest.raises(FreightExchangeError) as caught:
-        async with FreightExchange(password=PASSWORD, **given):
-            pytest.fail("it was taken")
-    error = caught.value
-    return error.with_traceback(error.__traceback__.tb_next if error.__traceback__ is not None else None)
 
 
 _ECHO = base64.b64encode(f"me:{PROXY_PASSWORD}".encode()).decode()

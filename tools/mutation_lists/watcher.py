@@ -273,7 +273,7 @@ MUTATIONS: Final = (
         "transport/middleware/throttle.py",
         "if request.kind is not Kind.WRITE:",
         "if False:",
-        "tests/unit/transport/test_quiet_time.py",
+        "tests/unit/transport/middleware/test_throttle.py",
     ),
     one(
         "11 a page that fails is repeated at once in trouble too",

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import stat
+import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx
 import pytest
+from tests.unit.transport.fleet import EMAIL, URL
 
 from freight_exchange import ConfigurationError, FreightExchange, TokenFile
 from freight_exchange.testing import Sandbox
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners as POSIX has them")
 
 
 @pytest.fixture
@@ -112,3 +117,60 @@ def test_file_holds_no_password_that_the_reply_repeats(path: Path) -> None:
     assert "c4nary" not in json.dumps(said)
     assert (said["user"]["firstname"], said["user"]["company"]["name"]) == ("Ada", "Co")
     assert "password" not in said["user"]
+
+
+class TestWhere:
+    @pytest.mark.parametrize("given", ["", "a\0b", b"token.json", 5, True, "\ud800", "folder/", "/", "..", "a/.."])
+    def test_what_is_no_path(self, given: Any) -> None:
+        with pytest.raises(ConfigurationError, match="TokenFile needs the path of a file"):
+            TokenFile(given)
+
+    def test_it_stays_where_it_is_when_the_directory_changes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        store = TokenFile("token.json")
+        monkeypatch.chdir("/")
+        assert store.of(URL, EMAIL).path == tmp_path / "token.json"
+        assert repr(store) == f"TokenFile({str(tmp_path / 'token.json')!r})"
+
+    def test_home_is_understood(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("USERPROFILE", str(tmp_path))
+        assert TokenFile(Path("~/bots/token.json")).of(URL, EMAIL).path == tmp_path / "bots" / "token.json"
+
+    def test_without_a_path_each_account_has_one_in_the_users_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME", str(tmp_path))
+        store = TokenFile()
+        accounts = [(URL, EMAIL), (URL, "you@co.example"), ("https://other.example/api", EMAIL), (URL, "\ud800")]
+        paths = {store.of(*account).path for account in accounts}
+        assert len(paths) == 4
+        assert {path.parent for path in paths} == {tmp_path / "freight-exchange"}
+        assert store.of(URL, EMAIL).path == TokenFile().of(URL, EMAIL).path
+        assert not any("co.example" in path.name for path in paths)
+        assert repr(store) == "TokenFile()"
+
+    @posix
+    @pytest.mark.parametrize("relative", ["", "state"])
+    def test_state_folder_is_in_the_home_where_no_absolute_one_is_named(
+        self, relative: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_STATE_HOME", relative)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        folder = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
+        assert TokenFile().of(URL, EMAIL).path.parent == tmp_path / folder / "freight-exchange"
+
+    def test_without_a_home_it_is_said_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def homeless(*_: object, **__: object) -> Path:
+            raise RuntimeError("no home")
+
+        monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+        monkeypatch.delenv("LOCALAPPDATA", raising=False)
+        monkeypatch.setattr("platformdirs.user_state_path", homeless)
+        monkeypatch.setattr(Path, "expanduser", homeless)
+        with pytest.raises(ConfigurationError, match="give TokenFile a path"):
+            TokenFile()
+        with pytest.raises(ConfigurationError, match="no home"):
+            TokenFile("~/token.json")

@@ -1,0 +1,97 @@
+"""No password and no token in the logs of the HTTP libraries."""
+
+from __future__ import annotations
+
+import logging
+from random import Random
+from typing import Any
+from urllib.parse import quote
+
+import attrs
+import httpx
+import httpx2
+import pytest
+from tests.faults.canary import PROXY_PASSWORD, TOKEN, Catch
+from tests.faults.h2_server import serve_h2
+from tests.faults.support import patient, stocked
+from tests.faults.test_canary import USER, canaries, exercise, watched
+
+from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_exchange.sandbox.faults.script import Fault
+from freight_exchange.sandbox.model.messages import Reply
+from freight_exchange.testing import Sandbox
+
+EMAIL = "canary@demo.example"
+BEARER = f"Bearer {TOKEN}"
+_QUOTED = quote(PROXY_PASSWORD, safe="")
+
+
+def _repeating(reply: Reply, _: float, __: Random) -> Reply:
+    """The reply with what it was sent, and what it gives, in its headers."""
+    echoes = (("x-session", f"session={TOKEN}"), ("x-echo", BEARER), ("x-token", TOKEN))
+    return attrs.evolve(reply, headers=(*reply.headers, *echoes))
+
+
+REPEATING = Fault(name="repeating", times=None, mutate=_repeating)
+
+
+@pytest.mark.parametrize("struck", [REPEATING, attrs.evolve(REPEATING, path="login")], ids=["all", "login"])
+async def test_headers_of_replies_in_the_librarys_log(struck: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = stocked(Sandbox())
+    canaries(sandbox, monkeypatch)
+    sandbox.strike(struck)
+    with Catch() as catch:
+        async with serve_tcp(sandbox.exchange) as face, watched(catch, None, face.url) as exchange:
+            await exercise(catch, exchange)
+    assert catch.hits() == []
+    assert sandbox.exchange.faults.fired
+    logged = [text for what, text in catch.texts if what == "log of httpcore.http11"]
+    # Still of use: the names of the headers are there, and the status.
+    assert any("receive_response_headers.complete" in text and "content-type" in text for text in logged)
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+async def test_headers_of_replies_over_http_2(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = stocked(Sandbox())
+    canaries(sandbox, monkeypatch)
+    sandbox.strike(REPEATING)
+    with Catch() as catch:
+        async with serve_h2(sandbox.exchange) as (url, trusting):
+            http_client = library.AsyncClient(trust_env=False, http2=True, verify=trusting)
+            async with http_client, watched(catch, http_client, url) as exchange:
+                await exercise(catch, exchange)
+    assert catch.hits() == []
+    assert any("receive_response_headers.complete" in text for _, text in catch.texts)
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+async def test_the_reason_phrase_in_the_librarys_log(library: Any) -> None:
+    def answer(request: Any) -> Any:
+        extensions = {"reason_phrase": TOKEN.encode()}
+        body = {"user": USER} if request.url.path.endswith("login") else {}
+        return library.Response(200, json=body, extensions=extensions)
+
+    with Catch() as catch:
+        http_client = library.AsyncClient(transport=library.MockTransport(answer))
+        async with http_client, watched(catch, http_client) as exchange:
+            await exercise(catch, exchange)
+    assert catch.hits() == []
+    assert any(what == f"log of {library.__name__}" and "200" in text for what, text in catch.texts)
+
+
+async def test_the_logs_of_others_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """A client of the same library that has nothing to do with this one logs what it always did, in a hook as well."""
+
+    async def ask(_: object) -> None:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as other:
+            await other.get("https://other.example/?password=abcdef")
+
+    sandbox = stocked(Sandbox())
+    with caplog.at_level(logging.DEBUG, "httpx"):
+        async with sandbox.http_client() as http_client:
+            async with patient(sandbox, http_client=http_client, hooks=[ask]) as exchange:
+                await exchange.login()
+            await ask(None)
+    logged = [record.getMessage() for record in caplog.records if "other.example" in record.getMessage()]
+    # For the attempt, for the login, and beside them.
+    assert logged == ['HTTP Request: GET https://other.example/?password=abcdef "HTTP/1.1 200 OK"'] * 3

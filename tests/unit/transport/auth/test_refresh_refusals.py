@@ -1,0 +1,163 @@
+"""Tokens that are refused, and credentials that are rejected."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from tests.unit.transport.tokens import Exchange, crowd, request
+
+from freight_exchange.errors import (
+    DeadlineExceededError,
+    LoginRejectedError,
+    TransportError,
+)
+from freight_exchange.transport.message import Kind, Request, Response
+from freight_exchange.transport.secrets import Secret
+
+pytestmark = pytest.mark.virtual_time
+
+
+class TestRefusals:
+    async def test_one_renewal_and_one_replay(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.refused.add("t1")
+        assert await exchange.call() == 200
+        assert exchange.seen == ["t1", "t1", "t2"]
+
+    async def test_a_newer_token_replays_without_a_login(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.refused.add("t1")
+        late: list[int] = []
+
+        async def slow(request: Request) -> Response:
+            if request.token == Secret("t1"):
+                await anyio.sleep(10)
+            return await exchange.send(request)
+
+        async def call() -> None:
+            late.append((await exchange.renewal(request(), slow)).status)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await anyio.sleep(1)
+            assert await exchange.call() == 200
+        assert late == [200]
+        assert exchange.logins == 2
+
+    async def test_a_second_refusal_is_the_answer_and_ends_the_logins_for_a_while(self) -> None:
+        exchange = Exchange()
+        exchange.refused.update(f"t{number}" for number in range(1, 100))
+        assert await exchange.call() == 401
+        assert exchange.logins == 2
+        assert set(await crowd(exchange.call)) == {401}
+        assert exchange.logins == 2
+        await anyio.sleep(30)
+        exchange.refused.clear()
+        exchange.refused.add("t2")
+        assert await exchange.call() == 200
+        assert exchange.logins == 3
+
+    async def test_a_token_of_the_clock_is_not_held_back(self) -> None:
+        exchange = Exchange(lifetime=10)
+        await exchange.call()
+        await anyio.sleep(10)
+        exchange.refused.add("t2")
+        assert await exchange.call() == 200
+        assert exchange.seen == ["t1", "t2", "t3"]
+
+    async def test_the_login_that_fails_is_the_answer(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.refused.add("t1")
+        exchange.failure = TransportError("reset")
+        with pytest.raises(TransportError):
+            await exchange.call()
+
+    async def test_while_a_refused_write_waits_for_the_login_it_has_not_happened(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.refused.add("t1")
+        exchange.takes = 100
+        write = request(Kind.WRITE)
+        with anyio.move_on_after(10):
+            await exchange.renewal(write, exchange.send)
+        assert not write.progress.may_have_begun
+
+    async def test_what_is_not_replayable_is_not_replayed_but_the_next_call_has_a_new_token(self) -> None:
+        exchange = Exchange()
+        await exchange.call()
+        exchange.refused.add("t1")
+        assert await exchange.call(kind=Kind.WRITE, replayable=False) == 401
+        assert exchange.seen == ["t1", "t1"]
+        await anyio.sleep(2)
+        assert await exchange.call(kind=Kind.WRITE, replayable=False) == 200
+        assert exchange.logins == 2
+
+    async def test_what_is_not_replayable_does_not_log_in_again_and_again(self) -> None:
+        exchange = Exchange()
+        exchange.refused.update(f"t{number}" for number in range(1, 100))
+        for _ in range(10):
+            assert await exchange.call(kind=Kind.WRITE, replayable=False) == 401
+            await anyio.sleep(2)
+        assert exchange.logins == 2
+
+
+def count_questions(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One entry for each time that the credentials are asked for."""
+    asked: list[None] = []
+
+    async def give() -> tuple[str, Secret]:
+        asked.append(None)
+        return exchange.account
+
+    monkeypatch.setattr(exchange.renewal, "_credentials", give)
+    return asked
+
+
+class TestCredentials:
+    async def test_a_latched_rejection_is_told_once(self) -> None:
+        exchange = Exchange()
+        exchange.failure = LoginRejectedError("wrong", status=200)
+        for _ in range(3):
+            with pytest.raises(LoginRejectedError):
+                await exchange.call()
+        assert exchange.logins == 1
+        assert exchange.reasons == ["first"]
+
+    async def test_a_provider_that_hangs_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        exchange = Exchange()
+
+        async def hang() -> tuple[str, Secret]:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        monkeypatch.setattr(exchange.renewal, "_credentials", hang)
+        started = anyio.current_time()
+        with pytest.raises(DeadlineExceededError, match="credentials did not come"):
+            await exchange.call()
+        assert anyio.current_time() - started == pytest.approx(60)
+        assert exchange.logins == 0
+
+    async def test_a_provider_with_a_bug_is_asked_once_per_pause_while_the_old_token_serves(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        exchange = Exchange(lifetime=1000)
+        await exchange.call()
+        asked = 0
+
+        async def stumble() -> tuple[str, Secret]:
+            nonlocal asked
+            asked += 1
+            raise KeyError("vault")
+
+        monkeypatch.setattr(exchange.renewal, "_credentials", stumble)
+        await anyio.sleep(950)
+        for _ in range(20):
+            assert await exchange.call() == 200
+        assert asked == 1
+        await anyio.sleep(5)
+        assert await exchange.call() == 200
+        await anyio.sleep(1)
+        assert asked == 2
