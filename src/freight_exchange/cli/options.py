@@ -19,6 +19,7 @@ import freight_exchange
 from freight_exchange.platform.text import CleanFormatter
 
 if TYPE_CHECKING:
+    from freight_exchange import RequestFilter
     from freight_exchange.models.enums import Word
 
     ParamType = click.ParamType[Any]
@@ -36,6 +37,8 @@ __all__ = [
     "GlobalOptions",
     "ParamType",
     "bot_file_options",
+    "build_filter",
+    "filter_options",
     "is_weight_assumed",
     "json_option",
     "limit_option",
@@ -242,3 +245,35 @@ class EnumChoice(ParamType):
 
 def _normalize(word: str) -> str:
     return " ".join(re.split(r"[\s_-]+", word.strip())).casefold()
+
+
+_FILTER_OPTIONS = (
+    click.option("--origin", multiple=True, metavar="PLACE", help="Port or city of origin; may be repeated."),
+    click.option("--destination", multiple=True, metavar="PLACE", help="Port or city of destination; may be repeated."),
+    click.option(
+        "--type", "type", multiple=True, type=EnumChoice("RequestType"), help="Mode of transport; may be repeated."
+    ),
+    click.option("--commodity", multiple=True, metavar="NAME", help="Commodity; may be repeated."),
+    click.option("--incoterm", multiple=True, metavar="CODE", help="Incoterm, such as FOB; may be repeated."),
+    click.option("--hazardous/--not-hazardous", default=None, help="Only dangerous goods, or only others."),
+    click.option("--max-volume", metavar="M3", help="Maximum volume of all units, in cubic metres."),
+    click.option("--max-weight", metavar="KG", help="Maximum weight as the request states it, in kilograms."),
+    click.option("--need-by", type=DATETIME, metavar="DATE", help="Latest arrival date."),
+)
+
+
+def filter_options(command: Decorated) -> Decorated:
+    """Add the filter options, passed by the field names of `RequestFilter`."""
+    for option in reversed(_FILTER_OPTIONS):
+        command = option(command)
+    return command
+
+
+def build_filter(options: dict[str, Any]) -> RequestFilter | None:
+    """Build the filter, or return `None` if no filter option is set.
+
+    Raises:
+        ValidationError: A value is invalid.
+    """
+    fields = {name: value for name, value in options.items() if value not in (None, ())}
+    return freight_exchange.RequestFilter(**fields) if fields else None

@@ -1,116 +1,44 @@
-"""Connection of a command to the service: credentials, client, and the report of interrupted writes."""
+"""Client of a command, and the report of writes that are interrupted."""
 
 from __future__ import annotations
 
-import logging
-import os
+import functools
 import secrets
 import socket
 import ssl
 import warnings
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-import attrs
 import click
 
 import freight_exchange
+from freight_exchange.cli.credentials import Credentials, resolve_credentials
 from freight_exchange.cli.exit_status import InterruptedWriteError, OutputError, is_output_full
 from freight_exchange.cli.messages import translate_warning
 from freight_exchange.cli.runner import run
-from freight_exchange.cli.terminal import is_interactive, warn
-from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError, TransportError
+from freight_exchange.cli.terminal import warn
+from freight_exchange.errors import AuthenticationError, FreightExchangeError, TransportError
 from freight_exchange.hooks import Attempt
 from freight_exchange.platform.text import clean
-from freight_exchange.settings import EMAIL_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE
-from freight_exchange.transport.auth.login_file import LoginFile
-from freight_exchange.transport.auth.token_store import TokenFile, state_folder
 from freight_exchange.transport.message import Kind
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange
     from freight_exchange.cli.options import GlobalOptions
     from freight_exchange.hooks import Event
-    from freight_exchange.transport.auth.cached_login import CachedLogin
     from freight_exchange.transport.message import Next, Request, Response
 
-__all__ = ["Credentials", "conflicting_account", "resolve_credentials", "run_with_client", "token_file"]
+__all__ = ["client_command", "run_with_client"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _TLS_PROBE_TIMEOUT: Final = 2.0
 _IN_DOUBT: Final = "Look with `freight-exchange {}` in a minute, and do not send it again before."
 _NOT_PRINTED: Final = "See it with `freight-exchange {}`, and do not send it again."
-_REPORTED_ELSEWHERE: Final = ("login failed", "a write whose caller was cancelled")
 _LOGIN_EXPIRED: Final = "the kept login has expired: log in again with `freight-exchange login`"
-
-
-@attrs.frozen(kw_only=True)
-class Credentials:
-    """Service and account of a command, and the way it authenticates.
-
-    Attributes:
-        url: The API root.
-        email: The account.
-        password: The password; `None` if the cached login is enough.
-        store: The token file, if the login is kept.
-        cached: The login in the file before the command, of any account.
-    """
-
-    url: str
-    email: str
-    password: str | None = attrs.field(repr=False)
-    store: TokenFile | None
-    cached: CachedLogin | None = None
-
-
-def token_file(options: GlobalOptions) -> TokenFile:
-    """Return the file that keeps the login."""
-    return TokenFile(_token_path(options))
-
-
-def resolve_credentials(options: GlobalOptions, *, new_login: bool = False) -> Credentials:
-    """Take the credentials from options, environment and cached login, and ask for the rest.
-
-    Args:
-        options: The global options.
-        new_login: Whether to log in anew and keep that login; until it succeeds, the file keeps the cached one.
-
-    Raises:
-        ConfigurationError: Something is missing, and there is no terminal to ask on.
-    """
-    _log_warnings()
-    file = token_file(options)
-    stored = cached = file.read()
-    url = options.url or (None if cached is None else cached.base_url)
-    url = url or _prompt(
-        "URL of the service",
-        f"no URL: give --url or set {URL_VARIABLE}, or log in once with `freight-exchange login`",
-    )
-    if cached is not None and cached.base_url != url.strip().rstrip("/"):
-        cached = None
-    email = options.email or (None if cached is None else cached.account)
-    email = email or _prompt(
-        "Email",
-        f"no account: give --email or set {EMAIL_VARIABLE}, or log in once with `freight-exchange login`",
-    )
-    if cached is not None and cached.account != email:
-        cached = None
-    password = _environment_password(email)
-    if password is None and (new_login or cached is None or not cached.is_fresh()):
-        password = _prompt(
-            f"Password of {email}",
-            f"no password: set {PASSWORD_VARIABLE}, or log in once, on a terminal, with `freight-exchange login`",
-            hidden=True,
-        )
-    store: TokenFile | None = None
-    if new_login:
-        store = _UnreadTokenFile(_token_path(options))
-    elif cached is not None or options.token_file is not None:
-        store = file
-    return Credentials(url=url, email=email, password=password, store=store, cached=stored)
 
 
 def run_with_client(
@@ -173,25 +101,19 @@ def run_with_client(
         raise not_printed from None
 
 
+def client_command(work: Callable[Concatenate[FreightExchange, P], Awaitable[None]]) -> Callable[P, None]:
+    """Decorate a command that needs a client and writes nothing: it receives the client first."""
+
+    @click.pass_obj
+    def command(options: GlobalOptions, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        run_with_client(options, lambda exchange: work(exchange, *args, **kwargs))
+
+    return functools.update_wrapper(command, work)
+
+
 def _add_lookup(error: Exception, note: str, lookup_command: str | None) -> None:
     if lookup_command is not None:
         error.add_note(note.format(lookup_command))
-
-
-def _token_path(options: GlobalOptions) -> str | Path:
-    return options.token_file or state_folder() / "login.json"
-
-
-class _UnreadTokenFile(TokenFile):
-    """Token file for a new login: its cached login is not used, and stays until the new one replaces it."""
-
-    def of(self, base_url: str, account: str) -> LoginFile:
-        return _UnreadLoginFile(super().of(base_url, account).path, base_url, account)
-
-
-class _UnreadLoginFile(LoginFile):
-    def read(self) -> CachedLogin | None:
-        return None
 
 
 def _explain_tls_failure(error: FreightExchangeError, url: str) -> FreightExchangeError:
@@ -227,19 +149,6 @@ def _lacks_tls(url: str) -> bool:
         return False
 
 
-def _log_warnings() -> None:
-    """Print the SDK's log warnings to standard error, unless `-v` already logs them."""
-    logger = logging.getLogger("freight_exchange")
-    if all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
-        logger.addHandler(_WarningHandler(logging.WARNING))
-
-
-class _WarningHandler(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        if not record.msg.startswith(_REPORTED_ELSEWHERE):
-            warn(f"Warning: {clean(record.getMessage())}")
-
-
 def _create_client(credentials: Credentials, options: GlobalOptions, hook: Callable[[Event], None]) -> FreightExchange:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -263,26 +172,3 @@ async def _refuse_login(request: Request, call_next: Next) -> Response:
     if request.kind is Kind.LOGIN:
         raise AuthenticationError(_LOGIN_EXPIRED, method=request.method, path=request.path)
     return await call_next(request)
-
-
-def _environment_password(email: str) -> str | None:
-    """Return the environment's password, unless it is another account's and the user can be asked.
-
-    A wrong password may lock the account.
-    """
-    if conflicting_account(email) is not None and is_interactive():
-        return None
-    return os.environ.get(PASSWORD_VARIABLE) or None
-
-
-def conflicting_account(email: str) -> str | None:
-    """Return the account of the environment if it is another one."""
-    account = os.environ.get(EMAIL_VARIABLE)
-    return account if account and account != email else None
-
-
-def _prompt(text: str, error_message: str, *, hidden: bool = False) -> str:
-    if not is_interactive():
-        raise ConfigurationError(error_message)
-    answer: str = click.prompt(text, hide_input=hidden, err=True)
-    return answer

@@ -23,7 +23,7 @@ from freight_exchange.cli.render.record import (
     print_json,
 )
 from freight_exchange.cli.render.table import Column
-from freight_exchange.cli.session import run_with_client
+from freight_exchange.cli.session import client_command, run_with_client
 from freight_exchange.cli.terminal import confirm, require_confirmation, warn
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.models import validation
@@ -46,25 +46,21 @@ def bids() -> None:
 )
 @limit_option
 @json_option
-@click.pass_obj
-def list_(options: GlobalOptions, /, state: str | None, limit: int | None, as_json: bool) -> None:
+@client_command
+async def list_(exchange: FreightExchange, /, state: str | None, limit: int | None, as_json: bool) -> None:
     """List your own offers, with the contact of each selected one.
 
     \b
     Example:
       freight-exchange bids list --state sel
     """
-
-    async def work(exchange: FreightExchange) -> None:
-        await print_listing(
-            exchange.bids.list(type=state),
-            _columns({} if as_json else await currency_codes(exchange)),
-            as_json=as_json,
-            empty_message="You have no such offers.",
-            limit=limit,
-        )
-
-    run_with_client(options, work)
+    await print_listing(
+        exchange.bids.list(type=state),
+        _columns({} if as_json else await currency_codes(exchange)),
+        as_json=as_json,
+        empty_message="You have no such offers.",
+        limit=limit,
+    )
 
 
 @bids.command

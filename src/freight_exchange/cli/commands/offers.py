@@ -19,7 +19,7 @@ from freight_exchange.cli.render.record import (
     print_json,
 )
 from freight_exchange.cli.render.table import Column, print_table
-from freight_exchange.cli.session import run_with_client
+from freight_exchange.cli.session import client_command, run_with_client
 from freight_exchange.cli.terminal import confirm, require_confirmation
 from freight_exchange.errors import BadRequestError, NotFoundError
 
@@ -52,48 +52,40 @@ def offers() -> None:
 )
 @limit_option
 @json_option
-@click.pass_obj
-def list_(options: GlobalOptions, /, state: str, limit: int | None, as_json: bool) -> None:
+@client_command
+async def list_(exchange: FreightExchange, /, state: str, limit: int | None, as_json: bool) -> None:
     """List your requests, each with the offers on it.
 
     \b
     Example:
       freight-exchange offers list --state offers
     """
-
-    async def work(exchange: FreightExchange) -> None:
-        listing = exchange.offers.search(type=state)
-        if as_json:
-            await print_listing(listing, (), as_json=True, empty_message="", limit=limit)
-            return
-        codes = await currency_codes(exchange)
-        records = await collect(listing, limit=limit)
-        rows = [_Row(record, offer) for record in records for offer in record.offers or (None,)]
-        print_table(rows, _columns(codes), empty_message="You have no such requests.")
-
-    run_with_client(options, work)
+    listing = exchange.offers.search(type=state)
+    if as_json:
+        await print_listing(listing, (), as_json=True, empty_message="", limit=limit)
+        return
+    codes = await currency_codes(exchange)
+    records = await collect(listing, limit=limit)
+    rows = [_Row(record, offer) for record in records for offer in record.offers or (None,)]
+    print_table(rows, _columns(codes), empty_message="You have no such requests.")
 
 
 @offers.command
 @click.argument("request", type=INDEX)
 @json_option
-@click.pass_obj
-def get(options: GlobalOptions, /, request: int, as_json: bool) -> None:
+@client_command
+async def get(exchange: FreightExchange, /, request: int, as_json: bool) -> None:
     """Show one of your requests, with the offers on it.
 
     \b
     Example:
       freight-exchange offers get 4
     """
-
-    async def work(exchange: FreightExchange) -> None:
-        listing = await exchange.offers.get(request)
-        if as_json:
-            print_json(listing)
-        else:
-            _print_listing(listing, await currency_codes(exchange))
-
-    run_with_client(options, work)
+    listing = await exchange.offers.get(request)
+    if as_json:
+        print_json(listing)
+    else:
+        _print_listing(listing, await currency_codes(exchange))
 
 
 @offers.command

@@ -9,11 +9,10 @@ import click
 from freight_exchange.cli.options import json_option
 from freight_exchange.cli.render.listing import print_listing
 from freight_exchange.cli.render.table import Column
-from freight_exchange.cli.session import run_with_client
+from freight_exchange.cli.session import client_command
 
 if TYPE_CHECKING:
     from freight_exchange import Carrier, Currency, FreightExchange
-    from freight_exchange.cli.options import GlobalOptions
 
 __all__ = ["carriers", "currencies"]
 
@@ -30,37 +29,27 @@ _CURRENCIES: tuple[Column[Currency], ...] = (
 
 @click.command
 @json_option
-@click.pass_obj
-def carriers(options: GlobalOptions, /, as_json: bool) -> None:
+@client_command
+async def carriers(exchange: FreightExchange, /, as_json: bool) -> None:
     """List the carriers of routes.
 
     \b
     Example:
       freight-exchange carriers
     """
-
-    async def work(exchange: FreightExchange) -> None:
-        await print_listing(
-            exchange.carriers.list(), _CARRIERS, as_json=as_json, empty_message="There are no carriers."
-        )
-
-    run_with_client(options, work)
+    await print_listing(exchange.carriers.list(), _CARRIERS, as_json=as_json, empty_message="There are no carriers.")
 
 
 @click.command
 @json_option
-@click.pass_obj
-def currencies(options: GlobalOptions, /, as_json: bool) -> None:
+@client_command
+async def currencies(exchange: FreightExchange, /, as_json: bool) -> None:
     """List the currencies of offers.
 
     \b
     Example:
       freight-exchange currencies --json
     """
-
-    async def work(exchange: FreightExchange) -> None:
-        await print_listing(
-            exchange.currencies.list(), _CURRENCIES, as_json=as_json, empty_message="There are no currencies."
-        )
-
-    run_with_client(options, work)
+    await print_listing(
+        exchange.currencies.list(), _CURRENCIES, as_json=as_json, empty_message="There are no currencies."
+    )

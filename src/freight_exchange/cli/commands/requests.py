@@ -11,11 +11,12 @@ import click
 from freight_exchange import cargo
 from freight_exchange.cli.commands.watch import watch
 from freight_exchange.cli.drafts import build_draft, draft_options
-from freight_exchange.cli.filters import build_filter, filter_options
 from freight_exchange.cli.options import (
     INDEX,
     Duration,
     EnumChoice,
+    build_filter,
+    filter_options,
     is_weight_assumed,
     json_option,
     limit_option,
@@ -26,7 +27,7 @@ from freight_exchange.cli.render import freight
 from freight_exchange.cli.render.listing import print_listing
 from freight_exchange.cli.render.record import format_value, print_details, print_json
 from freight_exchange.cli.render.table import Column
-from freight_exchange.cli.session import run_with_client
+from freight_exchange.cli.session import client_command, run_with_client
 from freight_exchange.cli.terminal import confirm, require_confirmation, warn
 from freight_exchange.errors import NotFoundError
 
@@ -110,26 +111,22 @@ def list_(
 @click.argument("index", type=INDEX)
 @weight_option
 @json_option
-@click.pass_obj
-def get(options: GlobalOptions, /, index: int, per: Per, as_json: bool) -> None:
+@client_command
+async def get(exchange: FreightExchange, /, index: int, per: Per, as_json: bool) -> None:
     """Show one request, with warnings about implausible values.
 
     \b
     Example:
       freight-exchange requests get 4
     """
-
-    async def work(exchange: FreightExchange) -> None:
-        try:
-            request = await exchange.requests.get(index)
-        except NotFoundError as error:
-            error.add_note(f"For a request that you published, see `freight-exchange offers get {index}`.")
-            raise
-        _print_request(request, per, as_json=as_json)
-        if not as_json:
-            _print_warnings(request, per)
-
-    run_with_client(options, work)
+    try:
+        request = await exchange.requests.get(index)
+    except NotFoundError as error:
+        error.add_note(f"For a request that you published, see `freight-exchange offers get {index}`.")
+        raise
+    _print_request(request, per, as_json=as_json)
+    if not as_json:
+        _print_warnings(request, per)
 
 
 @requests.command

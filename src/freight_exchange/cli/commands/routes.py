@@ -14,7 +14,7 @@ from freight_exchange.cli.options import DATETIME, INDEX, json_option, limit_opt
 from freight_exchange.cli.render.listing import print_listing
 from freight_exchange.cli.render.record import format_value, print_details, print_json, to_json
 from freight_exchange.cli.render.table import Column
-from freight_exchange.cli.session import run_with_client
+from freight_exchange.cli.session import client_command, run_with_client
 from freight_exchange.cli.terminal import confirm, require_confirmation, warn
 from freight_exchange.models import validation
 
@@ -58,44 +58,35 @@ def routes() -> None:
 @click.option("--arrives-until", type=DATETIME, metavar="DATE", help="Latest arrival.")
 @limit_option
 @json_option
-@click.pass_obj
-def list_(options: GlobalOptions, /, limit: int | None, as_json: bool, **filters: str | int | datetime | None) -> None:
+@client_command
+async def list_(exchange: FreightExchange, /, limit: int | None, as_json: bool, **filters: Any) -> None:
     """List routes. Cut-offs and departure are in the route's time zone; the zone of the arrival is not stated.
 
     \b
     Example:
       freight-exchange routes list --origin "Hong Kong" --departs-from 2027-02-01
     """
-    route_filters: dict[str, Any] = filters
-
-    async def work(exchange: FreightExchange) -> None:
-        await print_listing(
-            exchange.routes.list(**route_filters),
-            _COLUMNS,
-            as_json=as_json,
-            empty_message="There are no such routes.",
-            limit=limit,
-        )
-
-    run_with_client(options, work)
+    await print_listing(
+        exchange.routes.list(**filters),
+        _COLUMNS,
+        as_json=as_json,
+        empty_message="There are no such routes.",
+        limit=limit,
+    )
 
 
 @routes.command
 @click.argument("index", type=INDEX)
 @json_option
-@click.pass_obj
-def get(options: GlobalOptions, /, index: int, as_json: bool) -> None:
+@client_command
+async def get(exchange: FreightExchange, /, index: int, as_json: bool) -> None:
     """Show one route.
 
     \b
     Example:
       freight-exchange routes get 2
     """
-
-    async def work(exchange: FreightExchange) -> None:
-        _print_route(await exchange.routes.get(index), as_json=as_json)
-
-    run_with_client(options, work)
+    _print_route(await exchange.routes.get(index), as_json=as_json)
 
 
 @routes.command

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from freight_exchange.cli.exit_status import QuietInterrupt
-from freight_exchange.cli.filters import build_filter, filter_options
-from freight_exchange.cli.options import FILE, Duration, ParamType, json_option, weight_option
+from freight_exchange.cli.options import (
+    FILE,
+    Duration,
+    ParamType,
+    build_filter,
+    filter_options,
+    json_option,
+    weight_option,
+)
 from freight_exchange.cli.render.event import event_to_json, format_event
 from freight_exchange.cli.render.listing import show_progress
 from freight_exchange.cli.render.record import print_json

@@ -1,0 +1,144 @@
+"""Credentials of a command: from options, environment and kept login, or by asking."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import click
+
+from freight_exchange.cli.terminal import is_interactive, warn
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.platform.text import clean
+from freight_exchange.settings import EMAIL_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE
+from freight_exchange.transport.auth.login_file import LoginFile
+from freight_exchange.transport.auth.token_store import TokenFile, state_folder
+
+if TYPE_CHECKING:
+    from freight_exchange.cli.options import GlobalOptions
+    from freight_exchange.transport.auth.cached_login import CachedLogin
+
+__all__ = ["Credentials", "conflicting_account", "resolve_credentials", "token_file"]
+
+_REPORTED_ELSEWHERE: Final = ("login failed", "a write whose caller was cancelled")
+
+
+@attrs.frozen(kw_only=True)
+class Credentials:
+    """Service and account of a command, and the way it authenticates.
+
+    Attributes:
+        url: The API root.
+        email: The account.
+        password: The password; `None` if the cached login is enough.
+        store: The token file, if the login is kept.
+        cached: The login in the file before the command, of any account.
+    """
+
+    url: str
+    email: str
+    password: str | None = attrs.field(repr=False)
+    store: TokenFile | None
+    cached: CachedLogin | None = None
+
+
+def token_file(options: GlobalOptions) -> TokenFile:
+    """Return the file that keeps the login."""
+    return TokenFile(_token_path(options))
+
+
+def resolve_credentials(options: GlobalOptions, *, new_login: bool = False) -> Credentials:
+    """Take the credentials from options, environment and cached login, and ask for the rest.
+
+    Args:
+        options: The global options.
+        new_login: Whether to log in anew and keep that login; until it succeeds, the file keeps the cached one.
+
+    Raises:
+        ConfigurationError: Something is missing, and there is no terminal to ask on.
+    """
+    _log_warnings()
+    file = token_file(options)
+    stored = cached = file.read()
+    url = options.url or (None if cached is None else cached.base_url)
+    url = url or _prompt(
+        "URL of the service",
+        f"no URL: give --url or set {URL_VARIABLE}, or log in once with `freight-exchange login`",
+    )
+    if cached is not None and cached.base_url != url.strip().rstrip("/"):
+        cached = None
+    email = options.email or (None if cached is None else cached.account)
+    email = email or _prompt(
+        "Email",
+        f"no account: give --email or set {EMAIL_VARIABLE}, or log in once with `freight-exchange login`",
+    )
+    if cached is not None and cached.account != email:
+        cached = None
+    password = _environment_password(email)
+    if password is None and (new_login or cached is None or not cached.is_fresh()):
+        password = _prompt(
+            f"Password of {email}",
+            f"no password: set {PASSWORD_VARIABLE}, or log in once, on a terminal, with `freight-exchange login`",
+            hidden=True,
+        )
+    store: TokenFile | None = None
+    if new_login:
+        store = _UnreadTokenFile(_token_path(options))
+    elif cached is not None or options.token_file is not None:
+        store = file
+    return Credentials(url=url, email=email, password=password, store=store, cached=stored)
+
+
+def _token_path(options: GlobalOptions) -> str | Path:
+    return options.token_file or state_folder() / "login.json"
+
+
+class _UnreadTokenFile(TokenFile):
+    """Token file for a new login: its cached login is not used, and stays until the new one replaces it."""
+
+    def of(self, base_url: str, account: str) -> LoginFile:
+        return _UnreadLoginFile(super().of(base_url, account).path, base_url, account)
+
+
+class _UnreadLoginFile(LoginFile):
+    def read(self) -> CachedLogin | None:
+        return None
+
+
+def _environment_password(email: str) -> str | None:
+    """Return the environment's password, unless it is another account's and the user can be asked.
+
+    A wrong password may lock the account.
+    """
+    if conflicting_account(email) is not None and is_interactive():
+        return None
+    return os.environ.get(PASSWORD_VARIABLE) or None
+
+
+def conflicting_account(email: str) -> str | None:
+    """Return the account of the environment if it is another one."""
+    account = os.environ.get(EMAIL_VARIABLE)
+    return account if account and account != email else None
+
+
+def _prompt(text: str, error_message: str, *, hidden: bool = False) -> str:
+    if not is_interactive():
+        raise ConfigurationError(error_message)
+    answer: str = click.prompt(text, hide_input=hidden, err=True)
+    return answer
+
+
+def _log_warnings() -> None:
+    """Print the SDK's log warnings to standard error, unless `-v` already logs them."""
+    logger = logging.getLogger("freight_exchange")
+    if all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+        logger.addHandler(_WarningHandler(logging.WARNING))
+
+
+class _WarningHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.msg.startswith(_REPORTED_ELSEWHERE):
+            warn(f"Warning: {clean(record.getMessage())}")

@@ -1,0 +1,205 @@
+"""Tests of credentials: options, environment, kept login, prompts."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.harness import Shell
+
+from freight_exchange.cli.exit_status import Status
+from freight_exchange.sandbox import FAULTS, Exchange
+from freight_exchange.sandbox.faces.tcp import refused_port
+
+
+@pytest.fixture
+def fresh_shell(shell: Shell) -> Shell:
+    """Shell whose environment names no service and no account."""
+    shell.clear_environment()
+    return shell
+
+
+def log_in(shell: Shell, name: str = "forwarder", *options: str) -> None:
+    result = shell(*options, "--url", shell.url, "login", typed=f"{name}@demo.example\n{name}\n")
+    assert result.status == 0, result.err
+
+
+def login_file(shell: Shell) -> Path:
+    return shell.home / "state" / "freight-exchange" / "login.json"
+
+
+def test_commands_after_login_need_no_credentials(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    result = fresh_shell("requests", "list")
+    assert result.status == 0, result.err
+    assert len(fresh_shell.exchange.audit_log.logins) == 1
+    identity = fresh_shell("whoami", "--json").objects[0]
+    assert (identity["url"], identity["user"]["email"]) == (fresh_shell.url, "forwarder@demo.example")
+    assert "company     Forward & Co. Ltd\n" in fresh_shell("whoami").out
+
+
+def test_login_file_is_private_and_holds_no_password(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    file = login_file(fresh_shell)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "password" not in file.read_text()
+
+
+def test_login_ignores_kept_login(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    result = fresh_shell("login", typed="wrong\n")
+    assert result.status == Status.LOGIN_REJECTED
+    assert [login.accepted for login in fresh_shell.exchange.audit_log.logins] == [True, False]
+
+
+def test_failed_login_keeps_previous_one(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    with refused_port() as port:
+        for options, typed in (
+            ((), "wrong\n"),
+            (("--email", "shipper@demo.example"), "wrong\n"),
+            (("--url", f"http://127.0.0.1:{port}/api", "--email", "a@b.example"), "x\n"),
+        ):
+            before = login_file(fresh_shell).read_bytes()
+            assert fresh_shell(*options, "login", typed=typed).status in (Status.LOGIN_REJECTED, Status.UNAVAILABLE)
+            assert login_file(fresh_shell).read_bytes() == before
+    assert fresh_shell("whoami", "--json").objects[0]["user"]["email"] == "forwarder@demo.example"
+
+
+def test_login_that_cannot_be_kept_is_reported(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    blocked = fresh_shell.home / "no-folder"
+    blocked.write_text("")
+    result = fresh_shell(
+        "--token-file", str(blocked / "login.json"), "--url", fresh_shell.url, "login",
+        typed="forwarder@demo.example\nforwarder\n",
+    )  # fmt: skip
+    assert (result.status, result.out) == (Status.CONFIGURATION, "")
+    assert "Error: logged in, but the login cannot be kept" in result.err
+
+
+def test_login_of_another_account_replaces_kept_one(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    result = fresh_shell("--email", "shipper@demo.example", "login", typed="shipper\n")
+    assert result.out == f"Logged in as Sylvia Ship at {fresh_shell.url}.\n"
+    assert fresh_shell("whoami", "--json").objects[0]["user"]["email"] == "shipper@demo.example"
+
+
+def test_expired_token_is_reported_without_a_login(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    fresh_shell.exchange.faults.add(*FAULTS["unauthorized_forever"](path="currency"))
+    result = fresh_shell("currencies")
+    assert result.status == Status.LOGIN_REJECTED
+    assert "the kept login has expired: log in again with `freight-exchange login`" in result.err
+    assert "password" not in result.err
+    assert len(fresh_shell.exchange.audit_log.logins) == 1
+
+
+def test_whoami_checks_login_with_service(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    fresh_shell.exchange.faults.add(*FAULTS["unauthorized_forever"]())
+    result = fresh_shell("whoami")
+    assert (result.status, result.out) == (Status.LOGIN_REJECTED, "")
+    assert "the kept login has expired" in result.err
+
+
+def test_token_past_its_lifetime_is_not_sent(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    content = json.loads(login_file(fresh_shell).read_text())
+    login_file(fresh_shell).write_text(
+        json.dumps(content | {"lifetime": 0.001, "wall": content["wall"] - 60, "boot_id": ""})
+    )
+    result = fresh_shell("currencies")
+    assert result.status == Status.CONFIGURATION
+    assert result.err.startswith("Error: no password: set FREIGHT_EXCHANGE_PASSWORD, or log in once")
+    fresh_shell.set("FREIGHT_EXCHANGE_PASSWORD", "forwarder")
+    assert fresh_shell("currencies").status == 0
+    assert len(fresh_shell.exchange.audit_log.logins) == 2
+
+
+def test_password_is_unused_while_login_is_kept(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    fresh_shell.set("FREIGHT_EXCHANGE_PASSWORD", "wrong")
+    assert fresh_shell("currencies").status == 0
+    fresh_shell("logout")
+    result = fresh_shell("--url", fresh_shell.url, "--email", "forwarder@demo.example", "currencies")
+    assert result.status == Status.LOGIN_REJECTED
+
+
+def test_kept_login_is_not_used_for_another_account(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    fresh_shell.set("FREIGHT_EXCHANGE_PASSWORD", "shipper")
+    result = fresh_shell("--email", "shipper@demo.example", "whoami", "--json")
+    assert json.loads(result.out)["user"]["email"] == "shipper@demo.example"
+    assert result.err == ""
+    # The kept login stays.
+    fresh_shell.set("FREIGHT_EXCHANGE_PASSWORD", None)
+    assert fresh_shell("whoami", "--json").objects[0]["user"]["email"] == "forwarder@demo.example"
+
+
+def test_token_is_not_sent_to_another_service(fresh_shell: Shell, served: tuple[Exchange, str]) -> None:
+    log_in(fresh_shell)
+    calls = len(fresh_shell.exchange.audit_log.calls)
+    other = fresh_shell.url.replace("127.0.0.1", "localhost")
+    result = fresh_shell("--url", other, "whoami")
+    assert result.status == Status.CONFIGURATION
+    assert result.err.startswith("Error: no account")
+    assert len(fresh_shell.exchange.audit_log.calls) == calls
+
+
+def test_logout_forgets_login(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    assert fresh_shell("logout").out == "The login is forgotten.\n"
+    assert not login_file(fresh_shell).exists()
+    assert fresh_shell("logout").out == "There was no login to forget.\n"
+    assert fresh_shell("logout", "--json").objects[0] == {"forgotten": False}
+    result = fresh_shell("whoami")
+    assert result.status == Status.CONFIGURATION
+    assert result.err.startswith("Error: no URL: give --url or set FREIGHT_EXCHANGE_URL, or log in once")
+
+
+def test_token_file_option_replaces_default_file(fresh_shell: Shell) -> None:
+    file = fresh_shell.home / "mine.json"
+    log_in(fresh_shell, "forwarder", "--token-file", str(file))
+    assert file.exists()
+    assert not login_file(fresh_shell).exists()
+    assert fresh_shell("whoami").status == Status.CONFIGURATION
+    fresh_shell.set("FREIGHT_EXCHANGE_TOKEN_FILE", str(file))
+    assert fresh_shell("whoami").status == 0
+
+
+def test_token_file_open_to_others_is_not_used(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    login_file(fresh_shell).chmod(0o644)
+    result = fresh_shell("whoami")
+    assert result.status == Status.CONFIGURATION
+    assert "Warning: the token file" in result.err
+    assert "is open to other users (mode 0644)" in result.err
+
+
+def test_command_with_password_keeps_no_login(shell: Shell) -> None:
+    assert shell("currencies").status == 0
+    assert not login_file(shell).exists()
+
+
+def test_missing_credentials_are_prompted_for_on_terminal(fresh_shell: Shell) -> None:
+    fresh_shell.set("FREIGHT_EXCHANGE_EMAIL", "forwarder@demo.example")
+    result = fresh_shell("currencies", typed=f"{fresh_shell.url}\nforwarder\n")
+    assert result.status == 0, result.err
+    assert "URL of the service: " in result.err
+    assert "Password of forwarder@demo.example: " in result.err
+
+
+def test_password_of_environment_belongs_to_its_account(shell: Shell) -> None:
+    result = shell("--email", "shipper@demo.example", "login", typed="shipper\n")
+    assert result.status == 0, result.err
+    assert "Password of shipper@demo.example: " in result.err
+    assert (
+        "FREIGHT_EXCHANGE_EMAIL names forwarder@demo.example: later commands use it unless --email is given"
+        in result.err
+    )
+    assert "Fergus" in shell("whoami").out
+    # Without a terminal, the password of the environment is used.
+    assert shell("--email", "rival@demo.example", "login").status == 77
