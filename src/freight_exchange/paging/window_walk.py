@@ -18,7 +18,6 @@ holds were inserted, twice over.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -72,7 +71,7 @@ class _Round:
     moved: bool = False
     seen: set[Hashable] = attrs.Factory(set)
     brought: set[Hashable] = attrs.Factory(set)
-    page_before: Counter[Hashable] = attrs.Factory(Counter)
+    page_before: frozenset[Hashable] = frozenset()
     first: list[Hashable] = attrs.Factory(list)
 
 
@@ -121,7 +120,7 @@ class WindowWalk(Generic[T]):
         if self._trial is not None:
             self._go_on_trying(self._trial, keys)
             return
-        page = Counter(keys)
+        page = frozenset(keys)
         if page == now.page_before and page and not now.descending:
             self._see_again()
             return
@@ -135,7 +134,7 @@ class WindowWalk(Generic[T]):
         now.news = now.news or news
         unseen = len(now.seen) - seen_before
         if now.descending:
-            now.moved = now.moved or news or unseen < len(keys) or len(keys) < now.full
+            now.moved = now.moved or news or unseen < len(page) or len(page) < now.full
             self._step_down()
         else:
             self._step_up(keys, anything_unseen=unseen > 0)
@@ -169,12 +168,13 @@ class WindowWalk(Generic[T]):
         self._round = _Round(full=self.size)
 
     def _step_up(self, keys: list[Hashable], *, anything_unseen: bool) -> None:
-        rows, now = len(keys), self._round
+        # A row that comes twice in a page counts once, and says nothing of where the listing ends.
+        rows, now = len({*keys}), self._round
         longest = self._sizes.longest(self._operation)
         self._sizes.saw(self._operation, rows)
         # A server may have a page size of its own, larger than the one it is asked for.
         now.full = max(now.full, rows)
-        if rows >= now.full:
+        if len(keys) >= now.full or (len(keys) > rows and rows < longest):
             self._pass_full_page(keys, anything_unseen=anything_unseen)
         elif rows < longest or not rows:
             self._reach_end(keys)
@@ -198,13 +198,13 @@ class WindowWalk(Generic[T]):
         now.idle = not anything_unseen
         if now.probing:
             now.probing = False
-            if self._suspected != len(keys):
+            if self._suspected != len({*keys}):
                 # Or the first page was short because the listing was, and many rows were inserted since. Taken for
                 # the most that the server gives, its few rows would make the walk a long one: it is asked for again.
-                self._suspected = len(keys)
+                self._suspected = len({*keys})
                 self._start_climb()
                 return
-            self._sizes.clamped(self._operation, len(keys))
+            self._sizes.clamped(self._operation, len({*keys}))
         self.number += 1
 
     def _see_again(self) -> None:
@@ -244,7 +244,7 @@ class WindowWalk(Generic[T]):
         now = self._round
         now.descending = True
         now.seen = {*last_page}
-        now.moved = len(now.seen) < len(last_page)
+        now.moved = False
         self.number -= 1
 
     def _step_down(self) -> None:

@@ -99,8 +99,8 @@ class Tap:
             self._lease = None
         # A killed process releases nothing, and another finds nobody alive: only the hold that this process would
         # keep for it is to be forgotten.
-        held: dict[str, object] = self._inner._held  # type: ignore[attr-defined]  # the hold itself is not public
-        held.clear()
+        database = self._inner._database  # type: ignore[attr-defined]  # the leases are not public
+        database.leases.clear()
         self.die_at = self.fail_at = self.die_at_statement = None
 
     def moment(self, name: str, *, failing: bool = True) -> None:

@@ -1,0 +1,48 @@
+"""Walks of a feed through a window of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+import pytest
+from tests.unit.paging.shelf import Rows
+
+from freight_exchange.paging import PageSizes
+from freight_exchange.paging.window_walk import WindowWalk
+
+CLAMP = 3
+
+
+def walk(listing: range, page_of: Callable[[list[int], int], list[int]], shuffled: Random | None = None) -> set[int]:
+    """Read the listing in pages of `CLAMP` rows, each changed by `page_of`, and return the rows that came."""
+    reading: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
+    found: set[int] = set()
+    while not reading.ended:
+        rows = [*listing] if shuffled is None else shuffled.sample(listing, len(listing))
+        size = min(reading.size, CLAMP)
+        page = page_of(rows[reading.number * size :][:size], reading.number)
+        found.update(page)
+        reading.take(Rows(tuple(page)))
+    return found
+
+
+def with_one_twice(chance: Random, rows: list[int], _: int) -> list[int]:
+    return [*rows, chance.choice(rows)] if rows else []
+
+
+@pytest.mark.parametrize("doubled", [{0}, {1}, {0, 2}, {3}, {0, 1, 2, 3}])
+@pytest.mark.parametrize("length", [3, 5, 9, 10, 11])
+def test_rows_that_come_twice_in_a_page_make_no_later_page_the_last(length: int, doubled: set[int]) -> None:
+    assert walk(range(length), lambda rows, number: rows * (2 if number in doubled else 1)) == {*range(length)}
+
+
+def test_a_listing_in_another_order_each_time_is_read_until_no_row_can_be_missing() -> None:
+    """A row that comes twice in a page is no sign that the listing moved: only rows of other pages are."""
+    lost = 0
+    for seed in range(200):
+        chance = Random(seed)
+        found = walk(range(8), partial(with_one_twice, chance), chance)
+        lost += found != {*range(8)}
+    assert lost == 0
