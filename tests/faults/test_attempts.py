@@ -88,7 +88,7 @@ async def test_an_answer_of_a_middleware_was_never_sent(kind: Kind) -> None:
     assert (error.attempts, events) == (0, [])
 
 
-async def test_nor_was_a_lookup_that_a_middleware_answers() -> None:
+async def test_lookup_that_a_middleware_answers_counts_no_attempt() -> None:
     async def answers(request: Request, call_next: Next) -> Response:
         return Response(status=200, content=b"{}") if request.path == Kind.READ.value else await call_next(request)
 
@@ -98,7 +98,7 @@ async def test_nor_was_a_lookup_that_a_middleware_answers() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_nothing_was_sent_of_a_call_that_ended_in_the_login(kind: Kind) -> None:
+async def test_call_that_ends_in_the_login_counts_no_attempt(kind: Kind) -> None:
     sandbox = stocked(Sandbox())
     arm(sandbox, "stall", Kind.LOGIN)
     async with sandbox.http_client() as http_client, patient(sandbox, http_client=http_client, deadline=5) as exchange:
@@ -108,7 +108,7 @@ async def test_nothing_was_sent_of_a_call_that_ended_in_the_login(kind: Kind) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_nothing_was_sent_of_a_call_that_ended_in_the_queue(kind: Kind) -> None:
+async def test_call_that_ends_in_the_queue_counts_no_attempt(kind: Kind) -> None:
     sandbox = stocked(Sandbox())
     async with (
         sandbox.http_client() as http_client,

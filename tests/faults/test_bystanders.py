@@ -120,7 +120,7 @@ async def test_a_middleware_that_returns_nothing_after_the_send_does_not_undo_it
     ("name", "words"),
     [("InvalidURL", "no URL"), ("UnsupportedProtocol", "no scheme"), ("ConnectError", "CERTIFICATE_VERIFY_FAILED")],
 )
-async def test_what_a_transport_that_does_not_trace_raises_proves_nothing(library: Any, name: str, words: str) -> None:
+async def test_error_of_a_transport_without_trace_leaves_a_write_in_doubt(library: Any, name: str, words: str) -> None:
     """It had sent the request, whatever it says."""
     sandbox = Sandbox()
     request = sandbox.publish()

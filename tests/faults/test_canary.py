@@ -202,7 +202,7 @@ def test_a_leak_is_found() -> None:
 
 
 @pytest.mark.parametrize("login", list(LOGINS))
-async def test_whatever_a_login_gets(login: str) -> None:
+async def test_no_reply_to_a_login_shows_a_secret(login: str) -> None:
     with Catch() as catch:
         http_client = httpx.AsyncClient(transport=Echo(LOGINS[login], REPLIES["good"]))
         async with http_client, watched(catch, http_client) as exchange:
@@ -212,7 +212,7 @@ async def test_whatever_a_login_gets(login: str) -> None:
 
 
 @pytest.mark.parametrize("others", list(REPLIES))
-async def test_whatever_another_call_gets(others: str) -> None:
+async def test_no_reply_to_a_call_shows_a_secret(others: str) -> None:
     with Catch() as catch:
         http_client = httpx.AsyncClient(transport=Echo(GOOD_LOGIN, REPLIES[others]))
         async with http_client, watched(catch, http_client) as exchange:

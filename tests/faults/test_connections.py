@@ -160,7 +160,7 @@ async def test_a_kept_connection_that_breaks_costs_a_read_no_attempt(reset: bool
 
 
 @pytest.mark.parametrize("begun", [b"H", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"], ids=["head", "body"])
-async def test_one_byte_of_a_reply_makes_it_an_attempt(begun: bytes) -> None:
+async def test_reply_of_one_byte_counts_as_an_attempt(begun: bytes) -> None:
     async with client_of(cut(reset=False, begun=begun)) as (server, exchange):
         await ask(exchange, 0)
         with pytest.raises(FreightExchangeError):
@@ -255,7 +255,7 @@ async def test_bytes_that_come_while_a_callers_connection_is_idle_never_answer_a
         ("self_signed", "comes from a private certificate authority: load that authority"),
     ],
 )
-async def test_what_is_wrong_with_a_certificate(flaw: str, said: str) -> None:
+async def test_error_names_the_problem_of_a_certificate(flaw: str, said: str) -> None:
     authority = trustme.CA()
     server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     client_side = ssl.create_default_context()

@@ -65,7 +65,7 @@ async def test_a_client_closed_by_a_hook_of_the_login() -> None:
         assert hook.closed_after == [0]
 
 
-async def test_what_else_is_under_way_is_ended_by_it() -> None:
+async def test_closing_in_a_hook_cancels_other_calls() -> None:
     sandbox, hook, ended = stocked(Sandbox()), Closing(Attempt, Kind.WRITE.value), list[str]()
     async with (
         sandbox.http_client() as http_client,

@@ -65,7 +65,7 @@ _PROJECT = """
 
 
     @pytest.mark.asyncio(loop_scope="module")
-    async def test_one_login_for_all(sandbox):
+    async def test_all_calls_share_one_login(sandbox):
         assert len(sandbox.audit_log.logins) == 1
 """
 
@@ -153,7 +153,7 @@ def _run_on_trio(work: Callable[[], Awaitable[object]]) -> None:
 
 @pytest.mark.parametrize("first", [_run_on_asyncio, _run_on_trio])
 @pytest.mark.parametrize("second", [_run_on_asyncio, _run_on_trio])
-def test_another_event_loop(first: Callable[..., None], second: Callable[..., None]) -> None:
+def test_client_on_another_event_loop_is_refused(first: Callable[..., None], second: Callable[..., None]) -> None:
     sandbox = stocked(Sandbox())
     exchange = sandbox.client()
 
@@ -178,7 +178,7 @@ def test_another_event_loop(first: Callable[..., None], second: Callable[..., No
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-async def test_not_entered(kind: Kind) -> None:
+async def test_client_that_is_not_entered_is_refused(kind: Kind) -> None:
     sandbox = stocked(Sandbox())
     exchange = sandbox.client()
     for client in (exchange, exchange.with_options(deadline=1)):

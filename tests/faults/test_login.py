@@ -55,7 +55,7 @@ async def crowd(exchange: FreightExchange, size: int = TASKS) -> Counter[str]:
         ("login_html", "DecodeError"),
     ],
 )
-async def test_a_thousand_tasks_make_one_login(fault: str | None, ends: str) -> None:
+async def test_thousand_tasks_share_one_login(fault: str | None, ends: str) -> None:
     sandbox = stocked(Sandbox())
     if fault is not None:
         arm(sandbox, fault, Kind.LOGIN, times=None)
@@ -67,7 +67,7 @@ async def test_a_thousand_tasks_make_one_login(fault: str | None, ends: str) -> 
     assert logins(sandbox) == 1
 
 
-async def test_a_thousand_tasks_make_one_login_though_the_first_of_them_is_cancelled() -> None:
+async def test_thousand_tasks_share_one_login_although_the_first_is_cancelled() -> None:
     sandbox = stocked(Sandbox())
     arm(sandbox, "slow", Kind.LOGIN, seconds=5.0)
     leader = anyio.CancelScope()
@@ -139,7 +139,7 @@ async def test_a_throttled_login_holds_back_the_logins_of_all_later_calls() -> N
 
 
 @pytest.mark.parametrize("fault", ["login_message_500", "login_html", "login_redirect", "not_found_page", "redirect"])
-async def test_nothing_else_ends_all_logins(fault: str) -> None:
+async def test_other_replies_to_a_login_do_not_latch(fault: str) -> None:
     sandbox = stocked(Sandbox())
     arm(sandbox, fault, Kind.LOGIN, times=2)
     async with sandbox.client() as exchange:

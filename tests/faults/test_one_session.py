@@ -26,7 +26,7 @@ async def test_two_processes_that_end_each_others_tokens_are_pointed_to_the_toke
     assert all("token_store" in str(error) for error in errors)
 
 
-async def test_with_a_token_store_they_share_one_login(tmp_path: Path) -> None:
+async def test_processes_with_a_token_store_share_one_login(tmp_path: Path) -> None:
     sandbox = stocked(Sandbox(Profile(tokens="latest")))
     store = tmp_path / "login"
     async with (

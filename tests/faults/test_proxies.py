@@ -155,7 +155,7 @@ async def test_a_wrong_certificate_behind_the_tunnel_is_the_servers(library: Mod
     assert "verify=" in caught.value.message
 
 
-async def test_what_breaks_after_the_request_was_sent_is_in_doubt(library: ModuleType | None) -> None:
+async def test_failure_after_the_send_leaves_a_write_in_doubt(library: ModuleType | None) -> None:
     async def hangs_up(_: Server, stream: ByteStream, request: bytes) -> bool:
         return False
 

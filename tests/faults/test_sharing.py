@@ -142,7 +142,7 @@ async def test_eight_processes_make_one_login(tmp_path: Path) -> None:
 
 
 @_FROM_ONE_LOOP
-async def test_without_a_file_each_makes_its_own(tmp_path: Path) -> None:
+async def test_processes_without_a_file_log_in_each(tmp_path: Path) -> None:
     """The proof can fail: they are processes, and they are counted."""
     sandbox = stocked(Sandbox())
     async with serve_tcp(sandbox.exchange) as face, fleet(sandbox, face.url, None, tmp_path / "log", 2) as sharers:
@@ -151,7 +151,7 @@ async def test_without_a_file_each_makes_its_own(tmp_path: Path) -> None:
 
 
 @_FROM_ONE_LOOP
-async def test_one_that_is_killed_during_its_login_gives_the_next_one_its_turn(tmp_path: Path) -> None:
+async def test_process_killed_during_its_login_releases_the_lock(tmp_path: Path) -> None:
     store = tmp_path / "token.json"
     sandbox = stocked(Sandbox())
     arm(sandbox, "login_hung", Kind.LOGIN)
@@ -194,7 +194,7 @@ class TestTheClient:
             patient(Sandbox(), token_store=wrong)
 
     @pytest.mark.virtual_time
-    async def test_whoever_waits_for_another_process_is_bound_by_the_deadline(self, tmp_path: Path) -> None:
+    async def test_deadline_bounds_the_wait_for_another_process(self, tmp_path: Path) -> None:
         sandbox = stocked(Sandbox())
         lock = FileLock.acquire(tmp_path / "token.json.lock")
         assert lock is not None
@@ -272,7 +272,7 @@ def _shout(request: httpx.Request) -> httpx.Response:
     return httpx.Response(400, json={"message": f"no {PASSWORD}", "sent": [f"Bearer {TOKEN}", TOKEN, {"x": PASSWORD}]})
 
 
-def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
+def test_token_store_is_imported_only_where_it_is_used() -> None:
     probe = """
 import sys
 from freight_exchange import FreightExchange

@@ -99,7 +99,7 @@ async def test_a_write_that_is_provably_refused_is_retried_and_then_known_not_to
 
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("connects", [False, True], ids=["connecting", "tls"])
-async def test_nobody_answers_any_more(kind: Kind, connects: bool) -> None:
+async def test_server_that_stops_answering_times_out(kind: Kind, connects: bool) -> None:
     """TCP's own handshake never ends; or it does, and the TLS hello is never answered."""
     sandbox, (server, client) = stocked(Sandbox()), trust()
     async with contextlib.AsyncExitStack() as stack:

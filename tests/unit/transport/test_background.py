@@ -27,7 +27,7 @@ async def failing() -> NoReturn:
     raise KeyError("bug")
 
 
-async def test_its_result_reaches_everyone_who_waits() -> None:
+async def test_result_reaches_all_waiters() -> None:
     jobs, results = BackgroundTasks(), []
     job = jobs.start(soon)
     assert not job.is_finished
@@ -43,19 +43,19 @@ async def test_its_result_reaches_everyone_who_waits() -> None:
     assert await job.wait() == 7
 
 
-async def test_none_is_a_result() -> None:
+async def test_result_may_be_none() -> None:
     job = BackgroundTasks().start(lambda: anyio.sleep(1))
     await job.wait_finished()
     await job.wait()
 
 
-async def test_its_error_reaches_whoever_waits_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_error_reaches_the_waiter_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(KeyError):
         await BackgroundTasks().start(failing).wait()
     assert not caplog.records
 
 
-async def test_what_no_handler_may_catch_reaches_whoever_waits_and_not_the_loop() -> None:
+async def test_base_exception_reaches_the_waiter_and_not_the_loop() -> None:
     error = pytest.fail.Exception("must not be called")
 
     async def fail() -> None:
@@ -69,14 +69,14 @@ async def test_what_no_handler_may_catch_reaches_whoever_waits_and_not_the_loop(
     assert raised.value.exceptions == (error,)
 
 
-async def test_a_bug_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_bug_without_waiter_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     job = BackgroundTasks().start(failing)
     await job.wait_finished()
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert caplog.records[0].exc_info is not None
 
 
-async def test_a_bug_whose_waiter_has_left_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_bug_whose_waiter_was_cancelled_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     job = BackgroundTasks().start(failing)
     with anyio.move_on_after(0.5):
         await job.wait()
@@ -84,7 +84,7 @@ async def test_a_bug_whose_waiter_has_left_is_logged(caplog: pytest.LogCaptureFi
     assert len(caplog.records) == 1
 
 
-async def test_a_bug_in_the_tick_in_which_its_waiter_is_cancelled_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_bug_in_the_tick_of_its_waiters_cancellation_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The waiter still counts as one when the bug comes, and leaves without it."""
     scope = anyio.CancelScope()
 
@@ -100,7 +100,7 @@ async def test_a_bug_in_the_tick_in_which_its_waiter_is_cancelled_is_logged(capl
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [KeyError]
 
 
-async def test_a_bug_that_another_waiter_hears_of_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_bug_that_another_waiter_raises_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     leaver, heard = anyio.CancelScope(), list[BaseException]()
 
     async def cancel_and_fail() -> NoReturn:
@@ -127,7 +127,7 @@ async def test_a_bug_that_another_waiter_hears_of_is_not_logged(caplog: pytest.L
     assert not caplog.records
 
 
-async def test_the_job_that_closes_is_not_waited_for_and_all_others_are() -> None:
+async def test_close_waits_for_all_tasks_but_its_own() -> None:
     jobs, steps = BackgroundTasks(), list[str]()
     started = anyio.current_time()
 
@@ -148,7 +148,7 @@ async def test_the_job_that_closes_is_not_waited_for_and_all_others_are() -> Non
     assert anyio.current_time() == pytest.approx(started + 2)
 
 
-async def test_the_packages_own_error_is_not_news(caplog: pytest.LogCaptureFixture) -> None:
+async def test_own_error_without_waiter_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def fail() -> NoReturn:
         raise TransportError("reset")
 
@@ -156,7 +156,7 @@ async def test_the_packages_own_error_is_not_news(caplog: pytest.LogCaptureFixtu
     assert not caplog.records
 
 
-async def test_a_waiter_that_leaves_does_not_stop_it() -> None:
+async def test_cancelled_waiter_does_not_stop_the_task() -> None:
     job = BackgroundTasks().start(soon)
     with anyio.move_on_after(0.1) as scope:
         await job.wait()
@@ -164,7 +164,7 @@ async def test_a_waiter_that_leaves_does_not_stop_it() -> None:
     assert await job.wait() == 7
 
 
-async def test_end_stops_it_now() -> None:
+async def test_cancel_stops_the_task_now() -> None:
     began = anyio.current_time()
     job = BackgroundTasks().start(anyio.sleep_forever)
     await anyio.sleep(1)
@@ -174,14 +174,14 @@ async def test_end_stops_it_now() -> None:
     assert anyio.current_time() == pytest.approx(began + 1)
 
 
-async def test_end_before_it_began_stops_it_at_its_first_wait() -> None:
+async def test_cancel_before_the_first_step_stops_the_task() -> None:
     job = BackgroundTasks().start(anyio.sleep_forever)
     job.cancel()
     with pytest.raises(TaskCancelledError):
         await job.wait()
 
 
-async def test_end_at_a_time_stops_it_then() -> None:
+async def test_cancel_at_a_time_stops_the_task_then() -> None:
     began = anyio.current_time()
     job = BackgroundTasks().start(anyio.sleep_forever)
     job.cancel(began + 5)
@@ -189,7 +189,7 @@ async def test_end_at_a_time_stops_it_then() -> None:
     assert anyio.current_time() == pytest.approx(began + 5)
 
 
-async def test_end_after_the_end_changes_nothing() -> None:
+async def test_cancel_after_the_end_changes_nothing() -> None:
     job = BackgroundTasks().start(soon)
     await job.wait_finished()
     job.cancel()
@@ -197,7 +197,7 @@ async def test_end_after_the_end_changes_nothing() -> None:
     assert await job.wait() == 7
 
 
-async def test_the_last_job_runs_when_all_others_have_ended_and_nothing_starts_any_more() -> None:
+async def test_last_work_runs_after_all_tasks_and_no_task_starts_any_more() -> None:
     jobs, steps = BackgroundTasks(), list[str]()
 
     async def slow_to_end() -> None:
@@ -226,7 +226,7 @@ async def test_the_last_job_runs_when_all_others_have_ended_and_nothing_starts_a
     assert await done.wait() == 7
 
 
-async def test_closing_goes_on_when_whoever_closes_is_cancelled() -> None:
+async def test_closing_goes_on_when_its_caller_is_cancelled() -> None:
     jobs, closed = BackgroundTasks(), anyio.Event()
 
     async def last() -> None:
@@ -258,7 +258,7 @@ def test_check_loop_refuses_every_other() -> None:
             jobs.check_loop()
 
 
-def test_a_native_cancel_of_the_waiter_does_not_stop_it_either() -> None:
+def test_native_cancel_of_the_waiter_does_not_stop_the_task() -> None:
     async def main() -> int:
         job: BackgroundTask[int] = BackgroundTasks().start(brief)
         waiter = asyncio.create_task(job.wait())

@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 
 class TestAttempts:
-    async def test_most_calls_take_one(self) -> None:
+    async def test_successful_call_takes_one_attempt(self) -> None:
         bench = Bench(replies(200))
         assert await bench.call() == 200
         assert len(bench.requests) == 1
@@ -55,7 +55,7 @@ class TestAttempts:
             error = await bench.failure(kind)
             assert len(bench.requests) == error.attempts == attempts
 
-    async def test_what_was_never_sent_is_tried_again_for_every_kind(self) -> None:
+    async def test_unsent_request_of_every_kind_is_repeated(self) -> None:
         for kind in Kind:
             bench = Bench(fails(TransportError("refused", unsent=True)))
             error = await bench.failure(kind)
@@ -67,7 +67,7 @@ class TestAttempts:
         assert isinstance(await bench.failure(LOGIN), ServerError)
         assert len(bench.requests) == 2
 
-    async def test_the_waits_are_waited(self) -> None:
+    async def test_delays_are_waited(self) -> None:
         began = anyio.current_time()
         bench = Bench(fails(TransportError("reset")), replies(429, Retry_After="7"), replies(200))
         await bench.call()
@@ -148,7 +148,7 @@ class TestAttempts:
 
 
 class TestBudget:
-    async def test_when_it_is_gone_the_first_failure_is_the_last(self) -> None:
+    async def test_empty_budget_ends_retries(self) -> None:
         bench = Bench(fails(TransportError("reset")), tokens=20)
         assert (await bench.failure()).attempts == 2
         assert (await bench.failure()).attempts == 1
@@ -158,7 +158,7 @@ class TestBudget:
         bench.steps = (fails(TransportError("reset")),)
         assert (await bench.failure()).attempts == 2
 
-    async def test_a_thousand_calls_in_an_outage(self) -> None:
+    async def test_thousand_calls_in_an_outage_hardly_add_traffic(self) -> None:
         for step, most in ((refused, 1035), (replies(429), 1100)):
             bench = Bench(step)
 
@@ -234,7 +234,7 @@ class TestWhatErrorsSay:
         assert error.body == {"message": "broken"}
         assert str(error) == "the service failed: broken [POST quote/bid, status 500, 3 attempts, 0.45 s]"
 
-    async def test_nothing_of_the_attempts_before_hangs_on(self) -> None:
+    async def test_error_carries_no_earlier_attempt(self) -> None:
         error = await Bench(fails(TransportError("reset")), replies(404)).failure()
         assert error.__context__ is None
         assert error.__cause__ is None

@@ -105,7 +105,7 @@ class TestAbandoned:
         "event",
         [HEADERS[0], "http2.send_request_headers.started", "http2.send_connection_init.started", BODY[0]],
     )
-    def test_it_is_stopped_before_the_first_byte(self, event: str) -> None:
+    def test_abandoned_request_is_stopped_before_the_first_byte(self, event: str) -> None:
         progress = after([*TCP, *TLS])
         progress.abandon()
         with pytest.raises(AbandonedError):
@@ -115,13 +115,13 @@ class TestAbandoned:
             progress.trace(event)
 
     @pytest.mark.parametrize("event", [*TCP, *TLS, *RETRY, "connection.connect_tcp.failed", "pool.wait.started"])
-    def test_other_events_do_not_stop_it(self, event: str) -> None:
+    def test_abandoned_request_is_not_stopped_by_other_events(self, event: str) -> None:
         progress = Progress()
         progress.abandon()
         progress.trace(event)
         assert progress.abandoned
 
-    def test_what_has_begun_is_not_stopped(self) -> None:
+    def test_abandoned_request_that_has_begun_is_not_stopped(self) -> None:
         progress = after([*TCP, HEADERS[0]])
         progress.abandon()
         for event in (HEADERS[1], *BODY, *REPLY):
@@ -145,7 +145,7 @@ def test_proof_and_doubt_exclude_each_other_and_doubt_stays(events: list[str]) -
 
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=12), st.integers(0, 12))
-def test_nothing_is_sent_for_nobody(events: list[str], left_after: int) -> None:
+def test_abandoned_request_is_not_sent(events: list[str], left_after: int) -> None:
     progress = Progress()
     progress.hand_over()
     for event in events[:left_after]:
@@ -159,7 +159,7 @@ def test_nothing_is_sent_for_nobody(events: list[str], left_after: int) -> None:
 
 
 class TestRequest:
-    def test_its_repr_shows_no_secret_and_no_body(self) -> None:
+    def test_repr_of_a_request_shows_no_secret_and_no_body(self) -> None:
         request = Request(
             method="POST",
             path="login",

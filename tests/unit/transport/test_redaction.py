@@ -34,13 +34,13 @@ class TestSecret:
         assert not hasattr(secret, "__dict__")
 
     @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-    def test_it_is_not_pickled(self, protocol: int) -> None:
+    def test_secret_is_not_pickled(self, protocol: int) -> None:
         with pytest.raises(TypeError) as caught:
             pickle.dumps(Secret(CANARY), protocol)
         assert CANARY not in str(caught.value)
 
     @pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy])
-    def test_it_is_not_copied_either(self, copier: object) -> None:
+    def test_secret_is_not_copied(self, copier: object) -> None:
         assert callable(copier)
         with pytest.raises(TypeError):
             copier(Secret(CANARY))
@@ -58,7 +58,7 @@ class TestText:
     @pytest.mark.parametrize(
         "secret", [CANARY, 'quo"te', "back\\slash", "sla/sh", "pässwörd", "密码", "😀", "new\nline", 'a/"ü\\', "  "]
     )
-    def test_every_spelling_of_json_is_masked(self, secret: str) -> None:
+    def test_json_spellings_of_a_secret_are_masked(self, secret: str) -> None:
         redactor = knowing(secret)
         for spelled in (
             secret,
@@ -91,7 +91,7 @@ class TestText:
             f"'Authorization': 'Bearer {CANARY}'",
         ],
     )
-    def test_what_looks_like_a_secret_is_masked_unknown(self, text: str) -> None:
+    def test_unknown_secret_is_masked_by_its_context(self, text: str) -> None:
         assert CANARY not in knowing().text(text)
         assert MASK in knowing().text(text)
 
@@ -115,7 +115,7 @@ class TestText:
         text = knowing("abcd", "cdef", "efgh-and-more").text(f"{'.' * (LONGEST - 6)}abcdef{'y' * 5000}")
         assert text.startswith(f"{'.' * (LONGEST - 6)}...")
 
-    def test_what_is_dropped_at_a_cut_does_not_split_another_secret(self) -> None:
+    def test_cut_does_not_split_another_secret(self) -> None:
         text = knowing("first-half", "half-second").text(f"{'.' * (LONGEST - 10)}first-half{'y' * 5000}")
         assert text.startswith(f"{'.' * (LONGEST - 10)}... (")
 
@@ -152,7 +152,7 @@ class TestText:
         assert redactor.text("token-2 token-3 token-4 token-5") == " ".join([MASK] * 4)
         assert redactor.text(CANARY) == MASK
 
-    def test_its_repr_shows_none(self) -> None:
+    def test_repr_of_a_redactor_shows_no_secret(self) -> None:
         assert CANARY not in repr(knowing(CANARY))
 
 
@@ -174,7 +174,7 @@ class TestClean:
     @pytest.mark.parametrize(
         "secret", ["t", CANARY, 'p"q\\é', "it's", "it's\x01", 'it\'s "so"', "tab\there", "\x01\u2028"]
     )
-    def test_what_is_quoted_is_masked(self, secret: str) -> None:
+    def test_quotation_in_a_decode_error_is_masked(self, secret: str) -> None:
         error = DecodeError(
             f"{secret!r} where a number is due", path=f"raterequests.{secret}.weight", raw={secret: secret}
         )
@@ -263,12 +263,12 @@ class TestValue:
         }
 
     @pytest.mark.parametrize("key", ["access_token", "password", "Authorization", "PASSWORD"])
-    def test_what_stands_under_a_secret_key_is_masked_unknown(self, key: str) -> None:
+    def test_value_under_a_secret_key_is_masked(self, key: str) -> None:
         assert knowing().value({"user": {key: "unknown"}}) == {"user": {key: MASK}}
         assert knowing().value({key: {"inside": "unknown"}}) == {key: MASK}
 
     @pytest.mark.parametrize("key", ["refresh_token", "apiToken", "oldPassword", "Proxy-Authorization"])
-    def test_whatever_is_called_a_token_or_a_password_is_one(self, key: str) -> None:
+    def test_key_named_token_or_password_is_secret(self, key: str) -> None:
         assert knowing().value({key: "unknown"}) == {key: MASK}
         for text in (f'"{key}": "unknown"', f"{key}=unknown", f"'{key}': 'unknown'", f'{{\\"{key}\\":\\"unknown\\"}}'):
             assert "unknown" not in knowing().text(text)

@@ -60,7 +60,7 @@ def test_the_most_specific_id_wins() -> None:
         "X-Session-Id",
     ],
 )
-def test_what_may_let_somebody_in_is_left_out(name: str) -> None:
+def test_headers_that_grant_access_are_left_out(name: str) -> None:
     assert shown({name: "unknown-secret"}) == {}
 
 
@@ -69,7 +69,7 @@ def test_secrets_are_masked() -> None:
     assert shown({TOKEN: "1"}) == {}
 
 
-def test_of_a_login_only_what_is_well_known_is_shown() -> None:
+def test_login_shows_only_well_known_headers() -> None:
     assert shown({"x-debug": "a-new-token", "retry-after": "a-new-token", "via": "1.1 gw"}, login=True) == {
         "via": "1.1 gw"
     }

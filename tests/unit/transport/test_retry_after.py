@@ -97,7 +97,7 @@ def test_no_header_is_none() -> None:
 @example("0 0 0 0 0")
 @example("Sun, 06 Nov 1994 08:49:37 -9999")
 @example("Mon, 01 Jan 0001 00:00:00 +2359")
-def test_it_never_raises_and_is_never_negative(text: str) -> None:
+def test_parser_never_raises_and_is_never_negative(text: str) -> None:
     seconds = retry_after(text, wall=WALL)
     assert seconds is None or (math.isfinite(seconds) and 0 <= seconds <= 1e9)
 

@@ -62,7 +62,7 @@ def judged_login(response: Response, redactor: Redactor | None = None) -> APISta
     ],
 )
 @pytest.mark.parametrize("body", [None, {"message": "said why"}, b"<html>oops</html>", [1, 2, 3]], ids=str)
-def test_each_status_has_its_error(status: int, kind: type[APIStatusError] | None, body: object) -> None:
+def test_statuses_map_to_errors(status: int, kind: type[APIStatusError] | None, body: object) -> None:
     error = judged(reply(status, body))
     assert type(error) is (kind or type(None))
     if error is not None:
@@ -152,7 +152,7 @@ class TestWhatErrorsCarry:
         assert str(error) == "the service asks for fewer calls, and to wait more than a day"
 
     @pytest.mark.parametrize("status", [102, 408])
-    def test_what_refuses_nothing_does_not_say_so(self, status: int) -> None:
+    def test_body_without_refusal_is_no_refusal(self, status: int) -> None:
         error = judged(reply(status, {"message": "said why"}))
         assert "refused" not in str(error)
         assert "said why" in str(error)
@@ -269,7 +269,7 @@ class TestLogin:
         response = Response(status=302, content=b"", headers=[(b"Location", location.encode())])
         assert said in str(judged_login(response))
 
-    def test_it_says_what_the_service_says(self) -> None:
+    def test_error_quotes_the_sentence_of_the_service(self) -> None:
         error = judged_login(reply(200, {"message": "The user name or password is invalid"}))
         assert "The user name or password is invalid" in str(error)
         assert "no reason" in str(judged_login(reply(200, {"message": None})))

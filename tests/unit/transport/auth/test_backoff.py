@@ -59,7 +59,7 @@ class TestLatch:
         assert exchange.logins == 2
 
     @pytest.mark.parametrize("failure", [TransportError("reset"), ServerError("down", status=500)])
-    async def test_other_failures_do_not_latch(self, failure: FreightExchangeError) -> None:
+    async def test_failures_that_are_no_rejection_do_not_latch(self, failure: FreightExchangeError) -> None:
         exchange = Exchange()
         exchange.failure = failure
         for _ in range(3):
@@ -162,7 +162,7 @@ class TestHold:
         return caught.value
 
     @pytest.mark.parametrize("said", [GATEWAYS, OWN_WORDS])
-    async def test_one_refusal_holds_logins_for_thirty_seconds(self, said: str) -> None:
+    async def test_first_refusal_holds_logins_for_thirty_seconds(self, said: str) -> None:
         exchange = await self.expired()
         exchange.failure = rejection(said)
         first = await self.held(exchange)
@@ -208,7 +208,7 @@ class TestHold:
         exchange.failure = None
         assert await exchange.call() == 200
 
-    async def test_it_says_where_in_a_reply_something_is_missing(self) -> None:
+    async def test_held_error_says_what_a_reply_lacks(self) -> None:
         exchange = await self.expired()
         exchange.failure = DecodeError("missing from the login reply", path="user", status=200, request_path="login")
         assert "missing from the login reply at user; this account" in (await self.held(exchange)).message
@@ -241,7 +241,7 @@ class TestHold:
             assert exchange.logins == logins
             exchange.renewal.reset()
 
-    async def test_other_words_in_between_begin_the_count_anew(self) -> None:
+    async def test_refusal_in_other_words_resets_the_count(self) -> None:
         exchange = await self.expired()
         for said in [OWN_WORDS, OWN_WORDS, GATEWAYS] * 4:
             exchange.failure = rejection(said)
@@ -304,7 +304,7 @@ class TestHold:
         exchange.failure = None
         assert await exchange.call() == 200
 
-    async def test_another_processs_login_proves_the_account_as_well(self) -> None:
+    async def test_login_of_another_process_proves_the_account(self) -> None:
         holdback = LoginBackoff()
         credentials = ("me@co.example", Secret("right"))
         holdback.login_adopted("me@co.example")
@@ -330,7 +330,7 @@ class TestThrottledLogin:
         assert await exchange.call() == 200
         assert exchange.logins == 2
 
-    async def test_without_one_nothing_is_held_back(self) -> None:
+    async def test_throttled_login_without_retry_after_holds_nothing(self) -> None:
         exchange = Exchange()
         exchange.failure = RateLimitedError("slow down", status=429)
         with pytest.raises(RateLimitedError):
@@ -338,7 +338,7 @@ class TestThrottledLogin:
         exchange.failure = None
         assert await exchange.call() == 200
 
-    async def test_one_of_years_holds_back_for_an_hour(self) -> None:
+    async def test_retry_after_of_years_holds_logins_for_an_hour(self) -> None:
         exchange = Exchange()
         exchange.failure = RateLimitedError("slow down", status=429, retry_after=1e9)
         with pytest.raises(RateLimitedError):

@@ -61,10 +61,10 @@ def with_changes(**changes: Any) -> bytes:
 
 class TestContent:
     @given(LOGINS)
-    def test_all_of_it_comes_back(self, login: CachedLogin) -> None:
+    def test_login_survives_the_round_trip(self, login: CachedLogin) -> None:
         assert read(login.to_bytes()) == login
 
-    def test_every_field_of_the_user_comes_back(self) -> None:
+    def test_user_survives_the_round_trip(self) -> None:
         said: dict[str, object] = {
             "firstname": "Ada",
             "enabled": "TRUE",
@@ -91,22 +91,22 @@ class TestContent:
             with_changes(version=1, user=user)
         )
 
-    def test_what_json_cannot_hold_at_all(self) -> None:
+    def test_login_that_json_cannot_hold_is_refused(self) -> None:
         with pytest.raises(InvalidLoginFileError, match="cannot hold"):
             kept(account="\ud800").to_bytes()
 
     @pytest.mark.parametrize("change", [{"account": "you@co.example"}, {"base_url": "https://host.example/v2/api"}])
-    def test_of_another_account_or_service(self, change: dict[str, str]) -> None:
+    def test_login_of_another_account_or_service_is_refused(self, change: dict[str, str]) -> None:
         assert "another account or service" in problem(with_changes(**change))
 
     @pytest.mark.parametrize("version", [0, 3])
-    def test_of_another_version(self, version: object) -> None:
+    def test_file_of_another_version_is_refused(self, version: object) -> None:
         assert "another version" in problem(with_changes(version=version))
 
     @pytest.mark.parametrize(
         "key", ["version", "base_url", "account", "token", "lifetime", "wall", "boot", "boot_id", "user"]
     )
-    def test_nothing_may_be_missing(self, key: str) -> None:
+    def test_file_without_a_key_is_refused(self, key: str) -> None:
         content = json.loads(kept(CANARY).to_bytes())
         del content[key]
         assert "no login" in problem(json.dumps(content).encode())
@@ -139,7 +139,7 @@ class TestContent:
         ],
         ids=repr,
     )
-    def test_what_is_no_login(self, change: dict[str, object]) -> None:
+    def test_content_that_is_no_login_is_refused(self, change: dict[str, object]) -> None:
         assert "no login" in problem(with_changes(**change))
 
     @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ class TestContent:
          b"[" * 90_000, b'{"version":1' + b"0" * 5000 + b"}", b'{"version":NaN}', b'{"version":1e999}'],
         ids=lambda content: repr(content[:20]),
     )  # fmt: skip
-    def test_what_is_not_even_json(self, content: bytes) -> None:
+    def test_content_that_is_no_json_is_refused(self, content: bytes) -> None:
         assert problem(content)
 
     def test_user_is_read_with_the_tolerance_of_a_reply(self) -> None:
@@ -158,11 +158,11 @@ class TestContent:
         assert found.extra == {"company": "Co", "lastlogin": "yesterday", "shoe_size": 38}
 
     @given(st.binary(max_size=300))
-    def test_any_bytes(self, content: bytes) -> None:
+    def test_any_bytes_are_refused(self, content: bytes) -> None:
         assert problem(content)
 
     @given(st.data())
-    def test_any_damage(self, data: st.DataObject) -> None:
+    def test_any_damage_is_refused_or_readable(self, data: st.DataObject) -> None:
         moment = clock.Reading(wall=1.9e9, boot=5.5, boot_id="this")
         content = bytearray(kept(CANARY, obtained=moment).to_bytes())
         for _ in range(data.draw(st.integers(1, 4))):
@@ -220,11 +220,13 @@ class TestAge:
             (10_301, 0, "other", None),
         ],
     )
-    def test_by_the_clock_that_says_most(self, wall: float, boot: float, boot_id: str, age: float | None) -> None:
+    def test_age_is_by_the_clock_that_shows_most(
+        self, wall: float, boot: float, boot_id: str, age: float | None
+    ) -> None:
         obtained = clock.Reading(wall=wall, boot=boot, boot_id=boot_id)
         assert kept(obtained=obtained).age() == age
 
-    def test_where_the_system_tells_no_start_there_is_the_calendar_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_age_without_a_boot_id_is_by_the_wall_clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(clock, "boot_id", lambda: "")
         obtained = clock.Reading(wall=9_900, boot=0, boot_id="")
         assert kept(obtained=obtained).age() == 100
@@ -244,6 +246,6 @@ class TestAge:
             (None, 20_000, True),
         ],
     )
-    def test_fresh_until_the_leeway(self, lifetime: float | None, wall: float, fresh: bool) -> None:
+    def test_login_is_fresh_until_the_leeway(self, lifetime: float | None, wall: float, fresh: bool) -> None:
         moment = clock.Reading(wall=wall, boot=0, boot_id="other")
         assert kept(lifetime=lifetime, obtained=moment).is_fresh() is fresh

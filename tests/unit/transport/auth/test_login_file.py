@@ -67,7 +67,7 @@ def warned(caplog: pytest.LogCaptureFixture, file: LoginFile, words: str) -> Non
 
 
 class TestReadingAndWriting:
-    def test_what_was_written_is_read(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
+    def test_written_login_is_read(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
         assert file.read() is None
         for login in (kept("one"), kept("two", lifetime=None)):
             file.write(login, locked=True)
@@ -92,7 +92,7 @@ class TestReadingAndWriting:
 
     @posix
     @pytest.mark.usefixtures("open_umask")
-    def test_not_even_the_draft_can_be_read(self, file: LoginFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_temporary_file_is_private(self, file: LoginFile, monkeypatch: pytest.MonkeyPatch) -> None:
         modes = []
         real = os.fdopen
 
@@ -104,7 +104,7 @@ class TestReadingAndWriting:
         file.write(kept(), locked=True)
         assert modes == [(0o600, 0)]
 
-    def test_nobody_sees_it_half_written(self, file: LoginFile) -> None:
+    def test_reader_never_sees_half_a_file(self, file: LoginFile) -> None:
         logins = [kept("a" * 20_000), kept("b" * 10)]
         file.write(logins[0], locked=True)
         done = threading.Event()
@@ -142,7 +142,9 @@ class TestReadingAndWriting:
         assert found.token.reveal() == "old"
         assert [found.name for found in file.path.parent.iterdir()] == ["token.json"]
 
-    def test_what_no_file_can_hold(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
+    def test_login_that_no_file_can_hold_is_not_written(
+        self, file: LoginFile, caplog: pytest.LogCaptureFixture
+    ) -> None:
         file.write(kept(CANARY, account="\ud800"), locked=True)
         warned(caplog, file, "is not written: it cannot hold")
         assert not file.path.exists()
@@ -173,7 +175,7 @@ class TestWhatIsNotUsed:
 
     @posix
     @pytest.mark.parametrize("bits", [0o640, 0o604, 0o644, 0o620, 0o602, 0o601, 0o666])
-    def test_one_that_others_may_read_or_write(
+    def test_file_open_to_others_is_not_used(
         self, bits: int, file: LoginFile, caplog: pytest.LogCaptureFixture
     ) -> None:
         put(file.path, kept(CANARY))
@@ -208,7 +210,7 @@ class TestWhatIsNotUsed:
         assert not (tmp_path / "target").exists()
 
     @posix
-    def test_another_users_is_neither_read_nor_replaced(
+    def test_file_of_another_user_is_neither_read_nor_replaced(
         self, file: LoginFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         put(file.path, kept(CANARY))
@@ -233,7 +235,7 @@ class TestWhatIsNotUsed:
         ],
         ids=["empty", "text", "cut", "large", "account", "service"],
     )
-    def test_one_that_holds_something_else(
+    def test_file_with_other_content_is_not_used_and_replaced(
         self, content: bytes, words: str, file: LoginFile, caplog: pytest.LogCaptureFixture
     ) -> None:
         put(file.path, kept())
@@ -288,7 +290,7 @@ class TestWhatIsNotUsed:
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
     @given(content=st.binary(max_size=200), bits=st.integers(0, 0o777))
-    def test_whatever_lies_there_costs_a_warning_and_no_error(self, content: bytes, bits: int, path: Path) -> None:
+    def test_any_file_costs_a_warning_and_no_error(self, content: bytes, bits: int, path: Path) -> None:
         file = LoginFile(path, URL, EMAIL)
         path.unlink(missing_ok=True)
         path.write_bytes(content)
@@ -307,7 +309,7 @@ class TestTheTurn:
         assert isinstance(file.read_or_lock(anything), CachedLogin)
         assert not file.path.with_name("token.json.lock").exists()
 
-    def test_one_has_the_lock_and_the_others_do_not(self, file: LoginFile, path: Path) -> None:
+    def test_lock_has_one_holder(self, file: LoginFile, path: Path) -> None:
         lock = file.read_or_lock(nothing)
         assert isinstance(lock, FileLock)
         assert lock.is_held
@@ -318,7 +320,7 @@ class TestTheTurn:
         assert not lock.is_held
         assert isinstance(other.read_or_lock(nothing), FileLock)
 
-    def test_what_the_last_holder_wrote_is_seen_under_the_lock(
+    def test_login_of_the_last_holder_is_read_under_the_lock(
         self, file: LoginFile, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It wrote and let go between this one's first look and its lock."""
@@ -346,7 +348,7 @@ class TestTheTurn:
         assert not lock.is_held
         warned(caplog, file, "cannot be locked (the lock belongs to another user): each process logs in for itself")
 
-    def test_where_no_lock_can_be_had_each_goes_alone(
+    def test_file_system_without_locks_gives_an_empty_lock(
         self, file: LoginFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         def fail(*_: object, **__: object) -> None:

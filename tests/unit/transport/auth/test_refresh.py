@@ -57,7 +57,7 @@ class TestOneLoginForEverybody:
         assert exchange.logins == 1
         assert exchange.seen == ["t1"] * 1000
 
-    async def test_it_goes_on_when_all_have_left(self) -> None:
+    async def test_login_goes_on_when_all_callers_are_cancelled(self) -> None:
         exchange = Exchange()
         with anyio.move_on_after(0.5):
             await crowd(exchange.call)
@@ -65,7 +65,7 @@ class TestOneLoginForEverybody:
         assert await exchange.call() == 200
         assert exchange.logins == 1
 
-    async def test_a_thousand_refusals(self) -> None:
+    async def test_thousand_refusals_make_one_login(self) -> None:
         exchange = Exchange()
         await exchange.call()
         exchange.refused.add("t1")
@@ -111,7 +111,7 @@ class TestOneLoginForEverybody:
 
 
 class TestByTheClock:
-    async def test_one_token_serves_its_time(self) -> None:
+    async def test_token_serves_until_its_leeway(self) -> None:
         exchange = Exchange()
         await exchange.call()
         await anyio.sleep(HOUR - 300 - 5)
@@ -153,7 +153,7 @@ class TestByTheClock:
         assert exchange.seen == ["t1"] + ["t2"] * 1000
         assert exchange.logins == 2
 
-    async def test_with_tokens_of_seconds_nothing_is_held_back(self) -> None:
+    async def test_tokens_of_seconds_are_refreshed_without_pause(self) -> None:
         exchange = Exchange(lifetime=3)
         began = anyio.current_time()
         while anyio.current_time() < began + 60:
@@ -163,7 +163,7 @@ class TestByTheClock:
         assert "refused" not in exchange.reasons
 
     @pytest.mark.parametrize("lifetime", [None, 0.0, -5.0])
-    async def test_without_a_lifetime_it_serves_until_refused(self, lifetime: float | None) -> None:
+    async def test_token_without_lifetime_serves_until_refused(self, lifetime: float | None) -> None:
         exchange = Exchange(lifetime=lifetime)
         await exchange.call()
         await anyio.sleep(400 * 24 * HOUR)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class TestRefusals:
-    async def test_one_renewal_and_one_replay(self) -> None:
+    async def test_refusal_causes_one_login_and_one_replay(self) -> None:
         exchange = Exchange()
         await exchange.call()
         exchange.refused.add("t1")
@@ -85,7 +85,7 @@ class TestRefusals:
             await exchange.renewal(write, exchange.send)
         assert not write.progress.may_have_begun
 
-    async def test_what_is_not_replayable_is_not_replayed_but_the_next_call_has_a_new_token(self) -> None:
+    async def test_refused_write_is_not_replayed_and_the_next_call_has_a_new_token(self) -> None:
         exchange = Exchange()
         await exchange.call()
         exchange.refused.add("t1")
@@ -95,7 +95,7 @@ class TestRefusals:
         assert await exchange.call(kind=Kind.WRITE, replayable=False) == 200
         assert exchange.logins == 2
 
-    async def test_what_is_not_replayable_does_not_log_in_again_and_again(self) -> None:
+    async def test_refused_writes_do_not_log_in_repeatedly(self) -> None:
         exchange = Exchange()
         exchange.refused.update(f"t{number}" for number in range(1, 100))
         for _ in range(10):

@@ -39,7 +39,7 @@ class TestOneForAll:
         assert service.logins == 1
         assert late.adopted == [("t1", ADA)]
 
-    async def test_it_is_as_old_as_it_is(self, store: TokenFile) -> None:
+    async def test_adopted_token_keeps_its_age(self, store: TokenFile) -> None:
         service = Service()
         await Process(service, store).call()
         await anyio.sleep(HOUR / 2)
@@ -50,7 +50,7 @@ class TestOneForAll:
         assert late.sent == ["t1", "t2"]
 
     @pytest.mark.parametrize("lifetime", [None, 0.0, -5.0])
-    async def test_without_a_lifetime_it_serves_all_until_it_is_refused(
+    async def test_token_without_lifetime_is_shared_until_refused(
         self, lifetime: float | None, store: TokenFile
     ) -> None:
         service = Service(lifetime=lifetime)
@@ -73,7 +73,7 @@ class TestOneForAll:
         assert 24 <= service.logins <= 27
         assert service.most_at_once == 1
 
-    async def test_also_where_a_login_gives_the_token_that_is_there(self, store: TokenFile) -> None:
+    async def test_refused_token_is_replaced_although_a_login_returns_the_same(self, store: TokenFile) -> None:
         service = Service()
         service.same_token = True
         fleet = [Process(service, store) for _ in range(8)]
@@ -142,7 +142,7 @@ class TestOneForAll:
 @pytest.mark.virtual_time
 @pytest.mark.usefixtures("calendar")
 class TestWhatIsNotTaken:
-    async def test_one_that_was_refused_is_not_taken_again(self, store: TokenFile, path: Path) -> None:
+    async def test_refused_token_is_not_adopted_again(self, store: TokenFile, path: Path) -> None:
         service = Service()
         service.logins = 1
         service.revoke()
@@ -157,9 +157,7 @@ class TestWhatIsNotTaken:
         assert process.sent == ["t1", "t2", "t3"]
         assert len(process.adopted) == 1
 
-    async def test_another_processs_that_is_refused_too_is_followed_by_a_login(
-        self, store: TokenFile, path: Path
-    ) -> None:
+    async def test_refusal_of_an_adopted_token_causes_a_login(self, store: TokenFile, path: Path) -> None:
         service = Service()
         process = Process(service, store)
         await process.call()
@@ -221,7 +219,7 @@ class TestWhatIsNotTaken:
         assert process.sent == ["t1", "t2"]
         assert service.logins == 2
 
-    async def test_what_may_not_be_replayed_is_not(self, store: TokenFile, path: Path) -> None:
+    async def test_refused_write_with_an_adopted_token_is_not_replayed(self, store: TokenFile, path: Path) -> None:
         service = Service()
         service.logins = 1
         service.revoke()
@@ -233,20 +231,24 @@ class TestWhatIsNotTaken:
         assert process.sent == ["t1", "t2"]
 
     @pytest.mark.parametrize(("age", "lifetime"), [(HOUR, HOUR), (HOUR - 299, HOUR), (9.5, 10.0), (-400, HOUR)])
-    async def test_one_that_is_due(self, age: float, lifetime: float, store: TokenFile, path: Path) -> None:
+    async def test_token_that_is_due_is_not_adopted(
+        self, age: float, lifetime: float, store: TokenFile, path: Path
+    ) -> None:
         put(path, kept("old", age=age, lifetime=lifetime))
         process = Process(Service(), store)
         assert await process.call() == 200
         assert process.sent == ["t1"]
 
     @pytest.mark.parametrize(("age", "lifetime"), [(HOUR - 310, HOUR), (-200, HOUR), (1e7, None)])
-    async def test_one_that_is_not_due(self, age: float, lifetime: float | None, store: TokenFile, path: Path) -> None:
+    async def test_token_that_is_not_due_is_adopted(
+        self, age: float, lifetime: float | None, store: TokenFile, path: Path
+    ) -> None:
         put(path, kept("old", age=age, lifetime=lifetime))
         process = Process(Service(), store)
         assert await process.call() == 200
         assert process.sent == ["old"]
 
-    async def test_its_own_is_not_taken_for_new_when_the_calendar_is_set_back(
+    async def test_own_token_is_not_adopted_after_the_wall_clock_was_set_back(
         self, store: TokenFile, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """And the machine does not tell its start: the file alone would be fresh for ever."""

@@ -186,7 +186,7 @@ class TestThreads:
                 await anyio.sleep(0.01)
         lock.release()
 
-    async def test_whoever_is_cancelled_while_a_thread_takes_the_lock_keeps_none(
+    async def test_caller_cancelled_while_a_thread_locks_keeps_no_lock(
         self, path: Path, service: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         taking, goes_on = threading.Event(), threading.Event()
@@ -217,7 +217,7 @@ class TestThreads:
         lock.release()
         assert service.logins == 0
 
-    async def test_nothing_that_is_wrong_with_the_file_reaches_a_caller(
+    async def test_file_errors_do_not_reach_callers(
         self, path: Path, service: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(*_: object, **__: object) -> None:
@@ -230,7 +230,7 @@ class TestThreads:
         assert service.logins == 3
 
 
-async def test_a_thousand_callers_make_one_login(path: Path) -> None:
+async def test_thousand_callers_make_one_login(path: Path) -> None:
     service = Service()
     service.takes = 0.01
     process = Process(service, TokenFile(path))

@@ -24,7 +24,7 @@ async def test_leeway_is_a_tenth_and_five_minutes_at_most_jittered(lifetime: flo
     assert all(0.8 * most <= leeway <= most for leeway in leeways)
 
 
-async def test_it_ages_and_then_expires() -> None:
+async def test_token_is_due_and_then_expires() -> None:
     token = session(1000)
     await anyio.sleep(1000 - token.leeway - 1)
     assert (token.is_refresh_due(), token.is_expired()) == (False, False)
@@ -35,7 +35,7 @@ async def test_it_ages_and_then_expires() -> None:
 
 
 @pytest.mark.parametrize("lifetime", [None, 0, -1])
-async def test_without_a_lifetime_it_never_expires(lifetime: float | None) -> None:
+async def test_token_without_lifetime_never_expires(lifetime: float | None) -> None:
     token = session(lifetime)
     await anyio.sleep(80_000)
     assert (token.is_refresh_due(), token.is_expired()) == (False, False)

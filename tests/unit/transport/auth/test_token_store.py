@@ -41,7 +41,7 @@ async def log_in(path: Path) -> Sandbox:
     return sandbox
 
 
-def test_it_says_whose_login_it_holds(path: Path) -> None:
+def test_file_names_the_account_of_its_login(path: Path) -> None:
     sandbox = anyio.run(log_in, path)
     kept = TokenFile(path).read()
     assert kept is not None
@@ -54,7 +54,7 @@ def test_a_file_that_there_is_not(path: Path) -> None:
     assert not TokenFile(path).forget()
 
 
-def test_one_that_others_may_read_is_not_used(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_file_open_to_others_is_not_read(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     anyio.run(log_in, path)
     path.chmod(stat.S_IRUSR | stat.S_IROTH)
     with caplog.at_level(logging.WARNING, "freight_exchange.auth"):
@@ -62,20 +62,20 @@ def test_one_that_others_may_read_is_not_used(path: Path, caplog: pytest.LogCapt
     assert "is open to other users" in caplog.text
 
 
-def test_it_is_forgotten(path: Path) -> None:
+def test_forget_removes_the_file(path: Path) -> None:
     anyio.run(log_in, path)
     assert TokenFile(path).forget()
     assert not path.exists()
     assert not TokenFile(path).forget()
 
 
-def test_what_cannot_be_removed_is_said(path: Path) -> None:
+def test_forget_reports_a_file_that_cannot_be_removed(path: Path) -> None:
     path.mkdir()
     with pytest.raises(ConfigurationError, match="cannot be removed"):
         TokenFile(path).forget()
 
 
-def test_one_for_each_account_is_no_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_and_forget_need_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for use in (TokenFile().read, TokenFile().forget):
         with pytest.raises(ConfigurationError, match="a file for each account"):
@@ -121,13 +121,11 @@ def test_file_holds_no_password_that_the_reply_repeats(path: Path) -> None:
 
 class TestWhere:
     @pytest.mark.parametrize("given", ["", "a\0b", b"token.json", 5, True, "\ud800", "folder/", "/", "..", "a/.."])
-    def test_what_is_no_path(self, given: Any) -> None:
+    def test_value_that_is_no_path_is_refused(self, given: Any) -> None:
         with pytest.raises(ConfigurationError, match="TokenFile needs the path of a file"):
             TokenFile(given)
 
-    def test_it_stays_where_it_is_when_the_directory_changes(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_path_does_not_follow_a_change_of_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         store = TokenFile("token.json")
         monkeypatch.chdir("/")
@@ -139,9 +137,7 @@ class TestWhere:
         monkeypatch.setenv("USERPROFILE", str(tmp_path))
         assert TokenFile(Path("~/bots/token.json")).of(URL, EMAIL).path == tmp_path / "bots" / "token.json"
 
-    def test_without_a_path_each_account_has_one_in_the_users_folder(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_each_account_has_a_file_in_the_state_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME", str(tmp_path))
         store = TokenFile()
         accounts = [(URL, EMAIL), (URL, "you@co.example"), ("https://other.example/api", EMAIL), (URL, "\ud800")]
@@ -162,7 +158,7 @@ class TestWhere:
         folder = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
         assert TokenFile().of(URL, EMAIL).path.parent == tmp_path / folder / "freight-exchange"
 
-    def test_without_a_home_it_is_said_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_home_is_reported_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def homeless(*_: object, **__: object) -> Path:
             raise RuntimeError("no home")
 

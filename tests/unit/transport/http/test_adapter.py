@@ -215,7 +215,7 @@ async def given_back(close: Callable[[], Awaitable[None]], *, own: bool) -> Resp
 
 
 class TestReplies:
-    async def test_it_is_read_whole_and_closed(self, library: ModuleType) -> None:
+    async def test_reply_is_read_completely_and_closed(self, library: ModuleType) -> None:
         body = Pieces(library, b'{"a"', b": 1}")
         response = await received(library, 418, headers={"Retry-After": "7"}, stream=body.stream)
         assert (response.status, response.content, response.header("retry-after")) == (418, b'{"a": 1}', "7")
@@ -242,7 +242,7 @@ class TestReplies:
     @pytest.mark.parametrize(
         "headers", [[("Content-Encoding", "gzip"), ("content-encoding", "gzip")], [("Content-Encoding", "br")]]
     )
-    async def test_other_encodings_are_refused_and_the_reply_closed(
+    async def test_unknown_encodings_are_refused_and_the_reply_closed(
         self, library: ModuleType, headers: list[tuple[str, str]]
     ) -> None:
         body = Pieces(library, gzip.compress(gzip.compress(b"{}")))

@@ -104,7 +104,7 @@ async def failure(
 class TestFailures:
     @pytest.mark.parametrize(("name", "said", "permanent"), ERRORS, ids=[name for name, *_ in ERRORS])
     @pytest.mark.parametrize("trace", TRACES)
-    async def test_each_error_of_the_library(
+    async def test_errors_of_the_library_are_translated(
         self, library: ModuleType, name: str, said: str, permanent: bool, trace: str
     ) -> None:
         error = await failure(library, getattr(library, name)("words of the library"), trace=trace)
@@ -165,7 +165,7 @@ class TestFailures:
         with pytest.raises(FileNotFoundError):
             await network(library, handler)(request())
 
-    async def test_other_librarys_error_may_pass(self) -> None:
+    async def test_error_of_another_library_becomes_a_transport_error(self) -> None:
         error = await failure(httpx, httpx2.ReadError("foreign"))
         assert not error.permanent
         assert not error.unsent
@@ -174,7 +174,7 @@ class TestFailures:
 
 
 class TestClients:
-    async def test_each_library_knows_its_own(self, library: ModuleType) -> None:
+    async def test_library_of_a_client_is_found(self, library: ModuleType) -> None:
         async with library.AsyncClient() as client:
             assert adapter.library_of(client) is library
 

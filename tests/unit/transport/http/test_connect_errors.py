@@ -136,5 +136,5 @@ def test_a_proxy_that_refuses(status: int, permanent: bool) -> None:
         (None, None),
     ],
 )
-def test_where_a_redirect_leads(location: str | None, shown: str | None) -> None:
+def test_destination_of_a_redirect_is_shown_without_secrets(location: str | None, shown: str | None) -> None:
     assert destination(location) == shown

@@ -42,7 +42,7 @@ def test_identity_is_taken_as_it_is(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "GZip", " gzip ", "identity, gzip", "gzip,"])
-def test_one_layer_of_gzip_is_undone(encoding: str) -> None:
+def test_one_layer_of_gzip_is_decompressed(encoding: str) -> None:
     assert inflated(encoding, gzip.compress(TEXT)) == TEXT
 
 
@@ -81,7 +81,7 @@ def test_a_stream_cut_anywhere_is_a_broken_connection(cut: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"<html>", b"\x1f\x8c" + b"x" * 30, zlib.compress(TEXT), TEXT])
-def test_what_is_no_gzip_is_refused_and_carries_nothing_along(data: bytes) -> None:
+def test_invalid_gzip_is_refused_and_its_error_carries_no_bytes(data: bytes) -> None:
     with pytest.raises(DecodeError) as caught:
         inflated("gzip", data)
     assert caught.value.__cause__ is None
@@ -152,7 +152,7 @@ def test_bytes_after_the_stream_are_not_kept() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1_000_000])
 @pytest.mark.parametrize("between", [b"", b"\0" * 30], ids=["adjoining", "padded"])
-def test_all_members_are_read(size: int, between: bytes) -> None:
+def test_all_members_of_gzip_are_read(size: int, between: bytes) -> None:
     members = between.join(gzip.compress(part) for part in (TEXT, b"", b"x", TEXT * 3))
     assert inflated("gzip", members + between, size) == TEXT + b"x" + TEXT * 3
 
@@ -175,7 +175,7 @@ def test_a_second_member_that_is_broken_is_refused(size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 100, 1_000_000])
 @pytest.mark.parametrize("rest", [b"\n", b"\x1fx", b"<!-- served by 4 -->", b"\0\0\0"])
-def test_what_follows_and_is_no_member_is_padding(rest: bytes, size: int) -> None:
+def test_bytes_after_the_last_member_are_ignored(rest: bytes, size: int) -> None:
     assert inflated("gzip", gzip.compress(TEXT) + rest, size) == TEXT
 
 

@@ -136,7 +136,7 @@ def made() -> Made:
     return Made()
 
 
-async def test_one_caller_has_one_connection(made: Made) -> None:
+async def test_single_caller_reuses_one_connection(made: Made) -> None:
     for _ in range(5):
         await made.call()
     assert [transport.sent for transport in made.transports] == [5]
@@ -181,7 +181,7 @@ async def test_a_cancelled_request_takes_its_connection_along(made: Made) -> Non
     assert [transport.sent for transport in made.transports] == [2, 1]
 
 
-async def test_what_is_idle_for_long_is_closed_as_others_come_back(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_connections_are_closed_when_others_return(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("freight_exchange.transport.http.pool.time.monotonic", lambda: now)
     replies = [await made.send() for _ in range(3)]
@@ -280,7 +280,7 @@ async def test_a_fresh_connection_that_breaks_is_not_repeated(made: Made) -> Non
     assert (made.story, fresh.sent, fresh.closed) == ([(2, 1)], 1, 1)
 
 
-async def test_nothing_is_kept_without_keepalive() -> None:
+async def test_no_connection_is_kept_without_keepalive() -> None:
     made = Made(keepalive=0)
     for _ in range(2):
         await made.call()

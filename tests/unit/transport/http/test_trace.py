@@ -79,7 +79,7 @@ BROKEN = ConnectionResetError("reset")
         ),
     ],
 )
-async def test_how_far_it_got(parts: list[Events], begun: bool, unsent: bool, at_proxy: bool) -> None:
+async def test_trace_shows_the_progress(parts: list[Events], begun: bool, unsent: bool, at_proxy: bool) -> None:
     progress, trace = await traced(*parts)
     # Between two steps of connecting a transport that names its sending otherwise may send.
     assert progress.may_have_begun is begun
@@ -88,7 +88,7 @@ async def test_how_far_it_got(parts: list[Events], begun: bool, unsent: bool, at
     assert progress.began is (SENT[0] in [one for part in parts for one in part])
 
 
-async def test_what_it_knows_of_the_proxy() -> None:
+async def test_trace_shows_the_proxy() -> None:
     _, trace = await traced(TCP, ASKED, answered(407))
     assert (trace.peer, trace.refusal) == ("proxy.example:3128", 407)
     _, trace = await traced(TCP, ASKED, [("http11.receive_response_headers.failed", {"exception": BROKEN})])

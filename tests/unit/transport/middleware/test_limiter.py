@@ -193,7 +193,7 @@ async def test_closing_ends_what_is_under_way_and_says_whether_it_began(after: f
 
 
 class TestRecords:
-    async def test_each_attempt_is_told(self) -> None:
+    async def test_each_attempt_is_reported(self) -> None:
         bench = Bench()
         repeated = request(WRITE)
         await bench.call(repeated)

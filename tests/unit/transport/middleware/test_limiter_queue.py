@@ -156,7 +156,7 @@ class TestAbandoned:
         assert service.most == 8
         assert service.begun == 8
 
-    async def test_with_shared_connections_a_write_never_waits_in_the_pool(self) -> None:
+    async def test_write_on_shared_connections_never_waits_in_the_pool(self) -> None:
         service = Service(answers=1000, shared=True, reads=6)
         for _ in range(5):
             with anyio.move_on_after(2):
@@ -184,7 +184,7 @@ class TestLatency:
         latency.observe(50)
         assert latency.needed(60) == pytest.approx(30)
 
-    def test_one_stall_among_twenty_does_not_count(self) -> None:
+    def test_latency_ignores_one_stall_among_twenty(self) -> None:
         latency = WriteLatency()
         for _ in range(19):
             latency.observe(0.2)

@@ -60,7 +60,7 @@ class TestWrites:
         assert "the middleware tidy must return" in error.message
 
     @pytest.mark.parametrize("kind", [READ, LOGIN])
-    async def test_and_elsewhere_it_is_what_it_is(self, kind: Kind) -> None:
+    async def test_mistake_of_a_middleware_reaches_the_caller_of_a_read(self, kind: Kind) -> None:
         bench = Bench(fails(ConfigurationError("the middleware tidy must return a Response")))
         with pytest.raises(ConfigurationError, match="tidy"):
             await bench.call(kind)
@@ -113,7 +113,7 @@ class TestDeadline:
         assert type(error) is kind_of_error
         assert error.may_have_taken_effect is (kind_of_error is OutcomeUnknownError)
 
-    async def test_it_bounds_attempts_and_waits_together(self) -> None:
+    async def test_deadline_bounds_attempts_and_waits_together(self) -> None:
         began = anyio.current_time()
         bench = Bench(replies(503, Retry_After="3"), replies(503, Retry_After="3"), stalls(HEADERS))
         error = await bench.failure(deadline=7, attempts=9)

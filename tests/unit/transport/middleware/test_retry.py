@@ -150,7 +150,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("cause", list(Cause), ids=lambda cause: cause.name)
-def test_the_table_is_as_it_is_written(cause: Cause) -> None:
+def test_matrix_equals_its_document(cause: Cause) -> None:
     """Also where the verdict has a second reason for the same: the table alone must say it."""
     assert {kind: rule.name for kind, rule in RULES[cause].items()} == dict(
         zip((READ, LOGIN, WRITE), TABLE[cause].split(), strict=True)
@@ -158,7 +158,7 @@ def test_the_table_is_as_it_is_written(cause: Cause) -> None:
 
 
 @pytest.mark.parametrize(("row", "kind", "said"), CELLS)
-def test_each_cell_of_the_matrix(row: Row, kind: Kind, said: str) -> None:
+def test_cells_of_the_matrix_decide(row: Row, kind: Kind, said: str) -> None:
     decision = decide(row.error, kind, retry_after=row.retry_after)
     assert isinstance(decision, {"again": Again, "once": Again, "raise": GiveUp, "unknown": Unknown}[said])
     if isinstance(decision, Again):
@@ -166,7 +166,7 @@ def test_each_cell_of_the_matrix(row: Row, kind: Kind, said: str) -> None:
 
 
 @pytest.mark.parametrize(("row", "kind", "said"), CELLS)
-def test_the_one_more_attempt_is_given_once(row: Row, kind: Kind, said: str) -> None:
+def test_extra_attempt_is_given_once(row: Row, kind: Kind, said: str) -> None:
     decision = decide(row.error, kind, retry_after=row.retry_after, attempt=2, spent=True)
     assert isinstance(decision, {"again": Again, "once": GiveUp, "raise": GiveUp, "unknown": Unknown}[said])
 
@@ -249,7 +249,7 @@ class TestWaits:
             pytest.param(ServerError("", status=503), 121.0, id="503 beyond any wait"),
         ],
     )
-    def test_what_ends_after_the_deadline_is_not_begun(self, error: FreightExchangeError, asked: float) -> None:
+    def test_wait_beyond_the_deadline_is_not_begun(self, error: FreightExchangeError, asked: float) -> None:
         assert isinstance(decide(error, READ, retry_after=asked, remaining=10.0, chance=0.0), GiveUp)
         if asked <= 120:
             assert isinstance(decide(error, READ, retry_after=asked, remaining=10.1, chance=0.0), Again)
@@ -303,7 +303,7 @@ class TestBudget:
     def test_an_outage_is_hardly_made_worse(self, error: FreightExchangeError, most: int) -> None:
         assert 1000 < self.traffic(error, 1000, RetryBudget(500)) <= most
 
-    def test_it_refills_by_success_and_never_beyond_its_size(self) -> None:
+    def test_budget_refills_by_success_up_to_its_size(self) -> None:
         budget = RetryBudget(500)
         self.traffic(TransportError(), 1000, budget)
         assert self.traffic(TransportError(), 10, budget) == 10
@@ -312,7 +312,7 @@ class TestBudget:
         assert budget.tokens == 500
         assert self.traffic(TransportError(), 10, budget) == 30
 
-    def test_what_is_not_there_is_not_spent(self) -> None:
+    def test_budget_allows_only_what_it_holds(self) -> None:
         budget = RetryBudget(13)
         assert not budget.allows(14)
         budget.spend(5)

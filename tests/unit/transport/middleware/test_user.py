@@ -77,7 +77,7 @@ async def test_a_write_is_not_repeated_after_a_failure_either() -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.READ, Kind.LOGIN])
-async def test_other_kinds_pass_as_often_as_they_like(kind: Kind) -> None:
+async def test_reads_and_logins_may_be_sent_repeatedly(kind: Kind) -> None:
     sender = Sender()
     await compose([guarded(twice)], sender)(request(kind))
     assert len(sender.sent) == 2
@@ -162,14 +162,14 @@ class Stateful:
     ],
 )
 @pytest.mark.parametrize("kind", list(Kind))
-async def test_what_is_no_response_is_told_with_the_name_of_the_middleware(
+async def test_result_that_is_no_response_is_refused_with_the_name_of_the_middleware(
     kind: Kind, layer: Any, name: str, given: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=rf"the middleware {name} must .* not .*{given}$"):
         await compose([guarded(layer)], Sender())(request(kind))
 
 
-async def test_each_write_has_its_own_send() -> None:
+async def test_each_write_may_be_sent_once() -> None:
     async def plain(request: Request, call_next: Next) -> Response:
         return await call_next(request)
 
