@@ -40,7 +40,7 @@ class Attempt(Frozen):
         may_have_taken_effect: Whether a write may have been carried out; always false for reads.
         write: The write as a value, for `exchange.reconcile(attempt.write)`; `None` for reads and logins.
         call_id: The id of its call: the same for all its attempts, its retries, its error and its log lines.
-        headers: The reply's headers, looked up whatever the case; without cookies and secrets.
+        headers: The reply's headers, case-insensitive, without cookies and secrets.
     """
 
     method: str

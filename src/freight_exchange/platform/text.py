@@ -1,4 +1,4 @@
-"""Texts of the service, made fit for a log and a terminal: what could command one, or forge a line, is spelt out."""
+"""Terminal text: control and invisible characters of the service's texts, spelt out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _MAYBE_UNFIT: Final = re.compile(r"[^ -~]")
 
 
 def clean(text: str) -> str:
-    """The text on one line, with control, formatting and other invisible characters spelt out (`\\x1b`)."""
+    """Return the text on one line, with control and other invisible characters spelt out (`\\x1b`)."""
     return _MAYBE_UNFIT.sub(_fit, text)
 
 
 class CleanFormatter(logging.Formatter):
-    """A line for each record, whatever its message quotes; below it a traceback, where there is one."""
+    """Formatter that writes each record on one line, and a traceback below it."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is that of `logging`
         return clean(super().formatMessage(record))

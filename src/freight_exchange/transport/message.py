@@ -238,6 +238,6 @@ Middleware = Callable[[Request, Next], Awaitable[Response]]
 """An async callable `(request, call_next) -> response`.
 
 It is called once for every attempt, before a token is attached, and must call `call_next` to have the request sent: at
-most once for a write (a second time is refused), as often as it likes for a read. Whatever it raises that is not an
-error of this package reaches the caller as it is.
+most once for a write (a second time is refused), as often as it likes for a read. An exception that is no
+error of this package reaches the caller unchanged.
 """

@@ -137,7 +137,7 @@ def backoff(
     `chance` gives random numbers from 0 to 1, for jitter.
     """
     if cause in (Cause.THROTTLED, Cause.UNAVAILABLE):
-        # A little later than asked, never earlier: a thousand clients told the same second would come at once.
+        # A little later than asked, never earlier: otherwise a thousand clients would come in the same second.
         asked = asked_wait(error)
         return asked + chance() * min(1.0, 0.1 * asked)
     doubled: float = 2.0 ** min(attempt - 1, 60)

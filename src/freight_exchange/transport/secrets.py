@@ -59,7 +59,7 @@ class Redactor:
 
     def __init__(self) -> None:
         self._fixed: set[Secret] = set()
-        # A body may echo the token before the current one: a reply can be older than a renewal.
+        # A body may echo the token before the current one: a reply can be older than a token refresh.
         self._tokens: deque[Secret] = deque(maxlen=4)
         self._known: tuple[str, ...] | None = None
 

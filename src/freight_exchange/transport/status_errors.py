@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["UNTIL_CHANGED", "error_of", "login_error", "unauthorized"]
 
-# A reply that says `Unauthorized` is short; a listing in which a cargo bears that name is not looked through.
+# A reply with `Unauthorized` is short; a longer one is a listing.
 _LONGEST_REFUSAL = 4096
 # At an error status it may carry a trace; parsing this much takes a few milliseconds.
 _LONGEST_VERBOSE_REFUSAL = 262_144
@@ -35,7 +35,7 @@ _WORD = re.compile(r"\S+")
 _STEP = re.compile(r"(?<=^/)[^/]+|(?<=[^/]/)[^/]+")
 """A step of the path of a URL, and not its scheme or host."""
 _TOKEN = re.compile(r".{20}|(?=.*\d)(?=.*[A-Za-z]).{6}|\d{8}")
-"""A long word, one of letters and digits, or a long number: it could be the token of a login's reply."""
+"""Long word, mixture of letters and digits, or long number: it could be a token."""
 
 UNTIL_CHANGED = "; no other login is tried until the credentials change, or reset_login() allows it"
 
@@ -44,7 +44,7 @@ _REJECTED = frozenset({200, 400, 401, 403, 422})
 
 
 def unauthorized(response: Response) -> bool:
-    """Return whether the service refuses the token, and does nothing else.
+    """Tell whether the service refuses the token, and does nothing else.
 
     That is status 401, or a body with the key `Unauthorized` and no result, at 200 or any 4xx.
     """
@@ -61,7 +61,7 @@ def unauthorized(response: Response) -> bool:
 
 
 def error_of(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
-    """The error that the reply's status stands for, or `None` if the call succeeded."""
+    """Return the error for a reply, or `None` if the call succeeded."""
     return _error(response, redactor, retry_after, refused=unauthorized(response))
 
 
@@ -71,24 +71,27 @@ def _error(
     retry_after: float | None,
     *,
     refused: bool,
-    told: tuple[str | None, object] | None = None,
+    login_excerpt: tuple[str | None, object] | None = None,
 ) -> APIStatusError | None:
-    """`told` is the sentence and the body to tell of a login, whose reply may hold a token that is not known yet."""
+    """Map a status to an error.
+
+    `login_excerpt` is the sentence and body for the reply to a login, which may hold a token that is not known yet.
+    """
     status = response.status
     if 200 <= status < 300 and not refused:
         return None
-    # Masked before a sentence is taken from it: the sentence is cut, and half a token is recognised by nothing.
-    said: str | None
+    # Masked before the sentence is cut from it: half a token would not be recognised.
+    sentence: str | None
     body: object
-    if told is not None:
-        said, body = told
+    if login_excerpt is not None:
+        sentence, body = login_excerpt
     elif (data := _json(response)) is None:
         body = (text := redactor.excerpt(response.content))
-        said = wire.sentence_of_text(text)
+        sentence = wire.sentence_of_text(text)
     else:
         body = redactor.value(data)
-        said = wire.sentence(body)
-    words = f": {said}" if said else ""
+        sentence = wire.sentence(body)
+    words = f": {sentence}" if sentence else ""
     if refused:
         return AuthenticationError(
             f"the service does not accept the token{words}; if each login ends the account's older tokens, share one"
@@ -111,7 +114,7 @@ def _error(
         return failed
     if 300 <= status < 400:
         where = destination(response.header("location"))
-        if where and told is not None:
+        if where and login_excerpt is not None:
             where = _without_tokens(where, _STEP)
         target = f" to {redactor.text(where)}" if where else ""
         return APIStatusError(
@@ -122,7 +125,7 @@ def _error(
             f"a proxy asks for a user and password: put them into the URL of proxy={words}", status=status, body=body
         )
     if status == 408:
-        # No refusal: of a write it is not known what became of it.
+        # No refusal: the outcome of a write is unknown.
         return APIStatusError(f"the service gave up waiting for the request{words}", status=status, body=body)
     if status < 200:
         return APIStatusError(f"the service gave no final answer{words}", status=status, body=body)
@@ -130,19 +133,19 @@ def _error(
 
 
 def login_error(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
-    """The same for a login: rejected only by an object without a token that says why, at a status that can mean it.
+    """Map the reply to a login: rejected only by an object without a token that says why, at a fitting status.
 
-    Nothing else may count as rejected, since that ends all logins: not a wrong address, a proxy's page or an outage.
-    The reply may hold a token that is not known yet, whatever its shape. So an error quotes one sentence of its JSON at
-    most, and masks everything in it that could be a token.
+    A rejection ends all logins: a wrong address, a proxy's page or an outage must not count as one.
+    The reply may hold a token that is not known yet. So an error quotes at most one sentence of its JSON, and masks
+    every word that could be a token.
     """
     data = _json(response)
-    said = wire.sentence(redactor.value(data)) if isinstance(data, dict) else None
-    said = None if said is None else _without_tokens(said)
-    body: object = None if said is None else {"message": said}
+    sentence = wire.sentence(redactor.value(data)) if isinstance(data, dict) else None
+    sentence = None if sentence is None else _without_tokens(sentence)
+    body: object = None if sentence is None else {"message": sentence}
     if response.status in _REJECTED:
         if wire.rejection(data) is not None:
-            reason = (said or "it gave no reason").rstrip(".")
+            reason = (sentence or "it gave no reason").rstrip(".")
             return LoginRejectedError(
                 f"the service rejected the email or password: {reason}{UNTIL_CHANGED}",
                 status=response.status,
@@ -150,8 +153,8 @@ def login_error(response: Response, redactor: Redactor, *, retry_after: float | 
             )
         if response.status == 401:
             return AuthenticationError("the login was refused", status=401)
-    # No token was sent that could be refused: what is left is what its status says.
-    error = _error(response, redactor, retry_after, refused=False, told=(said, body))
+    # No token was sent that could be refused: the status decides.
+    error = _error(response, redactor, retry_after, refused=False, login_excerpt=(sentence, body))
     if isinstance(error, NotFoundError):
         error.args = (f"{error.message}; base_url may be wrong",)
     return error

@@ -142,7 +142,7 @@ class Network:
         """Return the connection of a complete reply; a failure there does not change the reply."""
         with suppress(Exception):
             if self._own:
-                # Its pool shields this from every cancellation and waits for nobody: a bound would bind nothing.
+                # Its pool shields this from cancellation and does not wait: a time limit is not needed.
                 await reply.stream.aclose()
             else:
                 with anyio.move_on_after(_RELEASE_TIMEOUT):
@@ -170,11 +170,11 @@ class Network:
         )
 
     def _surely_unsent(self, error: Exception, request: Request, trace: Trace | None) -> bool:
-        """Whether the trace and the error together prove that nothing of the request was sent.
+        """Tell whether the trace and the error together prove that nothing of the request was sent.
 
-        A caller's transport may have turned to another way after a connection failed, and one that does not trace and
-        fails with whatever it likes. There the error must be the very one with which connecting failed, or come of it;
-        where the trace does not show that one, an error of connecting.
+        A caller's transport may have tried another way after a connection failed, without a trace. There the error must
+        be the very one with which connecting failed, or caused by it; where the trace does not show that one, an error
+        of connecting.
         """
         if not request.progress.surely_unsent:
             return False
@@ -191,7 +191,7 @@ class Network:
 
 
 def host_and_port(url: Any) -> str:
-    """Host and port of a library's URL, for people: the default port spelled out."""
+    """Format host and port of a library's URL, with the default port."""
     return address(url.host, url.port or {"http": 80, "https": 443}.get(url.scheme))
 
 

@@ -21,7 +21,7 @@ _STEP = 65_536
 class Body:
     """Body of a reply, collected from raw chunks: plain or with one layer of gzip, at most `LARGEST` bytes.
 
-    A gzip stream may have several members (RFC 1952, 2.2), which are read as one. Whatever else follows a member is
+    A gzip stream may have several members (RFC 1952, 2.2), which are read as one. Other bytes after a member are
     padding, and ignored.
     """
 

@@ -125,7 +125,7 @@ class _PooledConnection:
         return response
 
     def is_stale(self, error: Exception) -> bool:
-        """Whether the failed request found a kept connection broken before a byte of its reply came."""
+        """Tell whether the failed request found a kept connection broken before a byte of its reply came."""
         return type(error).__name__ in _BROKEN and not self.stream.received
 
     @property

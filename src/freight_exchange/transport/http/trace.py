@@ -22,8 +22,8 @@ _CLOSING = 1.0
 class Trace:
     """Receiver of httpcore's `trace` events, which passes those of the request itself to its progress.
 
-    A proxy's tunnel is made by a request of its own, CONNECT, whose events have the same names as the request's. Told
-    apart by their method, they are steps of connecting: while the tunnel is not there, nothing of the request was sent.
+    A proxy's tunnel is made by a request of its own, CONNECT, whose events have the same names as the request's. They
+    count as steps of connecting: while there is no tunnel, nothing of the request was sent.
 
     The HTTP libraries also forget a connection whose TLS handshake is cancelled. With `closes` it is closed here.
     """
