@@ -1,4 +1,4 @@
-"""Passwords and a token that are easily told from all else, and everything in which one might turn up."""
+"""Canary secrets, and every place in which one might show."""
 
 from __future__ import annotations
 

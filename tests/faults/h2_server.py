@@ -1,4 +1,4 @@
-"""The sandbox exchange over HTTP/2: just enough of a server to answer calls, and to reset a connection instead."""
+"""HTTP/2 server of the sandbox exchange, which can also reset a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of the tests' own that answers what it is told to, down to the byte, and a proxy for tunnels."""
+"""Raw TCP server and tunnel proxy that answer byte by byte as scripted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of faults share: a call of each kind, how it ended, and what the exchange really saw of it."""
+"""Shared helpers: a call of each kind, its outcome, and what the exchange received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What errors and hooks tell of how often a call was sent: as often as the network was handed it."""
+"""Tests of the number of attempts in errors and records."""
 
 from __future__ import annotations
 

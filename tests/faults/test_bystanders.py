@@ -1,4 +1,4 @@
-"""What stands beside a write, hooks and middleware, cannot have it sent twice or passed off as undone."""
+"""Tests that no hook or middleware has a write sent twice or reported as undone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call's id, and the headers of its reply: the same in its error, its records and its log lines."""
+"""Tests of call ids and reply headers in errors, records and log lines."""
 
 from __future__ import annotations
 

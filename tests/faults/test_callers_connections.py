@@ -1,4 +1,4 @@
-"""Kept connections of a caller's HTTP client: bytes after a reply never answer the next call."""
+"""Tests of a caller's kept connections: bytes after a reply never answer the next call."""
 
 from __future__ import annotations
 

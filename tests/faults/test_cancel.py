@@ -1,4 +1,4 @@
-"""Cancelled at every await, once, twice, by a scope; and closed with calls in flight."""
+"""Tests of cancellation at every await, and of closing with calls in flight."""
 
 from __future__ import annotations
 

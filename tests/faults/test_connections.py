@@ -1,4 +1,4 @@
-"""Reuse of connections: no reply is ever another call's, and a kept connection that broke costs a read nothing."""
+"""Tests of connection reuse: no reply answers another call, and a broken connection costs a read nothing."""
 
 from __future__ import annotations
 

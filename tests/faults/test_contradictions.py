@@ -1,4 +1,4 @@
-"""Replies that are about another write: each is a doubt, and the listing tells that the write was carried out."""
+"""Tests of replies about another write: the outcome is unknown, and reconciliation finds it."""
 
 from __future__ import annotations
 

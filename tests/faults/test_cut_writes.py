@@ -1,4 +1,4 @@
-"""A write whose connection is cut after the send: unknown, and sent once, whatever carries it."""
+"""Tests of writes whose connection is cut after the send: unknown, and sent once."""
 
 from __future__ import annotations
 

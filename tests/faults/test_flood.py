@@ -1,4 +1,4 @@
-"""A flood of cancelled calls: nothing is lost by it, and every later call works."""
+"""Tests of a flood of cancelled calls: all later calls work."""
 
 from __future__ import annotations
 

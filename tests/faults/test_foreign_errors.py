@@ -1,4 +1,4 @@
-"""Exceptions of foreign transports: after a write began, a doubt; for a read, a TransportError; never a secret."""
+"""Tests of exceptions of foreign transports: doubt after a write began, `TransportError` for a read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cancelled in the middle of a TLS handshake: no connection stays open, with the collector switched off."""
+"""Tests of cancelled TLS handshakes: no connection stays open without the garbage collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks that close their own client, fail as their caller leaves, and middleware that forgets what to return."""
+"""Tests of hooks that close their client or fail, and of middleware without a result."""
 
 from __future__ import annotations
 

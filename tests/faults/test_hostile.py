@@ -1,4 +1,4 @@
-"""Transports, hooks and servers that mean no good, or mean well and do harm."""
+"""Tests of hostile transports, hooks and servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of a write that the kernel still holds: gone with the process, and never sent long after."""
+"""Tests that unsent bytes of a write are discarded when the process dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a client is entered, used and left: in one task, in several, on one loop, and never on two."""
+"""Tests of entering, using and closing clients in several tasks and loops."""
 
 from __future__ import annotations
 

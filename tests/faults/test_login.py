@@ -1,4 +1,4 @@
-"""One login for everybody, whatever happens to it; and no credential on any other origin."""
+"""Tests of the shared login of all calls, and of credentials for other origins."""
 
 from __future__ import annotations
 

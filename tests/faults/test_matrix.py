@@ -1,4 +1,4 @@
-"""Every fault of the catalogue against every kind of call: what the retry matrix promises, and what really happened."""
+"""Tests of every fault with every kind of call against the retry matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service with one session an account: each login ends the older tokens."""
+"""Tests with a service where each login ends the older tokens."""
 
 from __future__ import annotations
 

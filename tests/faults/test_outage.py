@@ -1,4 +1,4 @@
-"""A retry budget: an outage is not made worse by those who suffer it."""
+"""Tests of the retry budget in an outage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behind a proxy's tunnel: what is provably unsent, what the proxy refused, and who is named."""
+"""Tests of proxy tunnels: what is provably unsent, and what errors name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real processes, one token file, real HTTP: eight of them make one login, whatever becomes of the file or of one."""
+"""Tests of processes that share a login through a file, over real HTTP."""
 
 from __future__ import annotations
 

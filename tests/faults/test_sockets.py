@@ -1,4 +1,4 @@
-"""The same over real sockets, with the client's own connections: what only a network does."""
+"""Tests of faults over real sockets with the client's own connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deadline over everything, and a loop that stands still."""
+"""Tests of the deadline, and of a loop that stands still."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes that a timeout of the caller's cuts off: found in the hooks' records, and reconciled."""
+"""Tests of writes that a caller's timeout cuts off: recorded, and reconciled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rule 1, cover: how long ago something was is never told too short, whichever clock stands still or jumps."""
+"""Tests of clocks: elapsed time is never underestimated, whichever clock stops or jumps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A caller over a chain that does what it is told."""
+"""Executor over scripted attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of shared logins begin with."""
+"""Fixtures of the tests of shared logins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that share a login through a file, and the service that they log in at. All in one process."""
+"""Processes that share a login through a file, and their service, in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that outlives its caller, on both backends."""
+"""Tests of background tasks."""
 
 from __future__ import annotations
 

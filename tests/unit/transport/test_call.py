@@ -1,4 +1,4 @@
-"""One call from start to end: attempts, waits, budget, and what its error says."""
+"""Tests of a call: attempts, waits, budget and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a request got: what is proven, and what silence leaves open."""
+"""Tests of the progress of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets are in nothing that is printed, raised or pickled."""
+"""Tests of redaction: no secret is printed, raised or pickled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reply headers in errors and records: bounded, without secrets, and with the request's id."""
+"""Tests of reply headers in errors and records."""
 
 from __future__ import annotations
 

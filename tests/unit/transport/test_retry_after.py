@@ -1,4 +1,4 @@
-"""The reader of `Retry-After`."""
+"""Tests of the parser of `Retry-After`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reply means, by its status and its body."""
+"""Tests of the mapping from replies to errors."""
 
 from __future__ import annotations
 

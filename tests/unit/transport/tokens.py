@@ -1,4 +1,4 @@
-"""A service that gives tokens and refuses them, and renewal on top of it."""
+"""Service that grants and refuses tokens, and a token refresh on top of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in a token file: all of a login comes back, nothing else is taken for one, and its age is told."""
+"""Tests of cached logins: round trip, invalid content and age."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The token file on the disk: whose it is, who may read it, and that nobody sees it half written. It never fails."""
+"""Tests of the token file on disk: owner, mode, lock and atomic replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One login for everybody: by the clock, and under cancellation."""
+"""Tests of token refresh by the clock and under cancellation."""
 
 from __future__ import annotations
 

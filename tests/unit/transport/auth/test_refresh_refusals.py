@@ -1,4 +1,4 @@
-"""Tokens that are refused, and credentials that are rejected."""
+"""Tests of token refresh after refusals, and of credentials providers."""
 
 from __future__ import annotations
 

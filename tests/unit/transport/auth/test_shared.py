@@ -1,4 +1,4 @@
-"""One login for all processes of a file: who logs in, who waits, and what is never taken from it."""
+"""Tests of the login that processes share: who logs in, and which tokens are adopted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for another process's login: for how long, who may leave, and what a slow disk may hold up."""
+"""Tests of waiting for another process's login: limits, cancellation and slow disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A token's time: lifetime, leeway, and what every clock says."""
+"""Tests of a token's lifetime, leeway and clocks."""
 
 from __future__ import annotations
 

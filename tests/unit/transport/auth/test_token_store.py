@@ -1,4 +1,4 @@
-"""A token file is looked at and forgotten by whoever does not know whose login it holds."""
+"""Tests of the token store: path, state folder, read and forget."""
 
 from __future__ import annotations
 

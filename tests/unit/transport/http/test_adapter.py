@@ -1,4 +1,4 @@
-"""The adapter to both HTTP libraries: what goes out, what comes back, and what each failure proves."""
+"""Tests of the adapter with both HTTP libraries: requests and replies."""
 
 from __future__ import annotations
 

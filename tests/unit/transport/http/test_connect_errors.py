@@ -1,4 +1,4 @@
-"""What a `TransportError` says: who, why, and what to do; and never what a peer made up."""
+"""Tests of the messages of `TransportError`: host, reason and advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Undoing compression: one layer, a cap, and bounded memory whatever comes."""
+"""Tests of decompression: one layer, a size limit and bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pool of connections for reads: one request at a time on each, the last used first, and none that is in doubt."""
+"""Tests of the connection pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trace of an attempt: a proxy's tunnel is a step of connecting, and nothing of the request itself."""
+"""Tests of the trace of an attempt, with and without a proxy's tunnel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""As many requests as places, in order, and sends that no caller interrupts."""
+"""Tests of the limiter: slots, order and uninterrupted sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes that queue: none is sent with too little time left, and none waits for one that is abandoned."""
+"""Tests of queued writes: minimum time left, and abandoned writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a call may have taken effect: writes, and deadlines that pass."""
+"""Tests of outcomes: writes in doubt, and deadlines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The retry matrix, typed by hand from its document, and the arithmetic of waiting."""
+"""Tests of the retry matrix and its back-off in tenacity's roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Retry-After` for every call of a client."""
+"""Tests of the throttle: `Retry-After` for every call of a client."""
 
 from __future__ import annotations
 

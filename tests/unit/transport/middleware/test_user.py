@@ -1,4 +1,4 @@
-"""Middleware: their order, and the one send that a write gets."""
+"""Tests of users' middleware: order, and a single send of a write."""
 
 from __future__ import annotations
 
