@@ -12,7 +12,6 @@ from tests.unit.transport.bench import (
     Bench,
     executor,
     fails,
-    refused,
     replies,
     unreadable,
 )
@@ -20,7 +19,6 @@ from tests.unit.transport.bench import (
 from freight_exchange.errors import (
     BadRequestError,
     DecodeError,
-    FreightExchangeError,
     LoginRejectedError,
     OutcomeUnknownError,
     RateLimitedError,
@@ -157,19 +155,6 @@ class TestBudget:
             await bench.call()
         bench.steps = (fails(TransportError("reset")),)
         assert (await bench.failure()).attempts == 2
-
-    async def test_thousand_calls_in_an_outage_hardly_add_traffic(self) -> None:
-        for step, most in ((refused, 1035), (replies(429), 1100)):
-            bench = Bench(step)
-
-            async def call(bench: Bench = bench) -> None:
-                with pytest.raises(FreightExchangeError):
-                    await bench.call()
-
-            async with anyio.create_task_group() as tasks:
-                for _ in range(1000):
-                    tasks.start_soon(call)
-            assert 1000 < len(bench.requests) <= most
 
     async def test_a_reply_that_cannot_be_read_earns_nothing(self) -> None:
         bench = Bench(replies(200), tokens=10)
