@@ -40,12 +40,12 @@ async def test_the_sockets_options() -> None:
         async with pools[0], pools[1]:
             for name, pool in zip(("read", "write"), pools, strict=True):
                 got = await pool.handle_async_request(httpcore.Request("GET", f"{server.url}/x", headers={"Host": "x"}))
-                lane = got.stream._lane
-                assert lane is not None
-                raw = lane.stream.get_extra_info("socket")
+                pooled = got.stream._pooled
+                assert pooled is not None
+                raw = pooled.stream.get_extra_info("socket")
                 look(f"{name} under way", raw)
                 assert b"".join([chunk async for chunk in got.stream]) == b"{}"
-                lane.stream.finish()
+                pooled.stream.finish()
                 look(f"{name} whole", raw)
                 await got.stream.aclose()
     limit = SEND_TIMEOUT * 1000
