@@ -1,4 +1,4 @@
-"""Listings that lack most of what they should hold: trouble of the service first, withdrawals if it lasts. Pure."""
+"""Listings that lack a third or more of what they should hold: trouble first, withdrawals if it lasts. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def after(before: Lacking | None, *, window: int, at: float, listed: int, absent
         at: When it ended, on the feed's clock.
         listed, absent: How many requests it listed, and how many it should have listed and did not.
     """
-    if absent >= _FEW and absent > listed:
+    if absent >= _FEW and 2 * absent >= listed:
         if before is None:
             return Lacking(since=at, last=at, window=window)
         return attrs.evolve(before, last=at, window=max(before.window, window))
@@ -47,7 +47,7 @@ def stands(doubt: Lacking | None, at: float) -> bool:
 def error(doubt: Lacking, *, at: float, absent: int) -> FeedProtocolError:
     """Give the error of a complete scan that proves nothing."""
     return FeedProtocolError(
-        f"listings lack most of what they should hold ({absent} requests in this one), which may be trouble of the "
+        f"listings lack much of what they should hold ({absent} requests in this one), which may be trouble of the "
         f"service: nothing counts as withdrawn for {LASTING - (at - doubt.since):.0f} s more"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections import Counter
 from itertools import pairwise
 from typing import Final
@@ -12,7 +13,7 @@ from tests.model.strange_servers.drawing import Schedule
 from tests.model.strange_servers.habits import Span
 from tests.model.strange_servers.market import Content, Market, Version
 from tests.model.strange_servers.run import Log, Told
-from tests.model.strange_servers.server import StrangeServer
+from tests.model.strange_servers.server import Served, StrangeServer
 
 __all__ = ["Find", "judge", "loudest_hour"]
 
@@ -20,6 +21,8 @@ _ALLOWANCE: Final = 60.0
 _SLACK: Final = 60.0
 _BREAK: Final = 300.0
 _TURNS: Final = 4
+_SCANS: Final = 2
+_MANY: Final = 3
 _HOUR: Final = 3600.0
 _FIVE_DAYS: Final = 432_000.0
 
@@ -87,8 +90,8 @@ class _Judge:
                 schemas[told.session] += told.kind == "SchemaChanged"
                 expected = self.schedule.habits.releases and schemas[told.session] <= _TURNS + 1
                 if told.kind != "SchemaChanged" or not expected:
-                    far = any(abs(by) > _FIVE_DAYS for _, by in self.schedule.wall_jumps)
-                    excuse = "a wall clock that is set five days" if told.kind == "Gap" and far else ""
+                    far = told.kind == "Gap" and self._far_jump(told.at)
+                    excuse = "a wall clock that is set five days" if far else ""
                     self.find(f"event {told.kind}", None, told.at, told.text, excuse)
                 continue
             self._event(told, told.index)
@@ -131,7 +134,43 @@ class _Judge:
             excuse = "shown to no question, as if gone"
         elif self._older_lookup(index, told.at, appeared):
             excuse = "look-ups that are older than the request"
+        elif self._is_gone_by_every_reply(index, told.at):
+            excuse = "gone by every reply of an interval, as few others"
         self.find("false withdrawal", index, told.at, f"{told.content}", excuse)
+
+    def _far_jump(self, at: float) -> bool:
+        return any(abs(by) > _FIVE_DAYS and when <= at for when, by in self.schedule.wall_jumps)
+
+    def _is_gone_by_every_reply(self, index: int, at: float) -> bool:
+        """Whether all replies of an interval or longer, listings and a look-up, hid it where they hid a few of many."""
+        served = [s for s in self.server.served if s.at <= at and not s.failed]
+        shown = max((s.at for s in served if index in s.rows), default=-math.inf)
+        since = [s for s in served if s.at > shown and self._hides_some(s)]
+        scans = [s for s in since if s.asked == "listing" and not s.body["offset"] and self._is_within(index, s)]
+        looked_up = any(s.asked == "look-up" and int(s.body["index"]) == index for s in since)
+        if len(scans) < _SCANS or not looked_up:
+            return False
+        lasted = scans[-1].at - scans[0].at >= 0.8 * self.schedule.interval.total_seconds()
+        return lasted and not any(self._hides_many(scan) for scan in scans)
+
+    def _hides_some(self, served: Served) -> bool:
+        side = "listings" if served.asked == "listing" else "lookups"
+        partial = (empty for empty in self.schedule.habits.empties if empty.share < 1 and getattr(empty, side))
+        return any(served.at in empty.span for empty in partial)
+
+    def _is_within(self, index: int, listing: Served, *, by: float = 0.0) -> bool:
+        row = self.market.rows(listing.at).get(index)
+        window = float(listing.body["secondsSinceUpdate"])
+        return row is not None and self.schedule.habits.service_clock(listing.at) - row.stamp <= window - by
+
+    def _hides_many(self, scan: Served) -> bool:
+        """Whether a scan hides three requests or more, and a third of all that are known: trouble, to a feed."""
+        known = set[int]().union(*(s.rows for s in self.server.served if s.at < scan.at))
+        known -= {index for index, told in self.fold.items() if told.kind == "withdrawn"}
+        wanted = {i for i in known & self.market.rows(scan.at).keys() if self._is_within(i, scan, by=_SLACK)}
+        pages = [s for s in self.server.served if s.asked == "listing" and abs(s.at - scan.at) <= _SLACK]
+        hidden = wanted.difference(*(page.rows for page in pages))
+        return len(hidden) >= _MANY and 3 * len(hidden) >= len(wanted)
 
     def _older_lookup(self, index: int, at: float, appeared: float) -> bool:
         """Whether the last look-up of a request was answered from before it appeared."""
@@ -146,6 +185,9 @@ class _Judge:
                 if told is not None and told.kind != "withdrawn":
                     known = told.observed is not None and told.observed[0] is not None
                     excuse = "" if known else "there before the feed began, not seen updated"
+                    if known and any(gap.kind == "Gap" and self._far_jump(gap.at) for gap in self.log.told):
+                        # It seems older than the widest window, which proves nothing of it: the gap says so.
+                        excuse = "a wall clock that is set five days"
                     self.find("missed withdrawal", index, version.since, f"last told {told}", excuse)
                 continue
             if told is None and self.schedule.start != "backfill":
@@ -157,6 +199,9 @@ class _Judge:
                 excuse = "" if self._reached(index, visible) else "never listed"
                 if told is not None and told.kind == "withdrawn" and not self._reached(index, self.schedule.end):
                     excuse = "shown to no question, as if gone" if self.schedule.habits.lookups_have_windows else excuse
+                cache = self.schedule.habits.cache
+                if told is None and cache is not None and cache.listings and cache.key == "page":
+                    excuse = "a cache that answers every window alike"
                 self.find("missed", index, version.since, f"{version.content}; last told {told}", excuse)
 
     def _baseline(self, index: int) -> Content | None:
@@ -198,7 +243,7 @@ class _Judge:
         patience = _SLACK + self.schedule.pauses * 2
         latest = at + patience
         for session, later in zip(self.schedule.sessions, self.log.live[1:], strict=False):
-            if session.end - _BREAK - patience <= at < later:
+            if session.end - _BREAK <= latest and at < later:
                 latest = max(latest, later + patience)
         return latest
 

@@ -1,4 +1,4 @@
-"""Listings that lack most of what they should hold: trouble first, and withdrawals only if it lasts."""
+"""Listings that lack a third or more of what they should hold: trouble first, and withdrawals only if it lasts."""
 
 from __future__ import annotations
 
@@ -130,9 +130,9 @@ async def test_page_size_that_shrinks_below_half_is_found_out_without_look_ups(s
     assert rig.watcher.phase == "live"
 
 
-def test_doubt_begins_with_most_of_several() -> None:
-    assert lacking.after(None, window=90, at=5.0, listed=2, absent=3) == Lacking(since=5.0, last=5.0, window=90)
-    assert lacking.after(None, window=90, at=5.0, listed=3, absent=3) is None
+def test_doubt_begins_with_a_third_of_several() -> None:
+    assert lacking.after(None, window=90, at=5.0, listed=6, absent=3) == Lacking(since=5.0, last=5.0, window=90)
+    assert lacking.after(None, window=90, at=5.0, listed=7, absent=3) is None
     assert lacking.after(None, window=90, at=5.0, listed=0, absent=2) is None
 
 
@@ -141,7 +141,7 @@ def test_doubt_ends_with_a_scan_that_looks_back_as_far() -> None:
     assert lacking.after(doubt, window=189, at=100.0, listed=0, absent=0) == doubt
     assert lacking.after(doubt, window=190, at=100.0, listed=0, absent=0) is None
     wide = attrs.evolve(doubt, window=WIDEST)
-    assert lacking.after(wide, window=WIDEST, at=100.0, listed=3, absent=3) is None
+    assert lacking.after(wide, window=WIDEST, at=100.0, listed=7, absent=3) is None
 
 
 def test_doubt_is_settled_by_deeper_scans() -> None:

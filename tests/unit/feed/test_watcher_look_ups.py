@@ -102,7 +102,7 @@ async def test_what_could_not_be_looked_up_is_told_once_it_can(store: Store) -> 
 async def test_many_look_ups_that_fail_slowly_do_not_hold_up_the_scans(store: Store) -> None:
     service = Mute(latency=20.0, mute=frozenset(range(1, 31)))
     rig = await live(service, store)
-    service.publish(*range(1, 71))
+    service.publish(*range(1, 121))
     await rig.looks()
     service.withdraw(*range(1, 31))
     times = []
@@ -329,7 +329,7 @@ async def test_a_server_that_gives_less_than_it_did_is_found_out_by_a_look_up(st
     rig = await live(service, store, interval=10.0)
     service.publish(*range(1, 9))
     await rig.looks()
-    service.clamp = 6
+    service.clamp = 7
     service.publish(9)
     await rig.goes_on_for(300.0)
     assert service.lookups

@@ -32,7 +32,7 @@ class Behind:
 
 @attrs.frozen(kw_only=True)
 class Lacking:
-    """Doubt about listings that lack most of what they should hold. Times are on the feed's clock.
+    """Doubt about listings that lack a third or more of what they should hold. Times are on the feed's clock.
 
     Attributes:
         since: When the first of them was read.
