@@ -524,9 +524,9 @@ class FreightExchange:
         )
 
 
-async def _log_in(caller: CallExecutor, email: str, password: Secret, *, limits: Limits, shared: _Shared) -> Grant:
+async def _log_in(executor: CallExecutor, email: str, password: Secret, *, limits: Limits, shared: _Shared) -> Grant:
     patient = attrs.evolve(limits, deadline=_login_deadline(limits))
-    return await log_in(caller, patient, email, password, shared.welcome)
+    return await log_in(executor, patient, email, password, shared.welcome)
 
 
 def _login_deadline(limits: Limits) -> float:

@@ -20,22 +20,22 @@ __all__ = ["log_in"]
 
 
 async def log_in(
-    caller: CallExecutor, limits: Limits, email: str, password: Secret, welcome: Callable[[User], None]
+    executor: CallExecutor, limits: Limits, email: str, password: Secret, welcome: Callable[[User], None]
 ) -> Grant:
     """Obtain a token; `welcome` is given the user. The secrets are known to the redactor before anything is raised."""
-    caller.redactor.learn(password)
+    executor.redactor.learn(password)
 
     def read(response: Response) -> Grant:
         login = wire.login(wire.parse(response.content))
         token = Secret(login.token)
-        caller.redactor.learn_token(token)
-        said = wire.masked_user(login.said, caller.redactor.value)
+        executor.redactor.learn_token(token)
+        said = wire.masked_user(login.said, executor.redactor.value)
         welcome(wire.user(said))
         lifetime = login.lifetime
         if login.expires_at is not None:
             lifetime = login.expires_at - clock.wall_time()
         return Grant(token=token, lifetime=lifetime, user=said)
 
-    return await caller.call(
+    return await executor.call(
         Kind.LOGIN, "POST", "login", read, limits, content=wire.credentials(email, password.reveal())
     )

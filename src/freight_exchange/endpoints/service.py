@@ -149,7 +149,7 @@ class Service:
             check_reply(write, record)
             return record
 
-        written = await self.connection.engine.caller.call(
+        written = await self.connection.engine.executor.call(
             Kind.WRITE,
             method,
             path,
@@ -186,7 +186,7 @@ class Service:
             repeats.update(wire.repeats(data))
             return data
 
-        reply = await self.connection.engine.caller.call(
+        reply = await self.connection.engine.executor.call(
             kind,
             method,
             path,
@@ -276,7 +276,7 @@ class Service:
         record = await self._picked(found, sent, listed, wanted, identity)
         if record is None:
             error = NotFoundError(f"no record has the index {wanted}", path=listed.path)
-            sent.describe(error, listed.method, self.connection.engine.caller.redactor)
+            sent.describe(error, listed.method, self.connection.engine.executor.redactor)
             raise error
         return record
 
@@ -328,7 +328,7 @@ class Service:
             sent.take(response)
             return wire.rows(wire.parse(response.content), kind)
 
-        rows = await self.connection.engine.caller.call(
+        rows = await self.connection.engine.executor.call(
             Kind.READ,
             listed.method,
             listed.path,
@@ -376,7 +376,7 @@ class Service:
                 self.connection.engine.tasks.start(partial(self.hooks.emit, record))
 
     def _describe(self, error: DecodeError, method: str, path: str, sent: _Sent) -> None:
-        redactor = self.connection.engine.caller.redactor
+        redactor = self.connection.engine.executor.redactor
         error.request_path = path
         sent.describe(error, method, redactor)
         redact_decode_error(error, redactor)

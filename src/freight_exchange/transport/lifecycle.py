@@ -72,7 +72,7 @@ class Engine(NamedTuple):
 
     tasks: BackgroundTasks
     token_refresh: TokenRefresh
-    caller: CallExecutor
+    executor: CallExecutor
 
     async def log_in(self, deadline: float) -> None:
         """Log in, unless there is a token."""
@@ -175,8 +175,8 @@ class Connection:
         else:
             shared = _shared(settings.token_store, settings, log_in)
             token_refresh = TokenRefresh(tasks, settings.hooks, settings.credentials, shared, on_refused=shared.refuse)
-        caller = CallExecutor(layers(token=token_refresh), settings.redactor)
-        self._engine = Engine(tasks, token_refresh, caller)
+        executor = CallExecutor(layers(token=token_refresh), settings.redactor)
+        self._engine = Engine(tasks, token_refresh, executor)
         self._state = _State.OPEN
 
     async def aclose(self) -> None:
