@@ -73,6 +73,15 @@ def test_holder_that_is_gone_or_whose_lease_ended_is_none(path: Path) -> None:
             assert feeds(connection)[0].holder == (holder if is_holding else None)
 
 
+def test_last_holder_is_the_one_of_the_newest_lease(path: Path) -> None:
+    with closing(SQLiteStore(path)) as store:
+        store.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
+    older, newer = (Holder(host="elsewhere", pid=pid, since="now") for pid in (7, 8))
+    change(path, "UPDATE feed SET holder = ?, lease_until = 10", older.to_json())
+    change(path, "UPDATE feed SET holder = ?, lease_until = 20 WHERE name = 'bids'", newer.to_json())
+    assert last_holder(path) == newer
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
