@@ -38,7 +38,7 @@ from freight_exchange.paging import DEFAULT_PAGE_SIZE, PageSizes
 from freight_exchange.transport.call import Limits
 from freight_exchange.transport.http.adapter import library_of
 from freight_exchange.transport.lifecycle import Connection, Settings
-from freight_exchange.transport.message import Kind, Middleware
+from freight_exchange.transport.message import Middleware, RequestKind
 from freight_exchange.transport.secrets import Redactor, Secret
 
 if TYPE_CHECKING:
@@ -409,7 +409,7 @@ class FreightExchange:
             raise ValidationError(f"repeatable must be True or False, not {repeatable!r}", field="repeatable")
         reads = repeatable or verb in ("GET", "HEAD")
         return await self._service.raw(
-            Kind.READ if reads else Kind.WRITE,
+            RequestKind.READ if reads else RequestKind.WRITE,
             verb,
             relative,
             params=pairs,

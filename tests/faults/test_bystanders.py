@@ -12,7 +12,7 @@ import pytest
 from freight_exchange import FreightExchange, OutcomeUnknownError, Request, Response, TransportError
 from freight_exchange.hooks import Attempt, Event, Hook
 from freight_exchange.testing import FAULTS, Sandbox
-from freight_exchange.transport.message import Kind, Middleware, Next
+from freight_exchange.transport.message import Middleware, Next, RequestKind
 
 SUBMIT = "quote/submitoffer"
 
@@ -141,8 +141,8 @@ async def test_error_of_a_transport_without_trace_leaves_a_write_in_doubt(librar
 
 
 @pytest.mark.virtual_time
-@pytest.mark.parametrize("kind", [Kind.WRITE, Kind.READ])
-async def test_a_request_made_anew_counts_for_the_one_it_replaces(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [RequestKind.WRITE, RequestKind.READ])
+async def test_a_request_made_anew_counts_for_the_one_it_replaces(kind: RequestKind) -> None:
     sandbox = Sandbox()
     request = sandbox.publish()
     sandbox.strike(*FAULTS["stall"](path=SUBMIT, processed=True, times=None))

@@ -18,7 +18,7 @@ from freight_exchange.testing.virtual_time import VirtualTimeLoop
 from freight_exchange.transport.auth.refresh import TokenRefresh
 from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.background import BackgroundTasks
-from freight_exchange.transport.message import Kind, Request, Response
+from freight_exchange.transport.message import Request, RequestKind, Response
 from freight_exchange.transport.secrets import Secret
 
 REFUSED = Response(status=401, content=b"")
@@ -131,7 +131,9 @@ class RenewalModel(RuleBasedStateMachine):
                 return REFUSED
             return FINE
 
-        request = Request(method="GET", path="carrier", kind=Kind.READ, timeouts=Timeouts(), replayable=replayable)
+        request = Request(
+            method="GET", path="carrier", kind=RequestKind.READ, timeouts=Timeouts(), replayable=replayable
+        )
         try:
             return (await self.renewal(request, send)).status
         except FreightExchangeError:

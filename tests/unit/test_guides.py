@@ -28,7 +28,7 @@ from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.store import SQLiteStore
 from freight_exchange.testing import Sandbox
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 from freight_exchange.transport.retry_matrix import LONGEST_WAIT, MATRIX, THROTTLED_COST, TRANSIENT_COST, Cause, Rule
 
 DOCS = ROOT / "docs"
@@ -173,10 +173,10 @@ def test_what_is_tried_again_is_what_the_page_says() -> None:
     for words, cause in said.items():
         (row,) = re.findall(rf"^\| {re.escape(words)}.*$", page, re.MULTILINE)
         _, read, write = row.strip("| ").split(" | ")
-        assert [_rule(read), _rule(write)] == [MATRIX[cause][Kind.READ], MATRIX[cause][Kind.WRITE]], words
+        assert [_rule(read), _rule(write)] == [MATRIX[cause][RequestKind.READ], MATRIX[cause][RequestKind.WRITE]], words
     # 503 with Retry-After is a 5xx to the page, and a longer Retry-After raises.
     assert {*said.values()} == {*Cause} - {Cause.UNAVAILABLE, Cause.THROTTLED_LONG}
-    assert MATRIX[Cause.UNAVAILABLE][Kind.READ] is MATRIX[Cause.BROKEN][Kind.READ]
+    assert MATRIX[Cause.UNAVAILABLE][RequestKind.READ] is MATRIX[Cause.BROKEN][RequestKind.READ]
     policy = RetryPolicy()
     assert LONGEST_WAIT == 120
     assert f"budget** of {policy.budget} tokens" in page

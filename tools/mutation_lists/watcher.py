@@ -271,7 +271,7 @@ MUTATIONS: Final = (
     one(
         "11 Retry-After holds back only the call that received it",
         "transport/middleware/throttle.py",
-        "if request.kind is not Kind.WRITE:",
+        "if request.kind is not RequestKind.WRITE:",
         "if False:",
         "tests/unit/transport/middleware/test_throttle.py",
     ),

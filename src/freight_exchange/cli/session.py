@@ -22,7 +22,7 @@ from freight_exchange.cli.terminal import warn
 from freight_exchange.errors import AuthenticationError, FreightExchangeError, TransportError
 from freight_exchange.hooks import Attempt
 from freight_exchange.platform.text import clean
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange
@@ -169,6 +169,6 @@ def _create_client(credentials: Credentials, options: GlobalOptions, hook: Calla
 
 async def _refuse_login(request: Request, call_next: Next) -> Response:
     """Middleware of a client without a password, which has only the cached login."""
-    if request.kind is Kind.LOGIN:
+    if request.kind is RequestKind.LOGIN:
         raise AuthenticationError(_LOGIN_EXPIRED, method=request.method, path=request.path)
     return await call_next(request)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from freight_exchange import wire
 from freight_exchange.platform import clock
 from freight_exchange.transport.auth.token import Grant
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 from freight_exchange.transport.secrets import Secret
 
 if TYPE_CHECKING:
@@ -37,5 +37,5 @@ async def log_in(
         return Grant(token=token, lifetime=lifetime, user=said)
 
     return await executor.call(
-        Kind.LOGIN, "POST", "login", read, limits, content=wire.credentials(email, password.reveal())
+        RequestKind.LOGIN, "POST", "login", read, limits, content=wire.credentials(email, password.reveal())
     )

@@ -20,7 +20,7 @@ from freight_exchange.models import validation
 from freight_exchange.models._base import NOTHING
 from freight_exchange.paging import PageSizes, Paginator
 from freight_exchange.transport.call import new_call_id
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 from freight_exchange.transport.redaction import redact_decode_error, reply_headers
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Service:
             return record
 
         written = await self.connection.engine.executor.call(
-            Kind.WRITE,
+            RequestKind.WRITE,
             method,
             path,
             read,
@@ -166,7 +166,7 @@ class Service:
 
     async def raw(
         self,
-        kind: Kind,
+        kind: RequestKind,
         method: str,
         path: str,
         *,
@@ -329,7 +329,7 @@ class Service:
             return wire.rows(wire.parse(response.content), kind)
 
         rows = await self.connection.engine.executor.call(
-            Kind.READ,
+            RequestKind.READ,
             listed.method,
             listed.path,
             read,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 import anyio
 import attrs
 
-from freight_exchange.transport.message import CallContext, Kind, Request
+from freight_exchange.transport.message import CallContext, Request, RequestKind
 
 if TYPE_CHECKING:
     from freight_exchange.errors.outcome import Reconciler
@@ -56,7 +56,7 @@ class CallExecutor:
 
     async def call(
         self,
-        kind: Kind,
+        kind: RequestKind,
         method: str,
         path: str,
         read: Read[T],
@@ -84,7 +84,7 @@ class CallExecutor:
             params=params,
             call_id=call_id or new_call_id(),
             write=write,
-            replayable=kind is not Kind.WRITE or limits.retries.trust_refusals,
+            replayable=kind is not RequestKind.WRITE or limits.retries.trust_refusals,
             deadline=limits.deadline,
             ends_at=started + limits.deadline,
             context=CallContext(read=read, retries=limits.retries, started=started, reconciler=exchange),

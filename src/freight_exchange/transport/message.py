@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from freight_exchange.options import Timeouts
     from freight_exchange.transport.secrets import Secret
 
-__all__ = ["UNCONNECTED", "CallContext", "Kind", "Middleware", "Next", "Progress", "Request", "Response"]
+__all__ = ["UNCONNECTED", "CallContext", "Middleware", "Next", "Progress", "Request", "RequestKind", "Response"]
 
 
-class Kind(enum.Enum):
+class RequestKind(enum.Enum):
     """Kind of a request: the effect of repeating it."""
 
     READ = "read"
@@ -167,7 +167,7 @@ class Request:
 
     method: str
     path: str
-    kind: Kind
+    kind: RequestKind
     timeouts: Timeouts = attrs.field(repr=False)
     content: bytes | None = attrs.field(default=None, repr=False)
     params: tuple[tuple[str, str], ...] = ()

@@ -10,7 +10,7 @@ import anyio
 
 from freight_exchange.errors import DecodeError
 from freight_exchange.platform.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 from freight_exchange.transport.secrets import wire_names
 from freight_exchange.wire.excerpt import CUT, LONGEST, MASK, is_secret
 
@@ -59,7 +59,7 @@ def describe(
     error.elapsed = anyio.current_time() - request.context.started
     if response is not None:
         error.status = response.status
-        is_login = request.kind is Kind.LOGIN
+        is_login = request.kind is RequestKind.LOGIN
         error.headers = reply_headers(response.headers, redactor, login=is_login)
         # A login's reply holds a token that is not known yet, and so could not be masked.
         if error.body is None and not is_login:

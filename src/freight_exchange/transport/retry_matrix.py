@@ -18,7 +18,7 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.options import RetryPolicy
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 
 __all__ = [
     "LONGEST_WAIT",
@@ -72,9 +72,9 @@ class Rule(enum.Enum):
     UNKNOWN = "the write may have happened: no other attempt, ever"
 
 
-R, L, W = Kind.READ, Kind.LOGIN, Kind.WRITE
+R, L, W = RequestKind.READ, RequestKind.LOGIN, RequestKind.WRITE
 
-MATRIX: dict[Cause, dict[Kind, Rule]] = {
+MATRIX: dict[Cause, dict[RequestKind, Rule]] = {
     Cause.UNSENT: {R: Rule.RETRY, L: Rule.RETRY, W: Rule.RETRY},
     Cause.PERMANENT: {R: Rule.RAISE, L: Rule.RAISE, W: Rule.RAISE},
     Cause.INTERRUPTED: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN},
@@ -122,9 +122,9 @@ def cause_of(error: FreightExchangeError, *, remaining: float) -> Cause:
     return Cause.BROKEN if status >= 500 else Cause.REFUSED
 
 
-def rule_of(error: FreightExchangeError, cause: Cause, kind: Kind, policy: RetryPolicy) -> Rule:
+def rule_of(error: FreightExchangeError, cause: Cause, kind: RequestKind, policy: RetryPolicy) -> Rule:
     """Return what follows a failed attempt of this kind of request."""
-    if kind is Kind.WRITE and _may_have_begun(error, policy):
+    if kind is RequestKind.WRITE and _may_have_begun(error, policy):
         return Rule.UNKNOWN
     return MATRIX[cause][kind]
 

@@ -22,13 +22,13 @@ from freight_exchange.models.writes import RawWrite
 from freight_exchange.options import RetryPolicy, Timeouts
 from freight_exchange.transport.call import CallExecutor, Limits
 from freight_exchange.transport.chain import compose
-from freight_exchange.transport.message import Kind, Next, Request, Response
+from freight_exchange.transport.message import Next, Request, RequestKind, Response
 from freight_exchange.transport.middleware.deadline import Deadline
 from freight_exchange.transport.middleware.outcome import Outcome
 from freight_exchange.transport.middleware.retry import Retry, RetryBudget
 from freight_exchange.transport.secrets import Redactor, Secret
 
-READ, LOGIN, WRITE = Kind.READ, Kind.LOGIN, Kind.WRITE
+READ, LOGIN, WRITE = RequestKind.READ, RequestKind.LOGIN, RequestKind.WRITE
 TCP = ("connection.connect_tcp.started", "connection.connect_tcp.complete")
 HEADERS = "http11.send_request_headers.started"
 CANARY = "c4nary-t0ken"
@@ -107,7 +107,7 @@ class Bench:
 
     async def call(
         self,
-        kind: Kind = READ,
+        kind: RequestKind = READ,
         *,
         deadline: float = 60,
         read: Callable[[Response], Any] = lambda response: response.status,
@@ -118,7 +118,7 @@ class Bench:
         write = RawWrite("POST", "quote/bid") if kind is WRITE else None
         return await self.caller.call(kind, "POST", "quote/bid", read, limits, write=write, exchange=exchange)
 
-    async def failure(self, kind: Kind = READ, **options: Any) -> FreightExchangeError:
+    async def failure(self, kind: RequestKind = READ, **options: Any) -> FreightExchangeError:
         with pytest.raises(FreightExchangeError) as caught:
             await self.call(kind, **options)
         error = caught.value

@@ -21,7 +21,7 @@ from freight_exchange.transport.auth.shared import SharedLogin
 from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.auth.token_store import TokenFile
 from freight_exchange.transport.background import BackgroundTasks
-from freight_exchange.transport.message import Kind, Request, Response
+from freight_exchange.transport.message import Request, RequestKind, Response
 from freight_exchange.transport.secrets import Secret
 
 URL = "https://host.example/api"
@@ -108,7 +108,7 @@ class Process:
 
     @staticmethod
     def request(**options: Any) -> Request:
-        return Request(method="GET", path="carrier", kind=Kind.READ, timeouts=Timeouts(), **options)
+        return Request(method="GET", path="carrier", kind=RequestKind.READ, timeouts=Timeouts(), **options)
 
     @property
     def reasons(self) -> list[str]:

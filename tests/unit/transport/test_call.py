@@ -28,7 +28,7 @@ from freight_exchange.errors import (
 from freight_exchange.hooks import Event, Retry
 from freight_exchange.options import RetryPolicy, Timeouts
 from freight_exchange.transport.call import Limits
-from freight_exchange.transport.message import Kind, Request, Response
+from freight_exchange.transport.message import Request, RequestKind, Response
 from freight_exchange.transport.middleware.retry import RetryBudget
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
@@ -42,7 +42,7 @@ class TestAttempts:
         assert bench.events == []
 
     @pytest.mark.parametrize("kind", [READ, LOGIN])
-    async def test_a_broken_connection_is_tried_again(self, kind: Kind) -> None:
+    async def test_a_broken_connection_is_tried_again(self, kind: RequestKind) -> None:
         bench = Bench(fails(TransportError("reset")), replies(200))
         assert await bench.call(kind) == 200
         assert [request.attempt for request in bench.requests] == [1, 2]
@@ -54,7 +54,7 @@ class TestAttempts:
             assert len(bench.requests) == error.attempts == attempts
 
     async def test_unsent_request_of_every_kind_is_repeated(self) -> None:
-        for kind in Kind:
+        for kind in RequestKind:
             bench = Bench(fails(TransportError("refused", unsent=True)))
             error = await bench.failure(kind)
             assert isinstance(error, TransportError)
@@ -113,8 +113,8 @@ class TestAttempts:
         assert len(bench.requests) == 1
         assert (caught.value.path, caught.value.attempts) == ("login", 0)
 
-    @pytest.mark.parametrize("kind", [Kind.READ, Kind.LOGIN])
-    async def test_bug_of_a_middleware_is_never_retried(self, kind: Kind) -> None:
+    @pytest.mark.parametrize("kind", [RequestKind.READ, RequestKind.LOGIN])
+    async def test_bug_of_a_middleware_is_never_retried(self, kind: RequestKind) -> None:
         for bug in (KeyError("middleware"), OSError("file"), TimeoutError(), RuntimeError()):
             bench = Bench(fails(bug))
             with pytest.raises(type(bug)):
@@ -125,7 +125,7 @@ class TestAttempts:
         for bug in (KeyError("middleware"), OSError("file"), TimeoutError(), ExceptionGroup("several", [KeyError()])):
             bench = Bench(fails(bug))
             with pytest.raises(OutcomeUnknownError, match=type(bug).__name__) as caught:
-                await bench.call(Kind.WRITE)
+                await bench.call(RequestKind.WRITE)
             assert type(caught.value.__cause__) is type(bug)
             assert len(bench.requests) == 1
 
@@ -189,7 +189,7 @@ class TestReplies:
 
     async def test_statuses_become_errors_and_are_not_retried(self) -> None:
         bench = Bench(replies(400, {"message": "offer must be positive"}))
-        for kind in Kind:
+        for kind in RequestKind:
             error = await bench.failure(kind)
             if kind is not LOGIN:
                 assert isinstance(error, BadRequestError)

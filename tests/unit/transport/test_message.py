@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange.options import Timeouts
-from freight_exchange.transport.message import AbandonedError, Kind, Progress, Request, Response
+from freight_exchange.transport.message import AbandonedError, Progress, Request, RequestKind, Response
 from freight_exchange.transport.secrets import Secret
 
 TCP = ["connection.connect_tcp.started", "connection.connect_tcp.complete"]
@@ -163,7 +163,7 @@ class TestRequest:
         request = Request(
             method="POST",
             path="login",
-            kind=Kind.LOGIN,
+            kind=RequestKind.LOGIN,
             timeouts=Timeouts(),
             content=b'{"password": "canary"}',
             headers=(("X-Key", "canary"),),
@@ -173,7 +173,7 @@ class TestRequest:
         assert "canary" not in repr(Response(status=200, content=b"canary", headers=((b"x", b"canary"),)))
 
     def test_headers_are_added_to_a_copy(self) -> None:
-        request = Request(method="GET", path="carrier", kind=Kind.READ, timeouts=Timeouts())
+        request = Request(method="GET", path="carrier", kind=RequestKind.READ, timeouts=Timeouts())
         more = request.with_header("a", "1").with_header("b", "2").with_token(Secret("t"))
         assert request.headers == ()
         assert request.token is None

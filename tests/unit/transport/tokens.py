@@ -15,13 +15,13 @@ from freight_exchange.options import Timeouts
 from freight_exchange.transport.auth.refresh import TokenRefresh
 from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.background import BackgroundTasks
-from freight_exchange.transport.message import Kind, Request, Response
+from freight_exchange.transport.message import Request, RequestKind, Response
 from freight_exchange.transport.secrets import Secret
 
 HOUR = 3600.0
 
 
-def request(kind: Kind = Kind.READ, *, replayable: bool = True) -> Request:
+def request(kind: RequestKind = RequestKind.READ, *, replayable: bool = True) -> Request:
     return Request(method="GET", path="quote/offer", kind=kind, timeouts=Timeouts(), replayable=replayable)
 
 

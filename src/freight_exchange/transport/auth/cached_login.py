@@ -17,7 +17,7 @@ from freight_exchange.transport.secrets import Secret
 
 __all__ = ["CachedLogin", "InvalidLoginFileError"]
 
-Kind = TypeVar("Kind")
+T = TypeVar("T")
 
 _VERSION: Final = 2
 """Files of version 1 held the fields of `User`. They are discarded: the next login replaces them."""
@@ -138,7 +138,7 @@ def _dumped(value: object) -> bytes | None:
     return None
 
 
-def _exactly(kind: type[Kind], value: object) -> Kind:
+def _exactly(kind: type[T], value: object) -> T:
     # Exactly: a bool is an int to `isinstance`.
     if type(value) is not kind:
         raise ValueError

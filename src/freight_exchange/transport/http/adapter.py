@@ -23,7 +23,7 @@ from freight_exchange.transport.http.decompression import Body
 from freight_exchange.transport.http.leftover import has_leftover, make_unusable
 from freight_exchange.transport.http.native_request import RequestFactory
 from freight_exchange.transport.http.trace import Trace, address
-from freight_exchange.transport.message import AbandonedError, Kind, Response
+from freight_exchange.transport.message import AbandonedError, RequestKind, Response
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -96,7 +96,7 @@ class Network:
             self._failures += _httpcore_errors()
 
     async def __call__(self, request: Request) -> Response:
-        send = self._writes if request.kind is Kind.WRITE else self._reads
+        send = self._writes if request.kind is RequestKind.WRITE else self._reads
         trace = self._trace(request)
         native = self._requests.make(request, trace)
         failure: FreightExchangeError
@@ -152,7 +152,7 @@ class Network:
 
     def _trace(self, request: Request) -> Trace | None:
         """Return the trace that the attempt needs: for a read, only where it closes a connection or knows a proxy."""
-        progress = request.progress if request.kind is not Kind.READ else None
+        progress = request.progress if request.kind is not RequestKind.READ else None
         if progress is None and not self._closes and self._proxy is None:
             return None
         return Trace(request.method, progress, closes=self._closes)

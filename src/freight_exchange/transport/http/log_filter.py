@@ -10,7 +10,7 @@ import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 from freight_exchange.transport.secrets import MASK
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def install() -> None:
 
 def begin(request: Request, redactor: Redactor) -> None:
     """Mark this task as sending the request."""
-    _sending.set((redactor, request.kind is Kind.LOGIN))
+    _sending.set((redactor, request.kind is RequestKind.LOGIN))
 
 
 def end() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.transport.http.pool import REPEATABLE
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 
 if TYPE_CHECKING:
     from freight_exchange.transport.http.trace import Trace
@@ -56,7 +56,7 @@ class RequestFactory:
         }
         if trace is not None:
             extensions["trace"] = trace
-        if self._own and request.kind is Kind.READ:
+        if self._own and request.kind is RequestKind.READ:
             extensions[REPEATABLE] = True
         return self._library.Request(
             request.method,

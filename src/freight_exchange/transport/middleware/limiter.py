@@ -10,7 +10,7 @@ import anyio
 
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError, TransportError
 from freight_exchange.transport.background import TaskCancelledError
-from freight_exchange.transport.message import AbandonedError, Kind
+from freight_exchange.transport.message import AbandonedError, RequestKind
 from freight_exchange.transport.middleware.tracing import Tracing
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Limiter:
             if not task.is_finished:
                 request.progress.abandon()
                 # A write that has begun is not cut off: that would make its outcome unknown.
-                must_finish = request.kind is Kind.WRITE and request.progress.may_have_begun
+                must_finish = request.kind is RequestKind.WRITE and request.progress.may_have_begun
                 task.cancel(request.ends_at if must_finish else None)
                 if must_finish:
                     slots.free_write_slot_after(_ABANDONED_WRITE_GRACE, self._tasks)
@@ -93,7 +93,7 @@ class Limiter:
     async def _acquire_slots(self, request: Request) -> _Slots:
         """Wait for a slot; raise `DeadlineExceededError` for a write that would be sent too late."""
         slots = _Slots()
-        if request.kind is not Kind.WRITE:
+        if request.kind is not RequestKind.WRITE:
             await slots.acquire(self._reads, request)
             return slots
         began = anyio.current_time()
@@ -124,7 +124,7 @@ class Limiter:
             try:
                 response = await self._tracing.send(request, call_next)
             finally:
-                if request.kind is Kind.WRITE and request.progress.may_have_begun:
+                if request.kind is RequestKind.WRITE and request.progress.may_have_begun:
                     self._latency.observe(anyio.current_time() - (first_byte.at or started))
         except FreightExchangeError as failure:
             slots.free()
@@ -167,7 +167,7 @@ class _FirstByte:
         self.refusal: DeadlineExceededError | None = None
         self._request = request
         self._latency = latency
-        if request.kind is Kind.WRITE:
+        if request.kind is RequestKind.WRITE:
             request.progress.before_first_byte = self._check
 
     def _check(self) -> None:

@@ -16,7 +16,7 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.platform import clock
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 from freight_exchange.transport.redaction import describe
 from freight_exchange.transport.retry_after import retry_after
 from freight_exchange.transport.status_errors import error_of, login_error
@@ -62,7 +62,7 @@ class Outcome:
                 # A middleware's own, which need not have sent anything, or one that it kept from another call.
                 response = attrs.evolve(response, attempt=request.progress.sends)
             wait = retry_after(response.header("retry-after"), wall=clock.wall_time())
-            judge = login_error if request.kind is Kind.LOGIN else error_of
+            judge = login_error if request.kind is RequestKind.LOGIN else error_of
             error: FreightExchangeError | None = judge(response, self._redactor, retry_after=wait)
             if error is None:
                 return attrs.evolve(response, result=request.context.read(response))
@@ -94,7 +94,7 @@ class Outcome:
 
 def in_doubt(request: Request) -> bool:
     """Tell whether the request is a write that the service may have received in part."""
-    return request.kind is Kind.WRITE and request.progress.may_have_begun
+    return request.kind is RequestKind.WRITE and request.progress.may_have_begun
 
 
 def outcome_unknown(

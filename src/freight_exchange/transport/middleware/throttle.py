@@ -9,7 +9,7 @@ import anyio
 
 from freight_exchange.errors import RateLimitedError
 from freight_exchange.platform import clock
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 from freight_exchange.transport.retry_after import LONGEST_HONOURED, retry_after, spoken
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ class Throttle:
         self._status = 429
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
-        if request.kind is not Kind.WRITE:
+        if request.kind is not RequestKind.WRITE:
             await self._wait(request)
         response = await call_next(request)
-        if response.status in (429, 503) and request.kind is not Kind.LOGIN:
+        if response.status in (429, 503) and request.kind is not RequestKind.LOGIN:
             delay = retry_after(response.header("retry-after"), wall=clock.wall_time())
             if delay is not None:
                 self._until = max(self._until, anyio.current_time() + min(delay, LONGEST_HONOURED))

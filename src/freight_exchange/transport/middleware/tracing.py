@@ -10,7 +10,7 @@ import anyio
 from freight_exchange.hooks import Attempt
 from freight_exchange.platform.reply_headers import NO_HEADERS
 from freight_exchange.transport.http import log_filter
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 from freight_exchange.transport.redaction import reply_headers
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Tracing:
 
     async def cut_off(self, request: Request, started: float) -> None:
         """Report an attempt that its deadline or closing has cancelled, if it is a write that may have left."""
-        if request.kind is Kind.WRITE and request.progress.may_have_begun:
+        if request.kind is RequestKind.WRITE and request.progress.may_have_begun:
             with anyio.move_on_after(_LAST_RECORD_TIMEOUT, shield=True):
                 await self._report(request, started, request.progress.sends, None, None)
 
@@ -84,7 +84,7 @@ class Tracing:
             elapsed=anyio.current_time() - started,
             error=error,
             abandoned=abandoned,
-            may_have_taken_effect=request.kind is Kind.WRITE and request.progress.may_have_begun,
+            may_have_taken_effect=request.kind is RequestKind.WRITE and request.progress.may_have_begun,
             write=request.write,
             call_id=request.call_id,
             headers=self._headers(request, response) if self._hooks else NO_HEADERS,
@@ -102,4 +102,4 @@ class Tracing:
     def _headers(self, request: Request, response: Response | None) -> ReplyHeaders:
         if response is None:
             return NO_HEADERS
-        return reply_headers(response.headers, self._redactor, login=request.kind is Kind.LOGIN)
+        return reply_headers(response.headers, self._redactor, login=request.kind is RequestKind.LOGIN)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from freight_exchange.errors import ConfigurationError, TransportError
-from freight_exchange.transport.message import Kind, Response
+from freight_exchange.transport.message import RequestKind, Response
 
 if TYPE_CHECKING:
     from freight_exchange.transport.message import Middleware, Next, Request
@@ -25,7 +25,7 @@ def guarded(layer: Middleware) -> Middleware:
 
         async def send(changed: Request) -> Response:
             nonlocal was_sent, in_flight, replied
-            if was_sent and request.kind is Kind.WRITE:
+            if was_sent and request.kind is RequestKind.WRITE:
                 raise ConfigurationError(
                     "a middleware may send a write only once, and before it returns: a second time could do it twice"
                 )
@@ -41,7 +41,7 @@ def guarded(layer: Middleware) -> Middleware:
             answer: object = layer(request, send)
             response = await answer if isinstance(answer, Awaitable) else answer
         except Exception as error:
-            if in_flight and request.kind is Kind.WRITE:
+            if in_flight and request.kind is RequestKind.WRITE:
                 raise TransportError(f"the middleware {_name(layer)} failed and left a write on its way") from error
             raise
         finally:
@@ -50,7 +50,7 @@ def guarded(layer: Middleware) -> Middleware:
             raise ConfigurationError(
                 f"the middleware {_name(layer)} must be async and return a Response, not {type(response).__name__}"
             )
-        if request.kind is Kind.WRITE and not replied and (in_flight or request.progress.may_have_begun):
+        if request.kind is RequestKind.WRITE and not replied and (in_flight or request.progress.may_have_begun):
             raise TransportError(f"the middleware {_name(layer)} answered for a write that has no reply")
         return response
 

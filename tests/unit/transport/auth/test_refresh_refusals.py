@@ -11,7 +11,7 @@ from freight_exchange.errors import (
     LoginRejectedError,
     TransportError,
 )
-from freight_exchange.transport.message import Kind, Request, Response
+from freight_exchange.transport.message import Request, RequestKind, Response
 from freight_exchange.transport.secrets import Secret
 
 pytestmark = pytest.mark.virtual_time
@@ -80,7 +80,7 @@ class TestRefusals:
         await exchange.call()
         exchange.refused.add("t1")
         exchange.takes = 100
-        write = request(Kind.WRITE)
+        write = request(RequestKind.WRITE)
         with anyio.move_on_after(10):
             await exchange.renewal(write, exchange.send)
         assert not write.progress.may_have_begun
@@ -89,17 +89,17 @@ class TestRefusals:
         exchange = Exchange()
         await exchange.call()
         exchange.refused.add("t1")
-        assert await exchange.call(kind=Kind.WRITE, replayable=False) == 401
+        assert await exchange.call(kind=RequestKind.WRITE, replayable=False) == 401
         assert exchange.seen == ["t1", "t1"]
         await anyio.sleep(2)
-        assert await exchange.call(kind=Kind.WRITE, replayable=False) == 200
+        assert await exchange.call(kind=RequestKind.WRITE, replayable=False) == 200
         assert exchange.logins == 2
 
     async def test_refused_writes_do_not_log_in_repeatedly(self) -> None:
         exchange = Exchange()
         exchange.refused.update(f"t{number}" for number in range(1, 100))
         for _ in range(10):
-            assert await exchange.call(kind=Kind.WRITE, replayable=False) == 401
+            assert await exchange.call(kind=RequestKind.WRITE, replayable=False) == 401
             await anyio.sleep(2)
         assert exchange.logins == 2
 

@@ -16,7 +16,7 @@ import pytest
 from freight_exchange.errors import ConfigurationError, DecodeError, TransportError
 from freight_exchange.options import Timeouts
 from freight_exchange.transport.http import adapter
-from freight_exchange.transport.message import Kind, Request, Response
+from freight_exchange.transport.message import Request, RequestKind, Response
 from freight_exchange.transport.secrets import Secret
 
 pytestmark = pytest.mark.both_backends
@@ -32,7 +32,7 @@ def library(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def request(kind: Kind = Kind.READ, **changes: Any) -> Request:
+def request(kind: RequestKind = RequestKind.READ, **changes: Any) -> Request:
     values: dict[str, Any] = {"method": "GET", "path": "quote/offer", "kind": kind, "timeouts": Timeouts(), **changes}
     return Request(**values)
 
@@ -117,15 +117,15 @@ class TestRequests:
         assert str(native.url).startswith(BASE.removesuffix("api"))
 
     async def test_timeouts_reach_the_library_and_only_reads_are_not_traced(self, library: ModuleType) -> None:
-        for kind in Kind:
+        for kind in RequestKind:
             native = await sent(library, request(kind, timeouts=Timeouts(connect=1, read=2, write=3)), LOOPBACK)
             assert native.extensions["timeout"] == {"connect": 1, "read": 2, "write": 3, "pool": None}
-            assert ("trace" in native.extensions) is (kind is not Kind.READ)
+            assert ("trace" in native.extensions) is (kind is not RequestKind.READ)
 
-    @pytest.mark.parametrize("kind", Kind)
+    @pytest.mark.parametrize("kind", RequestKind)
     @pytest.mark.parametrize("failed", [True, False])
     async def test_a_callers_connection_is_closed_if_its_handshake_fails(
-        self, library: ModuleType, kind: Kind, failed: bool
+        self, library: ModuleType, kind: RequestKind, failed: bool
     ) -> None:
         """The library does not, where it was cancelled. Of reads the trace is for this alone, and only over TLS."""
         trace = (await sent(library, request(kind))).extensions["trace"]
@@ -154,7 +154,7 @@ class TestRequests:
 
             return send
 
-        for kind in (Kind.READ, Kind.WRITE, Kind.LOGIN):
+        for kind in (RequestKind.READ, RequestKind.WRITE, RequestKind.LOGIN):
             await adapter.Network(BASE, way("reads"), way("writes"))(request(kind))
         assert ways == ["reads", "writes", "reads"]
 
@@ -276,7 +276,7 @@ class TestReplies:
                 raise library.ReadError("reset")
             return library.Response(200)
 
-        send, once = network(library, handler), request(Kind.WRITE)
+        send, once = network(library, handler), request(RequestKind.WRITE)
         assert [(await send(once)).attempt for _ in range(2)] == [1, 2]
         with pytest.raises(TransportError) as caught:
             await send(once)

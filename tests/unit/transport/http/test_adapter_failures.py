@@ -16,7 +16,7 @@ import pytest
 from freight_exchange.errors import ConfigurationError, TransportError
 from freight_exchange.options import Timeouts
 from freight_exchange.transport.http import adapter, own_pools
-from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
+from freight_exchange.transport.message import AbandonedError, Request, RequestKind, Response
 from freight_exchange.transport.secrets import Secret
 
 pytestmark = pytest.mark.both_backends
@@ -32,7 +32,7 @@ def library(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def request(kind: Kind = Kind.READ, **changes: Any) -> Request:
+def request(kind: RequestKind = RequestKind.READ, **changes: Any) -> Request:
     values: dict[str, Any] = {"method": "GET", "path": "quote/offer", "kind": kind, "timeouts": Timeouts(), **changes}
     return Request(**values)
 
@@ -85,10 +85,10 @@ ERRORS = [
 
 
 async def failure(
-    library: ModuleType, error: Exception, kind: Kind = Kind.WRITE, trace: str = "silent"
+    library: ModuleType, error: Exception, kind: RequestKind = RequestKind.WRITE, trace: str = "silent"
 ) -> TransportError:
     async def handler(native: Any) -> Any:
-        for event in TRACES[trace] if kind is not Kind.READ else []:
+        for event in TRACES[trace] if kind is not RequestKind.READ else []:
             await native.extensions["trace"](event, {})
         raise error
 
@@ -117,10 +117,10 @@ class TestFailures:
 
     @pytest.mark.parametrize("name", ["ConnectError", "ConnectTimeout", "ReadError"])
     async def test_reads_are_not_traced_and_prove_nothing(self, library: ModuleType, name: str) -> None:
-        assert not (await failure(library, getattr(library, name)(""), Kind.READ)).unsent
+        assert not (await failure(library, getattr(library, name)(""), RequestKind.READ)).unsent
 
-    @pytest.mark.parametrize("kind", Kind)
-    async def test_errors_of_the_system(self, library: ModuleType, kind: Kind) -> None:
+    @pytest.mark.parametrize("kind", RequestKind)
+    async def test_errors_of_the_system(self, library: ModuleType, kind: RequestKind) -> None:
         for error in (OSError(5, "io"), ConnectionResetError(), TimeoutError()):
             assert not (await failure(library, error, kind)).unsent
 

@@ -13,16 +13,16 @@ from freight_exchange.errors import TransportError
 from freight_exchange.hooks import Attempt, Event, Hooks
 from freight_exchange.options import Timeouts
 from freight_exchange.transport.background import BackgroundTasks
-from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
+from freight_exchange.transport.message import AbandonedError, Request, RequestKind, Response
 from freight_exchange.transport.middleware.limiter import Limiter
 from freight_exchange.transport.secrets import Redactor
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
-READ, WRITE = Kind.READ, Kind.WRITE
+READ, WRITE = RequestKind.READ, RequestKind.WRITE
 
 
-def request(kind: Kind = READ, **changes: Any) -> Request:
+def request(kind: RequestKind = READ, **changes: Any) -> Request:
     return Request(method="POST", path="quote/bid", kind=kind, timeouts=Timeouts(), **changes)
 
 
@@ -62,14 +62,14 @@ class Bench:
     async def call(self, request: Request) -> Response:
         return await self.limiter(request, self.sender)
 
-    async def calls(self, count: int, kind: Kind = READ) -> None:
+    async def calls(self, count: int, kind: RequestKind = READ) -> None:
         async with anyio.create_task_group() as tasks:
             for _ in range(count):
                 tasks.start_soon(self.call, request(kind))
 
 
-@pytest.mark.parametrize(("kind", "places"), [(READ, 3), (Kind.LOGIN, 3), (WRITE, 2)])
-async def test_never_more_than_its_places(kind: Kind, places: int) -> None:
+@pytest.mark.parametrize(("kind", "places"), [(READ, 3), (RequestKind.LOGIN, 3), (WRITE, 2)])
+async def test_never_more_than_its_places(kind: RequestKind, places: int) -> None:
     bench = Bench()
     await bench.calls(20, kind)
     assert bench.sender.most == places
@@ -120,7 +120,7 @@ async def test_an_error_frees_the_place_and_reaches_the_caller(error: Exception)
 
 @pytest.mark.parametrize("kind", [READ, WRITE])
 @pytest.mark.parametrize("after", [0.0, 0.5, 1.5])
-async def test_cancelled_callers_leave_no_place_taken(kind: Kind, after: float) -> None:
+async def test_cancelled_callers_leave_no_place_taken(kind: RequestKind, after: float) -> None:
     bench = Bench(reads=2, writes=2)
     with anyio.move_on_after(after):
         await bench.calls(50, kind)

@@ -15,7 +15,7 @@ from freight_exchange.options import RetryPolicy, Timeouts
 from freight_exchange.transport.background import BackgroundTasks
 from freight_exchange.transport.call import Limits
 from freight_exchange.transport.chain import compose
-from freight_exchange.transport.message import AbandonedError, Kind, Request, Response
+from freight_exchange.transport.message import AbandonedError, Request, RequestKind, Response
 from freight_exchange.transport.middleware.limiter import Limiter, WriteLatency
 from freight_exchange.transport.secrets import Redactor
 
@@ -52,16 +52,16 @@ class Service:
         finally:
             self.under_way -= 1
 
-    async def call(self, kind: Kind = Kind.WRITE, deadline: float = 6) -> None:
+    async def call(self, kind: RequestKind = RequestKind.WRITE, deadline: float = 6) -> None:
         limits = Limits(deadline=deadline, timeouts=Timeouts(), retries=RetryPolicy())
-        write = RawWrite("POST", "x") if kind is Kind.WRITE else None
+        write = RawWrite("POST", "x") if kind is RequestKind.WRITE else None
         try:
             outcome = await self.caller.call(kind, "POST", "x", lambda response: response.status, limits, write=write)
         except FreightExchangeError as error:
             outcome = error
         self.outcomes.append(outcome)
 
-    async def calls(self, count: int, kind: Kind = Kind.WRITE, deadline: float = 6) -> None:
+    async def calls(self, count: int, kind: RequestKind = RequestKind.WRITE, deadline: float = 6) -> None:
         async with anyio.create_task_group() as tasks:
             for _ in range(count):
                 tasks.start_soon(self.call, kind, deadline)
@@ -99,7 +99,7 @@ async def test_the_error_names_the_queue_and_the_option() -> None:
 
 async def test_a_read_that_waits_past_its_deadline_names_the_queue() -> None:
     service = Service(reads=2, answers=1)
-    await service.calls(10, Kind.READ, 2.5)
+    await service.calls(10, RequestKind.READ, 2.5)
     errors = service.of(DeadlineExceededError)
     assert len(errors) == 6
     late = [error.message for error in errors if "waiting for one of 2 connections" in error.message]

@@ -29,7 +29,7 @@ from freight_exchange.errors import (
 )
 from freight_exchange.hooks import Event
 from freight_exchange.models.writes import RawWrite
-from freight_exchange.transport.message import Kind
+from freight_exchange.transport.message import RequestKind
 
 pytestmark = pytest.mark.virtual_time
 
@@ -60,7 +60,7 @@ class TestWrites:
         assert "the middleware tidy must return" in error.message
 
     @pytest.mark.parametrize("kind", [READ, LOGIN])
-    async def test_mistake_of_a_middleware_reaches_the_caller_of_a_read(self, kind: Kind) -> None:
+    async def test_mistake_of_a_middleware_reaches_the_caller_of_a_read(self, kind: RequestKind) -> None:
         bench = Bench(fails(ConfigurationError("the middleware tidy must return a Response")))
         with pytest.raises(ConfigurationError, match="tidy"):
             await bench.call(kind)
@@ -86,7 +86,9 @@ class TestWrites:
 class TestDeadline:
     @pytest.mark.parametrize("kind", [READ, LOGIN])
     @pytest.mark.parametrize("events", [(), TCP, (*TCP, HEADERS)])
-    async def test_a_stall_ends_at_it_and_reads_have_no_effect(self, kind: Kind, events: tuple[str, ...]) -> None:
+    async def test_stall_ends_at_the_deadline_and_reads_have_no_effect(
+        self, kind: RequestKind, events: tuple[str, ...]
+    ) -> None:
         began = anyio.current_time()
         error = await Bench(stalls(*events)).failure(kind, deadline=5)
         assert isinstance(error, DeadlineExceededError)
@@ -134,7 +136,7 @@ class TestDeadline:
         assert type(await bench.failure(WRITE, deadline=4)) is DeadlineExceededError
 
     async def test_cancellation_is_nobodys_error(self) -> None:
-        for kind in Kind:
+        for kind in RequestKind:
             with anyio.move_on_after(1) as scope:
                 await Bench(stalls(HEADERS)).call(kind)
             assert scope.cancelled_caught

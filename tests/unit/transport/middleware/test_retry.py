@@ -23,13 +23,13 @@ from freight_exchange.errors import (
 )
 from freight_exchange.hooks import Hooks
 from freight_exchange.options import RetryPolicy, Timeouts
-from freight_exchange.transport.message import CallContext, Kind, Request
+from freight_exchange.transport.message import CallContext, Request, RequestKind
 from freight_exchange.transport.middleware.outcome import FailedAttemptError
 from freight_exchange.transport.middleware.retry import RetryBudget, RetryRules
 from freight_exchange.transport.retry_matrix import MATRIX as RULES
 from freight_exchange.transport.retry_matrix import Cause, Rule, cost_of
 
-READ, LOGIN, WRITE = Kind.READ, Kind.LOGIN, Kind.WRITE
+READ, LOGIN, WRITE = RequestKind.READ, RequestKind.LOGIN, RequestKind.WRITE
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Unknown:
 
 def decide(
     error: FreightExchangeError,
-    kind: Kind,
+    kind: RequestKind,
     *,
     policy: RetryPolicy | None = None,
     attempt: int = 1,
@@ -158,7 +158,7 @@ def test_matrix_equals_its_document(cause: Cause) -> None:
 
 
 @pytest.mark.parametrize(("row", "kind", "said"), CELLS)
-def test_cells_of_the_matrix_decide(row: Row, kind: Kind, said: str) -> None:
+def test_cells_of_the_matrix_decide(row: Row, kind: RequestKind, said: str) -> None:
     decision = decide(row.error, kind, retry_after=row.retry_after)
     assert isinstance(decision, {"again": Again, "once": Again, "raise": GiveUp, "unknown": Unknown}[said])
     if isinstance(decision, Again):
@@ -166,13 +166,13 @@ def test_cells_of_the_matrix_decide(row: Row, kind: Kind, said: str) -> None:
 
 
 @pytest.mark.parametrize(("row", "kind", "said"), CELLS)
-def test_extra_attempt_is_given_once(row: Row, kind: Kind, said: str) -> None:
+def test_extra_attempt_is_given_once(row: Row, kind: RequestKind, said: str) -> None:
     decision = decide(row.error, kind, retry_after=row.retry_after, attempt=2, spent=True)
     assert isinstance(decision, {"again": Again, "once": GiveUp, "raise": GiveUp, "unknown": Unknown}[said])
 
 
 @pytest.mark.parametrize(("row", "kind", "said"), CELLS)
-def test_a_single_attempt_is_never_repeated_and_an_unknown_write_stays_unknown(row: Row, kind: Kind, said: str) -> None:
+def test_single_attempt_is_not_repeated_and_a_write_stays_unknown(row: Row, kind: RequestKind, said: str) -> None:
     decision = decide(row.error, kind, retry_after=row.retry_after, policy=RetryPolicy(attempts=1))
     assert isinstance(decision, Unknown if said == "unknown" else GiveUp)
 
@@ -265,14 +265,14 @@ class TestWaits:
 
     @given(
         row=st.sampled_from(MATRIX),
-        kind=st.sampled_from(Kind),
+        kind=st.sampled_from(RequestKind),
         attempt=st.integers(1, 12),
         asked=st.none() | st.floats(0, 1e9),
         remaining=st.floats(-5, 300),
         chance=st.floats(0, 1),
     )
     def test_every_wait_ends_within_the_deadline(
-        self, row: Row, kind: Kind, attempt: int, asked: float | None, remaining: float, chance: float
+        self, row: Row, kind: RequestKind, attempt: int, asked: float | None, remaining: float, chance: float
     ) -> None:
         decision = decide(row.error, kind, attempt=attempt, retry_after=asked, remaining=remaining, chance=chance)
         if isinstance(decision, Again):

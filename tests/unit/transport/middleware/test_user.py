@@ -12,11 +12,11 @@ import pytest
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, TransportError
 from freight_exchange.options import Timeouts
 from freight_exchange.transport.chain import compose
-from freight_exchange.transport.message import Kind, Middleware, Next, Request, Response
+from freight_exchange.transport.message import Middleware, Next, Request, RequestKind, Response
 from freight_exchange.transport.middleware.user import guarded
 
 
-def request(kind: Kind) -> Request:
+def request(kind: RequestKind) -> Request:
     return Request(method="POST", path="quote/submitoffer", kind=kind, timeouts=Timeouts())
 
 
@@ -50,7 +50,7 @@ async def test_the_first_is_outermost() -> None:
         return layer
 
     sender = Sender()
-    response = await compose([marking("a"), marking("b")], sender)(request(Kind.READ))
+    response = await compose([marking("a"), marking("b")], sender)(request(RequestKind.READ))
     assert sender.sent[0].headers == (("in", "a"), ("in", "b"))
     assert response.content == b"{}ba"
     assert compose([], sender) is sender
@@ -59,7 +59,7 @@ async def test_the_first_is_outermost() -> None:
 async def test_a_write_passes_once() -> None:
     sender = Sender()
     with pytest.raises(ConfigurationError, match="only once"):
-        await compose([guarded(twice)], sender)(request(Kind.WRITE))
+        await compose([guarded(twice)], sender)(request(RequestKind.WRITE))
     assert len(sender.sent) == 1
 
 
@@ -72,12 +72,12 @@ async def test_a_write_is_not_repeated_after_a_failure_either() -> None:
         raise TransportError("reset")
 
     with pytest.raises(ConfigurationError):
-        await compose([guarded(insisting)], failing)(request(Kind.WRITE))
+        await compose([guarded(insisting)], failing)(request(RequestKind.WRITE))
     assert sent == 1
 
 
-@pytest.mark.parametrize("kind", [Kind.READ, Kind.LOGIN])
-async def test_reads_and_logins_may_be_sent_repeatedly(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [RequestKind.READ, RequestKind.LOGIN])
+async def test_reads_and_logins_may_be_sent_repeatedly(kind: RequestKind) -> None:
     sender = Sender()
     await compose([guarded(twice)], sender)(request(kind))
     assert len(sender.sent) == 2
@@ -90,16 +90,16 @@ async def answering(request: Request, call_next: Next) -> Response:
         return Response(status=429, content=b"{}", headers=[(b"Retry-After", b"0")])
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(RequestKind))
 @pytest.mark.parametrize("begun", [True, False])
-async def test_no_answer_stands_for_a_write_that_was_sent_without_a_reply(kind: Kind, begun: bool) -> None:
+async def test_no_answer_stands_for_a_write_that_was_sent_without_a_reply(kind: RequestKind, begun: bool) -> None:
     async def failing(request: Request) -> Response:
         if begun:
             request.progress.hand_over()
         raise TransportError("reset")
 
     send = compose([guarded(answering)], failing)
-    if kind is Kind.WRITE and begun:
+    if kind is RequestKind.WRITE and begun:
         with pytest.raises(TransportError, match="answering") as caught:
             await send(request(kind))
         assert not caught.value.unsent
@@ -129,7 +129,7 @@ async def test_no_answer_stands_for_a_write_that_is_being_sent(fails: bool) -> N
             return Response(status=429, content=b"{}", headers=[(b"Retry-After", b"0")])
 
         with pytest.raises(TransportError, match="impatient") as caught:
-            await compose([guarded(impatient)], slow)(request(Kind.WRITE))
+            await compose([guarded(impatient)], slow)(request(RequestKind.WRITE))
         assert not caught.value.unsent
         sent.set()
 
@@ -161,9 +161,9 @@ class Stateful:
         (partial(forgetful), "partial", "NoneType"),
     ],
 )
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(RequestKind))
 async def test_result_that_is_no_response_is_refused_with_the_name_of_the_middleware(
-    kind: Kind, layer: Any, name: str, given: str
+    kind: RequestKind, layer: Any, name: str, given: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=rf"the middleware {name} must .* not .*{given}$"):
         await compose([guarded(layer)], Sender())(request(kind))
@@ -176,5 +176,5 @@ async def test_each_write_may_be_sent_once() -> None:
     sender = Sender()
     send = compose([guarded(plain)], sender)
     for _ in range(3):
-        await send(request(Kind.WRITE))
+        await send(request(RequestKind.WRITE))
     assert len(sender.sent) == 3
