@@ -12,13 +12,14 @@ import attrs
 from freight_exchange import settings, wire
 from freight_exchange.endpoints.bids import Bids, SeenBids
 from freight_exchange.endpoints.carriers import Carriers
+from freight_exchange.endpoints.conventions import Conventions
 from freight_exchange.endpoints.currencies import Currencies, KnownCurrencies
 from freight_exchange.endpoints.login import log_in
 from freight_exchange.endpoints.offers import Offers, SeenOffers
 from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
 from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes, SeenRoutes
-from freight_exchange.endpoints.service import Conventions, Service
+from freight_exchange.endpoints.service import Service
 from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.hooks import Hook, Hooks

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from freight_exchange import wire
+from freight_exchange.endpoints.arguments import index_of
+from freight_exchange.endpoints.conventions import Listed
 from freight_exchange.endpoints.currencies import index_of_currency
-from freight_exchange.endpoints.service import Listed, index_of
 from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, validation
 from freight_exchange.models.writes import SubmitOffer
 

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from freight_exchange import wire
-from freight_exchange.endpoints.service import Listed
+from freight_exchange.endpoints.conventions import Listed
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.service import Service

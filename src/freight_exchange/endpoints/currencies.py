@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from freight_exchange import wire
-from freight_exchange.endpoints.service import Listed, index_of
+from freight_exchange.endpoints.arguments import index_of
+from freight_exchange.endpoints.conventions import Listed
 from freight_exchange.errors import DeadlineExceededError, ValidationError
 from freight_exchange.models import Currency
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from freight_exchange import wire
-from freight_exchange.endpoints.service import Listed, index_of
+from freight_exchange.endpoints.arguments import index_of
+from freight_exchange.endpoints.conventions import Listed
 from freight_exchange.models import Listing, Offer, OffersType, validation
 from freight_exchange.models.writes import Respond
 

@@ -7,7 +7,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from freight_exchange import wire
-from freight_exchange.endpoints.service import Listed, expect
+from freight_exchange.endpoints.arguments import expect
+from freight_exchange.endpoints.conventions import Listed
 from freight_exchange.models import RateRequest, RateRequestDraft, SearchType, validation
 from freight_exchange.models.writes import Publish
 

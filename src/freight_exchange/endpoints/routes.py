@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from freight_exchange import wire
-from freight_exchange.endpoints.service import Listed, expect, index_of
+from freight_exchange.endpoints.arguments import expect, index_of
+from freight_exchange.endpoints.conventions import Listed
 from freight_exchange.errors import OutcomeUnknownError
 from freight_exchange.models import Carrier, Route, RouteDraft
 from freight_exchange.models.writes import CreateRoute, UpdateRoute

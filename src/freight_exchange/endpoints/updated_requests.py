@@ -1,4 +1,4 @@
-"""What a feed asks of the service: the requests updated in a window, page by page (service document, 4.4)."""
+"""Requests of a feed to the service: the requests updated in a window, page by page (service document, 4.4)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from freight_exchange import wire
-from freight_exchange.endpoints.reported_errors import ReportedErrors
+from freight_exchange.endpoints.reporting import ReportedErrors
 from freight_exchange.endpoints.requests import SEARCH
 from freight_exchange.models import SearchType
 
@@ -22,13 +22,13 @@ class UpdatedRequests:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._told = ReportedErrors()
+        self._reported = ReportedErrors()
 
     async def page(self, number: int, rows: int, window: int) -> wire.Rows[RateRequest]:
         """One page of those updated in the last `window` seconds; what cannot be read is among its `broken`."""
         parameters = wire.list_parameters(type=SearchType.ALL, seconds=window)
         listed = SEARCH._replace(operation="feed", parameters=parameters)
-        return await self._service.page(listed, number, rows, wire.REQUESTS, self._told)
+        return await self._service.page(listed, number, rows, wire.REQUESTS, self._reported)
 
     async def find(self, index: int) -> RateRequest | None:
         """The request with this index, or `None` where the service says that there is none."""

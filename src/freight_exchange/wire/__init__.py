@@ -19,7 +19,6 @@ from freight_exchange.wire.decoder import (
     rows,
     written_route,
 )
-from freight_exchange.wire.empty_listing import says_no_records
 from freight_exchange.wire.encoder import (
     Body,
     CarrierField,
@@ -33,6 +32,7 @@ from freight_exchange.wire.encoder import (
     route,
     route_filters,
 )
+from freight_exchange.wire.failure import says_no_records
 from freight_exchange.wire.json import dump, parse
 from freight_exchange.wire.login import (
     Login,

@@ -1,16 +1,15 @@
-"""Replies to values. Whatever a server writes, the outcome is a value or a `DecodeError`."""
+"""Decoder of replies: any body becomes a value or raises a `DecodeError`."""
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from freight_exchange.errors import DecodeError
 from freight_exchange.models import Bid, Carrier, Currency, Listing, RateRequest, Route
 from freight_exchange.wire import fields, shapes
 from freight_exchange.wire.converter import Field, Flaws, Raw, RecordShape
-from freight_exchange.wire.empty_listing import says_no_records
 from freight_exchange.wire.excerpt import excerpt
+from freight_exchange.wire.failure import reports_failure
 from freight_exchange.wire.repeated_keys import repeats
 from freight_exchange.wire.scalars import LARGEST_INTEGER, Unreadable, integer, place
 from freight_exchange.wire.scalars import kind as kind_of
@@ -102,11 +101,6 @@ CURRENCIES: Final = Kind(fields.CURRENCIES, Currency, shapes.CURRENCY)
 MOST_DESCRIBED: Final = 100
 """Broken records of a reply whose errors quote them; later ones only count."""
 
-# What such a key says where it went wrong. These are no keys, and whoever masks secrets must not take them for any: a
-# password may be one of them.
-_NOES: Final = frozenset({"false", "0", "no"})
-_WENT_WRONG: Final = frozenset({"false", "error", "fail", "failed", "failure"})
-
 
 def rows(data: object, kind: Kind[T]) -> Rows[T]:
     """The records of a listing, in the order of their numbers; broken ones do not lose the others.
@@ -125,7 +119,7 @@ def rows(data: object, kind: Kind[T]) -> Rows[T]:
 
 def _rows(data: object, kind: Kind[T]) -> Rows[T]:
     keys, raws = _collection(data, kind.collection)
-    if _fails(data, kind.collection):
+    if reports_failure(data, kind.collection):
         what = "records of" if raws else "an empty"
         failure = DecodeError(f"an error beside {what} {kind.collection!r}", raw=excerpt(data))
         if not raws:
@@ -146,7 +140,7 @@ def one(data: object, kind: Kind[T]) -> T:
     Raises:
         DecodeError: There is none, more than one, it cannot be read, or the reply speaks of an error as well.
     """
-    if _fails(_less_refusal(data, kind.collection)):
+    if reports_failure(_less_refusal(data, kind.collection)):
         raise DecodeError(f"an error where {kind.collection!r} is due", raw=excerpt(data))
     found = rows(data, kind)
     if found.broken:
@@ -201,7 +195,7 @@ def _optional(data: object, kind: Kind[T], keys: tuple[str, ...]) -> T | None:
         return None
     if not isinstance(data, dict):
         raise DecodeError(f"{kind_of(data)} where a record or nothing is due", raw=excerpt(data))
-    if _fails(data):
+    if reports_failure(data):
         raise DecodeError("an error where a record or nothing is due", raw=excerpt(data))
     held = next((data[key] for key in keys if data.get(key)), data)
     try:
@@ -266,38 +260,6 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
             raise DecodeError("an object that is no collection", path=name, raw=excerpt(held))
         keys.sort(key=place)
     return keys, [held[key] for key in keys]
-
-
-def _fails(data: object, listed: str | None = None) -> bool:
-    """Whether the body speaks of a failure.
-
-    Args:
-        data: The body.
-        listed: The collection that was asked for; of a listing it is no failure that there are no records. What a write
-            needs and the service does not have is one.
-    """
-    if not isinstance(data, dict):
-        return False
-    for key, said in data.items():
-        folded = key.casefold()
-        if _denies(folded, said):
-            sentences = [told for other, told in data.items() if other.casefold() == fields.MESSAGE]
-        # An envelope has the key in success as well: `"error": false`.
-        elif folded in fields.FAILURES and said:
-            sentences = [said]
-        else:
-            continue
-        if listed is None or not any(isinstance(text, str) and says_no_records(text, listed) for text in sentences):
-            return True
-    return False
-
-
-def _denies(key: str, said: object) -> bool:
-    """Whether this key of a body says that it did not go well, without saying what did not."""
-    word = str(said).strip().casefold() if isinstance(said, str | int) else ""
-    if key in fields.SUCCESSES:
-        return word in _NOES
-    return key in fields.OUTCOMES and (word in _WENT_WRONG or re.fullmatch("[45][0-9][0-9]", word) is not None)
 
 
 def _is_record(held: Raw) -> bool:

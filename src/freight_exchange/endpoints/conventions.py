@@ -1,0 +1,45 @@
+"""Conventions of a client and descriptions of listings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from freight_exchange.models._base import NOTHING
+
+if TYPE_CHECKING:
+    from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType
+
+__all__ = ["Conventions", "Listed"]
+
+
+class Conventions(NamedTuple):
+    """Choices among what the service document leaves open, made once for a client."""
+
+    get_parameters: GetParameters
+    addresses: Mapping[str, str]
+    currency_field: CurrencyField
+    carrier_field: CarrierField
+    index_type: IndexType
+    missing_list_is_empty: bool
+
+    def index_value(self, index: int) -> int | str:
+        """Return the `index` of a look-up in the JSON type that the service takes (service document, 4)."""
+        return index if self.index_type == "integer" else str(index)
+
+
+class Listed(NamedTuple):
+    """Request for a listing.
+
+    Attributes:
+        operation: The name under which page sizes are learned.
+        method, path: The call.
+        parameters: Parameters beside `offset` and `rowsperpage`.
+        paged: Whether the operation has pages.
+    """
+
+    operation: str
+    method: str
+    path: str
+    parameters: Mapping[str, Any] = NOTHING
+    paged: bool = True

@@ -1,0 +1,135 @@
+"""Reports of the parts of a reply that cannot be read."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from freight_exchange.errors import DecodeError
+from freight_exchange.hooks import BrokenRecord
+from freight_exchange.transport.call import new_call_id
+from freight_exchange.transport.redaction import redact_decode_error, reply_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from freight_exchange.endpoints.conventions import Listed
+    from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.transport.lifecycle import Connection
+    from freight_exchange.transport.message import Response
+    from freight_exchange.transport.secrets import Redactor
+
+__all__ = ["MOST_REPORTED", "CallFacts", "ErrorReporter", "ReportedErrors"]
+
+_logger = logging.getLogger("freight_exchange")
+
+MOST_REPORTED: Final = 100
+"""Errors that one reading of a listing reports one by one; the others it counts."""
+
+
+class ReportedErrors:
+    """Errors that one reading of a listing has reported.
+
+    The last page may come again, and a sweep reads every row twice: no error is reported twice.
+    """
+
+    def __init__(self) -> None:
+        self._highest: Counter[tuple[str, str]] = Counter()
+        self._remaining = MOST_REPORTED
+
+    def new(self, errors: tuple[DecodeError, ...]) -> tuple[list[DecodeError], int]:
+        """Return the errors that no earlier page had, and the number of those beyond the limit.
+
+        Of equal rows, only those beyond the earlier highest count are new.
+        """
+        counts: Counter[tuple[str, str]] = Counter()
+        new: list[DecodeError] = []
+        for number, error in enumerate(errors):
+            if not self._remaining:
+                return new, len(errors) - number
+            # By the row itself: its place, which the path names, changes as rows move.
+            row = (error.message, repr(error.raw))
+            counts[row] += 1
+            if counts[row] > self._highest[row]:
+                new.append(error)
+                self._remaining -= 1
+        self._highest |= counts
+        return new, 0
+
+
+class CallFacts:
+    """Facts of a call, for errors about its records, which are raised after the call has succeeded."""
+
+    __slots__ = ("attempts", "began", "call_id", "headers", "status")
+
+    def __init__(self) -> None:
+        self.began = anyio.current_time()
+        self.attempts = 0
+        self.call_id = new_call_id()
+        self.status: int | None = None
+        self.headers: Sequence[tuple[bytes, bytes]] = ()
+
+    def record(self, response: Response) -> None:
+        self.status, self.attempts, self.headers = response.status, response.attempt, response.headers
+
+    def describe(self, error: FreightExchangeError, method: str, redactor: Redactor) -> None:
+        error.method, error.call_id = method, self.call_id
+        error.status, error.attempts, error.elapsed = self.status, self.attempts, anyio.current_time() - self.began
+        error.headers = reply_headers(self.headers, redactor)
+        error.settled = True
+
+
+class ErrorReporter:
+    """Reporter of unreadable parts of replies, to the log and the hooks of a view."""
+
+    def __init__(self, connection: Connection, hooks: Hooks, *, strict: bool) -> None:
+        self._connection = connection
+        self._hooks = hooks
+        self._strict = strict
+
+    async def report(
+        self,
+        errors: tuple[DecodeError, ...],
+        listed: Listed,
+        facts: CallFacts,
+        reported: ReportedErrors | None = None,
+        more: int = 0,
+    ) -> None:
+        """Report the errors of a reply that were not reported before; a strict view raises the first.
+
+        `more` is the number of further errors: they are counted, not reported one by one.
+        """
+        for error in errors:
+            self.describe(error, listed.method, listed.path, facts)
+            if self._strict:
+                raise error
+        new, omitted = ([*errors], 0) if reported is None else reported.new(errors)
+        if omitted + more:
+            summary = DecodeError(f"{omitted + more} more parts of a reply that cannot be read")
+            self.describe(summary, listed.method, listed.path, facts)
+            new.append(summary)
+        for error in new:
+            _logger.warning("a part of a reply was left out: %s", error)
+            if self._hooks:
+                await self._hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
+
+    def report_repeats(self, errors: Iterable[DecodeError], method: str, path: str, facts: CallFacts) -> None:
+        """Report repeated keys of a reply that could be read. The call is over, so no hook can delay it."""
+        for error in errors:
+            self.describe(error, method, path, facts)
+            _logger.warning("a part of a reply was left out: %s", error)
+            if self._hooks:
+                record = BrokenRecord(method=method, path=path, error=error)
+                self._connection.engine.tasks.start(partial(self._hooks.emit, record))
+
+    def describe(self, error: DecodeError, method: str, path: str, facts: CallFacts) -> None:
+        """Add the facts of its call to an error, and redact it."""
+        redactor = self._connection.engine.executor.redactor
+        error.request_path = path
+        facts.describe(error, method, redactor)
+        redact_decode_error(error, redactor)
