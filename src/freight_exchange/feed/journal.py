@@ -180,7 +180,8 @@ class Journal:
             look.doubt = None
             if complete and doubt is not None and lacking.stands(doubt, came):
                 look.doubt = lacking.error(doubt, at=came, absent=len(absent))
-            most = 1 if look.rung is schedule.NARROW and not look.indexes else math.inf
+            # A listing of nothing at all may be a failure: it proves nothing until one that looks further back does.
+            most = 1 if look.window < WIDEST and not look.indexes else math.inf
             look.missing = [] if look.doubt else [lacking.missed(row, most) for row in absent]
             after = attrs.evolve(after, schema=meaning.schema, lacking=doubt)
             if covered and look.doubt is None:

@@ -30,7 +30,8 @@ def after(before: Lacking | None, *, window: int, at: float, listed: int, absent
         at: When it ended, on the feed's clock.
         listed, absent: How many requests it listed, and how many it should have listed and did not.
     """
-    if absent >= _FEW and 2 * absent >= listed:
+    lists_nothing = absent > 0 and not listed and window >= WIDEST
+    if lists_nothing or (absent >= _FEW and 2 * absent >= listed):
         if before is None:
             return Lacking(since=at, last=at, window=window)
         return attrs.evolve(before, last=at, window=max(before.window, window))
@@ -56,9 +57,8 @@ def rung(doubt: Lacking | None, at: float) -> schedule.Tier:
     """Give the depth that can settle the doubt: a deeper one at first, and, once it has lasted, the same once more."""
     if doubt is None:
         return schedule.NARROW
-    deeper = [rung for rung in schedule.DEEP if rung.window > doubt.window]
     if stands(doubt, at):
-        return deeper[-1] if deeper else schedule.DEEPEST
+        return schedule.above(doubt.window)
     return schedule.NARROW if doubt.last - doubt.since >= LASTING else schedule.within(doubt.window)
 
 

@@ -318,7 +318,7 @@ class Poller:
         self._page_sizes.pop(look.rung.name, None)
         doubtful = self._finder.saw(look)
         # A listing of nothing at all is no proof that one of few is gone: a wider one has to lack it as well.
-        own = look.own if look.indexes else max(look.own, schedule.DEEP[-1].window)
+        own = look.own if look.indexes else max(look.own, schedule.above(look.window).window)
         self._planner.succeeded(look.rung, look.window, own, look.began, doubtful=doubtful)
         if look.scanner.offset_ignored and not self.offset_ignored:
             _logger.warning("the service ignores `offset`: what its first page does not hold is not seen")

@@ -255,6 +255,7 @@ async def test_a_request_from_unseen_to_handed_out_to_withdrawn() -> None:
 @pytest.mark.virtual_time
 async def test_what_was_left_out_is_never_said_to_have_been_handed_out() -> None:
     sandbox = Sandbox()
+    sandbox.publish()
     async with (
         sandbox.client() as exchange,
         exchange.watch(interval=MINUTE, where=RequestFilter(origin="nowhere")) as feed,

@@ -150,3 +150,22 @@ def test_doubt_is_settled_by_deeper_scans() -> None:
     lasted = Lacking(since=0.0, last=3599.0, window=WIDEST)
     assert lacking.rung(lasted, 3600.0).window == WIDEST
     assert lacking.rung(attrs.evolve(lasted, last=3600.0), 3700.0).window == 0
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_last_request_of_a_window_is_withdrawn_once_a_listing_of_others_lacks_it(
+    store: Store, others: int
+) -> None:
+    """Listings of nothing may be failures: where the service lists nothing at all, it takes an hour."""
+    service = Service()
+    service.publish(*range(9, 9 + others))
+    rig = Rig(service, store=store, interval=30.0)
+    await rig.watcher.prime()
+    await rig.goes_on_for(7 * HOUR)
+    service.publish(1)
+    await rig.looks(2)
+    service.withdraw(1)
+    await rig.goes_on_for(0.5 * HOUR)
+    assert rig.tale[1:] == [("withdrawn", 1)] * others
+    await rig.goes_on_for(1.5 * HOUR)
+    assert rig.tale[1:] == [("withdrawn", 1)]

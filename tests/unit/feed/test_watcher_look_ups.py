@@ -47,6 +47,7 @@ async def live(service: Service, store: Store, **options: Any) -> Rig:
 @virtual_time
 async def test_a_look_up_that_keeps_failing_is_no_failure_of_scans_and_holds_nobody_up(store: Store) -> None:
     service = Mute()
+    service.publish(9)
     rig = await live(service, store)
     service.publish(1)
     await rig.looks()
@@ -147,6 +148,7 @@ async def test_a_limit_of_rate_ends_the_look_ups_of_this_scan(store: Store) -> N
 @virtual_time
 async def test_whoever_has_less_patience_than_a_look_up_takes_gets_scans_and_in_time_the_look_up(store: Store) -> None:
     service = Service(latency=0.6)
+    service.publish(9)
     rig = await live(service, store)
     service.publish(1)
     await rig.looks()
@@ -181,6 +183,7 @@ async def test_what_is_listed_again_is_not_looked_up_any_more(store: Store) -> N
 @virtual_time
 async def test_a_login_rejected_by_a_look_up_ends_the_feed(store: Store) -> None:
     service = Service()
+    service.publish(9)
     rig = await live(service, store)
     service.publish(1)
     await rig.looks()

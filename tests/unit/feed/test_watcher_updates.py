@@ -58,6 +58,7 @@ async def test_update_during_a_long_first_scan_is_never_taken_for_a_change_of_sh
 
 async def test_withdrawn_request_that_is_listed_again_is_reported_as_returned_and_not_as_new(store: Store) -> None:
     service = Service()
+    service.publish(9)
     rig = Rig(service, store=store)
     await rig.watcher.prime()
     service.publish(1)

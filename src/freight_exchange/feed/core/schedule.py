@@ -10,7 +10,7 @@ import attrs
 
 from freight_exchange.feed.core.watermark import WIDEST
 
-__all__ = ["DEEP", "DEEPEST", "DISTRUSTFUL", "NARROW", "Tier", "due", "reached", "within"]
+__all__ = ["DEEP", "DEEPEST", "DISTRUSTFUL", "NARROW", "Tier", "above", "due", "reached", "within"]
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 
@@ -48,6 +48,11 @@ def due(last: Mapping[str, float], now: float, resting: AbstractSet[str] = froze
 def reached(window: int) -> tuple[str, ...]:
     """The rungs that a complete scan with this window has done: its own, and all that are less deep."""
     return tuple(rung.name for rung in DEEP if rung.window <= window)
+
+
+def above(seconds: float) -> Tier:
+    """Return the least deep tier that looks back further, or the deepest."""
+    return next((tier for tier in reversed(DEEP) if tier.window > seconds), DEEPEST)
 
 
 def within(seconds: float) -> Tier:
