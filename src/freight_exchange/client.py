@@ -1,24 +1,32 @@
-"""The client: construction, environment, resources, ownership. It only composes."""
+"""Client of the exchange: its options, resources and calls."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
 from freight_exchange import settings, wire
-from freight_exchange.endpoints.bids import Bids, SeenBids
+from freight_exchange.composition import (
+    DEFAULT_DEADLINE,
+    DEFAULT_KEEPALIVE,
+    DEFAULT_MAX_CONNECTIONS,
+    DEFAULT_MAX_WRITES,
+    SharedState,
+    log_in_user,
+    login_deadline,
+    option,
+)
+from freight_exchange.endpoints.bids import Bids
 from freight_exchange.endpoints.carriers import Carriers
 from freight_exchange.endpoints.conventions import Conventions
-from freight_exchange.endpoints.currencies import Currencies, KnownCurrencies
-from freight_exchange.endpoints.login import log_in
-from freight_exchange.endpoints.offers import Offers, SeenOffers
-from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
+from freight_exchange.endpoints.currencies import Currencies
+from freight_exchange.endpoints.offers import Offers
 from freight_exchange.endpoints.requests import Requests
-from freight_exchange.endpoints.routes import Routes, SeenRoutes
+from freight_exchange.endpoints.routes import Routes
 from freight_exchange.endpoints.service import Service
 from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.errors import ConfigurationError, ValidationError
@@ -35,7 +43,7 @@ from freight_exchange.options import (
     Timeouts,
     seconds,
 )
-from freight_exchange.paging import DEFAULT_PAGE_SIZE, PageSizes
+from freight_exchange.paging import DEFAULT_PAGE_SIZE
 from freight_exchange.transport.call import Limits
 from freight_exchange.transport.http.adapter import library_of
 from freight_exchange.transport.lifecycle import Connection, Settings
@@ -52,45 +60,11 @@ if TYPE_CHECKING:
     from freight_exchange.feed.filter import RequestFilter
     from freight_exchange.feed.journal import Start
     from freight_exchange.models import Bid
-    from freight_exchange.platform.clock import Clock
     from freight_exchange.store import Store
-    from freight_exchange.transport.auth.refresh import Credentials
-    from freight_exchange.transport.auth.token import Grant
     from freight_exchange.transport.auth.token_store import TokenFile
-    from freight_exchange.transport.call import CallExecutor
     from freight_exchange.transport.http.adapter import HttpClient
 
 __all__ = ["FreightExchange"]
-
-T = TypeVar("T")
-
-DEFAULT_DEADLINE = 60.0
-"""Seconds that a call may take, attempts, waits and login included."""
-
-DEFAULT_MAX_CONNECTIONS = 20
-DEFAULT_MAX_WRITES = 4
-
-DEFAULT_KEEPALIVE = 120.0
-"""Seconds that an idle connection is kept: a feed polls every 30 seconds by default."""
-
-
-class _Shared:
-    """What a client shares with its views."""
-
-    def __init__(self, credentials: Credentials) -> None:
-        self.credentials = credentials
-        self.clock: Clock | None = None
-        self.connection: Connection
-        self.user: User | None = None
-        self.sizes = PageSizes()
-        self.readings = SharedReadings()
-        self.bids = SeenBids()
-        self.currencies = KnownCurrencies()
-        self.offers = SeenOffers()
-        self.routes = SeenRoutes()
-
-    def welcome(self, user: User) -> None:
-        self.user = user
 
 
 class FreightExchange:
@@ -193,8 +167,8 @@ class FreightExchange:
         )
         self._limits = Limits(
             deadline=seconds(deadline, "deadline"),
-            timeouts=_option(timeouts, Timeouts, "timeouts"),
-            retries=_option(retries, RetryPolicy, "retries"),
+            timeouts=option(timeouts, Timeouts, "timeouts"),
+            retries=option(retries, RetryPolicy, "retries"),
         )
         self._page_size = settings.page_size(page_size)
         self._strict = settings.flag(strict, "strict")
@@ -204,14 +178,14 @@ class FreightExchange:
             if by_way_of is not None or verify is not True:
                 raise ConfigurationError("with http_client, proxy and verify are its own: give them to that client")
         self._base_url = settings.base_url(None if root is None else root.reveal())
-        self._shared = _Shared(settings.credentials(email, secret, credentials))
+        self._shared = SharedState(settings.credentials(email, secret, credentials))
         self._is_view = False
         redactor = Redactor()
         self._shared.connection = Connection(
             Settings(
                 base_url=self._base_url,
                 credentials=self._shared.credentials,
-                log_in=partial(_log_in, limits=self._limits, shared=self._shared),
+                log_in=partial(log_in_user, limits=self._limits, shared=self._shared),
                 redactor=redactor,
                 hooks=self._hooks,
                 retry_tokens=self._limits.retries.budget,
@@ -224,7 +198,7 @@ class FreightExchange:
                 http_client=http_client,
                 token_store=settings.token_file(token_store),
                 welcome=self._shared.welcome,
-                login_timeout=_login_deadline(self._limits),
+                login_timeout=login_deadline(self._limits),
             )
         )
 
@@ -277,8 +251,8 @@ class FreightExchange:
         view._strict = self._strict if strict is None else settings.flag(strict, "strict")
         view._limits = Limits(
             deadline=self._limits.deadline if deadline is None else seconds(deadline, "deadline"),
-            timeouts=_option(self._limits.timeouts if timeouts is None else timeouts, Timeouts, "timeouts"),
-            retries=_option(self._limits.retries if retries is None else retries, RetryPolicy, "retries"),
+            timeouts=option(self._limits.timeouts if timeouts is None else timeouts, Timeouts, "timeouts"),
+            retries=option(self._limits.retries if retries is None else retries, RetryPolicy, "retries"),
         )
         return view
 
@@ -523,21 +497,3 @@ class FreightExchange:
             strict=strict,
             reconciler=self,
         )
-
-
-async def _log_in(executor: CallExecutor, email: str, password: Secret, *, limits: Limits, shared: _Shared) -> Grant:
-    patient = attrs.evolve(limits, deadline=_login_deadline(limits))
-    return await log_in(executor, patient, email, password, shared.welcome)
-
-
-def _login_deadline(limits: Limits) -> float:
-    # One login serves all views, whose deadlines may be longer; who waits for it is bound by his own.
-    return max(limits.deadline, DEFAULT_DEADLINE)
-
-
-def _option(value: T | None, kind: type[T], name: str) -> T:
-    if value is None:
-        return kind()
-    if not isinstance(value, kind):
-        raise ConfigurationError(f"{name} must be {kind.__name__}(...), not {type(value).__name__}")
-    return value

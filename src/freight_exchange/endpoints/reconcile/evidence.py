@@ -1,4 +1,4 @@
-"""What each write leaves behind, and what one reading of it proves.
+"""Evidence of writes: the trace that each leaves in the listings, and the conclusion from one reading.
 
 A reading proves as little as it must: servers round amounts, total weights, drop fields, replace an earlier offer
 by a later one, and list a selected offer alone. Where that leaves two readings of the same reply, it is doubt.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from freight_exchange.endpoints.reconcile.route_images import Image
+from freight_exchange.endpoints.reconcile.route_evidence import CreatedRoute, UpdatedRoute
 from freight_exchange.errors import BadRequestError, ConfigurationError
 from freight_exchange.errors.transient import is_from_login
 from freight_exchange.models import (
@@ -47,7 +47,7 @@ __all__ = ["Gone", "Look", "Readers", "look_for"]
 T = TypeVar("T")
 
 Look = Callable[[], Awaitable[Reconciliation]]
-"""One complete reading, and what it says."""
+"""A complete reading, and the conclusion from it."""
 
 _COARSEST_ROUNDING = Decimal(1)
 """How far from the amount that was sent a server that rounds may put it."""
@@ -88,26 +88,26 @@ def look_for(
     readers: Readers,
     baseline: Sequence[object] | None,
 ) -> Look:
-    """How to look for the write. `ConfigurationError` where the baseline is made of something else."""
+    """Return the reading that looks for the write; raise `ConfigurationError` for a baseline of other records."""
     match write:
         case SubmitOffer():
-            return _Submitted(readers, write, _baseline(Bid, baseline)).look
+            return _SubmittedOffer(readers, write, _baseline(Bid, baseline)).look
         case Publish():
-            return _Published(readers.offers, write, _indexes(_baseline(Listing, baseline))).look
+            return _PublishedRequest(readers.offers, write, _indexes(_baseline(Listing, baseline))).look
         case Respond():
             # An offer's state is read off the offer, whatever stood before: a wrong baseline is refused all the same.
             _baseline(Listing, baseline)
-            return _Responded(readers.offers, write).look
+            return _OfferResponse(readers.offers, write).look
         case CreateRoute():
-            return _Created(readers.routes, write, _indexes(_baseline(Route, baseline))).look
+            return CreatedRoute(readers.routes, write, _indexes(_baseline(Route, baseline))).look
         case UpdateRoute():
             routes = _baseline(Route, baseline) or ()
             before = next((route for route in routes if route.index == write.route.index), None)
-            return _Updated(readers.routes, write.route, before or write.before).look
+            return UpdatedRoute(readers.routes, write.route, before or write.before).look
 
 
 @attrs.frozen
-class _Submitted:
+class _SubmittedOffer:
     """An own bid on that request with that price and currency, not there before."""
 
     readers: Readers
@@ -164,7 +164,7 @@ def _terms(bid: Bid) -> tuple[object, object]:
 
 
 @attrs.frozen
-class _Published:
+class _PublishedRequest:
     """An own request with the same commodity, lane, quantity, volume and weight, not there before."""
 
     offers: Offers
@@ -227,7 +227,7 @@ class Gone(Applied):
 
 
 @attrs.frozen
-class _Responded:
+class _OfferResponse:
     """The offer's state says so; another one selected stands in the way."""
 
     offers: Offers
@@ -263,58 +263,6 @@ class _Responded:
         if listing.selected is not None and (approved or pending):
             return Conflict(listing)
         return NotApplied() if pending else StillUnknown((listing,))
-
-
-@attrs.frozen
-class _Created:
-    """A route with that image, not there before."""
-
-    routes: Routes
-    write: CreateRoute
-    before: frozenset[int]
-
-    async def look(self) -> Reconciliation:
-        wanted = Image.of(self.write.draft)
-        near: list[Route] = []
-        async for route in self.routes.list(sweep=True):
-            if route.index in self.before:
-                continue
-            likeness = Image.of(route).likeness(wanted)
-            if likeness.whole:
-                return Applied(route)
-            # A service may respell a word of what it was sent.
-            if likeness.same_voyage or likeness.respelt:
-                near.append(route)
-        return StillUnknown(tuple(near)) if near else NotApplied()
-
-
-@attrs.frozen
-class _Updated:
-    """The route reads as the new image, as the old one, or as neither."""
-
-    routes: Routes
-    new: Route
-    old: Route | None
-
-    async def look(self) -> Reconciliation:
-        async for route in self.routes.list(sweep=True):
-            if route.index == self.new.index:
-                return self._judge(route)
-        return StillUnknown()
-
-    def _judge(self, route: Route) -> Reconciliation:
-        shown = Image.of(route)
-        new = shown.likeness(Image.of(self.new))
-        if new.whole:
-            return Applied(route)
-        # Where something is left out, somebody else's image may look like the new one.
-        if new.agrees or self.old is None:
-            return StillUnknown((route,))
-        # An old image with gaps, of a route that was never read whole, agrees with anything.
-        old = shown.likeness(Image.of(self.old))
-        if old.whole:
-            return NotApplied()
-        return StillUnknown((route,)) if old.agrees else Conflict(route)
 
 
 def _baseline(kind: type[T], baseline: Sequence[object] | None) -> list[T] | None:

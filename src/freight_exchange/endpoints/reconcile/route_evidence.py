@@ -1,4 +1,4 @@
-"""Routes as a client sends them, to tell one image of a route from another. Pure."""
+"""Evidence of route writes: images of routes as a client sends them, and their comparison."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from freight_exchange.models import Route, RouteDraft
+from freight_exchange.models import Applied, Conflict, NotApplied, Route, RouteDraft, StillUnknown
 from freight_exchange.models.validation import find_zone
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-__all__ = ["Image", "Likeness"]
+    from freight_exchange.endpoints.routes import Routes
+    from freight_exchange.models import CreateRoute, Reconciliation
+
+__all__ = ["CreatedRoute", "Image", "Likeness", "UpdatedRoute"]
 
 _VOYAGE = ("origin", "destination", "carrier", "vessel", "voyage_id")
 _WORDS = {*_VOYAGE} - {"carrier"}
@@ -23,7 +26,7 @@ _TIMES = ("cy_cutoff", "cfs_cutoff", "departure", "arrival")
 
 @attrs.frozen
 class Likeness:
-    """How what the service shows of a route compares with an image.
+    """Comparison of a route as listed with an image.
 
     Attributes:
         agrees: Nothing that is shown differs.
@@ -74,3 +77,55 @@ def _wall_time(moment: datetime | None, zone: ZoneInfo | None) -> datetime | Non
     if zone is not None and moment.tzinfo is not None:
         moment = moment.astimezone(zone)
     return moment.replace(tzinfo=None, microsecond=0, fold=0)
+
+
+@attrs.frozen
+class CreatedRoute:
+    """A route with that image, not there before."""
+
+    routes: Routes
+    write: CreateRoute
+    before: frozenset[int]
+
+    async def look(self) -> Reconciliation:
+        wanted = Image.of(self.write.draft)
+        near: list[Route] = []
+        async for route in self.routes.list(sweep=True):
+            if route.index in self.before:
+                continue
+            likeness = Image.of(route).likeness(wanted)
+            if likeness.whole:
+                return Applied(route)
+            # A service may respell a word of what it was sent.
+            if likeness.same_voyage or likeness.respelt:
+                near.append(route)
+        return StillUnknown(tuple(near)) if near else NotApplied()
+
+
+@attrs.frozen
+class UpdatedRoute:
+    """The route reads as the new image, as the old one, or as neither."""
+
+    routes: Routes
+    new: Route
+    old: Route | None
+
+    async def look(self) -> Reconciliation:
+        async for route in self.routes.list(sweep=True):
+            if route.index == self.new.index:
+                return self._conclude(route)
+        return StillUnknown()
+
+    def _conclude(self, route: Route) -> Reconciliation:
+        shown = Image.of(route)
+        new = shown.likeness(Image.of(self.new))
+        if new.whole:
+            return Applied(route)
+        # Where something is left out, somebody else's image may look like the new one.
+        if new.agrees or self.old is None:
+            return StillUnknown((route,))
+        # An old image with gaps, of a route that was never read whole, agrees with anything.
+        old = shown.likeness(Image.of(self.old))
+        if old.whole:
+            return NotApplied()
+        return StillUnknown((route,)) if old.agrees else Conflict(route)
