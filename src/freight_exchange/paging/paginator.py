@@ -12,13 +12,13 @@ from freight_exchange.errors import (
     FreightExchangeError,
     ValidationError,
 )
-from freight_exchange.paging.one_reply import OneReply
 from freight_exchange.paging.page import Page
 from freight_exchange.paging.page_sizes import PageSizes
 from freight_exchange.paging.prefetch import FetchPage, Prefetcher
 from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
 from freight_exchange.paging.sweep import MOST_ROUNDS, Sweep
+from freight_exchange.paging.unpaged import UnpagedListing
 
 if TYPE_CHECKING:
     from freight_exchange.transport.background import BackgroundTasks
@@ -38,7 +38,7 @@ Reading = Callable[[], FetchPage[T]]
 """Begins a reading of the listing: what fetches its pages."""
 
 
-Walk = SinglePass[T] | Sweep[T] | OneReply[T]
+Walk = SinglePass[T] | Sweep[T] | UnpagedListing[T]
 """The way through a listing: which page to ask for next, and what it adds."""
 
 
@@ -139,7 +139,7 @@ class Paginator(Generic[T]):
 
     def _walk(self, *, start: int, sweep: bool) -> Walk[T]:
         if self._page_size is None:
-            return OneReply(self._operation, self._sizes, self._identity)
+            return UnpagedListing(self._operation, self._sizes, self._identity)
         if sweep:
             return Sweep(self._operation, self._sizes, self._page_size, self._identity, start=start)
         seen = SeenRows(self._identity)
@@ -220,7 +220,7 @@ class PageIterator(AsyncIterator[Page[T]]):
 
     def _report_end(self, walk: Walk[T]) -> None:
         """Report what the way in which the listing ended may hide."""
-        if isinstance(walk, OneReply):
+        if isinstance(walk, UnpagedListing):
             return
         if walk.offset_ignored and self._strict:
             raise FeedProtocolError(f"every page of the listing is its first one: {_OFFSET_LOST}")

@@ -16,10 +16,10 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.one_reply import OneReply
 from freight_exchange.paging.reread import LOOK_FURTHER
 from freight_exchange.paging.single_pass import SinglePass
 from freight_exchange.paging.sweep import MOST_ROUNDS, Sweep
+from freight_exchange.paging.unpaged import UnpagedListing
 
 
 def learned(rows: int) -> PageSizes:
@@ -423,7 +423,7 @@ def test_a_page_of_twins_over_again_is_recognised_whole(sweep: bool) -> None:
 
 
 def test_a_listing_without_pages_is_one_request() -> None:
-    walk = OneReply[int]("operation", PageSizes(), lambda row: row)
+    walk = UnpagedListing[int]("operation", PageSizes(), lambda row: row)
     assert walk.take(Rows((1, 2, 2))) == (1, 2)
     assert walk.ended
 
@@ -431,7 +431,7 @@ def test_a_listing_without_pages_is_one_request() -> None:
 @pytest.mark.parametrize("rows", [10, 15, 20, 25, 50, 100])
 def test_a_round_number_of_rows_without_pages_is_looked_past_once(rows: int) -> None:
     for behind in ((), tuple(range(rows))):
-        walk = OneReply[int]("operation", PageSizes(), lambda row: row)
+        walk = UnpagedListing[int]("operation", PageSizes(), lambda row: row)
         assert walk.take(Rows(tuple(range(rows)))) == tuple(range(rows))
         assert (walk.number, walk.size, walk.ended) == (1, rows, False)
         assert walk.take(Rows(behind)) == ()
@@ -439,7 +439,7 @@ def test_a_round_number_of_rows_without_pages_is_looked_past_once(rows: int) -> 
 
 
 def test_a_listing_that_is_paged_though_the_document_shows_no_pages_is_read_whole() -> None:
-    shelf, walk = Shelf([*range(45)], clamp=20), OneReply[int]("operation", PageSizes(), lambda row: row)
+    shelf, walk = Shelf([*range(45)], clamp=20), UnpagedListing[int]("operation", PageSizes(), lambda row: row)
     found = [*walk.take(shelf.page(0, 20))]
     while not walk.ended:
         found += walk.take(shelf.page(walk.number, walk.size))
@@ -447,7 +447,7 @@ def test_a_listing_that_is_paged_though_the_document_shows_no_pages_is_read_whol
 
 
 def test_a_refused_second_page_ends_a_listing_without_pages() -> None:
-    walk = OneReply[int]("operation", PageSizes(), lambda row: row)
+    walk = UnpagedListing[int]("operation", PageSizes(), lambda row: row)
     assert not walk.fail(BadRequestError(status=400))
     walk.take(Rows(tuple(range(10))))
     assert walk.fail(BadRequestError(status=400))

@@ -1,6 +1,6 @@
-"""A listing that the document shows without pages. Pure.
+"""Listing that the document shows without pages.
 
-A service may page it all the same, and give its first rows only. A reply of a round number of rows may be such a page:
+A service may page it all the same, and send its first rows only. A reply of a round number of rows may be such a page:
 the next page is asked for once.
 """
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from freight_exchange.paging.page import RawPage
     from freight_exchange.paging.page_sizes import PageSizes
 
-__all__ = ["OneReply"]
+__all__ = ["UnpagedListing"]
 
 T = TypeVar("T")
 
 _ROUND: Final = 5
-"""A service that pages gives a multiple of so many rows: 10, 15, 20 and 25 are usual defaults."""
+"""Divisor of the usual default page sizes: 10, 15, 20 and 25."""
 
 
-class OneReply(Generic[T]):
+class UnpagedListing(Generic[T]):
     """A reading of a listing without pages: `number` and `size` name the next page, size 0 the whole listing."""
 
     def __init__(self, operation: str, sizes: PageSizes, identity: Callable[[T], Hashable] | None) -> None:
@@ -49,11 +49,11 @@ class OneReply(Generic[T]):
         return 0
 
     def numbers(self) -> Iterable[int]:
-        """The numbers of the next pages, as far as they are certain before the next one is there."""
+        """Return the numbers of the next pages that are certain before the next one arrives."""
         return (self.number,)
 
     def take(self, rows: RawPage[T]) -> tuple[T, ...]:
-        """Take in the page that was asked for; the records that it adds."""
+        """Process the requested page; return the records that it adds."""
         if self._further is not None:
             fresh = self._further.take(rows)
             self.ended = self._further.ended or not fresh
@@ -67,7 +67,7 @@ class OneReply(Generic[T]):
         return fresh
 
     def fail(self, error: FreightExchangeError) -> bool:
-        """Take a refused page for the end; `False` if the error is the caller's."""
+        """Treat a refused page as the end; return `False` if the caller has to raise the error."""
         if self._further is None or not self._further.fail(error):
             return False
         self.ended = self._further.ended
