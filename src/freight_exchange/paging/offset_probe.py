@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 
 __all__ = ["OffsetProbe"]
@@ -13,8 +12,8 @@ class OffsetProbe:
 
     It asks, with one row a page, for the page of a row that differs from the first one. A service that ignores `offset`
     answers with the first row. Then it asks for the first page with one row: a row inserted meanwhile would look the
-    same. A service that answers with all of the first page again has a page size of its own, or is not told which page
-    it is asked for: its listing may have ended, and may not.
+    same. A service that answers with more than one row has a page size of its own, or is not told which page it is
+    asked for: its listing may have ended, and may not.
 
     Attributes:
         number: The page to ask for, with one row.
@@ -42,7 +41,8 @@ class OffsetProbe:
         """Take in the page that was asked for."""
         if page != self._page[:1]:
             self.ended = True
-            self.undecided = Counter(page) == Counter(self._page)
+            # More rows than one were never asked for.
+            self.undecided = len(page) > self.SIZE
         elif self.number:
             self.number = 0
         else:

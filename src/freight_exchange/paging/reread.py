@@ -89,7 +89,7 @@ class Reread(Recheck[T]):
     def __init__(self, numbers: range, size: int, seen: SeenRows[T], expected: Counter[Hashable]) -> None:
         super().__init__(numbers, size, seen)
         self._expected = expected
-        self._misses = 0
+        self._misses = self._repeats = 0
 
     @property
     def ended(self) -> bool:
@@ -98,16 +98,20 @@ class Reread(Recheck[T]):
     @property
     def reached_end(self) -> bool:
         # Pages that run out before may have been cut shorter than those of the first reading.
-        return self._misses >= LOOK_FURTHER and not self._expected - self.found
+        return max(self._misses, self._repeats) >= LOOK_FURTHER and not self._expected - self.found
 
     def take(self, rows: RawPage[T]) -> tuple[T, ...]:
         keys = self._seen.keys(rows)
         self._at += 1
         page = Counter(keys)
-        if not page or page == self._page_before:
+        if not page:
             self._misses += 1
             return ()
-        self._misses = 0
+        if page == self._page_before:
+            # The end over again, or a row that moved on as another was inserted.
+            self._repeats += 1
+            return ()
+        self._misses = self._repeats = 0
         self._page_before = page
         self.found.update(keys)
         return self._seen.add(rows, keys)

@@ -81,7 +81,7 @@ class SinglePass(Generic[T]):
         self._seen = seen
         self._start = start
         self._further = further
-        self._curious = curious
+        self._is_curious = curious
         self._wanted = self.fitting = sizes.to_ask(operation, page_size, start=start)
         self._size_refused = False
         self._fails_beyond_end = False
@@ -105,6 +105,7 @@ class SinglePass(Generic[T]):
         self._failed_at = -1
         self._misses = 0
         self._undecided = self._idle = False
+        self._curious = self._is_curious
         self._short_at: int | None = None
         self.full = True
         self._cuts_excluded = hidden

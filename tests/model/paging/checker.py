@@ -80,7 +80,8 @@ def _judge_write(plan: Plan, server: Server, outcome: str) -> Judgement:
         wrong = Wrong.SENT_TWICE
     elif outcome == "success":
         wrong = Wrong.FALSE_SUCCESS
-    elif outcome == "Applied" and not done and not (plan.twin and not plan.baseline):
+    elif outcome == "Applied" and not done and not (plan.twin and (excused or not plan.baseline)):
+        # An equal bid that stood before, and that the baseline could not show, passes for the one in doubt.
         wrong = Wrong.FALSE_APPLIED
     elif outcome == "NotApplied" and done and excused is None:
         wrong = Wrong.FALSE_NOT_APPLIED
@@ -109,6 +110,8 @@ def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
         return "rows behind a clamp are out of reach, and hidden rows make the clamp unknowable"
     if not any(reply.shown for reply in replies) and (plan.stride == "asked" or _resized(replies)):
         return "rows are out of reach behind a clamp, and no page shows a row"
+    if not any(reply.shown for reply in replies) and server.moves:
+        return "no page shows a row, and the listing moved"
     if _run_of_hollow(replies) >= LOOKED_PAST[plan.reading]:
         return "wholly hidden pages"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 import pytest
@@ -16,7 +17,8 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.reread import LOOK_FURTHER
+from freight_exchange.paging.reread import LOOK_FURTHER, Reread
+from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
 from freight_exchange.paging.sweep import MOST_ROUNDS, Sweep
 from freight_exchange.paging.unpaged import UnpagedListing
@@ -550,3 +552,21 @@ def test_a_listing_that_never_stands_still_is_given_up() -> None:
         shelf.rows.insert(0, 1000 + len(shelf.rows))
         assert not walk.ended
     assert len(shelf.asked) <= MOST_ROUNDS * 3 * (len(shelf.rows) // 10 + 2)
+
+
+def test_a_sweep_that_starts_again_tries_again_whether_the_offset_is_ignored() -> None:
+    """Each page is the first one, which was cut otherwise for a moment."""
+    clamps = {5: 2, 6: 2}
+    shelf = Shelf([*range(30)], own_page_size=10, offset_ignored=True, clamps=clamps.get)
+    with pytest.raises(IncompleteError):
+        read(shelf, sweep=True)
+
+
+def test_a_second_reading_counts_hidden_pages_apart_from_repeated_ones() -> None:
+    """A row that comes again in the next page was moved on by a row that was inserted."""
+    rereading = Reread(range(20), 1, SeenRows[int](same), Counter([3]))
+    for page in ([], [], [3], [3], [], []):
+        rereading.take(Rows(tuple(page)))
+    assert not rereading.ended
+    rereading.take(Rows(()))
+    assert rereading.ended
