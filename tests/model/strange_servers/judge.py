@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
@@ -158,17 +159,19 @@ class _Judge:
         partial = (empty for empty in self.schedule.habits.empties if empty.share < 1 and getattr(empty, side))
         return any(served.at in empty.span for empty in partial)
 
-    def _is_within(self, index: int, listing: Served, *, by: float = 0.0) -> bool:
+    def _is_within(self, index: int, listing: Served) -> bool:
         row = self.market.rows(listing.at).get(index)
         window = float(listing.body["secondsSinceUpdate"])
-        return row is not None and self.schedule.habits.service_clock(listing.at) - row.stamp <= window - by
+        return row is not None and self.schedule.habits.service_clock(listing.at) - row.stamp <= window
 
     def _hides_many(self, scan: Served) -> bool:
         """Whether a scan hides three requests or more, and a third of all that are known: trouble, to a feed."""
-        known = set[int]().union(*(s.rows for s in self.server.served if s.at < scan.at))
-        known -= {index for index, told in self.fold.items() if told.kind == "withdrawn"}
-        wanted = {i for i in known & self.market.rows(scan.at).keys() if self._is_within(i, scan, by=_SLACK)}
-        pages = [s for s in self.server.served if s.asked == "listing" and abs(s.at - scan.at) <= _SLACK]
+        listings = [s for s in self.server.served if s.asked == "listing" and not s.failed]
+        gone = {index for index, told in self.fold.items() if told.kind == "withdrawn"}
+        proven = _proven_updates(s for s in listings if s.at < scan.at)
+        least = scan.at - float(scan.body["secondsSinceUpdate"]) + _SLACK
+        wanted = {i for i in self.market.rows(scan.at).keys() - gone if proven.get(i, -math.inf) >= least}
+        pages = [s for s in listings if abs(s.at - scan.at) <= _SLACK]
         hidden = wanted.difference(*(page.rows for page in pages))
         return len(hidden) >= _MANY and 3 * len(hidden) >= len(wanted)
 
@@ -274,6 +277,23 @@ class _Judge:
             if count > most:
                 text = f"{count} requests an hour in {trouble.kind}; in health {_HOUR / interval:.0f}"
                 self.finds.append(Find("loud", None, span.start, text))
+
+
+def _proven_updates(listings: Iterable[Served]) -> dict[int, float]:
+    """When each request was updated at the earliest, as far as listings prove it.
+
+    An update that changes nothing is proven by no more than the window that shows the request.
+    """
+    proven: dict[int, float] = {}
+    last: dict[int, Served] = {}
+    for listing in listings:
+        since = listing.at - float(listing.body["secondsSinceUpdate"])
+        for index, content in listing.rows.items():
+            before = last.get(index)
+            changed = before.as_of if before is not None and before.rows[index] != content else -math.inf
+            proven[index] = max(proven.get(index, -math.inf), since, changed)
+            last[index] = listing
+    return proven
 
 
 def loudest_hour(server: StrangeServer, span: Span) -> int:

@@ -64,6 +64,17 @@ def test_request_that_was_repeated_costs_an_interval_though_it_succeeded(seed: i
 
 
 @given(seeds)
+def test_turn_pays_for_the_repeated_requests_of_a_deep_scan_and_of_the_narrow_one_after_it(seed: int) -> None:
+    pacer = Pacer(30.0, Random(seed))
+    pacer.took_turn(1000.0)
+    for _ in range(2):
+        assert pacer.again() is not None
+        pacer.heard()
+    pacer.succeeded(1030.0 + 3.0)
+    assert 1033 + 5 * 27 <= pacer.due <= 1033 + 5 * 33
+
+
+@given(seeds)
 def test_pause_after_failures_pays_for_the_repeated_request(seed: int) -> None:
     pacer = Pacer(30.0, Random(seed))
     assert pacer.again() is not None

@@ -22,8 +22,9 @@ _LONGEST_PAUSE: Final = 3600.0
 _LONGEST_QUICK: Final = 1200.0
 """Seconds: with a longer interval no page is asked for again at once, as the pause could not make up for it."""
 _JITTER: Final = 0.1
-_AFTER_A_REPEAT: Final = 2.5
-"""Intervals to the next turn: two would pay for the repeated request, but not for one at the edge of the hour."""
+_TURNS: Final = (1.0, 2.5, 5.0)
+"""Intervals to the next turn, by the requests that were repeated: more than pays for them, as some come at the edge of
+the hour. They are two where a deep scan, which takes its turn before it sends any, and the next narrow one repeat."""
 _MOST_DOUBLINGS: Final = 6
 
 
@@ -44,7 +45,7 @@ class Pacer:
         self._interval = interval
         self._random = random
         self._owed = 0
-        self._repeated = False
+        self._repeated = 0
         self.due = 0.0
         self.quiet_until = -math.inf
         self.failures = 0
@@ -56,12 +57,12 @@ class Pacer:
     def took_turn(self, began: float) -> None:
         """A scan of many pages begins: it takes this turn, and the next one is an interval away.
 
-        Where a request was repeated since the last turn it is two and a half: a service that fails every other request
-        is sent no more than in health.
+        It is more for each request that was repeated since the last turn: a service that fails every other request is
+        sent no more than in health.
         """
-        turns = _AFTER_A_REPEAT if self._repeated else 1.0
+        turns = _TURNS[min(self._repeated, len(_TURNS) - 1)]
         self.due = began + turns * self._interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)
-        self._repeated = False
+        self._repeated = 0
 
     def succeeded(self, began: float) -> None:
         """The scan that began then was complete."""
@@ -93,7 +94,7 @@ class Pacer:
             return None
         if retry_after is not None and retry_after > min(self._interval, _LONGEST_BACKOFF):
             return None
-        self._repeated = True
+        self._repeated += 1
         return max(self._random.random() * min(_FIRST_PAUSE, self._interval), retry_after or 0.0)
 
     def failed(self, now: float, retry_after: float | None = None) -> float:
@@ -105,7 +106,7 @@ class Pacer:
         self.quiet_until = max(self.quiet_until, now + pause)
         self.due = max(self.due, self.quiet_until)
         self.failures += 1
-        self._owed, self._repeated = 0, False
+        self._owed, self._repeated = 0, 0
         return self.quiet_until
 
     def backoff(self, failures: int) -> float:
