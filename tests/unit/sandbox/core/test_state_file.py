@@ -113,13 +113,13 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     with opened(tmp_path / "x.db") as (exchange, file):
         busy(exchange)
         file.save(exchange)
-        write_answer: list[str] = []
-        file._connection.set_trace_callback(write_answer.append)
+        statements: list[str] = []
+        file._connection.set_trace_callback(statements.append)
         file.save(exchange)
-        assert write_answer == []
+        assert statements == []
         exchange.touch(1, NOW + 30)
         file.save(exchange)
-        assert sum("record" in statement for statement in write_answer) == 1
+        assert sum("record" in statement for statement in statements) == 1
 
 
 def test_no_token_comes_twice(tmp_path: Path) -> None:
