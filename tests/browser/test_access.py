@@ -1,14 +1,8 @@
-"""The board for everybody: by keyboard, for screen readers, in any light, on any screen; and closed to strangers."""
+"""Accessibility of the board: keyboard, screen readers, colours and widths."""
 
 from __future__ import annotations
 
-import http.server
-import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -48,7 +42,7 @@ def settled(served: Served, page: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_names_contrast_and_structure(served: Served, open_window: OpenWindow, scheme: str) -> None:
+def test_page_passes_the_accessibility_audit(served: Served, open_window: OpenWindow, scheme: str) -> None:
     page = open_window(served.board, color_scheme=scheme).page
     empty = page.evaluate(AUDIT)
     assert (empty["faults"], empty["measured"] > 60) == ([], True)
@@ -61,7 +55,7 @@ def test_names_contrast_and_structure(served: Served, open_window: OpenWindow, s
         assert (busy["faults"], busy["measured"] > 150) == ([], True)
 
 
-def test_the_audit_finds_what_is_wrong(window: Window) -> None:
+def test_accessibility_audit_finds_faults(window: Window) -> None:
     """A check that cannot fail would be none."""
     page = window.page
     page.evaluate(
@@ -87,7 +81,7 @@ def tab_to(page: Page, words: str, *, key: str = "Tab") -> None:
     raise AssertionError(f"nobody comes to {words!r} by keyboard")
 
 
-def test_by_keyboard_alone(window: Window, bot: object) -> None:
+def test_keyboard_alone_is_enough(window: Window, bot: object) -> None:
     page = window.page
     tab_to(page, "Skip to the requests")
     page.keyboard.press("Shift+Tab")
@@ -114,7 +108,7 @@ def test_by_keyboard_alone(window: Window, bot: object) -> None:
     expect(page.get_by_role("heading", name="Faults and quirks")).to_be_focused()
 
 
-def test_the_focus_survives_what_arrives(window: Window, served: Served) -> None:
+def test_focus_survives_arrivals(window: Window, served: Served) -> None:
     page = window.page
     served.examples(1)
     served.ask("offer_as_rival", request=1)
@@ -132,7 +126,7 @@ def test_the_focus_survives_what_arrives(window: Window, served: Served) -> None
     expect(page.get_by_label("Notes")).to_have_value("half a sen")
 
 
-def test_the_focus_survives_what_goes_away_above(window: Window, served: Served) -> None:
+def test_focus_survives_removals_above(window: Window, served: Served) -> None:
     page = window.page
     served.examples(3)
     page.get_by_role("radio", name="Open").check()
@@ -165,7 +159,7 @@ def hears(page: Page, sentence: str) -> None:
     page.evaluate("window.heard.length = 0")
 
 
-def test_a_screen_reader_hears_what_the_person_has_done(window: Window, served: Served) -> None:
+def test_screen_reader_announces_own_actions(window: Window, served: Served) -> None:
     page = window.page
     listen(page)
     page.get_by_role("button", name="Fill in an example").click()
@@ -207,7 +201,7 @@ def test_a_screen_reader_hears_what_the_person_has_done(window: Window, served: 
     assert heard(page) == []
 
 
-def test_a_screen_reader_hears_what_others_have_done(window: Window, served: Served) -> None:
+def test_screen_reader_announces_changes_by_others(window: Window, served: Served) -> None:
     page = window.page
     served.examples(3)
     for request in (1, 2, 3):
@@ -231,7 +225,7 @@ def test_a_screen_reader_hears_what_others_have_done(window: Window, served: Ser
     hears(page, "Switched off: Slow answers and Order of the lists.")
 
 
-def test_a_screen_reader_hears_that_the_exchange_is_gone_and_back(serve: Serve, open_window: OpenWindow) -> None:
+def test_screen_reader_announces_lost_and_restored_connection(serve: Serve, open_window: OpenWindow) -> None:
     served = serve("--requests", "2")
     window = open_window(served.board)
     listen(window.page)
@@ -246,7 +240,7 @@ def test_a_screen_reader_hears_that_the_exchange_is_gone_and_back(serve: Serve, 
     window.forgive("net::ERR_")
 
 
-def test_a_quirk_that_is_refused_is_put_back_with_the_reason(window: Window) -> None:
+def test_refused_quirk_is_reset_with_the_reason(window: Window) -> None:
     page = window.page
     page.get_by_role("radio", name="Quirks").check()
     field = page.get_by_label("Most records in a page", exact=True)
@@ -271,7 +265,7 @@ def test_a_quirk_that_is_refused_is_put_back_with_the_reason(window: Window) -> 
     window.forgive("status of 400")
 
 
-def test_a_screen_reader_hears_sums_and_no_flood(window: Window, served: Served) -> None:
+def test_screen_reader_gets_summaries_of_many_changes(window: Window, served: Served) -> None:
     page = window.page
     listen(page)
     served.examples(20)
@@ -301,7 +295,7 @@ def tallied(heard: list[str]) -> str:
     return ", ".join(f"{count} {what}" for what, count in sums.items())
 
 
-def test_nothing_moves_for_whom_it_should_not(served: Served, open_window: OpenWindow) -> None:
+def test_reduced_motion_disables_animation(served: Served, open_window: OpenWindow) -> None:
     for motion, animated in (("reduce", "none"), ("no-preference", "arrive")):
         page = open_window(served.board, reduced_motion=motion).page
         count = page.get_by_role("article").count()
@@ -311,7 +305,7 @@ def test_nothing_moves_for_whom_it_should_not(served: Served, open_window: OpenW
 
 
 @pytest.mark.parametrize("width", [320, 420, 800, 1024, 1280, 1920])
-def test_any_width(served: Served, open_window: OpenWindow, width: int) -> None:
+def test_page_fits_any_width(served: Served, open_window: OpenWindow, width: int) -> None:
     page = open_window(served.board, width=width).page
     settled(served, page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -324,7 +318,7 @@ def test_any_width(served: Served, open_window: OpenWindow, width: int) -> None:
     assert wide == []
 
 
-def test_the_colours_that_were_chosen_stay(window: Window) -> None:
+def test_chosen_colours_survive_a_reload(window: Window) -> None:
     page = window.page
     page.get_by_label("Colours").select_option("dark")
     page.reload()
@@ -332,7 +326,7 @@ def test_the_colours_that_were_chosen_stay(window: Window) -> None:
     expect(page.get_by_label("Colours")).to_have_value("dark")
 
 
-def test_nothing_flashes_before_the_colours_are_known(served: Served, open_window: OpenWindow) -> None:
+def test_dark_scheme_applies_before_the_script(served: Served, open_window: OpenWindow) -> None:
     page = open_window(served.board, color_scheme="dark").page
     ground = page.evaluate(
         """() => {
@@ -341,70 +335,3 @@ def test_nothing_flashes_before_the_colours_are_known(served: Served, open_windo
         }"""
     )
     assert max(ground[:3]) < 64
-
-
-# Strangers
-
-MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>'\"&amp;\u202e{{7*7}}"
-
-
-def test_texts_are_texts(window: Window, served: Served) -> None:
-    page = window.page
-    sample = httpx.get(f"{served.board}/catalogue", trust_env=False).json()["samples"][0]
-    words = dict.fromkeys(("commodityname", "origin", "destination", "notes"), MARKUP)
-    served.ask("requests", **{**sample, **words})
-    with served.client("forwarder") as forwarder:
-        offer = {"requestIndex": 1, "offer": 5, "currencyIndex": 840, "terms": MARKUP, "rates": {MARKUP: 5}}
-        forwarder.post("/quote/submitoffer", json=offer).raise_for_status()
-        forwarder.post("/login", json={"email": MARKUP, "password": MARKUP})
-        forwarder.post(f"/{MARKUP.replace('/', '')}", json={})
-    expect(page.get_by_text("1 offer waiting")).to_be_visible()
-    expect(page.get_by_role("article")).to_contain_text(f"{MARKUP} → {MARKUP}")
-    expect(page.get_by_role("row").last).to_contain_text(f"{MARKUP} 5.00 · {MARKUP}")
-    expect(page.locator("#calls")).to_contain_text("onerror")
-    assert page.locator("main img, main script").count() == 0
-
-
-@contextmanager
-def another_site(content: str) -> Iterator[str]:
-    """A site on another port, which is another origin."""
-
-    class Site(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("content-type", "text/html")
-            self.end_headers()
-            self.wfile.write(content.encode())
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-FORM = (Path(__file__).parent / "form.js").read_text(encoding="utf-8")
-ATTACK = (Path(__file__).parent / "attack.js").read_text(encoding="utf-8")
-
-
-def test_a_page_of_another_site_can_do_nothing(window: Window, served: Served) -> None:
-    sample = httpx.get(f"{served.board}/catalogue", trust_env=False).json()["samples"][0]
-    before = served.state()
-    with another_site("<!DOCTYPE html><title>Elsewhere</title>") as elsewhere:
-        page = window.page.context.new_page()
-        page.goto(elsewhere)
-        tries = page.evaluate(ATTACK, [served.board, json.dumps(sample)])
-        # A form needs no script.
-        with page.expect_navigation():
-            page.evaluate(FORM, [served.board, json.dumps(sample)])
-        expect(page.locator("body")).to_contain_text("Content-Type must be application/json.")
-    # The login was answered unread: it is not among the calls.
-    assert tries == [*["TypeError"] * 6, "opaque", "TypeError", "closed"]
-    assert {**served.state(), "now": None} == {**before, "now": None}

@@ -22,7 +22,7 @@ def publish(page: Page) -> None:
     expect(page.get_by_label("Commodity")).to_be_empty()
 
 
-def test_from_the_form_to_the_contacts(window: Window, bot: Path) -> None:
+def test_request_from_publication_to_contacts(window: Window, bot: Path) -> None:
     page = window.page
     expect(page.get_by_text("No request yet.")).to_be_visible()
     page.get_by_label("Commodity").fill("Ceramic tiles")
@@ -82,7 +82,7 @@ def test_second_offer_after_a_lost_answer_is_counted(window: Window, served: Ser
     expect(page.locator("#count-duplicates")).to_have_text("1")
 
 
-def test_the_exchange_goes_down_and_comes_back(window: Window, bot: Path) -> None:
+def test_bot_recovers_from_an_outage(window: Window, bot: Path) -> None:
     page = window.page
     page.get_by_role("button", name="Switch on: The exchange is down").click()
     publish(page)
@@ -92,7 +92,7 @@ def test_the_exchange_goes_down_and_comes_back(window: Window, bot: Path) -> Non
     expect(page.get_by_text("1 offer waiting")).to_be_visible()
 
 
-def test_a_quirk(window: Window, served: Served, bot: Path) -> None:
+def test_bot_finds_every_request_under_small_random_pages(window: Window, served: Served, bot: Path) -> None:
     """A server that gives one record in a page, in an order by chance: the bot finds every request all the same."""
     page = window.page
     page.get_by_role("radio", name="Quirks").check()
@@ -108,7 +108,7 @@ def test_a_quirk(window: Window, served: Served, bot: Path) -> None:
     expect(page.get_by_role("combobox", name="Order of the lists")).to_have_value("newest")
 
 
-def test_every_fault_is_found_by_a_word(window: Window, served: Served) -> None:
+def test_search_finds_every_fault(window: Window, served: Served) -> None:
     page = window.page
     page.get_by_label("Find a fault or quirk").fill("gzip")
     suggestions = page.locator("#suggestions li")
@@ -126,7 +126,7 @@ def test_every_fault_is_found_by_a_word(window: Window, served: Served) -> None:
     expect(page.get_by_text("No match.")).to_be_visible()
 
 
-def test_what_the_exchange_refuses_is_said_at_the_field(window: Window) -> None:
+def test_refusal_is_shown_at_its_field(window: Window) -> None:
     page = window.page
     page.get_by_role("button", name="Fill in an example").click()
     page.get_by_label("Commodity").fill("   ")
@@ -139,7 +139,7 @@ def test_what_the_exchange_refuses_is_said_at_the_field(window: Window) -> None:
     window.forgive("status of 400")
 
 
-def test_numbers_as_a_browser_takes_them(window: Window) -> None:
+def test_number_fields_accept_browser_notation(window: Window) -> None:
     page = window.page
     page.get_by_role("button", name="Fill in an example").click()
     page.get_by_label("Quantity").fill("1e3")
@@ -149,7 +149,7 @@ def test_numbers_as_a_browser_takes_them(window: Window) -> None:
     expect(page.get_by_role("article")).to_contain_text("500 kg")
 
 
-def test_what_is_pressed_twice_is_published_once(window: Window, served: Served) -> None:
+def test_double_click_publishes_once(window: Window, served: Served) -> None:
     page = window.page
     page.get_by_role("button", name="Fill in an example").click()
     page.evaluate(
@@ -166,7 +166,7 @@ def test_what_is_pressed_twice_is_published_once(window: Window, served: Served)
     assert len(served.state()["requests"]) == 1
 
 
-def test_filters_and_search(window: Window, served: Served) -> None:
+def test_filter_and_search_of_requests(window: Window, served: Served) -> None:
     page = window.page
     served.examples(4)
     served.ask("offer_as_rival", request=2)
@@ -182,7 +182,7 @@ def test_filters_and_search(window: Window, served: Served) -> None:
     expect(page.get_by_text("No request matches.")).to_be_visible()
 
 
-def test_a_restart(serve: Serve, open_window: OpenWindow, tmp_path: Path) -> None:
+def test_page_follows_a_restarted_exchange(serve: Serve, open_window: OpenWindow, tmp_path: Path) -> None:
     """The page says that the exchange is gone, and goes on by itself when it is back, with what was kept."""
     kept = ("--state", str(tmp_path / "exchange.db"))
     served = serve(*kept)
@@ -201,7 +201,7 @@ def test_a_restart(serve: Serve, open_window: OpenWindow, tmp_path: Path) -> Non
     window.forgive("net::ERR_")
 
 
-def test_a_complaint_goes_when_the_exchange_is_back(serve: Serve, open_window: OpenWindow) -> None:
+def test_connection_error_disappears_after_reconnect(serve: Serve, open_window: OpenWindow) -> None:
     served = serve()
     window = open_window(served.board)
     page = window.page
@@ -217,7 +217,7 @@ def test_a_complaint_goes_when_the_exchange_is_back(serve: Serve, open_window: O
     window.forgive("net::ERR_")
 
 
-def test_two_windows_see_the_same(served: Served, open_window: OpenWindow) -> None:
+def test_two_windows_show_the_same_state(served: Served, open_window: OpenWindow) -> None:
     one, other = open_window(served.board).page, open_window(served.board).page
     publish(one)
     other.get_by_role("button", name="Let the rival make an offer on FX000001").click()
@@ -225,7 +225,7 @@ def test_two_windows_see_the_same(served: Served, open_window: OpenWindow) -> No
     expect(other.get_by_text("Declined")).to_be_visible()
 
 
-def test_the_line_to_paste(window: Window, served: Served) -> None:
+def test_connection_line_can_be_copied(window: Window, served: Served) -> None:
     page = window.page
     button = page.get_by_role("button", name="Connect a bot")
     expect(button).to_have_attribute("aria-expanded", "false")

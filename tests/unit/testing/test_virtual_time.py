@@ -27,7 +27,7 @@ DAY = timedelta(days=1).total_seconds()
 
 @pytest.mark.virtual_time
 class TestOnBothBackends:
-    async def test_a_month_passes_at_once(self) -> None:
+    async def test_month_passes_at_once(self) -> None:
         start = anyio.current_time()
         await anyio.sleep(30 * DAY)
         assert anyio.current_time() - start == pytest.approx(30 * DAY)
@@ -45,12 +45,12 @@ class TestOnBothBackends:
                 tasks.start_soon(wake_after, seconds)
         assert woken == [0.0, 0.1, 0.2, 0.3]
 
-    async def test_a_deadline_cuts_a_wait_that_would_never_end(self) -> None:
+    async def test_deadline_ends_an_endless_wait(self) -> None:
         with anyio.move_on_after(DAY) as scope:
             await anyio.sleep_forever()
         assert scope.cancelled_caught
 
-    async def test_a_task_that_is_ready_runs_before_the_clock_moves(self) -> None:
+    async def test_ready_task_runs_before_the_clock_jumps(self) -> None:
         start = anyio.current_time()
         turns = 0
 
@@ -75,7 +75,7 @@ class TestTheAsyncioLoop:
 
         assert run_virtually(main) == 60
 
-    def test_what_a_socket_has_ready_goes_before_a_timer(self) -> None:
+    def test_ready_socket_goes_before_a_timer(self) -> None:
         async def main() -> float:
             near, far = socket.socketpair()
             with near, far:
@@ -94,7 +94,7 @@ class TestTheAsyncioLoop:
 
         assert run_virtually(main) == 0
 
-    def test_a_socket_is_waited_for_when_no_timer_is_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_loop_waits_for_a_socket_without_timers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The sender is a thread: without patience for threads, only the socket can be what is waited for.
         monkeypatch.setattr(virtual_time, "_THREAD_TIMEOUT", 0)
 
@@ -111,7 +111,7 @@ class TestTheAsyncioLoop:
 
         assert run_virtually(main) == b"x"
 
-    def test_a_worker_thread_wakes_the_loop(self) -> None:
+    def test_worker_thread_wakes_the_loop(self) -> None:
         release = threading.Event()
 
         async def main() -> bool:
@@ -120,7 +120,7 @@ class TestTheAsyncioLoop:
 
         assert run_virtually(main) is True
 
-    def test_a_deadlock_is_an_error_that_names_who_waits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_deadlock_error_names_the_waiting_tasks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # Threads that earlier tests left idle must not make this one wait for them.
         monkeypatch.setattr(virtual_time, "_THREAD_TIMEOUT", 0.05)
 
@@ -133,7 +133,7 @@ class TestTheAsyncioLoop:
         with pytest.raises(VirtualDeadlockError, match=r"is left to wake one: .* in Event\.wait, line \d+"):
             run_virtually(main)
 
-    def test_a_silent_thread_is_given_up_after_the_patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_silent_thread_becomes_a_deadlock_after_the_timeout(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(virtual_time, "_THREAD_TIMEOUT", 0.05)
         release = threading.Event()
         idle = threading.Thread(target=release.wait)

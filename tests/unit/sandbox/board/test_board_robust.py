@@ -47,7 +47,7 @@ ACTS = st.sampled_from(
 
 
 @given(st.lists(st.tuples(ACTS, BODIES), max_size=6))
-def test_any_acts(acts: list[tuple[str, Any]]) -> None:
+def test_any_sequence_of_actions_is_answered(acts: list[tuple[str, Any]]) -> None:
     controller = BoardController(Exchange(), clock=lambda: NOW)
     controller.exchange.offer(
         controller.exchange.forwarder, controller.exchange.publish(controller.exchange.shipper, NOW), NOW
@@ -74,7 +74,9 @@ def test_any_acts(acts: list[tuple[str, Any]]) -> None:
     st.dictionaries(st.sampled_from([*PAGE, "sec-fetch-site"]), st.text(st.characters(codec="latin-1"), max_size=20)),
     st.binary(max_size=30),
 )
-def test_any_call(method: str, path: str, query: dict[str, str], headers: dict[str, str], body: bytes) -> None:
+def test_any_call_to_the_board_is_answered(
+    method: str, path: str, query: dict[str, str], headers: dict[str, str], body: bytes
+) -> None:
     controller = BoardController(Exchange(), clock=lambda: NOW)
     controller.revision = REVISION
     board = Board(controller)

@@ -7,7 +7,7 @@ from tests.unit.sandbox.rig import NOW, OFFER, PUBLISH, ExchangeRig
 from freight_exchange.sandbox import FAULTS, Cargo, Profile
 
 
-def test_what_each_call_carried() -> None:
+def test_calls_are_logged_with_their_parameters() -> None:
     rig = ExchangeRig()
     rig.call("GET", "route", {"origin": "Hong Kong"}, by=rig.shipper, query={"offset": "0", "rowsperpage": "5"})
     rig.now += 1
@@ -25,7 +25,7 @@ def test_what_each_call_carried() -> None:
     assert rig.exchange.audit_log.calls_to("GET", "route") == [first]
 
 
-def test_a_refusal_is_not_processed_whatever_its_status() -> None:
+def test_refusal_with_status_200_is_not_processed() -> None:
     rig = ExchangeRig(Profile(unauthorized_status=200, failed_login_status=200))
     assert rig.call("GET", "carrier").status == 200
     assert rig.login(password="wrong").status == 200
@@ -43,7 +43,7 @@ def test_secrets_stay_out_of_the_repr() -> None:
     assert "'forwarder'" not in repr(rig.forwarder).replace("role='forwarder'", "")
 
 
-def test_publications_changes_and_spans() -> None:
+def test_publications_changes_and_spans_are_logged() -> None:
     rig = ExchangeRig()
     rig.publish()
     audit_log = rig.exchange.audit_log
@@ -72,7 +72,7 @@ def test_publications_changes_and_spans() -> None:
     assert audit_log.final_states()[1].state == "withdrawn"
 
 
-def test_offers_and_their_calls() -> None:
+def test_offers_are_logged_with_their_calls() -> None:
     rig = ExchangeRig()
     rig.publish(2)
     rig.exchange.faults.add(*FAULTS["server_error_after_commit"](path="quote/submitoffer"))
@@ -88,7 +88,7 @@ def test_offers_and_their_calls() -> None:
     assert [[record.offer.index for record in group] for group in audit_log.duplicate_offers()] == [[5001, 5002]]
 
 
-def test_logins_and_forgetting() -> None:
+def test_logins_are_logged_until_forget() -> None:
     rig = ExchangeRig()
     rig.login()
     rig.login(password="wrong")

@@ -8,7 +8,7 @@ from tests.unit.sandbox.rig import ExchangeRig
 from freight_exchange.sandbox import Profile
 
 
-def test_login_gives_the_user() -> None:
+def test_login_returns_the_user() -> None:
     rig = ExchangeRig()
     seen = rig.login("shipper")
     assert seen.status == 200
@@ -41,7 +41,7 @@ def test_login_gives_the_user() -> None:
 
 
 @pytest.mark.parametrize(("name", "password"), [("shipper", "wrong"), ("nobody", "nobody")])
-def test_failed_login_has_a_message(name: str, password: str) -> None:
+def test_failed_login_gets_401_with_a_message(name: str, password: str) -> None:
     rig = ExchangeRig()
     seen = rig.login(name, password)
     assert seen.status == 401
@@ -52,11 +52,11 @@ def test_failed_login_has_a_message(name: str, password: str) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"email": "shipper@demo.example"}, {"email": 4, "password": "shipper"}])
-def test_login_body_is_checked(body: dict[str, object]) -> None:
+def test_invalid_login_body_gets_400(body: dict[str, object]) -> None:
     assert ExchangeRig().call("POST", "login", body).status == 400
 
 
-def test_a_token_lasts_as_long_as_it_says() -> None:
+def test_token_expires_after_its_lifetime() -> None:
     rig = ExchangeRig(Profile(token_lifetime=60))
     token = rig.login().json["user"]["access_token"]
     rig.now += 59.9
@@ -77,7 +77,7 @@ def test_several_tokens_are_valid_at_once_and_expire_by_hand() -> None:
     assert rig.send("GET", "carrier", token=first).status == 401
 
 
-def test_an_added_account_may_do_both_sides() -> None:
+def test_added_account_has_both_roles() -> None:
     rig = ExchangeRig(Profile(roles="enforced"))
     both = rig.exchange.add_account("both@demo.example", "secret", firstname="Bo", lastname="Both")
     assert rig.login("both", "secret").json["user"]["company"]["name"] == "Both & Co. Ltd"
@@ -87,19 +87,19 @@ def test_an_added_account_may_do_both_sides() -> None:
     assert rig.call("POST", "quote/getrequests", {}, by=rig.shipper).status == 403
 
 
-def test_tokens_come_from_the_seed() -> None:
+def test_same_seed_issues_same_tokens() -> None:
     assert ExchangeRig().login().reply.body == ExchangeRig().login().reply.body
 
 
 @pytest.mark.parametrize("token", [None, "", "nonsense"])
 @pytest.mark.parametrize(("method", "path"), [("GET", "currency"), ("POST", "quote/submitoffer"), ("PUT", "route")])
-def test_without_a_valid_token_nothing_is_let_in(token: str | None, method: str, path: str) -> None:
+def test_call_without_valid_token_gets_401(token: str | None, method: str, path: str) -> None:
     seen = ExchangeRig().send(method, path, token=token)
     assert seen.status == 401
     assert list(seen.json) == ["Unauthorized"]
 
 
-def test_addresses_and_methods_that_do_not_exist() -> None:
+def test_unknown_address_gets_404_and_unknown_method_405() -> None:
     rig = ExchangeRig()
     assert rig.call("GET", "quote/nothing", by=rig.shipper).status == 404
     assert rig.call("DELETE", "route", by=rig.shipper).status == 405

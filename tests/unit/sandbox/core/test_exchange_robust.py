@@ -49,7 +49,7 @@ KNOBS = st.sampled_from([(knob.name, value) for knob in Profile.knobs() for valu
 
 
 @given(st.lists(st.tuples(st.sampled_from(ADDRESSES), BODIES), max_size=6), st.lists(KNOBS, max_size=4))
-def test_any_calls_under_any_profile(calls: list[Any], knobs: list[tuple[str, Any]]) -> None:
+def test_any_calls_under_any_profile_are_answered(calls: list[Any], knobs: list[tuple[str, Any]]) -> None:
     rig = ExchangeRig(attrs.evolve(Profile(), **dict(knobs)))
     rig.exchange.offer(rig.forwarder, rig.exchange.publish(rig.shipper, rig.now), rig.now)
     accounts = {"quote/submitoffer": rig.forwarder, "quote/bid": rig.forwarder}
@@ -60,7 +60,7 @@ def test_any_calls_under_any_profile(calls: list[Any], knobs: list[tuple[str, An
 
 
 @given(st.binary(max_size=30), st.sampled_from(ADDRESSES))
-def test_any_bytes(body: bytes, address: tuple[str, str]) -> None:
+def test_any_body_is_answered(body: bytes, address: tuple[str, str]) -> None:
     rig = ExchangeRig()
     token = rig.exchange.token(rig.shipper, rig.now)
     seen = rig.send(*address, body, token=token)

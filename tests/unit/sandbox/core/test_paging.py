@@ -19,7 +19,7 @@ def search(rig: ExchangeRig, **body: object) -> list[int]:
     return rig.indexes(rig.call("POST", "quote/getrequests", body, by=rig.forwarder))
 
 
-def test_offset_is_the_number_of_a_page() -> None:
+def test_offset_counts_pages() -> None:
     rig = filled(25)
     assert search(rig, offset=0, rowsperpage=10) == list(range(25, 15, -1))
     assert search(rig, offset=1, rowsperpage=10) == list(range(15, 5, -1))
@@ -27,14 +27,14 @@ def test_offset_is_the_number_of_a_page() -> None:
     assert search(rig, offset=3, rowsperpage=10) == []
 
 
-def test_default_sizes() -> None:
+def test_default_page_sizes() -> None:
     rig = filled(25)
     assert len(search(rig)) == 20
     assert len(rig.indexes(rig.call("GET", "quote/request", by=rig.forwarder))) == 10
     assert len(rig.indexes(rig.call("GET", "quote/offer", by=rig.shipper), "offers")) == 25
 
 
-def test_paging_in_the_query_string() -> None:
+def test_query_string_pages() -> None:
     rig = filled(12)
     seen = rig.call("GET", "quote/request", by=rig.forwarder, query={"offset": "1", "rowsperpage": "5"})
     assert rig.indexes(seen) == [7, 6, 5, 4, 3]
@@ -46,7 +46,7 @@ def test_paging_in_the_query_string() -> None:
     "body",
     [{"offset": 0}, {"rowsperpage": 5}, {"offset": -1, "rowsperpage": 5}, {"offset": 0, "rowsperpage": 0}],
 )
-def test_bad_pages(body: dict[str, object]) -> None:
+def test_invalid_page_gets_400(body: dict[str, object]) -> None:
     rig = filled(3)
     for method, path, by in [
         ("GET", "quote/request", rig.forwarder),
@@ -59,7 +59,7 @@ def test_bad_pages(body: dict[str, object]) -> None:
         assert rig.call(method, path, body, by=by).status == 400, path
 
 
-def test_a_clamp_is_silent() -> None:
+def test_clamp_shortens_pages_without_an_error() -> None:
     rig = filled(25, Profile(rows_clamp=10))
     assert search(rig, offset=0, rowsperpage=100) == list(range(25, 15, -1))
     assert search(rig, offset=1, rowsperpage=100) == list(range(15, 5, -1))
@@ -67,18 +67,18 @@ def test_a_clamp_is_silent() -> None:
     assert search(rig, offset=1, rowsperpage=12) == list(range(13, 3, -1))
 
 
-def test_beyond_the_end() -> None:
+def test_page_beyond_the_end_follows_the_profile() -> None:
     rig = filled(5, Profile(past_end="last_page"))
     assert search(rig, offset=7, rowsperpage=2) == [1]
     rig.exchange.profile = Profile(offset_ignored=True)
     assert search(rig, offset=7, rowsperpage=2) == [5, 4]
-    for habit, status in (("400", 400), ("404", 404), ("416", 416), ("422", 422), ("500", 500)):
-        rig.exchange.profile = Profile(past_end=habit)  # type: ignore[arg-type]  # parametrised words
+    for value, status in (("400", 400), ("404", 404), ("416", 416), ("422", 422), ("500", 500)):
+        rig.exchange.profile = Profile(past_end=value)  # type: ignore[arg-type]  # parametrised words
         body = {"offset": 3, "rowsperpage": 2}
         assert rig.call("POST", "quote/getrequests", body, by=rig.forwarder).status == status
 
 
-def test_orders() -> None:
+def test_orders_of_listings() -> None:
     rig = filled(6)
     rig.exchange.touch(2, rig.now)
     assert search(rig) == [6, 5, 4, 3, 2, 1]
@@ -104,7 +104,7 @@ def test_orders() -> None:
         ("hourly", [2, 2, 2, 2, 2]),
     ],
 )
-def test_a_clamp_can_change(change: str, sizes: list[int]) -> None:
+def test_clamp_changes_as_the_profile_says(change: str, sizes: list[int]) -> None:
     rig = filled(25, Profile(clamp_change=change))  # type: ignore[arg-type]  # parametrised words
     assert [len(search(rig, offset=0, rowsperpage=100)) for _ in sizes] == sizes
     rig.now += 3600
@@ -113,11 +113,11 @@ def test_a_clamp_can_change(change: str, sizes: list[int]) -> None:
         assert len(search(rig, **body)) == 20
 
 
-def test_a_page_that_is_too_large_is_refused() -> None:
-    for habit in ("400", "422", "500"):
-        rig = filled(3, Profile(rows_limit=20, over_limit=habit))
+def test_page_over_the_rows_limit_is_refused() -> None:
+    for value in ("400", "422", "500"):
+        rig = filled(3, Profile(rows_limit=20, over_limit=value))
         body = {"offset": 0, "rowsperpage": 21}
-        assert rig.call("POST", "quote/getrequests", body, by=rig.forwarder).status == int(habit)
+        assert rig.call("POST", "quote/getrequests", body, by=rig.forwarder).status == int(value)
         assert search(rig, offset=0, rowsperpage=20) == [3, 2, 1]
 
 
@@ -131,7 +131,7 @@ def test_rights_after_paging_leave_short_and_empty_pages() -> None:
     assert search(rig, index=25) == [25]
 
 
-def test_bids_of_others_count_in_the_pages_where_rights_come_last() -> None:
+def test_rights_after_paging_count_bids_of_others() -> None:
     rig = filled(2, Profile(rights="after_paging", order="oldest"))
     for account in (rig.rival, rig.forwarder, rig.rival):
         rig.exchange.offer(account, 1, rig.now)
@@ -141,7 +141,7 @@ def test_bids_of_others_count_in_the_pages_where_rights_come_last() -> None:
     assert [len(rig.indexes(page, "bids")) for page in pages] == [0, 1, 0]
 
 
-def test_carriers_and_currencies_can_page() -> None:
+def test_carriers_and_currencies_page_under_reference_rows() -> None:
     rig = ExchangeRig(Profile(reference_rows=5))
 
     def currencies(**body: object) -> list[int]:

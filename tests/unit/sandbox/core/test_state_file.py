@@ -62,7 +62,7 @@ def contents(exchange: Exchange) -> list[Any]:
     ]
 
 
-def test_what_was_kept_comes_back(tmp_path: Path) -> None:
+def test_saved_state_is_restored(tmp_path: Path) -> None:
     with opened(tmp_path / "x.db") as (exchange, file):
         busy(exchange)
         exchange.profile = Profile(order="random", latency=0.5, rows_clamp=3)
@@ -85,13 +85,15 @@ STEPS: dict[str, Callable[[Exchange, float], object]] = {
     "touch": lambda exchange, now: exchange.touch(exchange.oldest_open() or 1, now),
     "withdraw": lambda exchange, now: exchange.withdraw(exchange.oldest_open() or 1, now),
     "route": lambda exchange, now: exchange.act(exchange.forwarder, "POST", "route", ROUTE, now),
-    "habit": lambda exchange, now: setattr(exchange, "profile", attrs.evolve(exchange.profile, latency=now - NOW)),
+    "value": lambda exchange, now: setattr(exchange, "profile", attrs.evolve(exchange.profile, latency=now - NOW)),
 }
 
 
 @settings(max_examples=30)
 @given(steps=st.lists(st.tuples(st.sampled_from([*STEPS]), st.integers(-3, 9), st.booleans()), max_size=25))
-def test_any_story_comes_back(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, bool]]) -> None:
+def test_any_saved_history_is_restored(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, bool]]
+) -> None:
     """Saved at any of its steps, and by a clock that steps back now and then."""
     path = tmp_path_factory.mktemp("story") / "x.db"
     now = NOW
@@ -122,7 +124,7 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
         assert sum("record" in statement for statement in statements) == 1
 
 
-def test_no_token_comes_twice(tmp_path: Path) -> None:
+def test_tokens_differ_between_runs(tmp_path: Path) -> None:
     seen = set()
     for _ in range(3):
         with opened(tmp_path / "x.db", 5) as (exchange, _):
@@ -130,7 +132,7 @@ def test_no_token_comes_twice(tmp_path: Path) -> None:
     assert len(seen) == 6
 
 
-def test_no_token_of_one_file_comes_in_another(tmp_path: Path) -> None:
+def test_tokens_differ_between_files(tmp_path: Path) -> None:
     """A file that is begun anew, under the same name, must not let in who was logged in at the old one."""
     seen = set()
     for name in ("x.db", "y.db"):
@@ -140,7 +142,7 @@ def test_no_token_of_one_file_comes_in_another(tmp_path: Path) -> None:
     assert len(seen) == 4
 
 
-def test_with_a_seed_every_token_comes_again(tmp_path: Path) -> None:
+def test_seed_repeats_tokens(tmp_path: Path) -> None:
     def tokens(path: Path) -> list[str]:
         found = []
         for seed in (5, None):
@@ -151,7 +153,7 @@ def test_with_a_seed_every_token_comes_again(tmp_path: Path) -> None:
     assert tokens(tmp_path / "x.db") == tokens(tmp_path / "y.db")
 
 
-def test_the_order_by_chance_stays(tmp_path: Path) -> None:
+def test_random_order_survives_a_restart(tmp_path: Path) -> None:
     def order() -> list[int]:
         records = exchange.database.requests_of(exchange.shipper, NOW)
         return [request.index for request in exchange.database.sorter.requests("random", records)]
@@ -168,7 +170,7 @@ def test_the_order_by_chance_stays(tmp_path: Path) -> None:
         pass
 
 
-def test_tokens_are_not_in_the_file(tmp_path: Path) -> None:
+def test_file_has_no_tokens(tmp_path: Path) -> None:
     with opened(tmp_path / "x.db") as (exchange, file):
         busy(exchange)
         token = exchange.token(exchange.forwarder, NOW)
@@ -176,7 +178,7 @@ def test_tokens_are_not_in_the_file(tmp_path: Path) -> None:
     assert token.encode() not in (tmp_path / "x.db").read_bytes()
 
 
-def test_what_was_begun_and_left_empty_is_still_new(tmp_path: Path) -> None:
+def test_file_without_records_counts_as_new(tmp_path: Path) -> None:
     """Examples that were interrupted before they were kept are published at the next start."""
     for _ in range(2):
         with closing(StateFile(tmp_path / "x.db")) as file:
@@ -237,7 +239,7 @@ def record_gone(path: Path) -> str:
     return "is damaged .*of the kind offer is missing"
 
 
-def unknown_habit(path: Path) -> str:
+def unknown_quirk(path: Path) -> str:
     kept(path)
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("""UPDATE meta SET value = '{"colour": "blue"}' WHERE name = 'profile'""")
@@ -255,9 +257,9 @@ def nowhere(path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "make", [foreign_text, foreign_database, newer, torn, altered, record_gone, unknown_habit, folder, nowhere]
+    "make", [foreign_text, foreign_database, newer, torn, altered, record_gone, unknown_quirk, folder, nowhere]
 )
-def test_other_files_are_refused_and_left_alone(tmp_path: Path, make: Callable[[Path], str]) -> None:
+def test_foreign_or_damaged_file_is_refused_and_unchanged(tmp_path: Path, make: Callable[[Path], str]) -> None:
     path = tmp_path / "x.db"
     sentence = make(path)
     before = path.read_bytes() if path.is_file() else None
@@ -267,14 +269,14 @@ def test_other_files_are_refused_and_left_alone(tmp_path: Path, make: Callable[[
     assert (path.read_bytes() if path.is_file() else None) == before
 
 
-def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
+def test_empty_file_becomes_a_new_exchange(tmp_path: Path) -> None:
     (tmp_path / "x.db").touch()
     with opened(tmp_path / "x.db") as (exchange, _):
         assert len(exchange.database.requests) == 0
 
 
 @pytest.mark.parametrize("length", [1, 10, 15])
-def test_a_few_bytes_of_somebody_elses_are_left_alone(tmp_path: Path, length: int) -> None:
+def test_short_foreign_file_is_refused_and_unchanged(tmp_path: Path, length: int) -> None:
     """SQLite takes a single byte for an empty file."""
     path = tmp_path / "x.db"
     path.write_bytes(b"x" * length)
@@ -283,7 +285,7 @@ def test_a_few_bytes_of_somebody_elses_are_left_alone(tmp_path: Path, length: in
     assert path.read_bytes() == b"x" * length
 
 
-def test_a_name_is_a_name_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_as_a_name_is_an_ordinary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with opened(Path(":memory:")) as (exchange, file):
         busy(exchange)
@@ -292,7 +294,7 @@ def test_a_name_is_a_name_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_file_that_is_taken_away_is_missed(tmp_path: Path, replaced: bool) -> None:
+def test_removed_or_replaced_file_raises_on_save(tmp_path: Path, replaced: bool) -> None:
     """What is written into a file without a name is lost; and another process may have begun one of this name."""
     path = tmp_path / "x.db"
     with opened(path) as (exchange, file):
@@ -335,7 +337,7 @@ def holder(path: Path, count: int) -> Iterator[subprocess.Popen[str]]:
             it.kill()
 
 
-def test_two_processes_on_one_file(tmp_path: Path) -> None:
+def test_second_process_cannot_open_the_file(tmp_path: Path) -> None:
     with holder(tmp_path / "x.db", 1) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "0\n"
@@ -348,7 +350,7 @@ def test_two_processes_on_one_file(tmp_path: Path) -> None:
             assert exchange.database.requests.indexes() == (1,)
 
 
-def test_killed_in_the_middle(tmp_path: Path) -> None:
+def test_kill_during_writes_loses_no_saved_change(tmp_path: Path) -> None:
     for _ in range(3):
         with opened(tmp_path / "x.db") as (exchange, _):
             begun = len(exchange.database.requests)
@@ -362,7 +364,7 @@ def test_killed_in_the_middle(tmp_path: Path) -> None:
             assert len(exchange.database.requests) >= begun + len(told)
 
 
-def test_a_write_that_fails_is_told(tmp_path: Path) -> None:
+def test_failed_write_raises_and_leaves_the_file_unchanged(tmp_path: Path) -> None:
     with opened(tmp_path / "x.db") as (exchange, file):
         busy(exchange)
         file.save(exchange)

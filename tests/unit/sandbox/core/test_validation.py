@@ -40,7 +40,7 @@ BAD_REQUESTS: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("changes", BAD_REQUESTS)
-def test_bad_requests(changes: dict[str, object]) -> None:
+def test_invalid_request_gets_400_with_its_field(changes: dict[str, object]) -> None:
     rig = ExchangeRig()
     seen = rig.call("POST", "quote/submitrequest", {**PUBLISH, **changes}, by=rig.shipper)
     assert seen.status == 400
@@ -49,7 +49,7 @@ def test_bad_requests(changes: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("field", sorted(set(PUBLISH) - {"notes"}))
-def test_required_fields_of_a_request(field: str) -> None:
+def test_missing_request_field_gets_400(field: str) -> None:
     rig = ExchangeRig()
     for body in ({**PUBLISH, field: None}, {key: value for key, value in PUBLISH.items() if key != field}):
         assert rig.call("POST", "quote/request", body, by=rig.shipper).status == 400
@@ -80,21 +80,21 @@ def test_required_fields_of_a_request(field: str) -> None:
         {"terms": 14},
     ],
 )
-def test_bad_offers(changes: dict[str, object]) -> None:
+def test_invalid_offer_gets_400(changes: dict[str, object]) -> None:
     rig = ExchangeRig()
     rig.publish()
     assert rig.call("POST", "quote/submitoffer", {**OFFER, **changes}, by=rig.forwarder).status == 400
     assert rig.exchange.audit_log.offers == []
 
 
-def test_an_empty_list_passes_for_no_rates() -> None:
+def test_empty_list_means_no_rates() -> None:
     rig = ExchangeRig()
     rig.publish()
     assert "rates" not in rig.call("POST", "quote/bid", {**OFFER, "rates": []}, by=rig.forwarder).json["bid"]["offer"]
 
 
 @pytest.mark.parametrize("changes", [{"approved": 2}, {"approved": None}, {"approved": True}, {"offerIndex": None}])
-def test_bad_answers(changes: dict[str, object]) -> None:
+def test_invalid_answer_to_an_offer_gets_400(changes: dict[str, object]) -> None:
     rig = ExchangeRig()
     rig.publish()
     body: dict[str, object] = {"offerIndex": rig.offer(), "approved": 1}
@@ -115,13 +115,13 @@ def test_bad_answers(changes: dict[str, object]) -> None:
         b'{"index": 1e999}',
     ],
 )
-def test_bodies_that_are_no_object(body: bytes) -> None:
+def test_body_that_is_no_object_gets_400(body: bytes) -> None:
     rig = ExchangeRig()
     token = rig.exchange.token(rig.forwarder, rig.now)
     assert rig.send("POST", "quote/getrequests", body, token=token).status == 400
 
 
-def test_a_body_needs_its_content_type() -> None:
+def test_body_without_json_content_type_gets_400() -> None:
     rig = ExchangeRig()
     token = rig.exchange.token(rig.forwarder, rig.now)
     for content_type, status in [(None, 400), ("text/plain", 400), ("Application/JSON; charset=utf-8", 200)]:
@@ -131,7 +131,7 @@ def test_a_body_needs_its_content_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("habit", "body"),
+    ("value", "body"),
     [
         ("message", b'{"message":"The field index must be an integer."}'),
         ("error", b'{"error":"The field index must be an integer."}'),
@@ -140,7 +140,7 @@ def test_a_body_needs_its_content_type() -> None:
         ("empty", b""),
     ],
 )
-def test_shapes_of_a_400(habit: str, body: bytes) -> None:
-    rig = ExchangeRig(Profile(bad_request_body=habit))  # type: ignore[arg-type]  # parametrised words
+def test_bad_request_body_follows_the_profile(value: str, body: bytes) -> None:
+    rig = ExchangeRig(Profile(bad_request_body=value))  # type: ignore[arg-type]  # parametrised words
     seen = rig.call("GET", "carrier", {"index": "x"}, by=rig.forwarder)
     assert (seen.status, seen.reply.body) == (400, body)

@@ -34,7 +34,7 @@ def in_asgi(exchange: Exchange, library: Any) -> Any:
 
 
 @libraries
-async def test_without_a_server(library: Any) -> None:
+async def test_asgi_app_answers_without_a_server(library: Any) -> None:
     exchange = Exchange()
     async with in_asgi(exchange, library) as client:
         assert await outcome(client, library) == "200"
@@ -46,7 +46,7 @@ async def test_without_a_server(library: Any) -> None:
 
 
 @libraries
-async def test_without_a_server_a_cut_breaks_the_call_off(library: Any) -> None:
+async def test_cut_without_a_server_raises(library: Any) -> None:
     exchange = struck(Cut.RESET_AFTER_PROCESSING)
     async with in_asgi(exchange, library) as client:
         with pytest.raises(ConnectionResetError):
@@ -73,7 +73,7 @@ async def test_under_uvicorn(anyio_backend: str, library: Any) -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("cut", Cut)
-async def test_cuts_under_uvicorn(anyio_backend: str, cut: Cut) -> None:
+async def test_cuts_under_uvicorn_are_performed_or_named(anyio_backend: str, cut: Cut) -> None:
     exchange = struck(cut, seconds=0.0001)
     async with serve(exchange) as url, over_tcp(url, httpx) as client:
         timeout = patience(cut if cut in UNDER_UVICORN and cut in STALLS else None, httpx)
@@ -83,14 +83,14 @@ async def test_cuts_under_uvicorn(anyio_backend: str, cut: Cut) -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_an_idle_fin_is_announced(anyio_backend: str) -> None:
+async def test_idle_fin_announces_connection_close(anyio_backend: str) -> None:
     async with serve(struck(Cut.IDLE_FIN)) as url, over_tcp(url, httpx) as client:
         replies = [await client.post("login", json=LOGIN) for _ in range(2)]
     assert [reply.headers.get("connection") for reply in replies] == ["close", None]
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_cut_that_asgi_cannot_do_is_named(anyio_backend: str) -> None:
+async def test_unsupported_cut_gets_500_with_its_name(anyio_backend: str) -> None:
     async with serve(struck(Cut.GARBAGE_STATUS)) as url, over_tcp(url, httpx) as client:
         reply = await client.post("login", json=LOGIN)
     assert (reply.status_code, "garbage_status" in reply.json()["message"]) == (500, True)

@@ -101,13 +101,13 @@ async def settled(condition: Callable[[], object]) -> None:
             await anyio.sleep(0.001)
 
 
-def test_every_cut_has_its_expected_end() -> None:
+def test_every_cut_has_an_expected_outcome() -> None:
     assert LATE.keys() | BEFORE_A_CONNECTION.keys() | set(WITHIN_A_REQUEST) == set(Cut)
 
 
 @pytest.mark.parametrize("cut", LATE)
 @libraries
-async def test_cuts_after_the_send_end_alike(cut: Cut, library: ModuleType) -> None:
+async def test_cuts_after_the_send_raise_the_same_errors(cut: Cut, library: ModuleType) -> None:
     there, here = struck(cut, seconds=0.0001), struck(cut, seconds=0.0001)
     async with serve_tcp(there) as face, over_tcp(face.url, library) as client:
         by_socket = await outcome(client, library, timeout=patience(cut, library))
@@ -121,7 +121,7 @@ async def test_cuts_after_the_send_end_alike(cut: Cut, library: ModuleType) -> N
 
 @pytest.mark.parametrize("cut", WITHIN_A_REQUEST)
 @libraries
-async def test_resets_within_a_request_end_alike(cut: Cut, library: ModuleType) -> None:
+async def test_resets_within_a_request_raise_the_same_errors(cut: Cut, library: ModuleType) -> None:
     there, here = struck(cut), struck(cut)
     async with serve_tcp(there) as face, over_tcp(face.url, library) as client:
         by_socket = await outcome(client, library, "GET")
@@ -135,7 +135,7 @@ async def test_resets_within_a_request_end_alike(cut: Cut, library: ModuleType) 
 @pytest.mark.filterwarnings("ignore:Async generator 'httpx:ResourceWarning")
 @pytest.mark.parametrize("cut", WITHIN_A_REQUEST)
 @libraries
-async def test_a_reset_that_meets_the_body_is_no_write_error(cut: Cut, library: ModuleType) -> None:
+async def test_reset_during_the_body_is_no_write_error(cut: Cut, library: ModuleType) -> None:
     # Which of the two it is over a socket depends on which side is quicker.
     there, here = struck(cut), struck(cut)
     async with serve_tcp(there) as face, over_tcp(face.url, library) as client:
@@ -198,7 +198,7 @@ async def _behind_a_stalled_call(library: Any, **options: Any) -> str:
 
 @pytest.mark.parametrize("cut", BEFORE_A_CONNECTION)
 @libraries
-async def test_connections_that_do_not_come_about_end_alike(
+async def test_connection_failures_raise_the_same_errors(
     cut: Cut, library: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exchange, timeout = struck(cut), patience(cut, library)
@@ -211,7 +211,7 @@ async def test_connections_that_do_not_come_about_end_alike(
 
 @pytest.mark.parametrize("cut", BEFORE_A_CONNECTION)
 @libraries
-async def test_the_tcp_face_names_what_it_cannot_do(cut: Cut, library: Any) -> None:
+async def test_tcp_face_names_cuts_that_it_cannot_perform(cut: Cut, library: Any) -> None:
     async with serve_tcp(struck(cut)) as face, over_tcp(face.url, library) as client:
         reply = await client.get("currency")
         assert reply.status_code == 500
@@ -226,7 +226,7 @@ def origins(error: BaseException | None) -> Iterator[BaseException]:
 
 
 @libraries
-async def test_a_bad_certificate_shows_its_cause(library: Any) -> None:
+async def test_bad_certificate_error_has_its_cause(library: Any) -> None:
     errors: list[Exception] = []
     async with serve_tcp(Exchange(), tls=untrusted()) as face, over_tcp(face.url, library) as client:
         with pytest.raises(library.ConnectError) as caught:
@@ -243,7 +243,7 @@ async def test_a_bad_certificate_shows_its_cause(library: Any) -> None:
 
 
 @libraries
-async def test_tls(library: Any) -> None:
+async def test_tls_with_a_trusted_certificate(library: Any) -> None:
     authority = trustme.CA()
     theirs, ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     authority.issue_cert("127.0.0.1").configure_cert(theirs)

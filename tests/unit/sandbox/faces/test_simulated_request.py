@@ -1,4 +1,4 @@
-"""What the `trace` extension is told in process, against what httpcore tells over the face on sockets."""
+"""Trace events in process, compared with those of httpcore over sockets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import httpx
 import pytest
 from tests.unit.sandbox.faces.test_parity import (
     BEFORE_A_CONNECTION,
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.both_backends
 
 
 class Trace:
-    """Names what it is told; at one of the names it does something about it."""
+    """Trace callback that records names and acts at one of them."""
 
     def __init__(self, at: str = "", act: Callable[[], None] | None = None) -> None:
         self.names: list[str] = []
@@ -40,7 +41,7 @@ class Trace:
 
     async def __call__(self, name: str, info: dict[str, Any]) -> None:
         if name.startswith("http11.response_closed"):
-            await anyio.lowlevel.checkpoint()  # the end of a call that was given up must still be told
+            await anyio.lowlevel.checkpoint()  # a cancelled call must still report its end
         self.names.append(name)
         if name == self._at and self._act is not None:
             self._act()
@@ -77,19 +78,19 @@ NORMAL = [
     ],
 )
 @libraries
-async def test_the_trace_is_the_same(method: str, cut: Cut | None, library: ModuleType) -> None:
+async def test_trace_is_the_same_as_over_sockets(method: str, cut: Cut | None, library: ModuleType) -> None:
     there, here = (Exchange() if cut is None else struck(cut) for _ in range(2))
     timeout = patience(cut, library)
     async with serve_tcp(there) as face, over_tcp(face.url, library) as client:
-        by_socket = await two_stories(client, library, method, timeout)
+        by_socket = await two_traces(client, library, method, timeout)
     async with in_process(here, library) as client:
-        by_process = await two_stories(client, library, method, timeout)
+        by_process = await two_traces(client, library, method, timeout)
     assert by_process == by_socket
     if cut is None:
         assert by_process == [NORMAL, NORMAL[2:]]
 
 
-async def two_stories(client: Any, library: ModuleType, method: str, timeout: Any) -> list[list[str]]:
+async def two_traces(client: Any, library: ModuleType, method: str, timeout: Any) -> list[list[str]]:
     """The traces of two calls one after the other: the second may find a connection that was kept."""
     first, second = Trace(), Trace()
     for trace in (first, second):
@@ -98,7 +99,7 @@ async def two_stories(client: Any, library: ModuleType, method: str, timeout: An
 
 
 @libraries
-async def test_a_reset_that_comes_before_the_head_fails_its_write(library: ModuleType) -> None:
+async def test_reset_before_headers_fails_the_write(library: ModuleType) -> None:
     trace = Trace()
     async with in_process(struck(Cut.RESET_BEFORE_HEADERS), library) as client:
         assert await outcome(client, library, extensions=traced(trace)) == "ReadError"
@@ -112,7 +113,7 @@ async def test_a_reset_that_comes_before_the_head_fails_its_write(library: Modul
 
 @pytest.mark.parametrize("cut", BEFORE_A_CONNECTION)
 @libraries
-async def test_the_trace_is_the_same_without_a_connection(
+async def test_trace_of_failed_connections_is_the_same(
     cut: Cut, library: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there, here = Trace(), Trace()
@@ -139,7 +140,7 @@ def fail() -> None:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("name", NORMAL[2:])
 @libraries
-async def test_a_callback_that_raises_ends_the_request_where_it_stands(name: str, method: str, library: Any) -> None:
+async def test_trace_error_ends_the_request_at_its_step(name: str, method: str, library: Any) -> None:
     there, here = Exchange(), Exchange()
     by_socket, by_process = Trace(name, fail), Trace(name, fail)
     async with serve_tcp(there) as face, over_tcp(face.url, library) as client:
@@ -158,7 +159,7 @@ async def test_a_callback_that_raises_ends_the_request_where_it_stands(name: str
 # httpcore leaks the new connection when a callback raises as it stands: there is nothing to compare with.
 @pytest.mark.parametrize("name", NORMAL[:2])
 @libraries
-async def test_a_callback_that_raises_as_the_connection_is_made(name: str, library: Any) -> None:
+async def test_trace_error_while_connecting_sends_nothing(name: str, library: Any) -> None:
     exchange, trace = Exchange(), Trace(name, fail)
     async with in_process(exchange, library) as client:
         with pytest.raises(TraceError):
@@ -167,17 +168,16 @@ async def test_a_callback_that_raises_as_the_connection_is_made(name: str, libra
         assert not exchange.audit_log.calls
 
 
-@libraries
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("name", NORMAL)
-async def test_a_call_given_up_anywhere_leaves_no_doubt(name: str, method: str, library: Any) -> None:
+async def test_cancelled_call_reaches_the_exchange_only_once_sent(name: str, method: str) -> None:
     exchange, scope = Exchange(), anyio.CancelScope()
     trace = Trace(name, scope.cancel)
     with scope:
-        async with in_process(exchange, library) as client:
+        async with in_process(exchange, httpx) as client:
             await ask(client, method, extensions=traced(trace))
     assert len(exchange.audit_log.calls) == (name in SENT[method])
     if len(trace.names) > 2:
         assert trace.names[-2:] == NORMAL[-2:]
-    async with in_process(exchange, library) as client:
-        assert await outcome(client, library) == "200"
+    async with in_process(exchange, httpx) as client:
+        assert await outcome(client, httpx) == "200"

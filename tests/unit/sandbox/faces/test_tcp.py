@@ -43,7 +43,7 @@ async def said(face: TcpFace, *parts: bytes) -> bytes:
             return heard
 
 
-async def test_counters() -> None:
+async def test_counters_of_connections_and_requests() -> None:
     exchange = Exchange()
     async with serve_tcp(exchange) as face:
         async with over_tcp(face.url, httpx) as client:
@@ -58,7 +58,7 @@ async def test_counters() -> None:
     assert len(exchange.audit_log.calls) == 4
 
 
-async def test_requests_in_one_packet_are_answered_one_by_one() -> None:
+async def test_pipelined_requests_are_answered_in_order() -> None:
     exchange = Exchange()
     async with serve_tcp(exchange) as face:
         heard = await said(face, (HEAD + b"\r\n") * 2 + HEAD + b"connection: close\r\n\r\n")
@@ -66,7 +66,7 @@ async def test_requests_in_one_packet_are_answered_one_by_one() -> None:
     assert len(exchange.audit_log.calls) == 3
 
 
-async def test_a_request_in_pieces() -> None:
+async def test_request_in_several_packets_is_one_call() -> None:
     exchange = Exchange()
     head = HEAD + b"connection: close\r\ncontent-length: 11\r\n\r\n"
     async with serve_tcp(exchange) as face:
@@ -75,7 +75,7 @@ async def test_a_request_in_pieces() -> None:
 
 
 @pytest.mark.parametrize(("more", "status"), [(0, 401), (1, 413)])
-async def test_a_body_has_its_limit(more: int, status: int) -> None:
+async def test_body_over_the_limit_gets_413(more: int, status: int) -> None:
     """What is beyond it is read, so that the answer arrives, and kept nowhere."""
     exchange = Exchange()
     async with serve_tcp(exchange) as face, over_tcp(face.url, httpx) as client:
@@ -85,7 +85,7 @@ async def test_a_body_has_its_limit(more: int, status: int) -> None:
     assert [call.path for call in exchange.audit_log.calls] == ["currency", "login"][more:]
 
 
-async def test_what_is_not_http_is_refused() -> None:
+async def test_bytes_that_are_not_http_get_400() -> None:
     exchange = Exchange()
     async with serve_tcp(exchange) as face:
         assert (await said(face, b"\x16\x03\x01\r\n\r\n")).startswith(b"HTTP/1.1 400 Bad Request\r\n")
@@ -95,7 +95,7 @@ async def test_what_is_not_http_is_refused() -> None:
     assert not exchange.audit_log.calls
 
 
-async def test_half_a_request_is_none() -> None:
+async def test_incomplete_request_is_no_call() -> None:
     exchange = Exchange()
     async with serve_tcp(exchange) as face:
         async with await anyio.connect_tcp(*address(face)) as stream:
@@ -104,7 +104,7 @@ async def test_half_a_request_is_none() -> None:
     assert not exchange.audit_log.calls
 
 
-async def test_a_connection_that_closes_openly_costs_nothing() -> None:
+async def test_connection_closed_while_idle_is_replaced() -> None:
     exchange = Exchange()
     exchange.faults.add(Fault(name="idle", wire=WireFault(Cut.IDLE_FIN, seconds=0.01)))
     async with serve_tcp(exchange) as face, over_tcp(face.url, httpx) as client:
@@ -115,7 +115,7 @@ async def test_a_connection_that_closes_openly_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize("cut", [Cut.RESET_BEFORE_HEADERS, Cut.RESET_MID_BODY])
-async def test_a_reset_does_not_wait_for_the_body(cut: Cut) -> None:
+async def test_reset_does_not_wait_for_the_body(cut: Cut) -> None:
     exchange = struck(cut)
     async with serve_tcp(exchange) as face, await anyio.connect_tcp(*address(face)) as stream:
         await stream.send(HEAD + b"content-length: 1000\r\n\r\n")
@@ -124,7 +124,7 @@ async def test_a_reset_does_not_wait_for_the_body(cut: Cut) -> None:
     assert [call.processed for call in exchange.audit_log.calls] == [False]
 
 
-async def test_bytes_drip_one_by_one() -> None:
+async def test_drip_sends_single_bytes() -> None:
     async with (
         serve_tcp(struck(Cut.DRIP, seconds=0.001)) as face,
         await anyio.connect_tcp(*address(face)) as stream,
@@ -133,14 +133,14 @@ async def test_bytes_drip_one_by_one() -> None:
         assert await stream.receive(1_000) == b"H"
 
 
-async def test_leaving_ends_what_stalls() -> None:
+async def test_server_ends_stalled_calls_on_exit() -> None:
     with anyio.fail_after(5):
         async with serve_tcp(struck(Cut.STALL)) as face, await anyio.connect_tcp(*address(face)) as stream:
             await stream.send(HEAD + b"\r\n")
             await settled(lambda: face.requests)
 
 
-async def test_ports_without_a_server() -> None:
+async def test_refused_port_refuses_and_stalled_listener_never_answers() -> None:
     with refused_port() as port, socket.socket() as other, pytest.raises(ConnectionRefusedError):
         other.connect(("127.0.0.1", port))
     with stalled_listener() as port:
@@ -151,7 +151,7 @@ async def test_ports_without_a_server() -> None:
             assert scope.cancelled_caught
 
 
-async def test_many_connections_at_once() -> None:
+async def test_fifty_concurrent_connections() -> None:
     exchange = Exchange()
     async with serve_tcp(exchange) as face:
         async with (
@@ -203,7 +203,7 @@ async def broken_site(call: Call) -> Reply:
     return Reply(204)
 
 
-async def test_a_call_at_which_the_exchange_raises_costs_no_other(flaws: pytest.LogCaptureFixture) -> None:
+async def test_exchange_error_gets_500_and_next_call_succeeds(flaws: pytest.LogCaptureFixture) -> None:
     flaw = b"POST /api/flaw?password=secret HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 0\r\n\r\n"
     async with serve_tcp(Flawed(LookupError("of a call"))) as face:
         heard = await said(face, flaw + HEAD + b"connection: close\r\n\r\n")
@@ -215,7 +215,7 @@ async def test_a_call_at_which_the_exchange_raises_costs_no_other(flaws: pytest.
     assert str(record.exc_info[1]) == "of a call"
 
 
-async def test_a_page_that_raises_costs_no_other(flaws: pytest.LogCaptureFixture) -> None:
+async def test_site_error_gets_500_and_next_call_succeeds(flaws: pytest.LogCaptureFixture) -> None:
     async with serve_tcp(Exchange(), site=broken_site) as face:
         page = b"GET /board HTTP/1.1\r\nhost: sandbox\r\n\r\n"
         heard = await said(face, page + HEAD + b"connection: close\r\n\r\n")
@@ -224,7 +224,7 @@ async def test_a_page_that_raises_costs_no_other(flaws: pytest.LogCaptureFixture
     assert [record.getMessage() for record in flaws.records] == ["sandbox failed on GET /board; the reply is a 500"]
 
 
-async def test_a_connection_that_fails_costs_no_other(flaws: pytest.LogCaptureFixture) -> None:
+async def test_failed_connection_does_not_affect_the_next(flaws: pytest.LogCaptureFixture) -> None:
     async with serve_tcp(Flawed(LookupError())) as face:
         assert await said(face, b"GET /api/flaw/head HTTP/1.1\r\nhost: sandbox\r\n\r\n") == b""
         await settled(lambda: not face.open_connections)
@@ -234,7 +234,7 @@ async def test_a_connection_that_fails_costs_no_other(flaws: pytest.LogCaptureFi
     ]
 
 
-async def test_what_cannot_be_kept_ends_the_server() -> None:
+async def test_state_error_ends_the_server() -> None:
     async def ask() -> None:
         async with serve_tcp(Flawed(StateError("no space left"))) as face:
             with suppress(anyio.BrokenResourceError):
@@ -246,7 +246,7 @@ async def test_what_cannot_be_kept_ends_the_server() -> None:
     assert caught.group_contains(StateError, match="no space left")
 
 
-async def test_without_a_file_for_one_connection_more_it_waits(
+async def test_server_waits_when_file_descriptors_run_out(
     flaws: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accept, lacking = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files")]

@@ -1,21 +1,20 @@
-"""Every knob of the profile, at every value, changes a reply, and the reply is named here."""
+"""Quirks of the profile: every value of each gives other replies in a scene."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import attrs
 import pytest
 from tests.unit.sandbox.rig import NOW, OFFER, PUBLISH, ROUTE, ExchangeRig, RigReply
 
-from freight_exchange.sandbox import Profile
+from freight_exchange.sandbox import Knob, Profile, Reply
 
 Scene = Callable[[ExchangeRig], list[RigReply]]
 
 
 def scene(*steps: Callable[[ExchangeRig], RigReply | None]) -> Scene:
-    """A scene with steps in order; what they see is what is compared."""
+    """Make a scene of steps; their replies are compared."""
     return lambda rig: [seen for seen in [step(rig) for step in steps] if seen is not None]
 
 
@@ -214,13 +213,11 @@ SCENES: Mapping[str, Scene] = {
     "tokens": two_logins,
     "latency": scene(carrier()),
 }
-# What a knob needs beside itself to show.
+# Profiles without which a quirk has no effect.
 BESIDE: Mapping[str, Profile] = {"clamp_stride": Profile(rows_clamp=3), "over_limit": Profile(rows_limit=20)}
 
-CASES = [(knob.name, value) for knob in Profile.knobs() for value in knob.values]
 
-
-def test_every_knob_has_a_scene_other_values_and_a_meaning() -> None:
+def test_every_quirk_has_a_scene_other_values_and_a_meaning() -> None:
     assert set(SCENES) == {knob.name for knob in Profile.knobs()} == {field.name for field in attrs.fields(Profile)}
     for knob in Profile.knobs():
         assert knob.values, knob.name
@@ -228,29 +225,24 @@ def test_every_knob_has_a_scene_other_values_and_a_meaning() -> None:
         assert knob.meaning, knob.name
 
 
-@pytest.mark.parametrize(("name", "value"), CASES)
-def test_every_knob_changes_a_reply(name: str, value: Any) -> None:
-    plain = BESIDE.get(name, Profile())
-    turned = attrs.evolve(plain, **{name: value})
-    as_documented, otherwise = SCENES[name](ExchangeRig(plain)), SCENES[name](ExchangeRig(turned))
-    assert [seen.reply for seen in as_documented] != [seen.reply for seen in otherwise]
-    assert [seen.reply for seen in as_documented] == [seen.reply for seen in SCENES[name](ExchangeRig(plain))]
+@pytest.mark.parametrize("knob", Profile.knobs(), ids=lambda knob: knob.name)
+def test_every_value_of_a_quirk_gives_other_replies(knob: Knob) -> None:
+    plain = BESIDE.get(knob.name, Profile())
+
+    def replies(profile: Profile) -> list[Reply]:
+        return [seen.reply for seen in SCENES[knob.name](ExchangeRig(profile))]
+
+    found = [replies(plain), *(replies(attrs.evolve(plain, **{knob.name: value})) for value in knob.values)]
+    assert all(found[i] != found[j] for i in range(len(found)) for j in range(i))
+    assert found[0] == replies(plain)
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in CASES}))
-def test_values_of_a_knob_differ_among_themselves(name: str) -> None:
-    plain = BESIDE.get(name, Profile())
-    values = [value for knob, value in CASES if knob == name]
-    seen = [[s.reply for s in SCENES[name](ExchangeRig(attrs.evolve(plain, **{name: value})))] for value in values]
-    assert all(seen[i] != seen[j] for i in range(len(seen)) for j in range(i))
-
-
-def test_an_unknown_word_is_refused() -> None:
+def test_unknown_value_of_a_quirk_is_refused() -> None:
     with pytest.raises(ValueError, match="order"):
         Profile(order="alphabetical")  # type: ignore[arg-type]  # the mistake under test
 
 
-def test_the_profile_can_be_replaced_at_run_time() -> None:
+def test_profile_can_be_replaced_at_run_time() -> None:
     rig = ExchangeRig()
     assert rig.call("GET", "quote/request", by=rig.forwarder).reply.body == b'{"raterequests":{}}'
     rig.exchange.profile = Profile(empty_collection="list")
@@ -282,12 +274,12 @@ def test_empty_collections(value: str, body: bytes) -> None:
         ("exponent", b'"qty":4E+0,"packaging":"Pallet","measureUnit":"m","width":1E+0,"height":7.5E-1'),
     ],
 )
-def test_forms_of_numbers(value: str, text: bytes) -> None:
+def test_number_forms(value: str, text: bytes) -> None:
     rig = ExchangeRig(Profile(number_form=value))  # type: ignore[arg-type]  # parametrised words
     assert text in published(rig).reply.body
 
 
-def test_shapes_of_a_collection() -> None:
+def test_collection_shapes() -> None:
     seen = {}
     for value in ("gaps", "shuffled", "list"):
         rig = ExchangeRig(Profile(collection_shape=value))

@@ -22,7 +22,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(VALUES)
-def test_what_is_written_reads_the_same(value: Any) -> None:
+def test_encoded_values_decode_to_the_same(value: Any) -> None:
     assert decode(encode(value)) == value
 
 
@@ -32,7 +32,7 @@ def test_numbers_keep_their_digits(value: int | Decimal) -> None:
     json.loads(encode([value]))
 
 
-def test_raw_text_goes_in_as_it_stands() -> None:
+def test_raw_text_is_written_unchanged() -> None:
     assert encode({"a": [Raw("NaN"), Raw("1e999")]}) == b'{"a":[NaN,1e999]}'
     with pytest.raises(TypeError, match="no JSON"):
         encode(object())

@@ -66,7 +66,7 @@ def test_submit_at_every_address(rig: ExchangeRig, path: str) -> None:
     assert (seen.status, seen.json) == (200, {"bid": {**CARGO, "refId": "FX000001", "offer": entry}})
 
 
-def test_submit_without_rates_and_terms_and_with_the_samples_currency(rig: ExchangeRig) -> None:
+def test_submit_without_rates_and_terms_in_currency_id(rig: ExchangeRig) -> None:
     body = {"requestIndex": 1, "offer": "99.10", "currencyId": "978"}
     seen = rig.call("POST", "quote/submitoffer", body, by=rig.forwarder)
     assert seen.json["bid"]["offer"] == {
@@ -77,7 +77,7 @@ def test_submit_without_rates_and_terms_and_with_the_samples_currency(rig: Excha
     }
 
 
-def test_what_is_sent_comes_back_to_the_last_digit(rig: ExchangeRig) -> None:
+def test_amounts_keep_every_digit(rig: ExchangeRig) -> None:
     token = rig.exchange.token(rig.forwarder, rig.now)
     body = b'{"requestIndex":1,"offer":1234567890123456.78901,"currencyIndex":840,"rates":{"All in":0.10}}'
     seen = rig.send("POST", "quote/submitoffer", body, token=token)
@@ -86,7 +86,7 @@ def test_what_is_sent_comes_back_to_the_last_digit(rig: ExchangeRig) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "quote/offer"), ("POST", "quote/getoffers")])
-def test_the_shipper_lists_offers_without_learning_whose(rig: ExchangeRig, method: str, path: str) -> None:
+def test_offer_listing_does_not_name_forwarders(rig: ExchangeRig, method: str, path: str) -> None:
     assert rig.call(method, path, {}, by=rig.shipper).json == {"offers": {"0": {**CARGO, "offer": {}}}}
     rig.offer()
     rig.offer(rig.rival, offer=2000, rates={}, terms=None)
@@ -99,7 +99,7 @@ def test_the_shipper_lists_offers_without_learning_whose(rig: ExchangeRig, metho
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "quote/offer"), ("POST", "quote/getoffers")])
-def test_nobody_else_sees_the_offers_on_a_request(rig: ExchangeRig, method: str, path: str) -> None:
+def test_other_accounts_see_no_offers_on_a_request(rig: ExchangeRig, method: str, path: str) -> None:
     rig.offer()
     for other in (rig.forwarder, rig.rival):
         assert rig.call(method, path, {}, by=other).json == {"offers": {}}
@@ -130,7 +130,7 @@ def test_approval_selects_and_exchanges_the_contacts(rig: ExchangeRig, path: str
 
 
 @pytest.mark.parametrize("path", ["quote/approveoffer", "quote/offer"])
-def test_declining_marks_the_offer_and_tells_nobody(rig: ExchangeRig, path: str) -> None:
+def test_decline_marks_the_offer_and_shares_no_contact(rig: ExchangeRig, path: str) -> None:
     offer = rig.offer()
     seen = rig.call("POST", path, {"offerIndex": offer, "approved": 0}, by=rig.shipper)
     declined = {**ENTRY, "offerIndex": "5001", "status": "declined"}
@@ -140,7 +140,7 @@ def test_declining_marks_the_offer_and_tells_nobody(rig: ExchangeRig, path: str)
     assert rig.respond(offer, 1).status == 400
 
 
-def test_types_of_the_shippers_listing(rig: ExchangeRig) -> None:
+def test_offer_listing_types(rig: ExchangeRig) -> None:
     rig.publish(2)
     rig.offer(requestIndex=2)
     rig.respond(rig.offer(requestIndex=3))
@@ -153,7 +153,7 @@ def test_types_of_the_shippers_listing(rig: ExchangeRig) -> None:
     assert rig.call("POST", "quote/getoffers", {"type": "best"}, by=rig.shipper).status == 400
 
 
-def test_types_of_the_forwarders_listing(rig: ExchangeRig) -> None:
+def test_bid_listing_types(rig: ExchangeRig) -> None:
     rig.publish(3)
     rig.offer(requestIndex=1)
     rig.respond(rig.offer(requestIndex=2))
@@ -184,12 +184,12 @@ def test_two_offers_on_one_request_are_two_records(rig: ExchangeRig) -> None:
         {"currencyIndex": 77},
     ],
 )
-def test_offers_on_what_does_not_exist(rig: ExchangeRig, changes: dict[str, object]) -> None:
+def test_offer_with_unknown_id_gets_400(rig: ExchangeRig, changes: dict[str, object]) -> None:
     assert rig.call("POST", "quote/submitoffer", {**OFFER, **changes}, by=rig.forwarder).status == 400
     assert rig.exchange.audit_log.offers == []
 
 
-def test_no_offer_on_an_own_or_closed_or_withdrawn_request(rig: ExchangeRig) -> None:
+def test_offer_on_own_closed_or_withdrawn_request_gets_400(rig: ExchangeRig) -> None:
     assert rig.call("POST", "quote/submitoffer", OFFER, by=rig.shipper).status == 400
     rig.respond(rig.offer())
     assert rig.call("POST", "quote/submitoffer", OFFER, by=rig.rival).status == 400
@@ -198,7 +198,7 @@ def test_no_offer_on_an_own_or_closed_or_withdrawn_request(rig: ExchangeRig) -> 
     assert rig.call("POST", "quote/submitoffer", {**OFFER, "requestIndex": 2}, by=rig.rival).status == 400
 
 
-def test_only_the_owner_answers_an_offer_and_only_once(rig: ExchangeRig) -> None:
+def test_only_the_owner_answers_an_offer_once(rig: ExchangeRig) -> None:
     offer = rig.offer()
     body = {"offerIndex": offer, "approved": 1}
     for other in (rig.forwarder, rig.rival):
@@ -213,7 +213,7 @@ def test_only_the_owner_answers_an_offer_and_only_once(rig: ExchangeRig) -> None
 
 
 @pytest.mark.parametrize(("outcome", "left"), [("declined", 1), ("rejected", 1), ("unchanged", 1), ("removed", 0)])
-def test_outcomes_of_declining(outcome: Any, left: int) -> None:
+def test_decline_outcomes(outcome: Any, left: int) -> None:
     rig = ExchangeRig(Profile(decline_outcome=outcome))
     rig.publish()
     rig.respond(rig.offer(), 0)
@@ -223,7 +223,7 @@ def test_outcomes_of_declining(outcome: Any, left: int) -> None:
     assert len(rig.call("GET", "quote/bid", by=rig.forwarder).json["bids"]) == left
 
 
-def test_a_server_that_switches_the_selection() -> None:
+def test_second_approval_switches_the_selection() -> None:
     rig = ExchangeRig(Profile(second_approval="switched", selected_offer_shape="collection"))
     rig.publish()
     first, second = rig.offer(), rig.offer(rig.rival)
@@ -234,7 +234,7 @@ def test_a_server_that_switches_the_selection() -> None:
     assert b"loadingPOC" in rig.call("GET", "quote/bid", by=rig.rival).reply.body
 
 
-def test_a_server_that_replaces_the_earlier_offer() -> None:
+def test_second_offer_replaces_the_first() -> None:
     rig = ExchangeRig(Profile(second_offer="replaced"))
     rig.publish()
     first, _ = rig.offer(), rig.offer(offer=1500)
@@ -243,7 +243,7 @@ def test_a_server_that_replaces_the_earlier_offer() -> None:
     assert rig.respond(first).status == 400
 
 
-def test_a_late_bid_shows_up_after_its_time() -> None:
+def test_bid_shows_after_the_visibility_delay() -> None:
     rig = ExchangeRig(Profile(late_visibility=3.0))
     rig.publish()
     rig.offer()

@@ -47,14 +47,14 @@ class TestBothLists:
         assert rig.call(*path, {}, by=rig.shipper).json == {"raterequests": {}}
         assert rig.call(*path, {"index": 1}, by=rig.shipper).json == {"raterequests": {}}
 
-    def test_index_gives_one_request_as_a_number_or_a_text(self, path: tuple[str, str]) -> None:
+    def test_lookup_by_index_takes_number_or_text(self, path: tuple[str, str]) -> None:
         rig = ExchangeRig()
         rig.publish(3)
         for index in (2, "2"):
             assert rig.indexes(rig.call(*path, {"index": index}, by=rig.forwarder)) == [2]
         assert rig.call(*path, {"index": 9}, by=rig.forwarder).json == {"raterequests": {}}
 
-    def test_the_window_is_an_hour_unless_told(self, path: tuple[str, str]) -> None:
+    def test_default_window_is_an_hour(self, path: tuple[str, str]) -> None:
         rig = ExchangeRig()
         exchange = rig.exchange
         for age in (100.0, 3600.0, 3601.0, 432000.0, 432001.0):
@@ -71,11 +71,11 @@ class TestBothLists:
         assert rig.indexes(rig.call(*path, {"index": 5}, by=rig.forwarder)) == [5]
 
     @pytest.mark.parametrize("seconds", [0, -1, 432001, "soon", 1.5, True])
-    def test_the_window_has_bounds(self, path: tuple[str, str], seconds: object) -> None:
+    def test_window_out_of_range_gets_400(self, path: tuple[str, str], seconds: object) -> None:
         rig = ExchangeRig()
         assert rig.call(*path, {"secondsSinceUpdate": seconds}, by=rig.forwarder).status == 400
 
-    def test_a_touched_request_comes_back_into_the_window(self, path: tuple[str, str]) -> None:
+    def test_touched_request_returns_to_the_window(self, path: tuple[str, str]) -> None:
         rig = ExchangeRig()
         index = rig.exchange.publish(rig.shipper, NOW - 9000)
         assert rig.call(*path, {}, by=rig.forwarder).json == {"raterequests": {}}
@@ -92,7 +92,7 @@ class TestBothLists:
         assert rig.call(*path, {"index": index}, by=rig.forwarder).json == {"raterequests": {}}
 
 
-def test_a_selected_request_leaves_the_open_list_and_stays_in_the_other() -> None:
+def test_selected_request_leaves_only_the_open_list() -> None:
     rig = ExchangeRig()
     rig.publish(2)
     rig.respond(rig.offer())
@@ -116,7 +116,7 @@ def test_selection_is_an_update() -> None:
     assert rig.indexes(rig.call("POST", "quote/getrequests", {}, by=rig.rival)) == [index]
 
 
-def test_late_visibility_hides_a_write_for_a_while() -> None:
+def test_late_visibility_delays_writes_in_reads() -> None:
     rig = ExchangeRig(Profile(late_visibility=5.0))
     rig.publish()
     assert rig.call("GET", "quote/request", by=rig.forwarder).json == {"raterequests": {}}

@@ -31,14 +31,14 @@ def test_create_read_and_replace() -> None:
     assert rig.call("GET", "route", {"index": 304}, by=rig.shipper).json == {"routes": {"0": changed}}
 
 
-def test_carrier_under_the_tables_name() -> None:
+def test_route_accepts_carrier_id() -> None:
     rig = ExchangeRig()
     body = {key: value for key, value in ROUTE.items() if key != "carrier"}
     assert rig.call("POST", "route", {**body, "carrierId": 3}, by=rig.forwarder).json["routes"]["0"]["carrier"] == 3
 
 
 @pytest.mark.parametrize("field", sorted(ROUTE))
-def test_every_field_is_needed(field: str) -> None:
+def test_missing_route_field_gets_400(field: str) -> None:
     rig = ExchangeRig()
     body = {key: value for key, value in ROUTE.items() if key != field}
     assert rig.call("POST", "route", body, by=rig.forwarder).status == 400
@@ -55,13 +55,13 @@ def test_every_field_is_needed(field: str) -> None:
         {"timezone": 8},
     ],
 )
-def test_bad_fields(changes: dict[str, object]) -> None:
+def test_invalid_route_field_gets_400(changes: dict[str, object]) -> None:
     rig = ExchangeRig()
     assert rig.call("POST", "route", {**ROUTE, **changes}, by=rig.forwarder).status == 400
 
 
 @pytest.mark.parametrize("index", [9, None])
-def test_update_of_nothing(index: int | None) -> None:
+def test_update_of_unknown_route_gets_400(index: int | None) -> None:
     rig = ExchangeRig()
     assert rig.call("PUT", "route", {**ROUTE, "index": index}, by=rig.forwarder).status == 400
 
@@ -96,7 +96,7 @@ FILTERS: list[tuple[dict[str, object], list[int]]] = [
 
 
 @pytest.mark.parametrize(("filters", "indexes"), FILTERS)
-def test_filters_in_the_body_and_in_the_query(filters: dict[str, object], indexes: list[int]) -> None:
+def test_route_filters_work_in_body_and_query(filters: dict[str, object], indexes: list[int]) -> None:
     rig = ExchangeRig()
     assert rig.indexes(rig.call("GET", "route", filters, by=rig.shipper), "routes") == indexes
     query = {key: str(value) for key, value in filters.items()}
@@ -104,12 +104,12 @@ def test_filters_in_the_body_and_in_the_query(filters: dict[str, object], indexe
 
 
 @pytest.mark.parametrize("name", ["departure", "departStart", "arrivalEnd", "cyStart", "cfsEnd", "cycutoff"])
-def test_filter_times_are_checked(name: str) -> None:
+def test_invalid_filter_time_gets_400(name: str) -> None:
     rig = ExchangeRig()
     assert rig.call("GET", "route", {name: "yesterday"}, by=rig.shipper).status == 400
 
 
-def test_carriers() -> None:
+def test_carriers_list_and_lookup() -> None:
     rig = ExchangeRig()
     seen = rig.call("GET", "carrier", by=rig.forwarder)
     assert seen.json == {
@@ -126,7 +126,7 @@ def test_carriers() -> None:
     assert rig.call("GET", "carrier", {"index": 8}, by=rig.forwarder).json == {"carriers": {}}
 
 
-def test_currencies() -> None:
+def test_currencies_list_and_lookup() -> None:
     rig = ExchangeRig()
     codes = [record["code"] for record in rig.call("GET", "currency", by=rig.shipper).json["currencies"].values()]
     assert codes == ["USD", "EUR", "HKD", "CNY", "GBP", "JPY", "SGD"]
