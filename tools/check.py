@@ -21,7 +21,7 @@ SCRIPTS = Path(sysconfig.get_path("scripts"))
 # Folders that come later are judged as soon as they are there.
 TYPED = [name for name in ("src", "tests", "tools", "examples", "benchmarks") if (ROOT / name).is_dir()]
 
-PYTEST = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "worksteal"]
+PYTEST = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadgroup"]
 QUICK = [
     *(
         f"tests/unit/{folder}"

@@ -142,10 +142,11 @@ async def test_path_outside_the_api_gets_404() -> None:
         assert (await client.post("http://sandbox/api/login", json=LOGIN)).status_code == 404
 
 
-async def test_illegal_header_value_is_not_sent() -> None:
+@libraries
+async def test_illegal_header_value_is_not_sent(library: Any) -> None:
     exchange = Exchange()
-    async with in_process(exchange, httpx) as client:
-        assert await outcome(client, httpx, headers={"authorization": "Bearer a\nb"}) == "LocalProtocolError"
+    async with in_process(exchange, library) as client:
+        assert await outcome(client, library, headers={"authorization": "Bearer a\nb"}) == "LocalProtocolError"
     assert not exchange.audit_log.calls
 
 
