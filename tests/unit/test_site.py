@@ -246,7 +246,7 @@ def test_the_pages_of_the_reference_say_what_they_hold() -> None:
 
 
 def test_the_measured_table_is_the_one_that_was_measured() -> None:
-    page = (DOCS / "watcher.md").read_text()
+    page = (DOCS / "watcher-measurements.md").read_text()
     kept = (DOCS / "data" / "watcher-table.txt").read_text().strip().split("\n\n")
     missed, twice, calls, latency = kept
     for table in (missed, calls, latency):
@@ -263,7 +263,7 @@ def test_the_measured_table_is_the_one_that_was_measured() -> None:
 
 
 def test_the_watchers_long_run_is_the_one_that_was_measured() -> None:
-    page = (DOCS / "watcher.md").read_text()
+    page = (DOCS / "watcher-measurements.md").read_text()
     tables = (DOCS / "data" / "watcher-long.txt").read_text().strip().split("\n\n")
     assert len(tables) == 3
     assert all(table in page for table in tables)
@@ -279,7 +279,7 @@ def test_the_growth_of_a_store_is_the_one_that_was_measured() -> None:
     assert [measured[day][1] for day in days] == memory
 
 
-@pytest.mark.parametrize("drawing", sorted(DOCS.rglob("cover*.svg")), ids=lambda path: path.name)
+@pytest.mark.parametrize("drawing", sorted(DOCS.rglob("watermark.svg")), ids=lambda path: path.name)
 def test_drawings_say_what_they_show_and_know_the_dark(drawing: Path) -> None:
     image = ET.fromstring(drawing.read_text())
     told = {element.get("id"): element.text for element in image if element.get("id")}
@@ -288,9 +288,9 @@ def test_drawings_say_what_they_show_and_know_the_dark(drawing: Path) -> None:
     assert "http" not in drawing.read_text().replace("http://www.w3.org/2000/svg", "")
 
 
-def test_the_drawing_of_the_cover_is_drawn_to_scale() -> None:
-    """One second is 4.4 units, and second 0 is at 210: a window begins 20 s before the cover."""
-    image = ET.fromstring((DOCS / "img" / "cover.svg").read_text())
+def test_the_drawing_of_the_watermark_is_drawn_to_scale() -> None:
+    """One second is 4.4 units, and second 0 is at 210: a window begins 20 s before the watermark."""
+    image = ET.fromstring((DOCS / "img" / "watermark.svg").read_text())
     bars = [
         (kind, round((float(bar.get("x", 0)) - 210) / 4.4), round(float(bar.get("width", 0)) / 4.4))
         for bar in image.iter("{http://www.w3.org/2000/svg}rect")
