@@ -124,4 +124,4 @@ def _row(name: str, *cells: object) -> str:
 def _replays(seeds: list[int]) -> str:
     named = ", ".join(map(str, sorted(seeds)[:_MOST_NAMED]))
     more = f" and {len(seeds) - _MOST_NAMED} more" if len(seeds) > _MOST_NAMED else ""
-    return f"seeds {named}{more}; replay with: python tools/fault_runs.py --only {min(seeds)}"
+    return f"seeds {named}{more}; replay with: python tools/seeded_runs.py --part writes --replay {min(seeds)}"

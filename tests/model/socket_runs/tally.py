@@ -77,7 +77,7 @@ class Tally:
             f" at most {self.latest:.2f} s beyond a deadline"
         ]
         for (wrong, where), seeds in sorted(self.wrong.items()):
-            lines.append(f"  WRONG {len(seeds)}: {wrong}: {where}: --only {sorted(seeds)[:_MOST_NAMED]}")
+            lines.append(f"  WRONG {len(seeds)}: {wrong}: {where}: --replay {sorted(seeds)[:_MOST_NAMED]}")
         return "\n".join(lines)
 
     def report(self) -> str:

@@ -1,0 +1,78 @@
+"""Bots against an adversary: hostile servers, operators and deployments; `only` is a scenario."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Iterable
+from typing import Final
+
+from tests.model.bot_adversary import Verdict, run, scenario_names
+
+__all__ = ["CHUNK", "choices", "is_clean", "merge", "replay", "run_chunk"]
+
+CHUNK = 4
+
+_COLUMNS: Final = (
+    "runs",
+    "offers too many",
+    "wrong prices",
+    "deliveries lost",
+    "storms",
+    "in doubt (honest)",
+    "beside another's bid",
+)
+
+
+def choices() -> tuple[str, ...]:
+    return tuple(scenario_names())
+
+
+def run_chunk(seeds: range, only: str) -> list[Verdict]:
+    logging.disable(logging.CRITICAL)
+    names = (only,) if only else choices()
+    return [_run(names[seed % len(names)], seed) for seed in seeds]
+
+
+def _run(name: str, seed: int) -> Verdict:
+    try:
+        return run(name, seed)
+    except Exception:  # noqa: BLE001 - the next line says why
+        # A run that breaks its own world is a finding too, and must not end the others.
+        return Verdict(name, seed, lost=1, flaws=traceback.format_exc().splitlines())
+
+
+def merge(total: list[Verdict] | None, chunk: list[Verdict]) -> list[Verdict]:
+    return [*(total or ()), *chunk]
+
+
+def is_clean(total: list[Verdict]) -> bool:
+    print(_table(sorted({verdict.scenario for verdict in total}), total))
+    bad = sorted((each.scenario, each.seed, each.flaws) for each in total if each.is_bad)
+    for name, seed, flaws in bad:
+        print(f"\n{name}, seed {seed}:", *flaws, sep="\n  ")
+    return not bad
+
+
+def replay(seed: int, only: str) -> bool:
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(name)s %(message)s")
+    return is_clean([run(name, seed) for name in ((only,) if only else choices())])
+
+
+def _table(names: Iterable[str], verdicts: list[Verdict]) -> str:
+    """Markdown table of the verdicts."""
+    lines = [" | ".join(("scenario", *_COLUMNS)), " | ".join("-" * len(each) for each in ("scenario", *_COLUMNS))]
+    for name in (*names, "all"):
+        mine = [each for each in verdicts if name in (each.scenario, "all")]
+        sums = (
+            len(mine),
+            sum(each.too_many for each in mine),
+            sum(each.wrong for each in mine),
+            sum(each.lost for each in mine),
+            sum(each.storms for each in mine),
+            sum(each.doubts for each in mine),
+            sum(each.beside for each in mine),
+        )
+        lines.append(" | ".join((name, *map(str, sums))))
+    return "\n".join(f"| {line} |" for line in lines)
