@@ -1,21 +1,11 @@
-"""What stays of a bot that runs for a month, in virtual time: its memory, its store, its descriptors and tasks.
-
-`python tools/bot_long.py` runs it on a file and prints the tables. A virtual month waits for a real disk some 300,000
-times: a `--folder` in memory takes a third of the time, and says the same.
-"""
+"""A bot that runs for a month in virtual time: its memory, store, descriptors and tasks at the end of each day."""
 
 from __future__ import annotations
 
-import argparse
 import gc
 import heapq
-import itertools
-import json
 import math
-import multiprocessing
 import sqlite3
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,17 +13,12 @@ from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any, Final, Literal
 
 import anyio
 import attrs
-
-# A script's own folder is on the path, the tree's root is not, and what follows needs it.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from tools.bot_costs import BiddingExchange
-from tools.watcher_costs import Month, _client, _in_virtual_time, _Machine, _memory
+from tools.watcher_costs import Machine, Month, client, in_virtual_time, memory
 
 from freight_exchange import Bot
 from freight_exchange.store import SQLiteStore
@@ -42,10 +27,6 @@ __all__ = ["BotMonth", "LivelyExchange", "bot_month"]
 
 Backend = Literal["asyncio", "trio"]
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
-_MB: Final = 1e6
-_STEPS: Final = 50_000.0
-"""Bytes a day that one step of the allocator by half a megabyte, in the middle of twenty days, looks like: a hundred
-bytes kept of each delivery were three times as many."""
 _UPDATED: Final = (10, 2 * _HOUR)
 _SELECTED: Final = (100, 6 * _HOUR)
 """Every so many requests, and so long after they were published."""
@@ -153,13 +134,13 @@ def bot_month(
         looks: Seconds from one look for selected bids to the next.
         backend: On which the bot runs.
     """
-    done: BotMonth = _in_virtual_time(backend, _bot_month, days, period, path, interval, looks)
+    done: BotMonth = in_virtual_time(backend, _bot_month, days, period, path, interval, looks)
     return done
 
 
 async def _bot_month(days: int, period: float, path: Path, interval: float, looks: float) -> BotMonth:
     began = time.perf_counter()
-    machine = _Machine(0.0)
+    machine = Machine(0.0)
     rest = 2 * interval + looks
     service = LivelyExchange(period, machine.now, most=int((days * _DAY + rest) / period) + 2)
     handled: Counter[str] = Counter()
@@ -167,7 +148,7 @@ async def _bot_month(days: int, period: float, path: Path, interval: float, look
     bot = _bot(store, interval, looks, handled)
     ends: list[Day] = []
     published = selections = 0
-    async with _client(service, machine) as exchange, anyio.create_task_group() as tasks:
+    async with client(service, machine) as exchange, anyio.create_task_group() as tasks:
         tasks.start_soon(partial(bot.serve, exchange=exchange))
         for day in range(1, days + 1):
             await anyio.sleep(day * _DAY - machine.now())
@@ -212,7 +193,7 @@ def _bot(store: SQLiteStore, interval: float, looks: float, handled: Counter[str
 
 
 def _day(path: Path) -> Day:
-    resident = _memory("VmRSS")
+    resident = memory("VmRSS")
     gc.collect()
     return Day(
         resident=resident,
@@ -244,74 +225,3 @@ def _rows(path: Path) -> Mapping[str, int]:
 def _descriptors() -> int:
     said = Path("/proc/self/fd")
     return len([*said.iterdir()]) if said.exists() else 0
-
-
-# The tables
-
-
-def _print_days(done: BotMonth) -> None:
-    names = sorted({name for day in done.days for name in day.rows})
-    print(f"| day | memory MB | objects | file MB | descriptors | tasks | {' | '.join(names)} |")
-    print("|---" * (6 + len(names)) + "|")
-    for number, day in enumerate(done.days, 1):
-        if number in (1, 2, len(done.days)) or not number % 5:
-            rows = " | ".join(str(day.rows[name]) for name in names)
-            sizes = f"{day.resident / _MB:.1f} | {day.objects} | {day.file / _MB:.1f}"
-            print(f"| {number} | {sizes} | {day.descriptors} | {day.tasks} | {rows} |")
-
-
-def _print_slopes(done: BotMonth, since: int) -> bool:
-    def said(series: Sequence[int], unit: float, name: str) -> str:
-        slope, error = done.slope(series, since)
-        typical = median(
-            (later - early) / (far - near)
-            for (near, early), (far, later) in itertools.combinations([*enumerate(series, 1)][since - 1 :], 2)
-        )
-        figures = f"{slope / unit:.2f} {name} a day, standard error {error / unit:.2f}"
-        return f"{figures}; median slope between two days {typical / unit:.2f}"
-
-    slope, error = done.slope(done.resident, since)
-    days = len(done.days)
-    print(f"\n| from day {since} to {days} | |\n|---|---|")
-    print(f"| memory | {said(done.resident, 1000, 'kB')} |")
-    print(f"| objects | {said([day.objects for day in done.days], 1, 'objects')} |")
-    print(f"| the file | {said(done.file, 1000, 'kB')} |")
-    print(
-        f"| offers a request: requests | {', '.join(f'{many}: {done.offers[many]}' for many in sorted(done.offers))} |"
-    )
-    print(f"| deliveries | {', '.join(f'{count} {kind}' for kind, count in sorted(done.handled.items()))} |")
-    print(f"| bids selected | {done.selections} |")
-    print(f"| measured in | {done.seconds:.0f} s |")
-    once = set(done.offers) == {1} and done.handled["selected"] == done.selections
-    return once and abs(slope) <= max(3 * error, _STEPS)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--days", type=int, default=30)
-    parser.add_argument("--interval", type=float, default=60.0, help="seconds between scans")
-    parser.add_argument(
-        "--looks", type=float, default=600.0, help="seconds from one look for selected bids to the next"
-    )
-    parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio")
-    parser.add_argument("--folder", type=Path, help="where the store's file lies meanwhile")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the figures, day by day")
-    options = parser.parse_args()
-    if options.days < 3:
-        parser.error("a slope wants three days at least")
-    with (
-        tempfile.TemporaryDirectory(dir=options.folder) as folder,
-        # Whose memory is of this measurement only.
-        multiprocessing.get_context("spawn").Pool(1) as pool,
-    ):
-        path = Path(folder) / "month.db"
-        arguments = (options.days, _MINUTE, path, options.interval, options.looks, options.backend)
-        done = pool.apply(bot_month, arguments)
-    if options.json is not None:
-        options.json.write_text(json.dumps(attrs.asdict(done)))
-    _print_days(done)
-    return int(not _print_slopes(done, max(1, options.days // 3)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -23,7 +23,7 @@ from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore, SQLiteStore, Store
 from freight_exchange.testing import virtual_time_options
 
-__all__ = ["Idle", "Month", "Start", "idle", "month", "start"]
+__all__ = ["Idle", "Machine", "Month", "Start", "client", "idle", "in_virtual_time", "memory", "month", "start"]
 
 Backend = Literal["asyncio", "trio"]
 _INTERVAL: Final = timedelta(seconds=30)
@@ -31,7 +31,7 @@ _HOUR, _DAY = 3600.0, 86_400.0
 _WINDOW: Final = 5 * _DAY
 
 
-class _Machine:
+class Machine:
     """Clocks that began at that time, of a machine that has not been started anew since."""
 
     def __init__(self, began: float) -> None:
@@ -48,18 +48,18 @@ class _Machine:
         return Reading(run=f"run {self._began}", loop=now, boot_id="boot", boot=now, wall=1.9e9 + now)
 
 
-def _client(service: EndlessExchange, machine: _Machine, *hooks: Hook) -> FreightExchange:
+def client(service: EndlessExchange, machine: Machine, *hooks: Hook) -> FreightExchange:
     client = httpx.AsyncClient(transport=service, trust_env=False)
     exchange = FreightExchange(service.url, email="me@co.example", password="p", http_client=client, hooks=hooks)
     exchange._shared.clock = machine
     return exchange
 
 
-def _in_virtual_time(backend: Backend, what: Callable[..., Any], *arguments: Any) -> Any:
+def in_virtual_time(backend: Backend, what: Callable[..., Any], *arguments: Any) -> Any:
     return anyio.run(what, *arguments, backend=backend, backend_options=virtual_time_options(backend))
 
 
-def _memory(what: Literal["VmRSS", "VmHWM"]) -> int:
+def memory(what: Literal["VmRSS", "VmHWM"]) -> int:
     """Bytes of this process in memory, now or at the most; 0 where the system does not say."""
     said = Path("/proc/self/status")
     lines = said.read_text().splitlines() if said.exists() else []
@@ -90,12 +90,12 @@ class Idle:
 
 def idle(hours: float, period: float, backend: Backend = "asyncio") -> Idle:
     """Watch for so long, while a request is published every `period` seconds."""
-    done: Idle = _in_virtual_time(backend, _idle, hours, period)
+    done: Idle = in_virtual_time(backend, _idle, hours, period)
     return done
 
 
 async def _idle(hours: float, period: float) -> Idle:
-    machine = _Machine(6 * _DAY)
+    machine = Machine(6 * _DAY)
     service = EndlessExchange(period, machine.now)
     scans: Counter[str] = Counter()
 
@@ -104,7 +104,7 @@ async def _idle(hours: float, period: float) -> Idle:
             scans[event.rung] += 1
 
     async with (
-        _client(service, machine, count) as exchange,
+        client(service, machine, count) as exchange,
         exchange.watch(store=MemoryStore(), interval=_INTERVAL) as feed,
     ):
         primed = service.calls
@@ -151,24 +151,24 @@ class Month:
 
 def month(days: int, period: float, path: Path, interval: timedelta = _INTERVAL, backend: Backend = "asyncio") -> Month:
     """Watch for so many days on a file, each event acknowledged by pulling the next."""
-    done: Month = _in_virtual_time(backend, _month, days, period, path, interval)
+    done: Month = in_virtual_time(backend, _month, days, period, path, interval)
     return done
 
 
 async def _month(days: int, period: float, path: Path, interval: timedelta) -> Month:
     began = time.perf_counter()
-    machine = _Machine(0.0)
+    machine = Machine(0.0)
     service = EndlessExchange(period, machine.now)
     resident: list[int] = []
     file: list[int] = []
     events = 0
     store = SQLiteStore(path, inline=True)
-    async with _client(service, machine) as exchange, exchange.watch(store=store, interval=interval) as feed:
+    async with client(service, machine) as exchange, exchange.watch(store=store, interval=interval) as feed:
         for day in range(1, days + 1):
             with anyio.move_on_after(day * _DAY - machine.now()):
                 async for _ in feed:
                     events += 1
-            resident.append(_memory("VmRSS"))
+            resident.append(memory("VmRSS"))
             file.append(sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*")))
     store.close()
     with sqlite3.connect(path) as reader:
@@ -221,12 +221,12 @@ class Start:
 
 def start(path: Path, day: float, requests: int, latency: float, backend: Backend = "asyncio") -> Start:
     """Start on that day, among so many requests of the last five days, and stop once all that is there came."""
-    done: Start = _in_virtual_time(backend, _start, path, day, requests, latency)
+    done: Start = in_virtual_time(backend, _start, path, day, requests, latency)
     return done
 
 
 async def _start(path: Path, day: float, requests: int, latency: float) -> Start:
-    machine = _Machine(day * _DAY)
+    machine = Machine(day * _DAY)
     service = EndlessExchange(_WINDOW / requests, machine.now, latency=latency)
     opened = service.listed(machine.now(), _WINDOW)
     events: Counter[str] = Counter()
@@ -238,9 +238,9 @@ async def _start(path: Path, day: float, requests: int, latency: float) -> Start
         nonlocal complete
         complete = complete or (isinstance(event, Scan) and event.complete)
 
-    before, began = _memory("VmRSS"), time.process_time()
+    before, began = memory("VmRSS"), time.process_time()
     async with (
-        _client(service, machine, note) as exchange,
+        client(service, machine, note) as exchange,
         exchange.watch(store=store, start="backfill", interval=_INTERVAL) as feed,
     ):
         batches = feed.batches()
@@ -255,7 +255,7 @@ async def _start(path: Path, day: float, requests: int, latency: float) -> Start
         await feed.ack()
         calls, seconds = service.calls, time.process_time() - began - service.busy
     store.close()
-    peak = _memory("VmHWM")
+    peak = memory("VmHWM")
     return Start(
         open=opened,
         events=events,

@@ -1,4 +1,4 @@
-"""The middle form of `tools/bot_long.py`: what a bot keeps when its days become old, and what it does not."""
+"""A shorter form of `tools/long_runs.py --part bot`: the records that a bot keeps, and those that it drops."""
 
 from __future__ import annotations
 

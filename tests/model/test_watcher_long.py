@@ -1,4 +1,4 @@
-"""The short forms of `tools/watcher_long.py`: what a watcher costs when nothing happens, and among many requests."""
+"""Short forms of `tools/long_runs.py`: the cost of a watcher when nothing happens, and among many requests."""
 
 from __future__ import annotations
 

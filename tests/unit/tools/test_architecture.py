@@ -1,0 +1,61 @@
+"""The architecture pages name functions that exist, and the drawing shows the imports of the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from tools.architecture import DRAWING, ROOT, draw, read_imports
+
+PACKAGE = ROOT / "src" / "freight_exchange"
+WALKS = (ROOT / "ARCHITECTURE.md").read_text()
+HOPS = re.findall(r"\[`([\w.]+)`\]\((src/[\w/]+\.py)\)", WALKS)
+TERMS = re.findall(r"`([\w/]+\.py)` `(\w+)`", (ROOT / "docs" / "glossary.md").read_text())
+DEFINED = {(name, str(Path(path))) for name, path in HOPS} | {
+    (name, f"src/freight_exchange/{path}") for path, name in TERMS
+}
+
+
+def is_defined(name: str, path: Path) -> bool:
+    body = ast.parse(path.read_text()).body
+    for part in name.split("."):
+        for node in body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == part:
+                body = node.body
+                break
+            targets = getattr(node, "targets", [getattr(node, "target", None)])
+            if any(isinstance(target, ast.Name) and target.id == part for target in targets):
+                return True
+        else:
+            return False
+    return True
+
+
+@pytest.mark.parametrize(("name", "path"), sorted(DEFINED))
+def test_page_names_function_that_exists(name: str, path: str) -> None:
+    assert is_defined(name, ROOT / path)
+
+
+def test_every_link_of_the_walks_is_a_hop() -> None:
+    assert len(HOPS) == WALKS.count("](src/") > 20
+
+
+@pytest.mark.parametrize("way", ["read", "write", "scan", "offer"])
+def test_way_has_at_most_seven_hops(way: str) -> None:
+    table = WALKS.split(f"## A{'n' if way == 'offer' else ''} {way}\n")[1].split("\n## ")[0]
+    numbers = [int(number) for number in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)]
+    assert numbers
+    assert max(numbers) <= 7
+
+
+def test_page_describes_every_package() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \|", page.split("## Packages")[1].split("## Rules")[0], re.MULTILINE)
+    described = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert described == {path.stem for path in PACKAGE.iterdir() if not path.name.startswith("_") and path.stem != "py"}
+
+
+def test_drawing_is_current() -> None:
+    assert DRAWING.read_text() == draw(*read_imports()), "run: python tools/architecture.py"
