@@ -46,3 +46,22 @@ def test_a_listing_in_another_order_each_time_is_read_until_no_row_can_be_missin
         found = walk(range(8), partial(with_one_twice, chance), chance)
         lost += found != {*range(8)}
     assert lost == 0
+
+
+@pytest.mark.parametrize(("length", "seed"), [(5, 2137), (8, 2339), (14, 538), (14, 1054), (14, 2055)])
+def test_quiet_rounds_do_not_end_a_walk_that_has_fewer_rows_than_the_listing_was_long(length: int, seed: int) -> None:
+    """In an order that changes with each page, a row can slip past several rounds in a row."""
+    assert walk(range(length), lambda rows, _: rows, Random(seed)) == {*range(length)}
+
+
+def test_a_row_that_is_listed_on_two_pages_does_not_keep_a_walk_from_its_end() -> None:
+    listing = [0, 1, 2, 3, 4, 5, 0, 6]
+    reading: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
+    found: set[int] = set()
+    while not reading.ended and not reading.restless:
+        size = min(reading.size, CLAMP)
+        page = listing[reading.number * size :][:size]
+        found.update(page)
+        reading.take(Rows(tuple(page)))
+    assert found == {*listing}
+    assert not reading.restless
