@@ -21,7 +21,7 @@ SCRIPTS = Path(sysconfig.get_path("scripts"))
 # Folders that come later are judged as soon as they are there.
 TYPED = [name for name in ("src", "tests", "tools", "examples", "benchmarks") if (ROOT / name).is_dir()]
 
-PYTEST = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadgroup"]
+PYTEST = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "worksteal"]
 QUICK = [
     *(
         f"tests/unit/{folder}"
@@ -29,7 +29,9 @@ QUICK = [
     ),
     *(f"tests/unit/test_{module}.py" for module in ("cargo", "hooks", "options", "package", "settings")),
 ]
-STREAMED = {"tests": PYTEST}
+# The contract fills a table: its tests run in one process, which then has all cells.
+CONTRACT = "tests/contract"
+STREAMED = {"tests": [*PYTEST, f"--ignore={CONTRACT}"]}
 BESIDE = {
     "lint": [PYTHON, "-m", "ruff", "check", "."],
     "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
@@ -37,6 +39,7 @@ BESIDE = {
     "pyright": [PYTHON, "-m", "pyright", "--pythonpath", PYTHON],
     "floors": [str(SCRIPTS / "lint-imports"), "--no-logo"],
     "wheel": [PYTHON, "tools/wheel_test.py"],
+    "contract": [PYTHON, "-m", "pytest", "-q", CONTRACT],
 }
 FAST = {
     "tests": [*PYTEST, "-q", *QUICK],

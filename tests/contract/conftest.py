@@ -50,11 +50,6 @@ def pytest_runtest_makereport(
     return test_report
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep these tests in one worker, which then has all cells."""
-    item.add_marker(pytest.mark.xdist_group("contract"))
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run the coverage test after the tests that fill cells, and only if all of those were selected."""
