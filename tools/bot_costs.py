@@ -28,8 +28,9 @@ import anyio
 import attrs
 import httpx
 
-# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from tools.endless_exchange import EndlessExchange
 

@@ -27,6 +27,7 @@ import attrs
 
 # A script's own folder is on the path, but not the root of the tree.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from tools.bot_long import BotMonth, bot_month
 from tools.watcher_costs import idle, month, start

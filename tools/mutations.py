@@ -24,6 +24,7 @@ from typing import Final
 
 # A script's own folder is on the path, but not the root of the tree.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from tools.mutation_lists import Mutation
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 # A script's own folder is on the path, but not the root of the tree.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 if TYPE_CHECKING:
     from tools.run_parts import Part

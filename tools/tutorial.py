@@ -24,8 +24,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from tools.wheel_test import build
 

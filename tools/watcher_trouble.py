@@ -17,8 +17,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
-# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 import anyio
 import attrs

@@ -28,3 +28,15 @@ def test_scenario_breaks_no_promise(name: str) -> None:
 def test_scenario_breaks_no_promise_with_many_seeds(name: str) -> None:
     flaws = {seed: verdict.flaws for seed in range(30) if (verdict := run(name, seed)).is_bad}
     assert not flaws
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_run_can_be_played_again(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+    logging.disable(logging.NOTSET)
+    told = []
+    for _ in range(2):
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            run("the same request handed out twice", seed)
+        told.append(caplog.messages)
+    assert told[0] == told[1]

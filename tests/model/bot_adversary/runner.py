@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Final
+from unittest.mock import patch
 
 import anyio
+import trio
 
 from freight_exchange.testing.virtual_time import VirtualDeadlockError, virtual_time_options
 
@@ -20,6 +25,8 @@ from .world import world_of
 __all__ = ["run", "scenario_names"]
 
 _LONGEST: Final = 90 * 86400.0
+_DRAWING: Final = ("feed.feed", "bot.delivery.dispatcher", "bot.delivery.worker")
+"""Modules that make a random source of their own."""
 _MEMORY: Final = Path("/dev/shm")
 
 
@@ -28,11 +35,29 @@ def scenario_names() -> list[str]:
     return [each.name for each in Scenario.all_scenarios]
 
 
+@contextmanager
+def _drawn_from(seed: int) -> Iterator[None]:
+    """Have all that is drawn by the bot, the feed, the client and the event loop come from the seed."""
+    source = Random(f"bot {seed}")
+    random.seed(source.random())
+    with ExitStack() as patches:
+        for module in _DRAWING:
+            patches.enter_context(patch(f"freight_exchange.{module}.Random", lambda: Random(source.random())))
+        # Trio runs the tasks of a turn in an order that it draws.
+        patches.enter_context(patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True))
+        trio._core._run._r.seed(source.random())
+        yield
+
+
 def run(name: str, seed: int) -> Verdict:
     """Play a scenario once, and judge it."""
     (kind,) = (each for each in Scenario.all_scenarios if each.name == name)
     backend = Random(seed).choice(kind.backends)
-    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder, tapped_connections():
+    with (
+        tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder,
+        tapped_connections(),
+        _drawn_from(seed),
+    ):
         try:
             options = virtual_time_options("trio" if backend == "trio" else "asyncio")
             return anyio.run(_play, kind, seed, Path(folder), backend=backend, backend_options=options)
