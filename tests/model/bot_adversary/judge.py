@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from .market import CURRENCIES
+
 if TYPE_CHECKING:
     from .market import Bid
     from .service import Call
@@ -17,7 +19,7 @@ __all__ = ["Verdict", "judge"]
 
 _A_MOMENT: Final = 1.0
 _LONGEST_WAY: Final = 120.0
-_SPAN, _MOST_CALLS = 600.0, 1000000
+_SPAN, _MOST_CALLS = 600.0, 1500
 
 
 @attrs.define
@@ -55,6 +57,7 @@ def judge(world: World, scenario: str, seed: int, *, owed_after: float) -> Verdi
         _count_offers(world, request, verdict)
         _check_delivery(world, request, verdict, owed_after)
     _check_prices(world, verdict)
+    _check_order(world, verdict)
     _check_answers(world, verdict)
     _check_calm(world, verdict)
     return verdict
@@ -135,6 +138,31 @@ def _check_prices(world: World, verdict: Verdict) -> None:
         sent_before.add(body)
 
 
+def _check_order(world: World, verdict: Verdict) -> None:
+    """Whether no offer of a later revision was followed by a first one of an earlier revision."""
+    revisions: dict[tuple[object, ...], set[int]] = {}
+    for said in world.said:
+        disk = next(deploy.disk for deploy in world.deploys if deploy.name == said.deploy)
+        key = (id(disk), said.request, said.amount, said.currency, _fees(said.rates), said.terms or None)
+        revisions.setdefault(key, set()).add(said.revision)
+    disks = {deploy.name: deploy.disk for deploy in world.deploys}
+    highest: dict[tuple[int, int], int] = {}
+    for bid in world.market.bids:
+        if bid.author not in disks:
+            continue
+        body = (bid.request, bid.amount, CURRENCIES[bid.currency], _fees(bid.rates), bid.terms or None)
+        meant = revisions.get((id(disks[bid.author]), *body), set())
+        if len(meant) != 1:
+            # One price for several revisions says nothing of their order.
+            continue
+        (revision,) = meant
+        place = (id(disks[bid.author]), bid.request)
+        if revision < highest.get(place, revision):
+            verdict.wrong += 1
+            verdict.flaws.append(f"request {bid.request}: the offer of revision {revision} came after a later one")
+        highest[place] = max(revision, highest.get(place, revision))
+
+
 def _same_store(world: World, name: str, call: Call) -> bool:
     disks = {deploy.name: deploy.disk for deploy in world.deploys}
     return disks[name] is disks[call.author]
@@ -142,8 +170,6 @@ def _same_store(world: World, name: str, call: Call) -> bool:
 
 def _body(call: Call) -> tuple[object, ...]:
     asked = call.parameters
-    from .market import CURRENCIES
-
     rates = {name: Decimal(str(fee)) for name, fee in (asked.get("rates") or {}).items()}
     code = CURRENCIES.get(int(asked.get("currencyIndex", 0)), "")
     return int(asked["requestIndex"]), Decimal(str(asked["offer"])), code, _fees(rates), asked.get("terms") or None
