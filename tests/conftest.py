@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections import Counter
+from collections.abc import Generator
 from importlib.util import find_spec
 from typing import Any, Final, Literal
 
@@ -56,6 +57,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = [item for item in items if backends[_without_backend(item)] == 1 or _is_in_turn(item)]
     config.hook.pytest_deselected(items=[*{*items} - {*kept}])
     items[:] = kept
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Replace lone surrogates in captured texts: a worker sends its reports as UTF-8."""
+    report = yield
+    report.sections = [(name, text.encode(errors="replace").decode()) for name, text in report.sections]
+    return report
 
 
 def _backend(item: pytest.Item) -> str | None:
