@@ -106,14 +106,15 @@ class Deploy:
         self.dead = list(await self.bot.dead_letters())
         self.doubts = list(await self.bot.doubts())
 
-    async def idle(self, within: float = 3600.0, quiet: float = 60.0) -> bool:
-        """Wait until nothing waits or is at a handler for a while; whether it came to that."""
+    async def idle(self, within: float = 3600.0, quiet: float = 400.0) -> bool:
+        """Wait until nothing is due or in flight for longer than any backoff; return whether it came to that."""
         since = anyio.current_time()
-        end = since + within
+        end, said = since + within, 0
         while anyio.current_time() < end and not self.is_gone:
             await anyio.sleep(5.0)
-            status = self.bot.status()
-            if status.state != "running" or status.in_flight or status.waiting or status.in_doubt > status.parked:
+            status, before, said = self.bot.status(), said, len(self.world.said)
+            is_busy = status.in_flight or status.waiting or status.in_doubt > status.parked or said > before
+            if status.state != "running" or is_busy:
                 since = anyio.current_time()
             elif anyio.current_time() - since >= quiet:
                 return True
