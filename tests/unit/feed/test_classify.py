@@ -385,3 +385,12 @@ def test_of_a_tombstones_states_those_that_were_told_are_not_told_again() -> Non
     tomb = {1: attrs.evolve(known[1], record=None, last_seen=0.0, last_scan=0, updated_after=0.0)}
     meaning, _ = look([old, new], tomb, scan=9)
     assert [event.request for event in told(meaning)] == [new]
+
+
+def test_field_that_comes_or_goes_alone_proves_no_update() -> None:
+    """Another release of the service may have answered: only the window tells when the request was updated."""
+    _, known = look([request(notes="old", extra={"carbon": 1})])
+    at = known[1].updated_after
+    for scan, (notes, proven) in enumerate([("old", at), ("new", 5000.0)], 6):
+        _, known = look([request(notes=notes)], known, scan=scan, sent=6000.0, window=5900, covered=5000.0)
+        assert known[1].updated_after == proven

@@ -96,7 +96,8 @@ def classify(
             version, record = version + 1, event_of_it.request
             events.append((f"{index}:{version}", index, event_of_it))
             news.add(index)
-        seen.append(_sighted(record, digests[index], version, before, sight))
+        turn = index in changes and any(_turned_by(change) for change in changes[index])
+        seen.append(_sighted(record, digests[index], version, before, sight, turn=turn))
     for error in broken:
         raw, index_of_it = error.raw, wire.index_of_raw(error.raw)
         before = None if index_of_it is None else known.get(index_of_it)
@@ -139,9 +140,13 @@ def _steadied(record: RateRequest, before: TrackedRequest | None, sight: Observa
 def _turned(changes: Mapping[int, Sequence[Change]]) -> Iterator[tuple[int, str]]:
     for index, several in changes.items():
         for change in several:
-            turned = change.had ^ change.has
-            if change.is_only_of(turned):
-                yield from ((index, name) for name in turned)
+            yield from ((index, name) for name in _turned_by(change))
+
+
+def _turned_by(change: Change) -> frozenset[str]:
+    """The fields that came or went, if nothing else changed."""
+    turned = change.had ^ change.has
+    return turned if change.is_only_of(turned) else frozenset()
 
 
 def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest]]:
@@ -189,10 +194,11 @@ def _in_turn(
 
 
 def _sighted(
-    record: RateRequest, digest: bytes, version: int, before: TrackedRequest | None, sight: Observation
+    record: RateRequest, digest: bytes, version: int, before: TrackedRequest | None, sight: Observation, *, turn: bool
 ) -> TrackedRequest:
+    """What is known of a request now; at a mere `turn` of a field only the window tells when it was updated."""
     proven = sight.sent - sight.window
-    if sight.covered is not None and (before is None or before.digest != digest):
+    if sight.covered is not None and not turn and (before is None or before.digest != digest):
         proven = max(proven, sight.covered)
     same = before is not None and before.digest == digest and before.record is not None
     return TrackedRequest(
