@@ -24,6 +24,8 @@ _FEW: Final = 3
 def after(before: Lacking | None, *, window: int, at: float, listed: int, absent: int) -> Lacking | None:
     """Give the doubt after a complete scan.
 
+    A doubt that has lasted is over once a scan lacks much that another one has listed since: a new one begins.
+
     Args:
         before: The doubt before it.
         window: Seconds that it looked back.
@@ -32,12 +34,15 @@ def after(before: Lacking | None, *, window: int, at: float, listed: int, absent
     """
     lists_nothing = absent > 0 and not listed and window >= WIDEST
     if lists_nothing or (absent >= _FEW and 2 * absent >= listed):
-        if before is None:
+        listed_since = before is not None and before.reach is not None and before.reach <= at - window
+        if before is None or (listed_since and not stands(before, at)):
             return Lacking(since=at, last=at, window=window)
-        return attrs.evolve(before, last=at, window=max(before.window, window))
+        return attrs.evolve(before, last=at, window=max(before.window, window), reach=None)
     if before is None or window >= min(WIDEST, before.window + at - before.since) or at - before.last >= _FORGOTTEN:
         return None
-    return before
+    if 2 * absent >= listed:
+        return before
+    return attrs.evolve(before, reach=at - window if before.reach is None else min(before.reach, at - window))
 
 
 def stands(doubt: Lacking | None, at: float) -> bool:

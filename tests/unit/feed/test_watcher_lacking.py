@@ -139,9 +139,36 @@ def test_doubt_begins_with_a_third_of_several() -> None:
 def test_doubt_ends_with_a_scan_that_looks_back_as_far() -> None:
     doubt = Lacking(since=0.0, last=0.0, window=90)
     assert lacking.after(doubt, window=189, at=100.0, listed=0, absent=0) == doubt
+    assert lacking.after(doubt, window=189, at=100.0, listed=3, absent=1) == attrs.evolve(doubt, reach=-89.0)
     assert lacking.after(doubt, window=190, at=100.0, listed=0, absent=0) is None
     wide = attrs.evolve(doubt, window=WIDEST)
     assert lacking.after(wide, window=WIDEST, at=100.0, listed=7, absent=3) is None
+
+
+def test_lasting_doubt_begins_anew_when_a_scan_lacks_what_another_has_listed_since() -> None:
+    lasted = Lacking(since=0.0, last=4000.0, window=WIDEST)
+    listed = lacking.after(lasted, window=1800, at=5000.0, listed=3, absent=1)
+    assert listed == attrs.evolve(lasted, reach=3200.0)
+    wider = lacking.after(listed, window=3000, at=5100.0, listed=3, absent=1)
+    assert wider == lacking.after(wider, window=90, at=5200.0, listed=3, absent=1) == attrs.evolve(lasted, reach=2100.0)
+    again = lacking.after(listed, window=2100, at=5300.0, listed=6, absent=3)
+    assert again == Lacking(since=5300.0, last=5300.0, window=2100)
+
+
+def test_lasting_doubt_goes_on_where_no_scan_has_listed_since_what_is_lacking() -> None:
+    lasted = Lacking(since=0.0, last=4000.0, window=WIDEST)
+    nothing = lacking.after(lasted, window=1800, at=5000.0, listed=2, absent=1)
+    assert nothing == lasted
+    narrow = lacking.after(lasted, window=1800, at=5000.0, listed=3, absent=1)
+    deep = lacking.after(narrow, window=2101, at=5300.0, listed=6, absent=3)
+    assert deep == attrs.evolve(lasted, last=5300.0)
+    # An hour is enough, however often scans list and lack the same within it.
+    young = Lacking(since=0.0, last=3000.0, window=WIDEST, reach=1000.0)
+    assert lacking.after(young, window=90, at=3599.0, listed=6, absent=3) == attrs.evolve(
+        young, last=3599.0, reach=None
+    )
+    begun = lacking.after(young, window=90, at=3600.0, listed=6, absent=3)
+    assert begun == Lacking(since=3600.0, last=3600.0, window=90)
 
 
 def test_doubt_is_settled_by_deeper_scans() -> None:

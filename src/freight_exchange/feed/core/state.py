@@ -38,11 +38,13 @@ class Lacking:
         since: When the first of them was read.
         last: When the last of them was read.
         window: Seconds that the first one looked back.
+        reach: The earliest moment to which a scan after the last of them looked back that lacked little.
     """
 
     since: float
     last: float
     window: int
+    reach: float | None = None
 
 
 @attrs.frozen(kw_only=True)
