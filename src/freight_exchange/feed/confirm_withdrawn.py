@@ -86,8 +86,11 @@ class WithdrawalCheck:
                 self._pacer.again(sent=1 + request_count(error))
                 self._pacer.failed(anyio.current_time(), retry_delay(error))
                 return
-            else:
+            elif self._lookups.failed(row.index):
                 await self._journal.untold(row)
+            else:
+                # Trouble may refuse a question as well, and pass.
+                return
         else:
             self._pacer.heard()
         self._lookups.done(row.index)

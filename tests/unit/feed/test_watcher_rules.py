@@ -106,6 +106,17 @@ async def test_rule_7_one_scan_that_lacks_it_proves_nothing(store: Store) -> Non
     assert not service.lookups
 
 
+async def test_rule_7_a_look_up_that_is_refused_is_made_again_later(store: Store) -> None:
+    service = Service(lookup_faults=[BadRequestError("no", status=400)] * 2)
+    rig = await live(service, store)
+    service.publish(1, 2)
+    await rig.looks()
+    service.withdraw(1)
+    await rig.goes_on_for(2 * HOUR)
+    assert service.lookups == [1] * 3
+    assert rig.tale[-1] == ("withdrawn", 1)
+
+
 async def test_rule_7_a_service_that_does_not_say_is_not_asked_for_ever(store: Store) -> None:
     service = Service(lookup_faults=[BadRequestError("no", status=400)] * 1000)
     rig = await live(service, store)
@@ -113,7 +124,7 @@ async def test_rule_7_a_service_that_does_not_say_is_not_asked_for_ever(store: S
     await rig.looks()
     service.withdraw(1)
     await rig.goes_on_for(2 * HOUR)
-    assert service.lookups == [1]
+    assert service.lookups == [1] * 5
     assert rig.tale == [("new", 1)]
 
 

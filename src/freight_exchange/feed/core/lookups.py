@@ -53,12 +53,13 @@ class Lookups:
         self._denials.pop(index, None)
         self._turn = [other for other in self._turn if other != index]
 
-    def failed(self, index: int) -> None:
-        """The service did not say what became of it, and may do so later."""
+    def failed(self, index: int) -> bool:
+        """The service did not say what became of it, and may do so later, unless that has been so often enough."""
         row, failures = self._open[index], self._failures.get(index, 0) + 1
         self.done(index)
         if failures < _TRIES:
             self._open[index], self._failures[index] = row, failures
+        return failures >= _TRIES
 
     def denied(self, index: int) -> bool:
         """There is nothing there, says an answer that does not say of what; whether it has been said often enough, each
