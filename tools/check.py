@@ -6,6 +6,7 @@ output follows at the end.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -68,6 +69,8 @@ def run(name: str, command: list[str], *, stream: bool) -> Outcome:
     done = subprocess.run(
         command,
         cwd=ROOT,
+        # Workers must collect the same tests: some are named by the order of a set.
+        env={**os.environ, "PYTHONHASHSEED": "0"},
         check=False,
         text=True,
         stdout=None if stream else subprocess.PIPE,

@@ -109,14 +109,14 @@ async def test_handlers_do_what_the_page_says(code: str, offers: int) -> None:
         index = sandbox.publish()
         await everything_happens(sandbox, index, trial.idle)
         assert trial.status.dead == trial.status.retried == 0
-    called = {handler for (handler, how), count in bot._tally.deliveries.items() if how == "done" and count}
+    called = {handler for (handler, how), count in bot._metrics.deliveries.items() if how == "done" and count}
     if {handler.id for handler in bot} - called == {"unwatched"}:
         bot = made()
         await anyio.sleep(A_WEEK)
         async with sandbox.running(bot):
             await anyio.sleep(600)
             assert bot.status().dead == 0
-        called |= {handler for (handler, how), count in bot._tally.deliveries.items() if how == "done" and count}
+        called |= {handler for (handler, how), count in bot._metrics.deliveries.items() if how == "done" and count}
     assert called == {handler.id for handler in bot}
     assert len(sandbox.audit_log.offers_on(index)) == offers
 

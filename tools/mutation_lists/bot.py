@@ -15,7 +15,8 @@ MUTATIONS: Final = (
     one(
         "ledger: none, nothing is written down",
         "bot/offers/repository.py",
-        "written = await self._desk.write(step, lambda store: store.put_effect(entry.effect(), expected_state=was))",
+        "written = await self._unit_of_work.write(\n"
+        "            step, lambda store: store.put_effect(entry.effect(), expected_state=was)\n        )",
         "written = True",
         "tests/unit/bot/test_crash_points.py::test_dying_there_changes_nothing_that_the_shipper_sees",
     ),
@@ -275,7 +276,7 @@ MUTATIONS: Final = (
     one(
         "operation: alive is what breathes",
         "bot/session.py",
-        'return self.phase != "stopped" and self.age() <= INTERVALS_ALIVE * self._plan.interval',
+        'return self.phase != "stopped" and self.age() <= INTERVALS_ALIVE * self._options.interval',
         "return True",
         "tests/unit/bot/test_liveness.py",
     ),
@@ -305,7 +306,8 @@ MUTATIONS: Final = (
         (
             (
                 "bot/selected_bids.py",
-                'await self._desk.write("told", partial(self._mark, key=_key_of(bid.index), state="told", now=now))',
+                'await self._unit_of_work.write("told", partial('
+                'self._mark, key=_key_of(bid.index), state="told", now=now))',
                 "await anyio.sleep(0)",
             ),
             (

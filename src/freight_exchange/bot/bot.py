@@ -18,7 +18,7 @@ from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.bot.process import run
 from freight_exchange.bot.router import Router
 from freight_exchange.bot.session import NAME, BotOptions
-from freight_exchange.bot.shutdown import cause, untold
+from freight_exchange.bot.shutdown import cause, ignore_failure
 from freight_exchange.bot.supervisor import Operators, Supervisor
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
@@ -129,7 +129,7 @@ class Bot(Router):
         self._exchange = exchange
         self._lifespan = lifespans.nothing if lifespan is None else lifespan
         self._operators = Operators(host, port, self.status)
-        self._plan = BotOptions(
+        self._options = BotOptions(
             store=store,
             start=start,
             interval=interval,
@@ -141,12 +141,12 @@ class Bot(Router):
             name=name,
             standby=standby,
         )
-        self._tally = Metrics()
-        self._life: Supervisor | None = None
+        self._metrics = Metrics()
+        self._supervisor: Supervisor | None = None
         self._job: BackgroundTask[None] | None = None
 
     def _take(self, handlers: dict[str, Handler]) -> None:
-        if self._lives() is not None:
+        if self._active_supervisor() is not None:
             raise ConfigurationError("this bot runs already: register its handlers before it starts")
         super()._take(handlers)
 
@@ -170,14 +170,14 @@ class Bot(Router):
             ConfigurationError: It cannot be the process here: an event loop runs already, or this is not the main
                 thread. `await bot.serve()` and `async with bot:` do the same there. Or there is no such backend.
         """
-        run(self, self._tally.at_work, self._plan.drain.total_seconds(), backend)
+        run(self, self._metrics.at_work, self._options.drain.total_seconds(), backend)
 
-    async def serve(self, *, exchange: FreightExchange | None = None, points: Failpoints = nowhere) -> None:
+    async def serve(self, *, exchange: FreightExchange | None = None, failpoints: Failpoints = nowhere) -> None:
         """Run until `stop()`, or until what does not pass.
 
         Args:
             exchange: A client to use in place of the bot's own, in tests the sandbox's.
-            points: Told before and after each durable step, for tests that crash a bot.
+            failpoints: Told before and after each durable step, for tests that crash a bot.
 
         Raises:
             ConfigurationError: The bot runs already, has no handler, or a handler wants what `lifespan` does not give;
@@ -186,14 +186,14 @@ class Bot(Router):
             StoreError: The store cannot be used.
         """
         try:
-            await self._serve(exchange, points)
+            await self._serve(exchange, failpoints)
         except ProcessEnd as end:
             raise end.reason from None
 
-    async def _serve(self, exchange: FreightExchange | None = None, points: Failpoints = nowhere) -> None:
-        await self._begun()(exchange or self._exchange, points)
+    async def _serve(self, exchange: FreightExchange | None = None, failpoints: Failpoints = nowhere) -> None:
+        await self._begin_supervisor()(exchange or self._exchange, failpoints)
 
-    def begin(self, ending: Ending = untold) -> anyio.Event:
+    def begin(self, ending: Ending = ignore_failure) -> anyio.Event:
         """Take the bot for the `serve()` that follows: from here on `stop()` is heard.
 
         Args:
@@ -205,41 +205,43 @@ class Bot(Router):
         Raises:
             ConfigurationError: The bot runs already, or has no handler.
         """
-        return self._begun(ending).stopping
+        return self._begin_supervisor(ending).stopping
 
-    def _begun(self, ending: Ending = untold) -> Supervisor:
-        if (life := self._lives()) is not None:
-            if life.is_served:
+    def _begin_supervisor(self, ending: Ending = ignore_failure) -> Supervisor:
+        if (supervisor := self._active_supervisor()) is not None:
+            if supervisor.is_served:
                 raise ConfigurationError("this bot runs already: stop it first, or make another")
-            return life
+            return supervisor
         if not self._handlers:
             raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
-        self._life = Supervisor(self._plan, self._handlers, self._lifespan, self._operators, self._tally, ending)
-        return self._life
+        self._supervisor = Supervisor(
+            self._options, self._handlers, self._lifespan, self._operators, self._metrics, ending
+        )
+        return self._supervisor
 
-    def _lives(self) -> Supervisor | None:
+    def _active_supervisor(self) -> Supervisor | None:
         """The life that has begun, and has not ended."""
-        return None if self._life is None or self._life.has_ended else self._life
+        return None if self._supervisor is None or self._supervisor.has_ended else self._supervisor
 
     @property
     def is_stopping(self) -> bool:
         """Whether `stop()` was called."""
-        return (life := self._lives()) is not None and life.stopping.is_set()
+        return (supervisor := self._active_supervisor()) is not None and supervisor.stopping.is_set()
 
     def stop(self) -> None:
         """Drain, and end: nothing more is begun, and handlers have `drain` to end. From the bot's own loop."""
-        if (life := self._lives()) is not None:
-            life.stop()
+        if (supervisor := self._active_supervisor()) is not None:
+            supervisor.stop()
 
     async def __aenter__(self) -> Self:
         """Start the bot beside the block, which begins once it hands over deliveries.
 
         What ends the bot before the block does is logged, told by `status()`, and raised when the block ends.
         """
-        life = self._begun()
-        job = self._job = BackgroundTasks().start(self._serve_beside, life.ready.set, log_errors=False)
+        supervisor = self._begin_supervisor()
+        job = self._job = BackgroundTasks().start(self._serve_beside, supervisor.ready.set, log_errors=False)
         try:
-            await life.ready.wait()
+            await supervisor.ready.wait()
         except BaseException:
             await self._end(job)
             raise
@@ -280,31 +282,31 @@ class Bot(Router):
 
     def status(self) -> BotStatus:
         """How the bot is, or was when it ended. While it runs, ask from its own loop."""
-        life, tally = self._life, self._tally
-        run = None if life is None else life.run
-        parts = None if run is None else run.parts
-        doubts = () if parts is None else parts.ledger.doubts.entries()
-        deliveries = None if parts is None or self._lives() is None else parts.deliveries
+        supervisor, metrics = self._supervisor, self._metrics
+        run = None if supervisor is None else supervisor.run
+        components = None if run is None else run.components
+        doubts = () if components is None else components.ledger.doubts.entries()
+        deliveries = None if components is None or self._active_supervisor() is None else components.deliveries
         return BotStatus(
-            state="stopped" if life is None else life.state,
-            live=life is not None and life.live(),
-            age=timedelta(0) if life is None else life.age(),
+            state="stopped" if supervisor is None else supervisor.state,
+            live=supervisor is not None and supervisor.live(),
+            age=timedelta(0) if supervisor is None else supervisor.age(),
             feed=None if run is None else run.feed_status(),
-            in_flight=len(tally.at_work),
+            in_flight=len(metrics.at_work),
             waiting=0 if deliveries is None else deliveries.waiting,
             waited=timedelta(seconds=0.0 if deliveries is None else deliveries.waited),
-            handled=tally.ended("done") + tally.ended("dropped"),
-            retried=tally.ended("failed"),
-            dead=tally.ended("dead"),
-            offers=dict(tally.offers),
+            handled=metrics.ended("done") + metrics.ended("dropped"),
+            retried=metrics.ended("failed"),
+            dead=metrics.ended("dead"),
+            offers=dict(metrics.offers),
             in_doubt=sum(not entry.parked for entry in doubts),
             parked=sum(entry.parked for entry in doubts),
-            address=None if life is None else life.address,
+            address=None if supervisor is None else supervisor.address,
         )
 
     async def dead_letters(self) -> Sequence[DeadLetter]:
         """The deliveries that were given up, the oldest first."""
-        found = await self._running().desk.read(lambda store: store.deliveries(state="dead", limit=NO_LIMIT))
+        found = await self._running().unit_of_work.read(lambda store: store.deliveries(state="dead", limit=NO_LIMIT))
         return [DeadLetter.of(dead) for dead in found]
 
     async def replay(self, event: int, handler: str) -> bool:
@@ -314,7 +316,7 @@ class Bot(Router):
             ConfigurationError: There is one, and the bot has no handler for it any more: it stays a dead letter. Or the
                 bot does not run.
         """
-        parts = self._running()
+        components = self._running()
         if handler not in self._handlers:
             if any((letter.event, letter.handler) == (event, handler) for letter in await self.dead_letters()):
                 raise ConfigurationError(
@@ -322,15 +324,15 @@ class Bot(Router):
                     "replayed when a handler has that id again"
                 )
             return False
-        now = parts.desk.time()
-        found = await parts.desk.write("settle", lambda store: store.replay(event, handler, at=now))
-        parts.deliveries.wake()
+        now = components.unit_of_work.time()
+        found = await components.unit_of_work.write("settle", lambda store: store.replay(event, handler, at=now))
+        components.deliveries.wake()
         return found
 
     async def doubts(self) -> Sequence[Doubt]:
         """The offers of which it is not known whether the service took them, the oldest first."""
-        parts = self._running()
-        return [Doubt.of(entry, parts.desk.moment) for entry in parts.ledger.doubts.entries()]
+        components = self._running()
+        return [Doubt.of(entry, components.unit_of_work.moment) for entry in components.ledger.doubts.entries()]
 
     async def resolve(self, request: int, *, taken: bool, revision: int = 0) -> None:
         """End a doubt, or undo a refusal, by what a person has seen on the service's own pages. Whoever leaves in the
@@ -354,10 +356,10 @@ class Bot(Router):
         return await self._running().feed.acknowledge_gaps()
 
     def _running(self) -> Components:
-        run = None if self._life is None else self._life.run
-        if run is None or run.phase not in ("running", "draining") or run.parts is None or run.is_over:
+        run = None if self._supervisor is None else self._supervisor.run
+        if run is None or run.phase not in ("running", "draining") or run.components is None or run.is_over:
             raise ConfigurationError("this bot does not run: ask it while it does")
-        return run.parts
+        return run.components
 
 
 def _whole(value: object, name: str, least: int, most: int) -> None:

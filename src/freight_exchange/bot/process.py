@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from freight_exchange.bot.outcomes import ProcessEnd, told
-from freight_exchange.bot.session import plainly
+from freight_exchange.bot.session import unwrap_errors
 from freight_exchange.bot.watchdog import Watchdog
 from freight_exchange.errors import (
     ConfigurationError,
@@ -172,7 +172,7 @@ async def _main(bot: Bot, at_work: InFlight, last_moment: Watchdog, drain: float
 
     heard: list[int] = []
     listening = anyio.Event()
-    with plainly():
+    with unwrap_errors():
         async with anyio.create_task_group() as tasks:
             stop = bot.begin(ends)
             tasks.start_soon(listen)

@@ -52,8 +52,8 @@ class SelectedBids:
 
     Args:
         exchange: Where they are listed.
-        desk: Where it is kept who was told.
-        intake: What tells the handlers.
+        unit_of_work: Where it is kept who was told.
+        routing: What tells the handlers.
         handlers: The bot's handlers.
         wake: Called when there may be something to claim.
         pace: Seconds from one look to the next.
@@ -62,16 +62,16 @@ class SelectedBids:
     def __init__(
         self,
         exchange: FreightExchange,
-        desk: UnitOfWork,
-        intake: Routing,
+        unit_of_work: UnitOfWork,
+        routing: Routing,
         handlers: Iterable[Handler],
         wake: Callable[[], None],
         *,
         pace: float,
     ) -> None:
         self._exchange = exchange
-        self._desk = desk
-        self._intake = intake
+        self._unit_of_work = unit_of_work
+        self._routing = routing
         self._wake = wake
         self._pace = pace
         interested = [handler for handler in handlers if handler.takes(BidSelected.kind)]
@@ -88,16 +88,19 @@ class SelectedBids:
         Args:
             backfill: Whether a bot that begins with this run tells of what was selected before it.
         """
-        if not self._intake.selected() or await self._desk.read(lambda store: store.effect(_SINCE)) is not None:
+        if (
+            not self._routing.selected()
+            or await self._unit_of_work.read(lambda store: store.effect(_SINCE)) is not None
+        ):
             return
-        begins = not await OfferRepository(self._desk).bids_are_known()
+        begins = not await OfferRepository(self._unit_of_work).bids_are_known()
         state = _EVERYTHING if backfill and begins else "later"
-        mark = partial(self._mark, key=_SINCE, state=state, now=self._desk.time())
-        await self._desk.write("known", mark)
+        mark = partial(self._mark, key=_SINCE, state=state, now=self._unit_of_work.time())
+        await self._unit_of_work.write("known", mark)
 
     async def run(self) -> None:
         """Look, tell, and look again, for ever."""
-        await self._intake.hand_on(BidSelected.kind, self._intake.selected())
+        await self._routing.hand_on(BidSelected.kind, self._routing.selected())
         sent, again = 0, True
         while True:
             try:
@@ -136,7 +139,7 @@ class SelectedBids:
         return found
 
     async def _take(self, selected: Mapping[int, Bid]) -> None:
-        if await self._desk.read(lambda store: store.effect(_PRIMED)) is None:
+        if await self._unit_of_work.read(lambda store: store.effect(_PRIMED)) is None:
             await self._prime(selected)
         await self._note_others()
         for handler in [*self._newcomers]:
@@ -146,17 +149,17 @@ class SelectedBids:
         for bid in selected.values():
             if bid.index in self._told or not self._is_ripe(bid):
                 continue
-            now = self._desk.time()
-            note = partial(self._note, bid=bid, now=now, moment=self._desk.moment(now))
-            if await self._desk.write("selected", note):
-                await self._intake.hand_on(BidSelected.kind, self._intake.selected())
-            await self._desk.write("told", partial(self._mark, key=_key_of(bid.index), state="told", now=now))
+            now = self._unit_of_work.time()
+            note = partial(self._note, bid=bid, now=now, moment=self._unit_of_work.moment(now))
+            if await self._unit_of_work.write("selected", note):
+                await self._routing.hand_on(BidSelected.kind, self._routing.selected())
+            await self._unit_of_work.write("told", partial(self._mark, key=_key_of(bid.index), state="told", now=now))
             self._told.add(bid.index)
 
     async def _prime(self, selected: Mapping[int, Bid]) -> None:
         """Pass over what was selected before there was anybody to tell. That is not told of a bid: so it is what is
         listed at the first look, but for the offers that were made since."""
-        now = self._desk.time()
+        now = self._unit_of_work.time()
 
         def prime(store: WorkStore) -> Sequence[int]:
             since = store.effect(_SINCE)
@@ -172,7 +175,7 @@ class SelectedBids:
             self._mark(store, key=_PRIMED, state="primed", now=now)
             return sorted(index for index in earlier if index in made)
 
-        if own := await self._desk.write("known", prime):
+        if own := await self._unit_of_work.write("known", prime):
             _logger.warning(
                 "%d offers of this bot's were selected before it had a handler of selections, and are not told: those "
                 "on the requests %s",
@@ -182,10 +185,10 @@ class SelectedBids:
 
     async def _note_others(self) -> None:
         """Note that handlers were there: one that asks for what came before in a later run only is not new then."""
-        now = self._desk.time()
+        now = self._unit_of_work.time()
         marks = [_introduced(handler, "there", now) for handler in self._others]
         self._others = []
-        await self._intake.note(marks)
+        await self._routing.note(marks)
 
     async def _catch_up(self, handler: str, selected: Mapping[int, Bid]) -> bool:
         """Tell a handler that is new, and is to hear of it, what was told or passed over before; whether it was."""
@@ -203,16 +206,16 @@ class SelectedBids:
                 store.enqueue({event.id: (handler,) for event in store.pending_of_kind(BidSelected.kind)}, at=now)
                 store.put_effect(mark, expected_state=None)
 
-        now = self._desk.time()
-        moment = self._desk.moment(now)
+        now = self._unit_of_work.time()
+        moment = self._unit_of_work.moment(now)
         mark = _introduced(handler, "introduced", now)
-        earlier = await self._desk.read(find)
+        earlier = await self._unit_of_work.read(find)
         if earlier is None:
             return True
         if [bid for bid in earlier if not self._is_ripe(bid)]:
             return False
         # In one transaction: nobody else is to be handed these events.
-        await self._desk.write("selected", partial(tell, earlier=earlier))
+        await self._unit_of_work.write("selected", partial(tell, earlier=earlier))
         self._wake()
         return True
 

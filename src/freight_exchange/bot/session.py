@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from freight_exchange.feed.status import FeedStatus
     from freight_exchange.store import Store
 
-__all__ = ["INTERVALS_ALIVE", "NAME", "BotOptions", "BotSession", "Components", "Phase", "plainly"]
+__all__ = ["INTERVALS_ALIVE", "NAME", "BotOptions", "BotSession", "Components", "Phase", "unwrap_errors"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 _TO_HEED: Final = 0.5
-_TO_TAKE: Final = 0.5
+_STANDBY_POLL: Final = 0.5
 """Seconds until it is asked again whether a store is taken that another process holds."""
 
 NAME: Final = "bot"
@@ -75,7 +75,7 @@ class Components:
     """What is made anew for each run."""
 
     feed: Feed
-    desk: UnitOfWork
+    unit_of_work: UnitOfWork
     ledger: Ledger
     deliveries: Dispatcher
 
@@ -84,12 +84,12 @@ class BotSession:
     """One run.
 
     Args:
-        plan: What the bot was told.
+        options: What the bot was told.
         handlers: Its handlers, by their ids.
         given: What each is given beside its event and its context.
         exchange: The client, entered.
-        tally: What is counted.
-        points: Told before and after each durable step.
+        metrics: What is counted.
+        failpoints: Told before and after each durable step.
         ready: Called once it hands over deliveries.
         ends: Called with what ends it by itself, before what is at work has ended: a cancellation is one as well.
         began: When the bot began, on the loop's clock; this may be a later run of it.
@@ -99,57 +99,57 @@ class BotSession:
         began: As given, or when the store was taken that another process had until then.
         stopping: Whether it drains.
         rejected: The login that the service rejected, if that is what ended it.
-        parts: What it is made of, once its feed was entered.
+        components: What it is made of, once its feed was entered.
         is_over: Whether nothing more is to be asked of its parts, and all that is left is to leave the feed.
     """
 
     def __init__(
         self,
-        plan: BotOptions,
+        options: BotOptions,
         handlers: Mapping[str, Handler],
         given: Mapping[str, Mapping[str, object]],
         exchange: FreightExchange,
-        tally: Metrics,
-        points: Failpoints,
+        metrics: Metrics,
+        failpoints: Failpoints,
         ready: Callable[[], None],
         ends: Callable[[BaseException], None],
         *,
         began: float,
     ) -> None:
-        self._plan = plan
+        self._options = options
         self._handlers = handlers
         self._given = given
         self._exchange = exchange
-        self._tally = tally
-        self._points = points
+        self._metrics = metrics
+        self._failpoints = failpoints
         self._ready = ready
         self._ends = ends
         self._is_ending = False
         self.began = began
         self.feed: Feed = exchange.watch(
-            store=plan.store,
-            start=plan.start,
-            interval=plan.interval,
-            allowance=plan.allowance,
-            name=plan.name,
-            standby=plan.standby,
+            store=options.store,
+            start=options.start,
+            interval=options.interval,
+            allowance=options.allowance,
+            name=options.name,
+            standby=options.standby,
         )
         self.phase: Phase = "starting"
         self.stopping = Stopping()
         self.rejected: LoginRejectedError | None = None
-        self.parts: Components | None = None
+        self.components: Components | None = None
         self.is_over = False
         self._last: tuple[FeedStatus | None, timedelta] | None = None
 
     async def __call__(self) -> None:
         """Run until `stopping`, or until something ends it that does not pass."""
         try:
-            with plainly():
+            with unwrap_errors():
                 async with anyio.create_task_group() as watching:
                     entering = anyio.CancelScope()
                     watching.start_soon(self._leave_if_stopped, entering)
-                    if self._plan.standby:
-                        watching.start_soon(self._stand_by)
+                    if self._options.standby:
+                        watching.start_soon(self._track_standby)
                     entered = False
                     with entering:
                         try:
@@ -165,7 +165,7 @@ class BotSession:
                     watching.cancel_scope.cancel()
         finally:
             if self.rejected is None:
-                self.stand_still()
+                self.freeze_status()
             self.phase = "stopped"
 
     def stop(self) -> None:
@@ -175,7 +175,7 @@ class BotSession:
                 self.phase = "draining"
             self.stopping.begin()
 
-    def stand_still(self) -> None:
+    def freeze_status(self) -> None:
         """Tell from now on how it is now: it has ended, and with the loop its clock may end. A run that ends by a login
         that is rejected goes on growing older until then: nobody hears of anything meanwhile."""
         if self._last is None:
@@ -202,7 +202,7 @@ class BotSession:
         """Whether the service has been heard of lately, or it is another process's turn to hear of it."""
         if self.phase == "standby":
             return True
-        return self.phase != "stopped" and self.age() <= INTERVALS_ALIVE * self._plan.interval
+        return self.phase != "stopped" and self.age() <= INTERVALS_ALIVE * self._options.interval
 
     def _scanned(self) -> float:
         """When the last complete scan began, on the loop's clock."""
@@ -215,21 +215,21 @@ class BotSession:
         await self.stopping.wait()
         entering.cancel()
 
-    async def _stand_by(self) -> None:
+    async def _track_standby(self) -> None:
         """Tell for how long another process holds the store: until it is taken, nothing can have been heard."""
         while not self.feed.hold.taken:
             if self.feed.hold.waits:
                 self.phase = "standby" if self.phase == "starting" else self.phase
                 self.began = anyio.current_time()
-            await anyio.sleep(_TO_TAKE)
+            await anyio.sleep(_STANDBY_POLL)
         if self.phase == "standby":
             self.phase = "starting"
 
     async def _work(self) -> None:
-        desk = UnitOfWork(self.feed, self._points)
+        unit_of_work = UnitOfWork(self.feed, self._failpoints)
         async with anyio.create_task_group() as sends:
             try:
-                await self._hand_over(desk, sends)
+                await self._hand_over(unit_of_work, sends)
             finally:
                 # A task that begins while its group ends may belong to nobody, and wait for ever.
                 self.is_over = True
@@ -237,15 +237,15 @@ class BotSession:
         if not self.stopping:
             raise RuntimeError("the bot's tasks were cancelled by something of their own")
 
-    async def _hand_over(self, desk: UnitOfWork, sends: TaskGroup) -> None:
+    async def _hand_over(self, unit_of_work: UnitOfWork, sends: TaskGroup) -> None:
         """Take in events and hand over deliveries, until the drain has ended."""
         ledger = Ledger(
             self._exchange,
-            desk,
+            unit_of_work,
             FailureReportingGroup(sends, self._tell),
-            self._tally,
+            self._metrics,
             handlers=self._handlers.keys(),
-            settle=self._plan.settle,
+            settle=self._options.settle,
         )
         async with anyio.create_task_group() as tasks:
             telling = FailureReportingGroup(tasks, self._tell)
@@ -253,43 +253,43 @@ class BotSession:
                 self._handlers,
                 self._given,
                 self._exchange,
-                desk,
+                unit_of_work,
                 ledger,
-                self._tally,
+                self._metrics,
                 self.stopping,
                 scanned=self._scanned,
             )
             deliveries = Dispatcher(
-                attempts, desk, self._tally, telling, self.stopping, concurrency=self._plan.concurrency
+                attempts, unit_of_work, self._metrics, telling, self.stopping, concurrency=self._options.concurrency
             )
             ledger.doubts.wake = deliveries.wake
-            self.parts = Components(self.feed, desk, ledger, deliveries)
-            intake = Routing(self.feed, desk, self._handlers.values(), self._tally, deliveries.wake)
+            self.components = Components(self.feed, unit_of_work, ledger, deliveries)
+            routing = Routing(self.feed, unit_of_work, self._handlers.values(), self._metrics, deliveries.wake)
             selections = SelectedBids(
                 self._exchange,
-                desk,
-                intake,
+                unit_of_work,
+                routing,
                 self._handlers.values(),
                 deliveries.wake,
-                pace=self._plan.selection_interval.total_seconds(),
+                pace=self._options.selection_interval.total_seconds(),
             )
             try:
                 await deliveries.recover()
-                await selections.introduce(backfill=self._plan.start == "backfill")
+                await selections.introduce(backfill=self._options.start == "backfill")
                 await ledger.start()
-                await intake.introduce()
-                taking_in = anyio.CancelScope()
-                telling.start_soon(self._take_in, intake, selections, taking_in)
+                await routing.introduce()
+                receiving = anyio.CancelScope()
+                telling.start_soon(self._receive_events, routing, selections, receiving)
                 telling.start_soon(deliveries.run)
                 if not self.stopping:
                     self.phase = "running"
                     _logger.info("running: %s", ", ".join(self._handlers))
                 self._ready()
                 await self.stopping.wait()
-                taking_in.cancel()
+                receiving.cancel()
                 deliveries.wake()
                 await self._drain(deliveries, ledger)
-                await self._cut_off(deliveries, tasks)
+                await self._cancel_handlers(deliveries, tasks)
             except BaseException as error:
                 if (found := cause(error)) is not None:
                     self._tell(found)
@@ -297,7 +297,7 @@ class BotSession:
                     # By what, comes out only once all that is at work has ended.
                     self.phase = "draining"
                     self._ends(error)
-                await self._cut_off(deliveries, tasks)
+                await self._cancel_handlers(deliveries, tasks)
                 raise
 
     def _tell(self, error: BaseException) -> None:
@@ -311,36 +311,38 @@ class BotSession:
         self.rejected = error
         self._ends(error)
 
-    async def _take_in(self, intake: Routing, selections: SelectedBids, scope: anyio.CancelScope) -> None:
+    async def _receive_events(self, routing: Routing, selections: SelectedBids, scope: anyio.CancelScope) -> None:
         with scope:
             try:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(intake.run)
-                    if intake.selected():
+                    tasks.start_soon(routing.run)
+                    if routing.selected():
                         tasks.start_soon(selections.run)
             except* LoginRejectedError as group:
                 self._reject(next(error for error in leaves(group) if isinstance(error, LoginRejectedError)))
                 self.stop()
 
     async def _drain(self, deliveries: Dispatcher, ledger: Ledger) -> None:
-        if self._tally.at_work:
-            _logger.info("draining: handlers that have %s to end: %d", self._plan.drain, len(self._tally.at_work))
-        with anyio.move_on_after(self._plan.drain.total_seconds()) as patience:
+        if self._metrics.at_work:
+            _logger.info("draining: handlers that have %s to end: %d", self._options.drain, len(self._metrics.at_work))
+        with anyio.move_on_after(self._options.drain.total_seconds()) as patience:
             await deliveries.idle()
             await ledger.idle()
         if patience.cancelled_caught:
-            _logger.warning("handlers that are cut off, and will be called again: %d", len(self._tally.at_work))
+            _logger.warning("handlers that are cut off, and will be called again: %d", len(self._metrics.at_work))
 
-    async def _cut_off(self, deliveries: Dispatcher, tasks: TaskGroup) -> None:
+    async def _cancel_handlers(self, deliveries: Dispatcher, tasks: TaskGroup) -> None:
         tasks.cancel_scope.cancel()
         with anyio.move_on_after(_TO_HEED, shield=True):
             await deliveries.idle()
-        if self._tally.at_work:
-            _logger.critical("cut off, and not ended; the bot cannot end before it does: %s", str(self._tally.at_work))
+        if self._metrics.at_work:
+            _logger.critical(
+                "cut off, and not ended; the bot cannot end before it does: %s", str(self._metrics.at_work)
+            )
 
 
 @contextmanager
-def plainly() -> Iterator[None]:
+def unwrap_errors() -> Iterator[None]:
     """An error that task groups have wrapped, without the wrappings. Where there are several, and they are alike, each
     says the same: a store that fails does so for everybody who is at work."""
     try:

@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 from freight_exchange.bot.cancellation import split
 
-__all__ = ["Ending", "FailureReportingGroup", "Tasks", "cause", "telling", "untold"]
+__all__ = ["Ending", "FailureReportingGroup", "Tasks", "cause", "ignore_failure", "telling"]
 
 Ending = Callable[[BaseException, Callable[[], bool]], None]
 """Called with what ends the bot, or one run of it, and with what says whether that has ended."""
 
 
-def untold(error: BaseException, has_ended: Callable[[], bool]) -> None:
+def ignore_failure(error: BaseException, has_ended: Callable[[], bool]) -> None:
     """What tells nobody."""
 
 

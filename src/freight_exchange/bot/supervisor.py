@@ -18,8 +18,8 @@ from freight_exchange.bot import lifespan as lifespans
 from freight_exchange.bot.ops import probes
 from freight_exchange.bot.outcomes import told
 from freight_exchange.bot.process import TO_CLOSE
-from freight_exchange.bot.session import INTERVALS_ALIVE, BotSession, Phase, plainly
-from freight_exchange.bot.shutdown import FailureReportingGroup, cause, telling, untold
+from freight_exchange.bot.session import INTERVALS_ALIVE, BotSession, Phase, unwrap_errors
+from freight_exchange.bot.shutdown import FailureReportingGroup, cause, ignore_failure, telling
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError, LoginRejectedError
 
@@ -62,11 +62,11 @@ class Supervisor:
     ends the run, and another follows.
 
     Args:
-        plan: What the bot was told.
+        options: What the bot was told.
         handlers: Its handlers, by their ids.
         lifespan: What opens what they share.
         operators: Who asks how it is.
-        tally: What is counted.
+        metrics: What is counted.
         ending: Called as soon as something ends the bot, or a run of it, other than a stop.
 
     Attributes:
@@ -80,18 +80,18 @@ class Supervisor:
 
     def __init__(
         self,
-        plan: BotOptions,
+        options: BotOptions,
         handlers: Mapping[str, Handler],
         lifespan: Lifespan,
         operators: Operators,
-        tally: Metrics,
+        metrics: Metrics,
         ending: Ending,
     ) -> None:
-        self._plan = plan
+        self._options = options
         self._handlers = handlers
         self._lifespan = lifespan
         self._operators = operators
-        self._tally = tally
+        self._metrics = metrics
         self._ending = ending
         self._began = anyio.current_time()
         self._has_told = False
@@ -103,26 +103,26 @@ class Supervisor:
         self.run: BotSession | None = None
         self.address: tuple[str, int] | None = None
 
-    async def __call__(self, exchange: FreightExchange | None, points: Failpoints) -> None:
+    async def __call__(self, exchange: FreightExchange | None, failpoints: Failpoints) -> None:
         """Run until `stop()`, or until what does not pass.
 
         Args:
             exchange: The client; unless given, one is made from the environment.
-            points: Told before and after each durable step.
+            failpoints: Told before and after each durable step.
         """
         self.is_served = True
-        store = self._plan.store
+        store = self._options.store
         if store is None:
             # Imported here: it needs sqlite3.
             from freight_exchange.store import MemoryStore
 
             store = MemoryStore()
         try:
-            with plainly():
+            with unwrap_errors():
                 async with anyio.create_task_group() as tasks:
                     if (port := self._operators.port) is not None:
                         answering = partial(self._answer, port)
-                        if self._plan.standby:
+                        if self._options.standby:
                             FailureReportingGroup(tasks, self._ends).start_soon(answering)
                         else:
                             await tasks.start(answering)
@@ -133,10 +133,10 @@ class Supervisor:
                             with telling(self._ends):
                                 given = lifespans.arguments(self._handlers.values(), shared)
                                 ends = partial(self._run_ends, client, tasks)
-                                new_run = partial(self._new_run, store, given, client, points, ends)
+                                new_run = partial(self._new_run, store, given, client, failpoints, ends)
                                 await self._keep_running(new_run, client)
 
-                        drain = self._plan.drain.total_seconds()
+                        drain = self._options.drain.total_seconds()
                         await lifespans.using(
                             self._lifespan, client, work, tasks=tasks, stop=self.stopping, drain=drain
                         )
@@ -165,7 +165,7 @@ class Supervisor:
         """Whether the service has been heard of lately, or there was no time for it yet."""
         if self.run is not None:
             return self.run.live()
-        return not self.has_ended and self.age() <= INTERVALS_ALIVE * self._plan.interval
+        return not self.has_ended and self.age() <= INTERVALS_ALIVE * self._options.interval
 
     def age(self) -> timedelta:
         """How long ago the moment was before which nothing can have been missed, or, if that is less, the beginning."""
@@ -176,22 +176,27 @@ class Supervisor:
     # Runs
 
     def _new_run(
-        self, store: Any, given: Any, client: FreightExchange, points: Failpoints, ends: Callable[[BaseException], None]
+        self,
+        store: Any,
+        given: Any,
+        client: FreightExchange,
+        failpoints: Failpoints,
+        ends: Callable[[BaseException], None],
     ) -> BotSession:
         return BotSession(
-            attrs.evolve(self._plan, store=store),
+            attrs.evolve(self._options, store=store),
             self._handlers,
             given,
             client,
-            self._tally,
-            points,
+            self._metrics,
+            failpoints,
             self.ready.set,
             ends,
             began=self._began,
         )
 
     async def _keep_running(self, new_run: Callable[[], BotSession], client: FreightExchange) -> None:
-        pause = self._plan.interval.total_seconds()
+        pause = self._options.interval.total_seconds()
         while not self.stopping.is_set():
             run = self.run = new_run()
             try:
@@ -206,7 +211,7 @@ class Supervisor:
                     await self.stopping.wait()
                 self._waits_for_login = False
             finally:
-                run.stand_still()
+                run.freeze_status()
             pause = min(2 * pause, _LONGEST_PAUSE)
             client.reset_login()
 
@@ -240,7 +245,7 @@ class Supervisor:
     async def _tell_cancelled(self, by_scope: bool) -> None:
         """Tell of a cancellation unless it is an application's own. One by no scope is asyncio's `task.cancel()`: a
         task group in what handlers share may have asked for it, and so may whoever runs `serve()`."""
-        if anyio.current_effective_deadline() == -math.inf or (self._ending is untold and not by_scope):
+        if anyio.current_effective_deadline() == -math.inf or (self._ending is ignore_failure and not by_scope):
             return
         _logger.critical(
             "the bot ends: %s has cancelled it, as where a task of its own fails; why is told once handlers have ended",
@@ -256,10 +261,10 @@ class Supervisor:
         listening = partial(probes.listening, self._operators.host, port, after=self._has_the_store)
         try:
             listener, self.address = await listening(
-                patience=self._plan.drain.total_seconds() + TO_CLOSE if self._plan.standby else 0.0
+                patience=self._options.drain.total_seconds() + TO_CLOSE if self._options.standby else 0.0
             )
         except ConfigurationError as error:
-            another_may_hold_it = self._plan.store is not None and not self._plan.standby
+            another_may_hold_it = self._options.store is not None and not self._options.standby
             if not another_may_hold_it or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
                 raise
             task_status.started()
@@ -267,7 +272,7 @@ class Supervisor:
                 listener, self.address = await listening(patience=_FOR_THE_STORE)
         else:
             task_status.started()
-        await probes.serve(listener, self._operators.status, self._tally, handlers=self._handlers.keys())
+        await probes.serve(listener, self._operators.status, self._metrics, handlers=self._handlers.keys())
 
     def _has_the_store(self) -> bool:
         return self.run is not None and self.run.feed.hold.taken

@@ -29,16 +29,16 @@ class UnitOfWork:
 
     Args:
         feed: The feed, entered.
-        points: Told before and after each durable step.
+        failpoints: Told before and after each durable step.
     """
 
-    def __init__(self, feed: Feed, points: Failpoints) -> None:
+    def __init__(self, feed: Feed, failpoints: Failpoints) -> None:
         if not hasattr(feed.hold.state(), "claim"):
             raise ConfigurationError("the store keeps no work: a bot needs a SQLiteStore, a MemoryStore or a BotStore")
         self._feed = feed
         self._turn = anyio.Lock()
         self._waiting: deque[_Step[Any]] = deque()
-        self.at = points
+        self.at = failpoints
 
     def time(self) -> float:
         """Seconds on the feed's clock, which goes on through restarts."""

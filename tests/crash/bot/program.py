@@ -117,7 +117,7 @@ def _live(orders: dict[str, Any]) -> None:
     if orders["point"] is None:
         bot.run(backend=orders["backend"])
     else:
-        anyio.run(partial(bot.serve, points=place), backend=orders["backend"])
+        anyio.run(partial(bot.serve, failpoints=place), backend=orders["backend"])
 
 
 async def _nothing() -> None:

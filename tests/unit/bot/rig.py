@@ -133,7 +133,7 @@ class Process:
     async def run(self, sandbox: Sandbox, bot: Bot) -> None:
         """Run the bot until it is stopped or killed."""
         try:
-            await bot.serve(exchange=sandbox.client(), points=self.visit)
+            await bot.serve(exchange=sandbox.client(), failpoints=self.visit)
         except* Killed:
             pass
 

@@ -30,12 +30,12 @@ class Rig:
 
     def __init__(self, hold: Lease) -> None:
         self.hold = hold
-        self.desk = UnitOfWork(cast("Any", SimpleNamespace(hold=hold)), nowhere)
+        self.unit_of_work = UnitOfWork(cast("Any", SimpleNamespace(hold=hold)), nowhere)
         self.commits = 0
         self.go_on, self.begun = threading.Event(), threading.Event()
 
     async def put(self, key: str) -> bool:
-        return await self.desk.write("effect", lambda store: store.put_effect(effect(key), expected_state=None))
+        return await self.unit_of_work.write("effect", lambda store: store.put_effect(effect(key), expected_state=None))
 
     async def keep_busy(self) -> bool:
         def slow(store: WorkStore) -> bool:
@@ -43,13 +43,13 @@ class Rig:
             assert self.go_on.wait(30)
             return store.put_effect(effect("slow"), expected_state=None)
 
-        return await self.desk.write("effect", slow)
+        return await self.unit_of_work.write("effect", slow)
 
     async def busy(self) -> None:
         await anyio.to_thread.run_sync(self.begun.wait, 30)
 
     async def keys(self) -> set[str]:
-        return {one.key for one in await self.desk.read(lambda store: store.effects())}
+        return {one.key for one in await self.unit_of_work.read(lambda store: store.effects())}
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_one_that_fails_spoils_none_of_the_others(rig: Rig) -> None:
             raise StoreError("no")
 
         try:
-            await rig.desk.write("effect", work)
+            await rig.unit_of_work.write("effect", work)
         except StoreError as error:
             failed.append(str(error))
 

@@ -406,7 +406,7 @@ class TestParked:
         async with anyio.create_task_group() as tasks:
 
             async def serve() -> None:
-                await bot.serve(exchange=sandbox.client(), points=steps.append)
+                await bot.serve(exchange=sandbox.client(), failpoints=steps.append)
 
             tasks.start_soon(serve)
             await eventually(lambda: bot.status().parked)

@@ -135,8 +135,8 @@ class TestDrain:
         """A slow disk: its handler would begin when nobody waits for it any more."""
         bot, attempts, claims, write = new_bot(store), list[int](), anyio.Event(), UnitOfWork.write
 
-        async def slow(desk: UnitOfWork, step: str, work: Any) -> Any:
-            done = await write(desk, step, work)
+        async def slow(unit_of_work: UnitOfWork, step: str, work: Any) -> Any:
+            done = await write(unit_of_work, step, work)
             if step == "claim":
                 claims.set()
                 await anyio.sleep(5)
@@ -433,7 +433,7 @@ class TestServe:
 
         indexes = [sandbox.publish() for _ in range(20)]
         with pytest.raises(StoreError, match="full"):
-            await bot.serve(exchange=sandbox.client(), points=full)
+            await bot.serve(exchange=sandbox.client(), failpoints=full)
         async with sandbox.running(offering_bot_like(bot, store)) as trial:
             await trial.idle()
             assert trial.status.parked == 0

@@ -134,9 +134,9 @@ class TestRegistering:
         class Desk:
             async def quote(self, request: Any, ctx: Any) -> None: ...
 
-        desk, router = Desk(), Router()
-        router.on_new(desk.quote)
-        router.on_updated(desk.quote)
+        unit_of_work, router = Desk(), Router()
+        router.on_new(unit_of_work.quote)
+        router.on_updated(unit_of_work.quote)
         assert [kind for kind in KINDS if only(router).takes(kind)] == ["new", "updated"]
         with pytest.raises(ConfigurationError, match="two handlers have the id"):
             router.on_withdrawn(Desk().quote)

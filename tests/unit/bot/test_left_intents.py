@@ -83,7 +83,7 @@ async def test_a_task_that_outlives_its_handler_leaves_an_intent_at_most(
     index = sandbox.publish()
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as beside:
-            await bot.serve(exchange=sandbox.client(), points=visit)
+            await bot.serve(exchange=sandbox.client(), failpoints=visit)
     store.close()
     (error,) = errors
     assert "the handler 'quote' has ended" in error

@@ -110,11 +110,11 @@ async def it_was_resolved(sandbox: Sandbox, bot: Bot, index: int, calls: list[in
 async def test_by_a_scope_while_somebody_elses_commit_writes_it(sandbox: Sandbox, tmp_path: Path, disk: Disk) -> None:
     calls, scope = list[int](), anyio.CancelScope()
     async with doubtful(sandbox, tmp_path, calls) as (bot, index), anyio.create_task_group() as tasks:
-        desk = bot._running().desk
+        unit_of_work = bot._running().unit_of_work
         begun, go_on = threading.Event(), threading.Event()
 
         async def another(work: Callable[[], object]) -> None:
-            await desk.write("settle", lambda store: work())
+            await unit_of_work.write("settle", lambda store: work())
 
         async def resolve() -> None:
             with scope:

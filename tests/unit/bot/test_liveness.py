@@ -182,7 +182,9 @@ async def test_while_a_login_is_waited_out_the_cover_grows_older(sandbox: Sandbo
             assert feed.cover_age is not None
             for age in (trial.status.age, feed.cover_age):
                 assert silent <= age.total_seconds() <= silent + INTERVAL.total_seconds()
-            assert f"cover_age_seconds {feed.cover_age.total_seconds()}" in probes.metrics(trial.status, bot._tally)
+            assert f"cover_age_seconds {feed.cover_age.total_seconds()}" in probes.exposition(
+                trial.status, bot._metrics
+            )
         assert looks > 50
     stopped = bot.status()
     await anyio.sleep(600)

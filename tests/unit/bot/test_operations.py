@@ -25,7 +25,7 @@ from freight_exchange import Bot, BotStatus, ConfigurationError, FeedStatus, Gap
 from freight_exchange.bot.delivery.retry_policy import Decision
 from freight_exchange.bot.metrics import ENDINGS, OUTCOMES, Metrics
 from freight_exchange.bot.ops import probes
-from freight_exchange.bot.ops.probes import answer, listening, metrics, serve
+from freight_exchange.bot.ops.probes import answer, exposition, listening, serve
 from freight_exchange.testing import Sandbox
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -159,7 +159,7 @@ class TestThePages:
         reply = ask("GET /metrics HTTP/1.1", status)
         assert reply.code == 200
         assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-        assert reply.body == metrics(status, Metrics())
+        assert reply.body == exposition(status, Metrics())
 
     @pytest.mark.parametrize("path", [*PATHS, "/", "/healthz"])
     @pytest.mark.parametrize("live", [True, False])
@@ -256,7 +256,7 @@ class TestTheMetrics:
     @given(statuses, tallies)
     @settings(report_multiple_bugs=False)  # one wrong line is many errors of the parser, and each takes a minute
     def test_are_read_back_as_they_were(self, status: BotStatus, tally: Metrics) -> None:
-        samples, types = exposed(metrics(status, tally, handlers=["Desk.quote"]))
+        samples, types = exposed(exposition(status, tally, handlers=["Desk.quote"]))
         named: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in types}
         for (name, labels), value in samples.items():
             named[name][tuple(value for _, value in labels)] = value
@@ -286,7 +286,7 @@ class TestTheMetrics:
             deliveries=Counter({("quote", "done"): 3, ("quote", "failed"): 1}),
             offers=Counter(confirmed=4),
         )
-        samples, _ = exposed(metrics(STATUS, tally))
+        samples, _ = exposed(exposition(STATUS, tally))
         labelled = {key: value for key, value in samples.items() if key[1] and value}
         assert labelled == {
             ("freight_exchange_bot_events_total", (("kind", "new"),)): 2,
@@ -297,7 +297,7 @@ class TestTheMetrics:
 
     def test_say_what_has_not_come_yet(self) -> None:
         """A series that first appears as 1 has not grown: an alert would miss the first dead letter."""
-        samples, _ = exposed(metrics(STATUS, Metrics(), handlers=["quote", "log"]))
+        samples, _ = exposed(exposition(STATUS, Metrics(), handlers=["quote", "log"]))
         labelled = {key: value for key, value in samples.items() if key[1]}
         name = "freight_exchange_bot_deliveries_total"
         expected: dict[Any, float] = {
@@ -308,13 +308,13 @@ class TestTheMetrics:
         expected |= {("freight_exchange_bot_offers_total", (("outcome", outcome),)): 0 for outcome in OUTCOMES}
         assert labelled == expected
         first = Metrics(deliveries=Counter({("quote", "dead"): 1}), offers=Counter({"not taken": 1}))
-        grown, _ = exposed(metrics(STATUS, first, handlers=["quote", "log"]))
+        grown, _ = exposed(exposition(STATUS, first, handlers=["quote", "log"]))
         assert grown.keys() == samples.keys()
         assert {key[1][-1][1] for key in grown if grown[key] != samples[key]} == {"dead", "not taken"}
 
     def test_know_every_word_that_offers_are_counted_by(self) -> None:
         package = Path(probes.__file__).parent.parent
-        places = [re.findall(r"_tally\.offers\[(.*?)\] \+= 1", file.read_text()) for file in package.rglob("*.py")]
+        places = [re.findall(r"_metrics\.offers\[(.*?)\] \+= 1", file.read_text()) for file in package.rglob("*.py")]
         assert {word for place in places for one in place for word in re.findall(r'"(.*?)"', one)} == {*OUTCOMES}
 
     def test_of_a_bot_that_was_down_for_days_the_cover_is_that_old(self) -> None:
@@ -322,13 +322,13 @@ class TestTheMetrics:
         days = attrs.evolve(STATUS, age=timedelta(seconds=5), feed=attrs.evolve(FEED, cover_age=timedelta(days=3)))
         begins = attrs.evolve(days, feed=attrs.evolve(FEED, cover_age=None))
         for status, seconds in ((days, 3 * 86400), (begins, 5)):
-            samples, _ = exposed(metrics(status, Metrics()))
+            samples, _ = exposed(exposition(status, Metrics()))
             assert samples["freight_exchange_bot_cover_age_seconds", ()] == seconds
             assert samples["freight_exchange_bot_live", ()] == 1
 
     def test_are_spelt_so(self) -> None:
         """As they stand on dashboards, and by hand."""
-        text = metrics(STATUS, Metrics(deliveries=Counter({('a"b\\c\nd', "done"): 3})))
+        text = exposition(STATUS, Metrics(deliveries=Counter({('a"b\\c\nd', "done"): 3})))
         assert (
             "# HELP freight_exchange_bot_deliveries_total Deliveries by handler and how they or their attempts ended.\n"
             "# TYPE freight_exchange_bot_deliveries_total counter\n"
@@ -348,7 +348,7 @@ class TestTheMetrics:
             with pytest.raises((AssertionError, ValueError)):
                 exposed(good.replace(old, new))
 
-    def test_the_tally_counts_by_ending(self) -> None:
+    def test_metrics_count_by_ending(self) -> None:
         tally = Metrics(deliveries=Counter({("quote", "done"): 3, ("log", "done"): 2, ("log", "dead"): 1}))
         assert (tally.ended("done"), tally.ended("dead"), tally.ended("failed")) == (5, 1, 0)
 
@@ -376,10 +376,10 @@ async def everything(stream: SocketStream) -> bytes:
         return said
 
 
-async def said_to(number: int, *parts: bytes) -> bytes:
+async def said_to(number: int, *components: bytes) -> bytes:
     with anyio.fail_after(60):
         async with await anyio.connect_tcp(HOST, number) as stream:
-            for part in parts:
+            for part in components:
                 await stream.send(part)
             return await everything(stream)
 

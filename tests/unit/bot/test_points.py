@@ -107,7 +107,7 @@ class TestARun:
                 sandbox.exchange.select(offer.offer.index, sandbox.now())
 
         with anyio.fail_after(3600):
-            await bot.serve(exchange=sandbox.client(), points=visit)
+            await bot.serve(exchange=sandbox.client(), failpoints=visit)
         assert selected == [index] * select
         return visits
 
@@ -182,4 +182,4 @@ async def test_a_replay_is_one_of_the_steps() -> None:
             bot.stop()
 
         tasks.start_soon(replay)
-        await bot.serve(exchange=sandbox.client(), points=visits.append)
+        await bot.serve(exchange=sandbox.client(), failpoints=visits.append)

@@ -279,13 +279,13 @@ async def test_what_is_due_but_for_a_rounding_is_not_spun_for(monkeypatch: pytes
     """The feed's clock may stand just before what is due while the loop's goes on: that turns no loop."""
     looks, time, read = 0, UnitOfWork.time, UnitOfWork.read
 
-    async def counted(desk: UnitOfWork, work: Any) -> Any:
+    async def counted(unit_of_work: UnitOfWork, work: Any) -> Any:
         nonlocal looks
         looks += 1
         assert looks < 10_000
-        return await read(desk, work)
+        return await read(unit_of_work, work)
 
-    monkeypatch.setattr(UnitOfWork, "time", lambda desk: float(int(time(desk))))
+    monkeypatch.setattr(UnitOfWork, "time", lambda unit_of_work: float(int(time(unit_of_work))))
     monkeypatch.setattr(UnitOfWork, "read", counted)
     sandbox, watch = Sandbox(), Watch()
     bot = bot_on(MemoryStore())
@@ -589,7 +589,7 @@ async def test_whatever_an_error_says_ends_no_bot(store: Store, error: Exception
         index = sandbox.publish()
         await anyio.sleep(2 * INTERVAL)
         assert handled == [index]
-        found = await bot._running().desk.read(
+        found = await bot._running().unit_of_work.read(
             lambda work: [one for state in get_args(DeliveryState) for one in work.deliveries(state=state)]
         )
     assert [one.error for one in found if one.error] == [kept]

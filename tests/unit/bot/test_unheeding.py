@@ -151,7 +151,7 @@ async def test_of_what_ends_the_bot_it_is_told_at_once_though_one_does_not_heed_
         tasks.start_soon(look)
         bot.begin(ended)
         with pytest.raises(type(error)):
-            await bot.serve(exchange=sandbox.client(), points=visit)
+            await bot.serve(exchange=sandbox.client(), failpoints=visit)
     assert anyio.current_time() == pytest.approx(began + 65, abs=1)
     assert [cause.reason if isinstance(cause, ProcessEnd) else cause for cause in ended.errors] == [error]
     assert ended.times == [pytest.approx(began + 5, abs=1)]

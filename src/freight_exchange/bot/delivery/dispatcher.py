@@ -41,8 +41,8 @@ class Dispatcher:
 
     Args:
         attempts: What hands them over.
-        desk: Where they are kept.
-        tally: Where it is known which are at their handlers.
+        unit_of_work: Where they are kept.
+        metrics: Where it is known which are at their handlers.
         tasks: Where handlers run.
         stopping: Set when nothing more is to be claimed.
         concurrency: How many may be at their handlers at a time.
@@ -54,16 +54,16 @@ class Dispatcher:
     def __init__(
         self,
         attempts: Worker,
-        desk: UnitOfWork,
-        tally: Metrics,
+        unit_of_work: UnitOfWork,
+        metrics: Metrics,
         tasks: Tasks,
         stopping: Stopping,
         *,
         concurrency: int,
     ) -> None:
-        self._attempts = attempts
-        self._desk = desk
-        self._tally = tally
+        self._worker = attempts
+        self._unit_of_work = unit_of_work
+        self._metrics = metrics
         self._tasks = tasks
         self._stopping = stopping
         self._concurrency = concurrency
@@ -79,13 +79,13 @@ class Dispatcher:
     @property
     def waited(self) -> float:
         """For how many seconds the first of those that wait has been due."""
-        return 0.0 if self._waiting_since is None else max(0.0, self._desk.time() - self._waiting_since)
+        return 0.0 if self._waiting_since is None else max(0.0, self._unit_of_work.time() - self._waiting_since)
 
     async def recover(self) -> None:
         """Take back what the last run left at its handlers; one of them may have ended the process. Tell of what waits
         for handlers that are gone: nobody claims it."""
 
-        now = self._desk.time()
+        now = self._unit_of_work.time()
 
         def interrupted(store: WorkStore) -> None:
             claimed = store.deliveries(state="claimed", limit=NO_LIMIT)
@@ -103,8 +103,8 @@ class Dispatcher:
                 verdict = Decision(ending="failed", state="ready", delay=delay, error=INTERRUPTED, forgive=suspected)
                 settle(store, delivery, verdict, now=now)
 
-        await self._desk.write("recover", interrupted)
-        ready = await self._desk.read(lambda store: store.count_ready_by_handler())
+        await self._unit_of_work.write("recover", interrupted)
+        ready = await self._unit_of_work.read(lambda store: store.count_ready_by_handler())
         if orphans := {handler: count for handler, count in ready.items() if handler not in self._handlers}:
             _logger.error(
                 "this bot has no handlers of these ids any more, and keeps the %d deliveries that wait for them: %s",
@@ -122,23 +122,23 @@ class Dispatcher:
             self._news = anyio.Event()
             free = self._concurrency - self._running
             # A look costs nothing; a claim, even of nothing, is a write.
-            due = await self._desk.read(lambda store: store.next_due(handlers=self._handlers)) if free else None
-            wait = math.inf if due is None else due - self._desk.time()
+            due = await self._unit_of_work.read(lambda store: store.next_due(handlers=self._handlers)) if free else None
+            wait = math.inf if due is None else due - self._unit_of_work.time()
             if wait <= 0:
                 await self._claim(free)
                 continue
             # How many there are costs the more, the more there are. That there are none is found at once.
             if (free and self.waiting) or anyio.current_time() >= self._looked + _BETWEEN_LOOKS:
                 await self._look()
-            for stint in self._tally.at_work.late():
+            for stint in self._metrics.at_work.late():
                 _logger.critical("%s was cancelled when its time was over, and does not end", stint, extra=stint.about)
-            wait = min(wait, self._tally.at_work.next_late(), _LONGEST_SLEEP)
+            wait = min(wait, self._metrics.at_work.next_late(), _LONGEST_SLEEP)
             with anyio.move_on_after(max(wait, _A_MOMENT)):
                 await self._news.wait()
 
     async def _look(self) -> None:
-        now = self._desk.time()
-        self.waiting, self._waiting_since = await self._desk.read(
+        now = self._unit_of_work.time()
+        self.waiting, self._waiting_since = await self._unit_of_work.read(
             lambda store: store.count_overdue(now=now, handlers=self._handlers)
         )
         self._looked = anyio.current_time()
@@ -150,7 +150,7 @@ class Dispatcher:
             await self._news.wait()
 
     async def _claim(self, free: int) -> None:
-        now = self._desk.time()
+        now = self._unit_of_work.time()
         suspects = self._suspects
 
         def claim(store: WorkStore) -> Sequence[Delivery]:
@@ -166,9 +166,9 @@ class Dispatcher:
         # A claim that is under way counts as well: a drain waits for it.
         self._running += 1
         try:
-            for delivery in await self._desk.write("claim", claim):
+            for delivery in await self._unit_of_work.write("claim", claim):
                 if self._stopping:
-                    await self._attempts.release(delivery, 0.0)
+                    await self._worker.release(delivery, 0.0)
                     continue
                 self._running += 1
                 self._suspects += delivery.error == INTERRUPTED
@@ -183,7 +183,7 @@ class Dispatcher:
 
     async def _see_to(self, delivery: Delivery) -> None:
         try:
-            await self._attempts.hand_over(delivery)
+            await self._worker.hand_over(delivery)
         finally:
             self._suspects -= delivery.error == INTERRUPTED
             self._running -= 1

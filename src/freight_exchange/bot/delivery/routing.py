@@ -41,19 +41,24 @@ class Routing:
 
     Args:
         feed: The feed, entered.
-        desk: Where deliveries are made.
+        unit_of_work: Where deliveries are made.
         handlers: The handlers.
-        tally: Where events are counted.
+        metrics: Where events are counted.
         wake: Called when there may be something to claim.
     """
 
     def __init__(
-        self, feed: Feed, desk: UnitOfWork, handlers: Iterable[Handler], tally: Metrics, wake: Callable[[], None]
+        self,
+        feed: Feed,
+        unit_of_work: UnitOfWork,
+        handlers: Iterable[Handler],
+        metrics: Metrics,
+        wake: Callable[[], None],
     ) -> None:
         self._feed = feed
-        self._desk = desk
+        self._unit_of_work = unit_of_work
         self._handlers = tuple(handlers)
-        self._tally = tally
+        self._metrics = metrics
         self._wake = wake
 
     async def run(self) -> None:
@@ -62,27 +67,29 @@ class Routing:
             leave: list[int] = []
             deliveries: dict[int, Sequence[str]] = {}
             for event in batch:
-                self._tally.events[event.kind] += 1
+                self._metrics.events[event.kind] += 1
                 wanted = self._route(event)
                 if isinstance(event, Gap) and not wanted:
                     _logger.error("nobody watched between %s and %s: a gap, which is kept", event.since, event.until)
                     leave.append(number_of(event))
                 else:
                     deliveries[number_of(event)] = wanted
-            await self._desk.deliver(deliveries, leave=leave)
+            await self._unit_of_work.deliver(deliveries, leave=leave)
             self._wake()
 
     async def note(self, marks: Sequence[Effect]) -> None:
         """Write down those of these marks that are not there yet."""
-        if fresh := await self._desk.read(lambda store: [mark for mark in marks if store.effect(mark.key) is None]):
-            await self._desk.write(
+        if fresh := await self._unit_of_work.read(
+            lambda store: [mark for mark in marks if store.effect(mark.key) is None]
+        ):
+            await self._unit_of_work.write(
                 "known", lambda store: [store.put_effect(mark, expected_state=None) for mark in fresh]
             )
 
     async def introduce(self) -> None:
         """Tell the handlers that are to hear of what was there before them. Of the others it is noted that they came:
         whoever is to hear of it only in a later run is not new by then."""
-        now = self._desk.time()
+        now = self._unit_of_work.time()
         others = [
             _mark(handler, "there", now)
             for handler in self._handlers
@@ -91,19 +98,19 @@ class Routing:
         await self.note(others)
         for handler in self._handlers:
             if handler.from_start:
-                now = self._desk.time()
-                introduce = partial(self._introduce, handler=handler, now=now, moment=self._desk.moment(now))
-                await self._desk.write("deliver", introduce)
+                now = self._unit_of_work.time()
+                introduce = partial(self._introduce, handler=handler, now=now, moment=self._unit_of_work.moment(now))
+                await self._unit_of_work.write("deliver", introduce)
                 await self.hand_on(EARLIER + handler.id, (handler.id,))
 
     async def hand_on(self, kind: str, handlers: Sequence[str]) -> None:
         """Make deliveries of the events of a kind that no feed hands out."""
-        now = self._desk.time()
+        now = self._unit_of_work.time()
 
         def deliver(store: WorkStore) -> None:
             store.enqueue({event.id: handlers for event in store.pending_of_kind(kind)}, at=now)
 
-        await self._desk.write("deliver", deliver)
+        await self._unit_of_work.write("deliver", deliver)
         self._wake()
 
     def selected(self) -> tuple[str, ...]:

@@ -49,9 +49,9 @@ class Worker:
         handlers: The handlers, by their ids.
         given: What each is given beside its event and its context.
         exchange: The client.
-        desk: Where deliveries are kept.
+        unit_of_work: Where deliveries are kept.
         ledger: Where their offers go.
-        tally: Where they are counted.
+        metrics: Where they are counted.
         stopping: What handlers are told of a stop by.
         scanned: When the service was last read whole, on the loop's clock.
     """
@@ -61,9 +61,9 @@ class Worker:
         handlers: Mapping[str, Handler],
         given: Mapping[str, Mapping[str, object]],
         exchange: FreightExchange,
-        desk: UnitOfWork,
+        unit_of_work: UnitOfWork,
         ledger: Ledger,
-        tally: Metrics,
+        metrics: Metrics,
         stopping: Stopping,
         *,
         scanned: Callable[[], float],
@@ -71,9 +71,9 @@ class Worker:
         self._handlers = handlers
         self._given = given
         self._exchange = exchange
-        self._desk = desk
+        self._unit_of_work = unit_of_work
         self._ledger = ledger
-        self._tally = tally
+        self._metrics = metrics
         self._stopping = stopping
         self._scanned = scanned
         self._serving = ServingTask()
@@ -103,7 +103,7 @@ class Worker:
         error: Exception | None = None
         before, stint = requested(), ActiveDelivery.of(delivery, handler.timeout)
         try:
-            with self._tally.at_work.on(stint):
+            with self._metrics.at_work.on(stint):
                 event, done_too = await self._event_of(delivery)
                 context = self._context(delivery, event, log)
                 try:
@@ -191,7 +191,7 @@ class Worker:
         event = cast("BotEvent", unpack(kind, delivery.payload))
         if not isinstance(event, RequestEvent) or event.kind != "updated":
             return event, ()
-        behind = await self._desk.read(lambda store: store.later_deliveries(delivery.event, delivery.handler))
+        behind = await self._unit_of_work.read(lambda store: store.later_deliveries(delivery.event, delivery.handler))
         numbers: list[int] = []
         updates = [event]
         for later in behind:
@@ -207,11 +207,11 @@ class Worker:
         await self._conclude(delivery, Decision(ending="released", state="ready", delay=delay, forgive=True))
 
     async def _conclude(self, delivery: Delivery, verdict: Decision, done_too: tuple[int, ...] = ()) -> None:
-        now = self._desk.time()
-        await self._desk.write(
+        now = self._unit_of_work.time()
+        await self._unit_of_work.write(
             "settle", partial(settle, delivery=delivery, verdict=verdict, done_too=done_too, now=now)
         )
-        self._tally.deliveries[delivery.handler, verdict.ending] += 1 + len(done_too)
+        self._metrics.deliveries[delivery.handler, verdict.ending] += 1 + len(done_too)
 
 
 def settle(

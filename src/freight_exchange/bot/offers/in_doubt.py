@@ -48,7 +48,7 @@ class InDoubtResolver:
     Args:
         exchange: Where they are looked for.
         entries: Where what is found is written down.
-        tally: Where it is counted.
+        metrics: Where it is counted.
         settle: How long the service may take to show an offer.
 
     Attributes:
@@ -58,11 +58,11 @@ class InDoubtResolver:
     wake: Callable[[], None]
 
     def __init__(
-        self, exchange: FreightExchange, entries: OfferRepository, tally: Metrics, *, settle: timedelta
+        self, exchange: FreightExchange, entries: OfferRepository, metrics: Metrics, *, settle: timedelta
     ) -> None:
         self._exchange = exchange
         self._entries = entries
-        self._tally = tally
+        self._metrics = metrics
         self._settle = settle
         self._places = anyio.CapacityLimiter(_AT_A_TIME)
         self._open: dict[str, OfferRecord] = {}
@@ -142,11 +142,11 @@ class InDoubtResolver:
         known, about = {**NO_DOUBT, **facts}, {"request": entry.request}
         if state == "confirmed":
             await self._noted(entry, self._entries.advance(entry, state, step="resolved", **known))
-            self._tally.offers["confirmed"] += 1
+            self._metrics.offers["confirmed"] += 1
             _logger.warning("%s is in doubt no more: %s", entry, why, extra=about)
             return
         is_made = await self._noted(entry, self._entries.give_back(entry, **known))
-        self._tally.offers["not taken"] += 1
+        self._metrics.offers["not taken"] += 1
         if is_made:
             self.wake()
             then = "its handler makes it again"

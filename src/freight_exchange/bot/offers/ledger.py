@@ -52,9 +52,9 @@ class Ledger:
 
     Args:
         exchange: Where offers go.
-        desk: Where they are written down.
+        unit_of_work: Where they are written down.
         tasks: Where sending, looking and deciding go on, whatever becomes of whoever asked.
-        tally: Where they are counted.
+        metrics: Where they are counted.
         handlers: The ids of the handlers that may ask for one.
         settle: How long the service may take to show an offer.
     """
@@ -62,22 +62,22 @@ class Ledger:
     def __init__(
         self,
         exchange: FreightExchange,
-        desk: UnitOfWork,
+        unit_of_work: UnitOfWork,
         tasks: Tasks,
-        tally: Metrics,
+        metrics: Metrics,
         *,
         handlers: Collection[str],
         settle: timedelta,
     ) -> None:
-        self._desk = desk
+        self._unit_of_work = unit_of_work
         self._tasks = tasks
-        self._tally = tally
+        self._metrics = metrics
         self._settle = settle
-        self._entries = OfferRepository(desk, handlers)
+        self._entries = OfferRepository(unit_of_work, handlers)
         self._own = ExistingBids(exchange, self._entries.made_on)
         self._turns: dict[int, anyio.Lock] = {}
-        self.doubts = InDoubtResolver(exchange, self._entries, tally, settle=settle)
-        self._sends = OfferSender(exchange, desk, self._entries, self.doubts, tasks, tally)
+        self.doubts = InDoubtResolver(exchange, self._entries, metrics, settle=settle)
+        self._sends = OfferSender(exchange, unit_of_work, self._entries, self.doubts, tasks, metrics)
 
     async def start(self) -> None:
         """Take up what an earlier run left behind, and begin to look for it."""
@@ -138,7 +138,7 @@ class Ledger:
                 shown=None if about is None else shown(about.request),
                 baseline=await self._own.on(asked.request) if beside_others else (),
                 resent=0 if known is None else known.resent,
-                at=self._desk.time(),
+                at=self._unit_of_work.time(),
             )
             check()
             await self._entries.begin(entry, was=None if known is None else known.state)
@@ -207,7 +207,7 @@ class Ledger:
             if taken is False:
                 self._own.allow(request)
             await self._entries.advance(refused[key], step="resolved", **facts)
-            self._tally.offers["confirmed" if taken else "not taken"] += 1
+            self._metrics.offers["confirmed" if taken else "not taken"] += 1
 
     async def idle(self) -> None:
         """Wait until nothing is being sent."""
@@ -240,7 +240,7 @@ class Ledger:
 
     def _is_looked_for(self, entry: OfferRecord) -> bool:
         """Whether it is in doubt, and that will end soon. News does not wait for a person, nor for a listing."""
-        since = self._desk.time() - entry.doubtful_since
+        since = self._unit_of_work.time() - entry.doubtful_since
         return entry.state in UNSETTLED and not entry.parked and since < _BEFORE_AN_ECHO_IS_NEWS
 
     @asynccontextmanager

@@ -32,12 +32,12 @@ class OfferRepository:
     """What a bot has offered, as it is written down.
 
     Args:
-        desk: Where that is.
+        unit_of_work: Where that is.
         handlers: The ids of the bot's handlers.
     """
 
-    def __init__(self, desk: UnitOfWork, handlers: Collection[str] = ()) -> None:
-        self._desk = desk
+    def __init__(self, unit_of_work: UnitOfWork, handlers: Collection[str] = ()) -> None:
+        self._unit_of_work = unit_of_work
         self._handlers = handlers
         self._waiting: dict[int, dict[tuple[int, str], set[int]]] = {}
         """By request: what its deliveries wait to offer. It is not kept: after a restart nobody knows."""
@@ -53,7 +53,7 @@ class OfferRepository:
                 OfferRecord.of(effect) for effect in kept if effect.state in UNSETTLED
             ]
 
-        keys, unsettled = await self._desk.read(read)
+        keys, unsettled = await self._unit_of_work.read(read)
         for key in keys:
             self._note_revision(*place_of(key))
         return unsettled
@@ -66,7 +66,7 @@ class OfferRepository:
             found = (store.effect(key) for key in keys)
             return tuple(OfferRecord.of(effect) for effect in found if effect is not None)
 
-        return await self._desk.read(read)
+        return await self._unit_of_work.read(read)
 
     async def made_on(self) -> frozenset[int]:
         """The requests on which the service has an offer of this bot's, or may have one."""
@@ -75,7 +75,7 @@ class OfferRepository:
             made = store.effects("confirmed", *UNSETTLED)
             return frozenset(place_of(effect.key)[0] for effect in made if is_entry(effect))
 
-        return await self._desk.read(read)
+        return await self._unit_of_work.read(read)
 
     async def begin(self, entry: OfferRecord, *, was: State | None) -> None:
         """Write an offer down that is to be sent: in place of one that was not, if there `was` one."""
@@ -84,7 +84,7 @@ class OfferRepository:
 
     async def advance(self, entry: OfferRecord, state: State, *, step: str | None = None, **facts: Any) -> OfferRecord:
         """Note that the entry has come to this state."""
-        further = attrs.evolve(entry, state=state, at=self._desk.time(), **facts)
+        further = attrs.evolve(entry, state=state, at=self._unit_of_work.time(), **facts)
         await self._put(step or state, further, was=entry.state)
         if state not in UNSETTLED:
             self._waiting.pop(entry.request, None)
@@ -96,7 +96,7 @@ class OfferRepository:
         Returns:
             Whether anything sends it, as `call_again` says.
         """
-        further = attrs.evolve(entry, state="intent", at=self._desk.time(), **facts)
+        further = attrs.evolve(entry, state="intent", at=self._unit_of_work.time(), **facts)
         waiting = self._waiting.pop(entry.request, {})
 
         def give_back(store: WorkStore) -> tuple[bool | None, bool]:
@@ -104,7 +104,7 @@ class OfferRepository:
             is_made = call_again(store, further, at=further.at, handlers=self._handlers, waiting=waiting)
             return is_made, store.put_effect(further.effect(), expected_state=entry.state)
 
-        is_made, written = await self._desk.write("resolved", give_back)
+        is_made, written = await self._unit_of_work.write("resolved", give_back)
         _check(further, entry.state, written=written)
         return is_made
 
@@ -120,19 +120,21 @@ class OfferRepository:
 
     async def bids_are_known(self) -> bool:
         """Whether a run with this store has found out which own bids stood before it."""
-        return await self._desk.read(lambda store: store.effect(_BIDS_KNOWN)) is not None
+        return await self._unit_of_work.read(lambda store: store.effect(_BIDS_KNOWN)) is not None
 
     async def note_bids_known(self) -> None:
         """Note that this run has."""
-        mark = Effect(key=_BIDS_KNOWN, state="known", payload=b"", at=self._desk.time())
-        await self._desk.write("known", lambda store: store.put_effect(mark, expected_state=None))
+        mark = Effect(key=_BIDS_KNOWN, state="known", payload=b"", at=self._unit_of_work.time())
+        await self._unit_of_work.write("known", lambda store: store.put_effect(mark, expected_state=None))
 
     def _note_revision(self, request: int, revision: int) -> None:
         if revision > 0:
             self._revised.setdefault(request, set()).add(revision)
 
     async def _put(self, step: str, entry: OfferRecord, *, was: str | None) -> None:
-        written = await self._desk.write(step, lambda store: store.put_effect(entry.effect(), expected_state=was))
+        written = await self._unit_of_work.write(
+            step, lambda store: store.put_effect(entry.effect(), expected_state=was)
+        )
         _check(entry, was, written=written)
 
 

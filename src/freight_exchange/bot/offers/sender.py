@@ -58,28 +58,28 @@ class OfferSender:
 
     Args:
         exchange: Where they go.
-        desk: Told when they go, and when they are answered.
+        unit_of_work: Told when they go, and when they are answered.
         entries: Where what comes of them is written down.
         doubts: Where those go of which that is not known.
         tasks: Where sending and looking go on, whatever becomes of the handler that asked.
-        tally: Where they are counted.
+        metrics: Where they are counted.
     """
 
     def __init__(
         self,
         exchange: FreightExchange,
-        desk: UnitOfWork,
+        unit_of_work: UnitOfWork,
         entries: OfferRepository,
         doubts: InDoubtResolver,
         tasks: Tasks,
-        tally: Metrics,
+        metrics: Metrics,
     ) -> None:
         self._exchange = exchange
-        self._desk = desk
+        self._unit_of_work = unit_of_work
         self._entries = entries
         self._doubts = doubts
         self._tasks = tasks
-        self._tally = tally
+        self._metrics = metrics
         self._under_way: dict[int, Sending] = {}
 
     def on(self, request: int) -> Sending | None:
@@ -111,17 +111,17 @@ class OfferSender:
 
     async def _send(self, entry: OfferRecord) -> Bid:
         entry = await self._entries.advance(entry, "sending")
-        self._desk.at("before send")
+        self._unit_of_work.at("before send")
         try:
             bid = await self._exchange.bids.submit(
                 entry.request, amount=entry.amount, currency=entry.currency, rates=entry.rates, terms=entry.terms
             )
         except OutcomeUnknownError as error:
-            self._desk.at("after send")
+            self._unit_of_work.at("after send")
             await self._doubt(entry, str(error))
             raise in_doubt(entry) from error
         except BadRequestError as error:
-            self._desk.at("after send")
+            self._unit_of_work.at("after send")
             if is_from_login(error):
                 await self._withdraw(entry, error)
                 raise
@@ -129,10 +129,10 @@ class OfferSender:
                 await self._doubt(entry, str(error))
                 raise in_doubt(entry) from error
             entry = await self._entries.advance(entry, "rejected", refusal=error.message, status=error.status)
-            self._tally.offers["rejected"] += 1
+            self._metrics.offers["rejected"] += 1
             raise rejected(entry) from error
         except FreightExchangeError as error:
-            self._desk.at("after send")
+            self._unit_of_work.at("after send")
             if error.may_have_taken_effect:
                 await self._doubt(entry, str(error))
                 raise in_doubt(entry) from error
@@ -143,9 +143,9 @@ class OfferSender:
             with anyio.CancelScope(shield=True):
                 await self._doubt(entry, type(error).__name__)
             raise
-        self._desk.at("after send")
+        self._unit_of_work.at("after send")
         await self._entries.advance(entry, "confirmed", bid=bid, turned=turned(bid, entry.shown))
-        self._tally.offers["confirmed"] += 1
+        self._metrics.offers["confirmed"] += 1
         _logger.info("%s was taken: %s", entry, entry.amount, extra={"request": entry.request})
         return bid
 
@@ -155,8 +155,8 @@ class OfferSender:
         _logger.warning("%s was not sent: %s", entry, error, extra={"request": entry.request})
 
     async def _doubt(self, entry: OfferRecord, why: str) -> None:
-        doubtful = await self._entries.advance(entry, "unknown", since=self._desk.time())
-        self._tally.offers["doubtful"] += 1
+        doubtful = await self._entries.advance(entry, "unknown", since=self._unit_of_work.time())
+        self._metrics.offers["doubtful"] += 1
         _logger.warning("%s may or may not have been taken: %s", entry, why, extra={"request": entry.request})
         self.look_for(doubtful)
 

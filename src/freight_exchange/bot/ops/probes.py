@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.metrics import Metrics
     from freight_exchange.bot.ops.status import BotStatus
 
-__all__ = ["answer", "listening", "metrics", "serve"]
+__all__ = ["answer", "exposition", "listening", "serve"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -76,7 +76,7 @@ async def listening(
 async def serve(
     listener: MultiListener[SocketStream],
     status: Callable[[], BotStatus],
-    tally: Metrics,
+    metrics: Metrics,
     *,
     handlers: Collection[str] = (),
 ) -> None:
@@ -92,7 +92,7 @@ async def serve(
                     visits.pop(next(iter(visits))).cancel()
                 visits[id(scope)] = scope
                 try:
-                    await stream.send(_answer(await _head(stream), status, tally, handlers))
+                    await stream.send(_answer(await _head(stream), status, metrics, handlers))
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream) as error:
                     _logger.debug("the operator's port: %r", error)
                 finally:
@@ -121,9 +121,9 @@ async def _welcome(
             tasks.start_soon(visit, stream)
 
 
-def _answer(head: bytes, status: Callable[[], BotStatus], tally: Metrics, handlers: Collection[str]) -> bytes:
+def _answer(head: bytes, status: Callable[[], BotStatus], metrics: Metrics, handlers: Collection[str]) -> bytes:
     try:
-        return answer(head, status(), tally, handlers=handlers)
+        return answer(head, status(), metrics, handlers=handlers)
     except Exception:
         # Whoever asks how the bot is must not be what ends it.
         _logger.exception("the bot cannot say how it is")
@@ -137,7 +137,7 @@ async def _head(stream: ByteStream) -> bytes:
     return head
 
 
-def answer(head: bytes, status: BotStatus, tally: Metrics, *, handlers: Collection[str] = ()) -> bytes:
+def answer(head: bytes, status: BotStatus, metrics: Metrics, *, handlers: Collection[str] = ()) -> bytes:
     """The reply to a request, whose head is given. Pure."""
     line = head.split(b"\n", 1)[0].decode("latin-1").split()
     if len(line) != 3 or not line[2].startswith("HTTP/"):
@@ -148,7 +148,7 @@ def answer(head: bytes, status: BotStatus, tally: Metrics, *, handlers: Collecti
     if method not in ("GET", "HEAD"):
         return _reply(405, "only GET and HEAD are answered\n", more="Allow: GET, HEAD\r\n")
     if path == "/metrics":
-        return _reply(200, metrics(status, tally, handlers=handlers), kind=_PROMETHEUS, bare=method == "HEAD")
+        return _reply(200, exposition(status, metrics, handlers=handlers), kind=_PROMETHEUS, bare=method == "HEAD")
     good = status.live if path == "/livez" else status.live and status.state == "running"
     said = f"{status.state}, cover {status.age.total_seconds():.1f} s old\n"
     return _reply(200 if good else 503, said, bare=method == "HEAD")
@@ -163,14 +163,14 @@ def _reply(code: int, text: str, *, kind: str = _TEXT, bare: bool = False, more:
     return head.encode() + (b"" if bare else body)
 
 
-def metrics(status: BotStatus, tally: Metrics, *, handlers: Collection[str] = ()) -> str:
+def exposition(status: BotStatus, metrics: Metrics, *, handlers: Collection[str] = ()) -> str:
     """What is counted and measured, in Prometheus' text format. What may come is there from the beginning on, as 0: a
     series that first appears as 1 has not grown, and nobody would be told of the first dead letter."""
     feed = status.feed
     # After a restart the cover may be older than the bot, which is what `live` goes by.
     age = status.age if feed is None or feed.cover_age is None else feed.cover_age
-    deliveries = {(handler, how): 0 for handler in handlers for how in ENDINGS} | tally.deliveries
-    offers = dict.fromkeys(OUTCOMES, 0) | tally.offers
+    deliveries = {(handler, how): 0 for handler in handlers for how in ENDINGS} | metrics.deliveries
+    offers = dict.fromkeys(OUTCOMES, 0) | metrics.offers
     lines: list[str] = []
 
     def metric(name: str, kind: str, help: str, samples: Iterable[tuple[dict[str, str], float]]) -> None:
@@ -192,7 +192,10 @@ def metrics(status: BotStatus, tally: Metrics, *, handlers: Collection[str] = ()
         metric("gaps", "gauge", "Gaps that were not acknowledged.", [({}, len(feed.gaps))])
         metric("found_late_total", "counter", "Requests that deep scans found late.", [({}, feed.late)])
     metric(
-        "events_total", "counter", "Events by kind.", [({"kind": kind}, n) for kind, n in sorted(tally.events.items())]
+        "events_total",
+        "counter",
+        "Events by kind.",
+        [({"kind": kind}, n) for kind, n in sorted(metrics.events.items())],
     )
     metric(
         "deliveries_total",
