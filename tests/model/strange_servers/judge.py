@@ -137,6 +137,8 @@ class _Judge:
             excuse = "look-ups that are older than the request"
         elif self._is_gone_by_every_reply(index, told.at):
             excuse = "gone by every reply of an interval, as few others"
+        elif self._has_left_a_window(index, told.at):
+            excuse = "listed as updated later than it was, then gone by every reply of an interval"
         self.find("false withdrawal", index, told.at, f"{told.content}", excuse)
 
     def _far_jump(self, at: float) -> bool:
@@ -153,6 +155,20 @@ class _Judge:
             return False
         lasted = scans[-1].at - scans[0].at >= 0.8 * self.schedule.interval.total_seconds()
         return lasted and not any(self._hides_many(scan) for scan in scans)
+
+    def _has_left_a_window(self, index: int, at: float) -> bool:
+        """Whether a listing showed it beyond its window, and later all replies of an interval hid it."""
+        served = [s for s in self.server.served if s.at <= at and not s.failed]
+        listings = [s for s in served if s.asked == "listing"]
+        last = max((s for s in listings if index in s.rows), key=lambda s: s.at, default=None)
+        if last is None or all(self._is_within(index, s) for s in listings if index in s.rows):
+            return False
+        since = [s for s in listings if s.at > last.at and not s.body["offset"] and index not in s.rows]
+        looked_up = [s for s in served if s.asked == "look-up" and int(s.body["index"]) == index and s.at > last.at]
+        if len(since) < _SCANS or not looked_up or any(index in s.rows for s in looked_up):
+            return False
+        lasted = since[-1].at - since[0].at >= 0.8 * self.schedule.interval.total_seconds()
+        return lasted and all(self._hides_some(s) for s in looked_up)
 
     def _hides_some(self, served: Served) -> bool:
         side = "listings" if served.asked == "listing" else "lookups"
@@ -244,7 +260,12 @@ class _Judge:
     def _handed_out(self, at: float) -> float:
         """When a reader has what was found by then, at the latest."""
         patience = _SLACK + self.schedule.pauses * 2
-        latest = at + patience
+        # A reader who pauses again and again has as many of these before he comes to what was found.
+        awake = at + _SLACK
+        for pause in self.log.slept:
+            if pause.start <= awake and pause.end > at:
+                awake += pause.end - max(pause.start, at)
+        latest = max(at + patience, awake)
         for session, later in zip(self.schedule.sessions, self.log.live[1:], strict=False):
             if session.end - _BREAK <= latest and at < later:
                 latest = max(latest, later + patience)

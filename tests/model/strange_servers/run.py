@@ -11,6 +11,7 @@ import anyio
 import attrs
 import httpx
 from tests.model.strange_servers.drawing import Schedule, Session
+from tests.model.strange_servers.habits import Span
 from tests.model.strange_servers.market import Content
 from tests.model.strange_servers.server import StormError, StrangeServer
 
@@ -64,6 +65,7 @@ class Log:
     degraded: list[float] = attrs.field(factory=list)
     recovered: list[float] = attrs.field(factory=list)
     live: list[float] = attrs.field(factory=list)
+    slept: list[Span] = attrs.field(factory=list)
     errors: list[str] = attrs.field(factory=list)
 
 
@@ -130,7 +132,9 @@ class _Watch:
                     async for event in feed:
                         self._note(event)
                         if self.schedule.pauses and self._chance.random() < 0.1:
+                            began = anyio.current_time()
                             await anyio.sleep(self._chance.random() * self.schedule.pauses)
+                            self.log.slept.append(Span(began, anyio.current_time()))
                         if session.ending == "break" and anyio.current_time() > session.end - 300:
                             break
                         self._in_hand_acknowledged()
