@@ -169,8 +169,8 @@ MUTATIONS: Final = (
     one(
         "7 a look-up that failed is not made again",
         "feed/confirm_withdrawn.py",
-        "self._lookups.failed(row.index)",
-        "self._lookups.done(row.index)",
+        "                self._lookups.failed(row.index)\n                self._lookups.rest()",
+        "                self._lookups.done(row.index)\n                self._lookups.rest()",
         "tests/unit/feed/test_watcher_look_ups.py",
     ),
     one(

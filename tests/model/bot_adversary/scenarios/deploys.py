@@ -20,6 +20,7 @@ class HandlersRenamed(Scenario, name="handlers renamed, reordered and split betw
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
+        self._origins: dict[str, object] = {}
         for number in range(self.rng.randrange(2, 5)):
             if self.rng.random() < 0.5:
                 world.trouble(when=is_offer, how=self.any_of("lost", "refused", 500), times=self.any_of(1, 2))
@@ -45,6 +46,11 @@ class HandlersRenamed(Scenario, name="handlers renamed, reordered and split betw
             [("west", {"origin": _WEST}), ("quote", {}), ("east", {"origin": _EAST})],
             [("east", {}), ("quote", {"origin": _WEST})],
         )
+        origins = {name: filters.get("origin") for name, filters in handlers}
+        if any(origin is not None and self._origins.get(name) is not origin for name, origin in origins.items()):
+            # What waits for a handler is dropped where a deploy narrows its filter.
+            self.world.gaps.append((0.0, self.world.now))
+        self._origins |= origins
         for name, filters in handlers:
             deploy.bot.on_new(id=name, **filters)(quoting(deploy, think=think, price=price))
         deploy.start()
