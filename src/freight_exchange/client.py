@@ -433,7 +433,7 @@ class FreightExchange:
         return await self._readers().own_bids(None)
 
     def _has_seen_bid_on(self, request: int) -> bool:
-        """Whether a reading of the own bids, for a reconciliation or a baseline, has shown one on the request."""
+        """True once a reading of the own bids, for a reconciliation or a baseline, has shown one on the request."""
         return request in self._shared.bids
 
     def _readers(self) -> Readers:

@@ -43,14 +43,14 @@ MUTATIONS: Final = (
     one(
         "2 the page size is not learned",
         "paging/window_walk.py",
-        "            self._sizes.clamped(self._operation, len({*keys}))\n",
+        "            self._sizes.clamped(self._operation, rows)\n",
         "",
         "tests/unit/feed/test_scanner.py",
     ),
     one(
         "2 a burst behind a short page is taken for the page size",
         "paging/window_walk.py",
-        "if self._suspected != len({*keys}):",
+        "if self._suspected != rows:",
         "if False:",
         "tests/unit/feed/test_scanner.py",
     ),

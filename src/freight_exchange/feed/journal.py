@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 
 from freight_exchange import wire
-from freight_exchange.feed import lacking
-from freight_exchange.feed.core import schedule
+from freight_exchange.feed.core import lacking, schedule
 from freight_exchange.feed.core.classify import classify, gone
 from freight_exchange.feed.core.observation import UNTOLD, Lately, Observation
 from freight_exchange.feed.core.planner import is_young

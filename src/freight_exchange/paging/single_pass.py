@@ -81,7 +81,7 @@ class SinglePass(Generic[T]):
         self._seen = seen
         self._start = start
         self._further = further
-        self._is_curious = curious
+        self._curious = curious
         self._wanted = self.fitting = sizes.to_ask(operation, page_size, start=start)
         self._size_refused = False
         self._fails_beyond_end = False
@@ -105,7 +105,7 @@ class SinglePass(Generic[T]):
         self._failed_at = -1
         self._misses = 0
         self._undecided = self._idle = False
-        self._curious = self._is_curious
+        self._has_tried = False
         self._short_at: int | None = None
         self.full = True
         self._cuts_excluded = hidden
@@ -281,8 +281,14 @@ class SinglePass(Generic[T]):
     def _see_again(self, keys: list[Hashable]) -> None:
         second = self.number == self._start + 1
         self.repeated = self.repeated or second
-        if second and self._curious and self._start == 0 and (trial := OffsetProbe.of(self.found.first)):
-            self._curious = False
+        if (
+            second
+            and self._curious
+            and not self._has_tried
+            and self._start == 0
+            and (trial := OffsetProbe.of(self.found.first))
+        ):
+            self._has_tried = True
             self._trial = trial
             self._return_to = (self.number, self.size, self._step)
             self.number, self.size, self._step = trial.number, trial.SIZE, "trial"

@@ -125,7 +125,7 @@ class WindowWalk(Generic[T]):
 
     @property
     def _is_quiet(self) -> bool:
-        """Whether enough rounds have brought nothing new."""
+        """True once enough rounds have brought nothing new."""
         lacks = self._length > len(self._known)
         return self._rounds_without_news >= (ROUNDS_THAT_LACK if lacks else ROUNDS_WITHOUT_NEWS)
 
@@ -191,7 +191,7 @@ class WindowWalk(Generic[T]):
         # A server may have a page size of its own, larger than the one it is asked for.
         now.full = max(now.full, rows)
         if len(keys) >= now.full or (len(keys) > rows and rows < longest):
-            self._pass_full_page(keys, anything_unseen=anything_unseen)
+            self._pass_full_page(rows, anything_unseen=anything_unseen)
         elif rows < longest or not rows:
             self._reach_end(keys)
         else:
@@ -203,7 +203,7 @@ class WindowWalk(Generic[T]):
                 now.probing = rows != self._sizes.clamp(self._operation)
             self.number += 1
 
-    def _pass_full_page(self, keys: list[Hashable], *, anything_unseen: bool) -> None:
+    def _pass_full_page(self, rows: int, *, anything_unseen: bool) -> None:
         now = self._round
         if not anything_unseen and now.idle:
             # Nothing showed how long the listing is: what the descent sees may be what it holds, and proves nothing.
@@ -214,13 +214,13 @@ class WindowWalk(Generic[T]):
         now.idle = not anything_unseen
         if now.probing:
             now.probing = False
-            if self._suspected != len({*keys}):
+            if self._suspected != rows:
                 # Or the first page was short because the listing was, and many rows were inserted since. Taken for
                 # the most that the server gives, its few rows would make the walk a long one: it is asked for again.
-                self._suspected = len({*keys})
+                self._suspected = rows
                 self._start_climb()
                 return
-            self._sizes.clamped(self._operation, len({*keys}))
+            self._sizes.clamped(self._operation, rows)
         self.number += 1
 
     def _see_again(self) -> None:

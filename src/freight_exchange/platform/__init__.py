@@ -1,1 +1,1 @@
-"""What every other package may use: the root of the errors, clocks, file locks and terminal text."""
+"""Ground floor of the package: the root of the errors, clocks, file locks and terminal text."""

@@ -46,7 +46,7 @@ class FreightExchangeError(Exception):
     call_id: str | None = None
 
     settled: bool = False
-    """Whether the call that raised it has ended: its retries are over, and nothing above may start them again."""
+    """True once the call that raised it has ended: nothing above may start its retries again."""
 
     def __init__(
         self,

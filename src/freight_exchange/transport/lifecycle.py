@@ -111,7 +111,7 @@ class Connection:
 
     @property
     def was_opened(self) -> bool:
-        """Whether it was ever opened."""
+        """True once it has been opened."""
         return self._state is not _State.NEW
 
     @property

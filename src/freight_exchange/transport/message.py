@@ -70,7 +70,7 @@ class Progress:
         self.reply: Response | None = None
         """The reply to the attempt, once it is complete."""
         self.queue = ""
-        """What the attempt waited for when its deadline passed, in words."""
+        """Name of what the attempt waited for when its deadline passed."""
 
     def hand_over(self) -> int:
         """Record that the network gets the request; return the number of times, from 1."""

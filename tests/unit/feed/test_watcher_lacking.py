@@ -7,7 +7,7 @@ import attrs
 import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
-from freight_exchange.feed import lacking
+from freight_exchange.feed.core import lacking
 from freight_exchange.feed.core.state import Lacking
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.hooks import Degraded, Recovered

@@ -30,8 +30,9 @@ _PATIENCE: Final = 10.0
 
 
 class ExistingBids:
-    """What is known of them: by a reading at the start, and by those that doubts and further prices take later. None is
-    taken for an offer that stands alone.
+    """Own bids as known by a reading at the start, and by those that doubts and further prices take later.
+
+    No reading is taken for an offer that stands alone.
 
     Args:
         exchange: Where they are listed.

@@ -192,7 +192,7 @@ class _PublishedRequest:
         return shown is not None and abs(shown - sent) <= sent * _COARSEST_VOLUME
 
     def _agrees(self, listing: Listing) -> bool:
-        """Whether nothing that is shown differs, however much is left out."""
+        """Return whether all that is shown agrees; fields may be left out."""
         draft = self.write.draft
         sent = _named(draft.commodity, draft.origin, draft.destination)
         shown = _named(listing.commodity, listing.origin, listing.destination)
@@ -208,7 +208,7 @@ class _PublishedRequest:
         return draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity))
 
     def _compare(self, listing: Listing) -> tuple[bool, bool]:
-        """Whether the words agree, and whether the figures do."""
+        """Compare the words, and the figures."""
         draft = self.write.draft
         named = _named(listing.commodity, listing.origin, listing.destination)
         return (

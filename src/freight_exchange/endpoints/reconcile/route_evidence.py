@@ -55,7 +55,7 @@ class Image:
         return cls(facts)
 
     def likeness(self, image: Image) -> Likeness:
-        """How this one, read back, compares with an image that was sent, or read before."""
+        """Compare this image, as read back, with one that was sent or read before."""
         pairs = {name: (shown, image.facts[name]) for name, shown in self.facts.items()}
         different = {name for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
         hidden = any((shown is None) != (sent is None) for shown, sent in pairs.values())

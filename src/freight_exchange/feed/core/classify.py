@@ -196,7 +196,7 @@ def _in_turn(
 def _sighted(
     record: RateRequest, digest: bytes, version: int, before: TrackedRequest | None, sight: Observation, *, turn: bool
 ) -> TrackedRequest:
-    """What is known of a request now; at a mere `turn` of a field only the window tells when it was updated."""
+    """Update what is tracked of a request; at a mere `turn` of a field only the window proves when it was updated."""
     proven = sight.sent - sight.window
     if sight.covered is not None and not turn and (before is None or before.digest != digest):
         proven = max(proven, sight.covered)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from freight_exchange.feed import lacking
-from freight_exchange.feed.core import schedule
+from freight_exchange.feed.core import lacking, schedule
 from freight_exchange.feed.core.watermark import WIDEST, ScanTimes, window_for
 from freight_exchange.platform.clock import Reading, max_elapsed
 

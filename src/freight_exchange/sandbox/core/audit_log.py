@@ -76,7 +76,7 @@ class Span(NamedTuple):
 
 
 class AuditLog:
-    """What really happened at the exchange, to judge clients by. It grows until `forget`."""
+    """Record of all that happened at the exchange, to judge clients by. It grows until `forget`."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -78,7 +78,7 @@ class Exchange:
 
     @property
     def audit_log(self) -> AuditLog:
-        """What really happened."""
+        """Record of all that happened."""
         return self._database.audit_log
 
     @property

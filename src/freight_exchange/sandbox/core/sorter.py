@@ -14,7 +14,7 @@ _WORD = 2**64 - 1
 
 
 class Sorter:
-    """Order of the listings. After `reorder` it is random, whatever the profile says."""
+    """Order of the listings. `reorder` makes it random and overrides the profile."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

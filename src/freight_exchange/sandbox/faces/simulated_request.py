@@ -112,7 +112,7 @@ class SimulatedRequest:
 
     @property
     def needs_new_connection(self) -> bool:
-        """Whether a fault is due that only a new connection can meet."""
+        """True if a fault is due that only a new connection can meet."""
         return self._due_cut() in _CONNECTING
 
     async def connect(self) -> Connection:

@@ -43,7 +43,7 @@ class Fault:
 
     @property
     def early(self) -> bool:
-        """Whether it strikes before the server has the whole request."""
+        """True if it strikes before the server has the whole request."""
         return self.wire is not None and self.wire.cut.early
 
     def matches(self, call: Call) -> bool:

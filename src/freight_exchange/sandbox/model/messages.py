@@ -38,12 +38,12 @@ class Cut(enum.Enum):
 
     @property
     def early(self) -> bool:
-        """Whether it strikes before the server has the whole request, so that nothing can have taken effect."""
+        """True for a cut before the server has the whole request: nothing can have taken effect."""
         return self in _EARLY
 
     @property
     def answers(self) -> bool:
-        """Whether the reply reaches the client whole in the end."""
+        """True if the client gets the whole reply in the end."""
         return self in _ANSWERING
 
 

@@ -130,7 +130,7 @@ class _PooledConnection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether another request may be sent: not closed, not expired, and without unexpected bytes."""
+        """True if another request may be sent: not closed, not expired, and without unexpected bytes."""
         return self.connection.is_idle() and not self.connection.has_expired() and self.stream.is_quiet
 
     @property

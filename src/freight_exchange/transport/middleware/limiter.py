@@ -253,7 +253,7 @@ class WriteLatency:
         """The ninth decile, in seconds; 0 before the first write."""
 
     def observe(self, seconds: float) -> None:
-        """Record the latency of a write, whatever its outcome."""
+        """Record the latency of a write, successful or not."""
         self._recent.append(seconds)
         self.usual = sorted(self._recent)[len(self._recent) * 9 // 10]
 

@@ -12,53 +12,19 @@ from typing import Any
 import httpx
 import httpx2
 import pytest
+from tests.unit.transport.http.adapter_rig import (
+    BASE,
+    CANARY,
+    network,
+    request,
+)
 
 from freight_exchange.errors import ConfigurationError, TransportError
-from freight_exchange.options import Timeouts
 from freight_exchange.transport.http import adapter, own_pools
-from freight_exchange.transport.message import AbandonedError, Request, RequestKind, Response
+from freight_exchange.transport.message import AbandonedError, RequestKind
 from freight_exchange.transport.secrets import Secret
 
 pytestmark = pytest.mark.both_backends
-
-BASE = "https://host.example/api"
-LOOPBACK = "http://127.0.0.1/api"
-CANARY = "c4nary-t0ken"
-LIBRARIES = [httpx, httpx2]
-
-
-@pytest.fixture(params=LIBRARIES, ids=lambda library: library.__name__)
-def library(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
-def request(kind: RequestKind = RequestKind.READ, **changes: Any) -> Request:
-    values: dict[str, Any] = {"method": "GET", "path": "quote/offer", "kind": kind, "timeouts": Timeouts(), **changes}
-    return Request(**values)
-
-
-def network(library: ModuleType, handler: Callable[[Any], Any], base: str = BASE) -> adapter.Network:
-    return network_over(library.AsyncClient(transport=library.MockTransport(handler)), library, base)
-
-
-def network_over(client: Any, library: ModuleType, base: str = BASE) -> adapter.Network:
-    return adapter.Network(base, adapter.client_sender(client), adapter.client_sender(client), library)
-
-
-async def sent(library: ModuleType, request: Request, base: str = BASE) -> Any:
-    seen = []
-
-    def handler(native: Any) -> Any:
-        seen.append(native)
-        return library.Response(200, json={})
-
-    await network(library, handler, base)(request)
-    return seen[0]
-
-
-async def received(library: ModuleType, *arguments: Any, **values: Any) -> Response:
-    return await network(library, lambda _: library.Response(*arguments, **values))(request())
-
 
 BEFORE = ["connection.connect_tcp.started", "connection.connect_tcp.failed"]
 AFTER = ["connection.connect_tcp.started", "connection.connect_tcp.complete", "http11.send_request_headers.started"]
