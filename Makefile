@@ -94,9 +94,8 @@ format: $(READY)
 	@VIRTUAL_ENV=$(abspath .venvs/$*) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The theme's makers advertise its successor in each build; the configuration is kept plain enough to move there.
 docs: .venvs/docs/.ready
-	@NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/python -m mkdocs build --quiet --strict
+	@.venvs/docs/bin/zensical build --strict --clean
 	@.venvs/docs/bin/python tools/check_site.py site
 
 bench: .venvs/bench/.ready
@@ -117,5 +116,5 @@ lock:
 	@! grep -n '://' requirements/*.txt
 
 clean:
-	rm -rf $(VENV) .venvs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venvs .cache build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
