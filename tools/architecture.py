@@ -49,7 +49,7 @@ class _Box(NamedTuple):
 def read_imports() -> tuple[Imports, Mapping[str, list[str]]]:
     """Read the imports between packages, without implied ones, and the packages inside each."""
     graph = grimp.build_graph(_PACKAGE, cache_dir=None)
-    packages = sorted(graph.find_children(_PACKAGE))
+    packages = sorted(graph.find_children(_PACKAGE) - {f"{_PACKAGE}.__main__"})
     direct = {
         importer: {
             imported

@@ -1,4 +1,4 @@
-"""Credentials of a command: from options, environment and kept login, or by asking."""
+"""Credentials of a command: from options, environment and kept login; `login` asks for the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 import click
 
 from freight_exchange.cli.terminal import is_interactive, warn
-from freight_exchange.errors import ConfigurationError
+from freight_exchange.errors import AuthenticationError, ConfigurationError
 from freight_exchange.platform.text import clean
 from freight_exchange.settings import EMAIL_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE
 from freight_exchange.transport.auth.login_file import LoginFile
@@ -51,39 +51,37 @@ def token_file(options: GlobalOptions) -> TokenFile:
 
 
 def resolve_credentials(options: GlobalOptions, *, new_login: bool = False) -> Credentials:
-    """Take the credentials from options, environment and cached login, and ask for the rest.
+    """Take the credentials from options, environment and cached login.
 
     Args:
         options: The global options.
-        new_login: Whether to log in anew and keep that login; until it succeeds, the file keeps the cached one.
+        new_login: Whether to log in anew and keep that login; until it succeeds, the file keeps the cached one. What is
+            missing is asked for.
 
     Raises:
-        ConfigurationError: Something is missing, and there is no terminal to ask on.
+        ConfigurationError: Something is missing, and this is no new login or there is no terminal to ask on.
+        AuthenticationError: The kept login has expired.
     """
     _log_warnings()
     file = token_file(options)
     stored = cached = file.read()
     url = options.url or (None if cached is None else cached.base_url)
-    url = url or _prompt(
-        "URL of the service",
-        f"no URL: give --url or set {URL_VARIABLE}, or log in once with `freight-exchange login`",
-    )
+    if not url and not new_login:
+        raise _not_logged_in(options, stored)
+    url = url or _prompt("URL of the service", f"no URL: give --url or set {URL_VARIABLE}")
     if cached is not None and cached.base_url != url.strip().rstrip("/"):
         cached = None
     email = options.email or (None if cached is None else cached.account)
-    email = email or _prompt(
-        "Email",
-        f"no account: give --email or set {EMAIL_VARIABLE}, or log in once with `freight-exchange login`",
-    )
+    if not email and not new_login:
+        raise _not_logged_in(options, stored)
+    email = email or _prompt("Email", f"no account: give --email or set {EMAIL_VARIABLE}")
     if cached is not None and cached.account != email:
         cached = None
     password = _environment_password(email)
-    if password is None and (new_login or cached is None or not cached.is_fresh()):
-        password = _prompt(
-            f"Password of {email}",
-            f"no password: set {PASSWORD_VARIABLE}, or log in once, on a terminal, with `freight-exchange login`",
-            hidden=True,
-        )
+    if password is None and new_login:
+        password = _prompt(f"Password of {email}", f"no password: set {PASSWORD_VARIABLE}", hidden=True)
+    if password is None and (cached is None or not cached.is_fresh()):
+        raise _not_logged_in(options, stored, is_expired=cached is not None)
     store: TokenFile | None = None
     if new_login:
         store = _UnreadTokenFile(_token_path(options))
@@ -124,9 +122,28 @@ def conflicting_account(email: str) -> str | None:
     return account if account and account != email else None
 
 
+def _not_logged_in(
+    options: GlobalOptions, stored: CachedLogin | None, *, is_expired: bool = False
+) -> ConfigurationError | AuthenticationError:
+    """Return the error of a command without a login; it names the command that logs in."""
+    command, account = "freight-exchange", ""
+    if stored is not None and options.url and options.url.strip().rstrip("/") != stored.base_url:
+        command += f" --url {options.url}"
+    if stored is not None and options.email and options.email != stored.account:
+        command += f" --email {options.email}"
+        account = f" as {options.email}"
+    error: ConfigurationError | AuthenticationError
+    if is_expired:
+        error = AuthenticationError(f"the kept login has expired: run `{command} login`")
+    else:
+        error = ConfigurationError(f"not logged in{account}: run `{command} login`")
+    error.add_note(f"A program sets {URL_VARIABLE}, {EMAIL_VARIABLE} and {PASSWORD_VARIABLE} instead.")
+    return error
+
+
 def _prompt(text: str, error_message: str, *, hidden: bool = False) -> str:
     if not is_interactive():
-        raise ConfigurationError(error_message)
+        raise ConfigurationError(f"{error_message}; there is no terminal to ask on")
     answer: str = click.prompt(text, hide_input=hidden, err=True)
     return answer
 

@@ -7,7 +7,7 @@ import sys
 import tomllib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -17,10 +17,23 @@ import click
 
 import freight_exchange
 from freight_exchange.cli.options import DATETIME, INDEX, EnumChoice, ParamType
+from freight_exchange.platform import clock
 
-__all__ = ["FIELDS", "DraftField", "build_draft", "collect_fields", "draft_options", "require_fields"]
+__all__ = [
+    "FIELDS",
+    "DraftField",
+    "build_draft",
+    "collect_fields",
+    "draft_options",
+    "past_option",
+    "reject_past_arrival",
+    "require_fields",
+]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_LAST_TIME_ZONE: Final = timedelta(hours=12)
+"""Offset of the zone, west of Greenwich, in which a day ends last; the zone of an arrival is not known."""
 
 
 @attrs.frozen
@@ -120,6 +133,9 @@ def draft_options(draft: str) -> Callable[[Decorated], Decorated]:
     return decorate
 
 
+past_option: Final = click.option("--past", is_flag=True, help="Accept an arrival date in the past.")
+
+
 def build_draft(draft: str, options: Mapping[str, Any]) -> Any:
     """Build a draft from options and file.
 
@@ -167,6 +183,21 @@ def collect_fields(draft: str, options: Mapping[str, Any], *, file_fields: Seque
             is_datetime = name in fields and fields[name].type is DATETIME
             values[name] = _parse_datetime(name, value) if is_datetime else value
     return values | typed
+
+
+def reject_past_arrival(arrival: object, *, past: bool) -> None:
+    """Reject an arrival on a day that is over in every time zone, unless `past` is true.
+
+    Raises:
+        UsageError: The day is over.
+    """
+    if past or not isinstance(arrival, datetime):
+        return
+    today = (datetime.fromtimestamp(clock.wall_time(), UTC) - _LAST_TIME_ZONE).date()
+    if arrival.date() < today:
+        raise click.UsageError(
+            f"the arrival {arrival:%Y-%m-%d} is in the past: correct it, or give --past; nothing was sent"
+        )
 
 
 def _read_file(file: str | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final, NamedTuple
 
@@ -58,6 +59,15 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not (name in _COMMANDS or name.startswith("-") or ctx.resilient_parsing):
+            hint = "".join(f" Did you mean {match!r}?" for match in get_close_matches(name, _COMMANDS, n=1))
+            raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.summary) for name, command in _COMMANDS.items()])
@@ -97,8 +107,8 @@ def program(
 ) -> None:
     """The freight exchange from a shell: find rate requests, offer on them, publish your own, approve an offer.
 
-    The password comes from FREIGHT_EXCHANGE_PASSWORD, or from a prompt. There is no option for it: command lines are
-    visible to other users of the machine.
+    Log in once, or set FREIGHT_EXCHANGE_PASSWORD. There is no option for the password: command lines are visible to
+    other users of the machine.
 
     \b
     Example:

@@ -38,7 +38,7 @@ T = TypeVar("T")
 _TLS_PROBE_TIMEOUT: Final = 2.0
 _IN_DOUBT: Final = "Look with `freight-exchange {}` in a minute, and do not send it again before."
 _NOT_PRINTED: Final = "See it with `freight-exchange {}`, and do not send it again."
-_LOGIN_EXPIRED: Final = "the kept login has expired: log in again with `freight-exchange login`"
+_LOGIN_EXPIRED: Final = "the kept login has expired: run `freight-exchange login`"
 
 
 def run_with_client(

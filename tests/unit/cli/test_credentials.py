@@ -92,7 +92,7 @@ def test_expired_token_is_reported_without_a_login(fresh_shell: Shell) -> None:
     fresh_shell.exchange.faults.add(*FAULTS["unauthorized_forever"](path="currency"))
     result = fresh_shell("currencies")
     assert result.status == Status.LOGIN_REJECTED
-    assert "the kept login has expired: log in again with `freight-exchange login`" in result.err
+    assert "the kept login has expired: run `freight-exchange login`" in result.err
     assert "password" not in result.err
     assert len(fresh_shell.exchange.audit_log.logins) == 1
 
@@ -112,8 +112,8 @@ def test_token_past_its_lifetime_is_not_sent(fresh_shell: Shell) -> None:
         json.dumps(content | {"lifetime": 0.001, "wall": content["wall"] - 60, "boot_id": ""})
     )
     result = fresh_shell("currencies")
-    assert result.status == Status.CONFIGURATION
-    assert result.err.startswith("Error: no password: set FREIGHT_EXCHANGE_PASSWORD, or log in once")
+    assert result.status == Status.LOGIN_REJECTED
+    assert result.err.startswith("Error: the kept login has expired: run `freight-exchange login`\n")
     fresh_shell.set("FREIGHT_EXCHANGE_PASSWORD", "forwarder")
     assert fresh_shell("currencies").status == 0
     assert len(fresh_shell.exchange.audit_log.logins) == 2
@@ -145,7 +145,7 @@ def test_token_is_not_sent_to_another_service(fresh_shell: Shell, served: tuple[
     other = fresh_shell.url.replace("127.0.0.1", "localhost")
     result = fresh_shell("--url", other, "whoami")
     assert result.status == Status.CONFIGURATION
-    assert result.err.startswith("Error: no account")
+    assert result.err.startswith(f"Error: not logged in: run `freight-exchange --url {other} login`\n")
     assert len(fresh_shell.exchange.audit_log.calls) == calls
 
 
@@ -157,7 +157,7 @@ def test_logout_forgets_login(fresh_shell: Shell) -> None:
     assert fresh_shell("logout", "--json").objects[0] == {"forgotten": False}
     result = fresh_shell("whoami")
     assert result.status == Status.CONFIGURATION
-    assert result.err.startswith("Error: no URL: give --url or set FREIGHT_EXCHANGE_URL, or log in once")
+    assert result.err.startswith("Error: not logged in: run `freight-exchange login`\n")
 
 
 def test_token_file_option_replaces_default_file(fresh_shell: Shell) -> None:
@@ -184,12 +184,43 @@ def test_command_with_password_keeps_no_login(shell: Shell) -> None:
     assert not login_file(shell).exists()
 
 
-def test_missing_credentials_are_prompted_for_on_terminal(fresh_shell: Shell) -> None:
+def test_login_asks_on_terminal_for_what_is_missing(fresh_shell: Shell) -> None:
     fresh_shell.set("FREIGHT_EXCHANGE_EMAIL", "forwarder@demo.example")
-    result = fresh_shell("currencies", typed=f"{fresh_shell.url}\nforwarder\n")
+    result = fresh_shell("login", typed=f"{fresh_shell.url}\nforwarder\n")
     assert result.status == 0, result.err
     assert "URL of the service: " in result.err
     assert "Password of forwarder@demo.example: " in result.err
+
+
+@pytest.mark.parametrize("typed", [None, "http://127.0.0.1:1/api\na@b.example\nx\n"], ids=["pipe", "terminal"])
+@pytest.mark.parametrize("known", [(), ("URL",), ("URL", "EMAIL")], ids="+".join)
+def test_command_without_login_asks_nothing(fresh_shell: Shell, typed: str | None, known: tuple[str, ...]) -> None:
+    for name in known:
+        fresh_shell.set(f"FREIGHT_EXCHANGE_{name}", {"URL": fresh_shell.url, "EMAIL": "a@b.example"}[name])
+    result = fresh_shell("currencies", typed=typed)
+    assert result.status == Status.CONFIGURATION
+    assert result.err == (
+        "Error: not logged in: run `freight-exchange login`\n"
+        "  A program sets FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL and FREIGHT_EXCHANGE_PASSWORD instead.\n"
+    )
+
+
+def test_command_of_another_account_names_its_login(fresh_shell: Shell) -> None:
+    log_in(fresh_shell)
+    result = fresh_shell("--email", "shipper@demo.example", "currencies", typed="shipper\n")
+    assert result.status == Status.CONFIGURATION
+    assert result.err.startswith(
+        "Error: not logged in as shipper@demo.example: run `freight-exchange --email shipper@demo.example login`\n"
+    )
+
+
+def test_login_without_terminal_names_what_is_missing(fresh_shell: Shell) -> None:
+    assert "no URL: give --url or set FREIGHT_EXCHANGE_URL; there is no terminal" in fresh_shell("login").err
+    fresh_shell.set("FREIGHT_EXCHANGE_URL", fresh_shell.url)
+    assert "no account: give --email" in fresh_shell("login").err
+    result = fresh_shell("--email", "a@b.example", "login")
+    assert result.status == Status.CONFIGURATION
+    assert "no password: set FREIGHT_EXCHANGE_PASSWORD; there is no terminal to ask on" in result.err
 
 
 def test_password_of_environment_belongs_to_its_account(shell: Shell) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from tests.unit.cli.harness import DRAFT
 
 from freight_exchange import RateRequestDraft
-from freight_exchange.cli.drafts import build_draft
+from freight_exchange.cli.drafts import build_draft, reject_past_arrival
+from freight_exchange.platform import clock
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +94,13 @@ def test_null_in_file_is_rejected_even_if_option_is_given() -> None:
     Path("offer.json").write_text('{"amount": null}')
     with pytest.raises(click.UsageError, match="the file has null for amount"):
         build_draft("Offer", {"file": "offer.json", "amount": "5", "currency": "USD"})
+
+
+def test_arrival_is_past_once_its_day_is_over_in_every_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "wall_time", datetime(2026, 11, 24, 11, 59, tzinfo=UTC).timestamp)
+    for arrival in (datetime(2026, 11, 23), datetime(2026, 11, 24), None, "soon"):
+        reject_past_arrival(arrival, past=False)
+    monkeypatch.setattr(clock, "wall_time", datetime(2026, 11, 24, 12, 0, tzinfo=UTC).timestamp)
+    with pytest.raises(click.UsageError, match="the arrival 2026-11-23 is in the past: correct it, or give --past"):
+        reject_past_arrival(datetime(2026, 11, 23, 23, 59), past=False)
+    reject_past_arrival(datetime(2026, 11, 23), past=True)

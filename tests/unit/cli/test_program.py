@@ -137,3 +137,23 @@ def test_completion_script_is_printed_for_each_shell(
     out, _ = capsys.readouterr()
     assert "_FREIGHT_EXCHANGE_COMPLETE" in out
     assert "freight-exchange" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["request", "list"], "No such command 'request'. Did you mean 'requests'?"),
+        (["currencys"], "No such command 'currencys'. Did you mean 'currencies'?"),
+        (["requests", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["xyzzy"], "No such command 'xyzzy'.\n"),
+    ],
+)
+def test_mistyped_command_is_suggested(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    assert run(words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "freight_exchange", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("freight-exchange, version ")

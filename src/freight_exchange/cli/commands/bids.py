@@ -67,16 +67,17 @@ async def list_(exchange: FreightExchange, /, state: str | None, limit: int | No
 @click.argument("request", type=INDEX)
 @draft_options("Offer")
 @click.option("--rate", "rates", multiple=True, metavar="NAME=AMOUNT", help="Fee within the total; may be repeated.")
+@click.option("--again", is_flag=True, help="Submit the offer even if you have an identical one on the request.")
 @yes_option
 @json_option
 @click.pass_obj
 def submit(
-    options: GlobalOptions, /, request: int, rates: Sequence[str], yes: bool, as_json: bool, **fields: Any
+    options: GlobalOptions, /, request: int, rates: Sequence[str], again: bool, yes: bool, as_json: bool, **fields: Any
 ) -> None:
     """Submit an offer on REQUEST.
 
     REQUEST is the index of the request. The offer is sent once, even after a failure. Earlier offers of yours are shown
-    first.
+    first. An offer with the amount and currency of an earlier one is refused unless --again is given.
 
     \b
     Examples:
@@ -101,6 +102,11 @@ def submit(
         codes = await currency_codes(exchange) if earlier or not as_json else {}
         _warn_of_earlier(earlier, codes)
         equal_count = sum(bid.amount == amount and _has_currency(bid, currency, codes) for bid in earlier)
+        if equal_count and not again:
+            raise click.UsageError(
+                f"you have {_count_offers(equal_count)} of {price} on request {request} already: give --again if"
+                " another is to be sent; nothing was sent"
+            )
         earlier_note.append(
             f"Before it was sent, {_count_offers(equal_count)} of {price} of yours stood on request {request}."
         )
@@ -158,7 +164,9 @@ def _count_offers(count: int) -> str:
 
 
 def _has_currency(bid: Bid, currency: object, codes: Mapping[int, str]) -> bool:
-    return bid.currency is not None and codes.get(bid.currency, "").casefold() == format_value(currency).casefold()
+    """Return whether a bid is in a currency, given by its code or, in a file, its index."""
+    given = format_value(currency).casefold()
+    return bid.currency is not None and given in (str(bid.currency), codes.get(bid.currency, "").casefold())
 
 
 def _warn_of_difference(amount: Decimal, itemised: Mapping[str, Decimal]) -> None:

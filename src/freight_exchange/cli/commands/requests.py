@@ -10,7 +10,7 @@ import click
 
 from freight_exchange import cargo
 from freight_exchange.cli.commands.watch import watch
-from freight_exchange.cli.drafts import build_draft, draft_options
+from freight_exchange.cli.drafts import build_draft, draft_options, past_option, reject_past_arrival
 from freight_exchange.cli.options import (
     INDEX,
     Duration,
@@ -131,10 +131,11 @@ async def get(exchange: FreightExchange, /, index: int, per: Per, as_json: bool)
 
 @requests.command
 @draft_options("RateRequestDraft")
+@past_option
 @yes_option
 @json_option
 @click.pass_obj
-def publish(options: GlobalOptions, /, yes: bool, as_json: bool, **fields: Any) -> None:
+def publish(options: GlobalOptions, /, past: bool, yes: bool, as_json: bool, **fields: Any) -> None:
     """Publish a request.
 
     The fields come from options, a file (JSON or TOML), or both; options take precedence.
@@ -146,6 +147,7 @@ def publish(options: GlobalOptions, /, yes: bool, as_json: bool, **fields: Any) 
     """
     require_confirmation(yes=yes)
     draft = build_draft("RateRequestDraft", fields)
+    reject_past_arrival(draft.arrival, past=past)
 
     async def work(exchange: FreightExchange) -> None:
         await exchange.login()

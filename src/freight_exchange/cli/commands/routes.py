@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from freight_exchange.cli.drafts import build_draft, collect_fields, draft_options
+from freight_exchange.cli.drafts import build_draft, collect_fields, draft_options, past_option, reject_past_arrival
 from freight_exchange.cli.options import DATETIME, INDEX, json_option, limit_option, yes_option
 from freight_exchange.cli.render.listing import print_listing
 from freight_exchange.cli.render.record import format_value, print_details, print_json, to_json
@@ -91,10 +91,11 @@ async def get(exchange: FreightExchange, /, index: int, as_json: bool) -> None:
 
 @routes.command
 @draft_options("RouteDraft")
+@past_option
 @yes_option
 @json_option
 @click.pass_obj
-def create(options: GlobalOptions, /, yes: bool, as_json: bool, **fields: Any) -> None:
+def create(options: GlobalOptions, /, past: bool, yes: bool, as_json: bool, **fields: Any) -> None:
     """Create a route.
 
     The fields come from options, a file (JSON or TOML), or both; options take precedence.
@@ -105,6 +106,7 @@ def create(options: GlobalOptions, /, yes: bool, as_json: bool, **fields: Any) -
     """
     require_confirmation(yes=yes)
     draft = build_draft("RouteDraft", fields)
+    reject_past_arrival(draft.arrival, past=past)
 
     async def work(exchange: FreightExchange) -> None:
         await exchange.login()
@@ -127,10 +129,11 @@ def create(options: GlobalOptions, /, yes: bool, as_json: bool, **fields: Any) -
 @routes.command
 @click.argument("index", type=INDEX)
 @draft_options("RouteDraft")
+@past_option
 @yes_option
 @json_option
 @click.pass_obj
-def update(options: GlobalOptions, /, index: int, yes: bool, as_json: bool, **fields: Any) -> None:
+def update(options: GlobalOptions, /, index: int, past: bool, yes: bool, as_json: bool, **fields: Any) -> None:
     """Change a route.
 
     The command reads the route, replaces the fields that options or file give, and sends it.
@@ -147,6 +150,7 @@ def update(options: GlobalOptions, /, index: int, yes: bool, as_json: bool, **fi
     changes = collect_fields("RouteDraft", fields)
     if not changes:
         raise click.UsageError("there is nothing to change: give an option or --file; nothing was sent")
+    reject_past_arrival(changes.get("arrival"), past=past)
 
     async def work(exchange: FreightExchange) -> None:
         before = await exchange.routes.get(index)

@@ -160,13 +160,28 @@ def test_earlier_offers_on_request_are_shown_first(shell: Shell) -> None:
     shell.publish()
     assert "already" not in shell(*SUBMIT, "--yes").err
     message = "You have 1 offer on it already: 1840.50 USD (Available).\n"
-    asked = shell(*SUBMIT, typed="n\n")
+    asked = shell(*SUBMIT, "--again", typed="n\n")
     assert asked.err.index(message) < asked.err.index("Offer 1840.50 USD on")
     for options in (["--yes"], ["--yes", "--json"]):
-        result = shell(*SUBMIT, *options)
+        result = shell(*SUBMIT, "--again", *options)
         assert (result.status, result.err) == (0, message)
         message = "You have 2 offers on it already: 1840.50 USD (Available), 1840.50 USD (Available).\n"
     assert shell("bids", "submit", "2", *SUBMIT[3:], "--yes").err == ""
+
+
+@pytest.mark.parametrize("how", ["--yes", "terminal"])
+def test_identical_offer_is_refused_without_again(shell: Shell, how: str) -> None:
+    shell.publish()
+    shell(*SUBMIT, "--yes")
+    Path("offer.json").write_text('{"amount": 1840.5, "currency": 840}')
+    for command in (SUBMIT, ("bids", "submit", "1", "--file", "offer.json")):
+        result = shell(*command, "--yes") if how == "--yes" else shell(*command, typed="y\n")
+        assert result.status == Status.USAGE
+        assert "on request 1 already: give --again if another is to be sent; nothing was sent\n" in result.err
+        assert "[y/N]" not in result.err
+    assert len(shell.exchange.audit_log.offers) == 1
+    assert shell("bids", "submit", "1", "--amount", "1840.50", "--currency", "EUR", "--yes").status == 0
+    assert shell("bids", "submit", "1", "--amount", "1840.49", "--currency", "USD", "--yes").status == 0
 
 
 def test_awarded_request_is_warned_of_before_question(shell: Shell) -> None:
@@ -175,7 +190,7 @@ def test_awarded_request_is_warned_of_before_question(shell: Shell) -> None:
     shell.use_account(shell.exchange.shipper)
     shell("offers", "approve", "5001", "--yes")
     shell.use_account(shell.exchange.forwarder)
-    result = shell(*SUBMIT, typed="n\n")
+    result = shell(*SUBMIT, "--again", typed="n\n")
     assert "(Selected).\n" in result.err
     assert "The request is Selected: its shipper has accepted an offer.\n" in result.err
 
@@ -187,6 +202,6 @@ def test_offer_in_doubt_is_reported_with_count_of_earlier_equal_offers(shell: Sh
     shell.exchange.faults.add(
         Fault(name="lost", path="quote/submitoffer", processed=True, mutate=mutations.json_reply(500, {}))
     )
-    result = shell(*SUBMIT, "--yes")
+    result = shell(*SUBMIT, "--again", "--yes")
     assert result.status == Status.OUTCOME_UNKNOWN, result.err
     assert "Before it was sent, 1 offer of 1840.50 USD of yours stood on request 1.\n" in result.err

@@ -173,7 +173,7 @@ class TestPublish:
                 Path("draft.json").write_text(json.dumps(DRAFT))
             case "toml":
                 lines = [f"{name} = {json.dumps(value)}" for name, value in DRAFT.items() if name != "arrival"]
-                Path("draft.toml").write_text("\n".join([*lines, "arrival = 2027-03-01"]))
+                Path("draft.toml").write_text("\n".join([*lines, "arrival = 2036-03-01"]))
                 arguments = ["--file", "draft.toml"]
             case "stdin":
                 arguments, piped = ["--file", "-"], json.dumps(DRAFT)
@@ -190,7 +190,7 @@ class TestPublish:
         )
         (change,) = shell.exchange.audit_log.changes
         assert change.state.cargo.origin == "Hong Kong"
-        assert change.state.cargo.arrival.startswith("2027-03-01")
+        assert change.state.cargo.arrival.startswith("2036-03-01")
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -227,6 +227,15 @@ class TestPublish:
         assert "Is its weight right? about 0.926 kg/m3 if it is that of one unit" in result.err
         assert result.err.count("Is its weight right?") == 1
         assert result.err.count("Is its incoterm right? FOB is for sea") == 1
+
+    def test_arrival_in_past_is_refused_without_past(self, shell: Shell) -> None:
+        shell.use_account(shell.exchange.shipper)
+        Path("draft.json").write_text(json.dumps(DRAFT | {"arrival": "2016-03-01"}))
+        result = shell("requests", "publish", "--file", "draft.json", "--yes")
+        assert result.status == Status.USAGE
+        assert "the arrival 2016-03-01 is in the past: correct it, or give --past; nothing was sent" in result.err
+        assert shell.exchange.audit_log.calls == []
+        assert shell("requests", "publish", "--file", "draft.json", "--yes", "--past").status == 0
 
     def test_question_shows_whole_draft(self, shell: Shell) -> None:
         Path("draft.json").write_text(json.dumps(DRAFT | {"notes": "fragile"}))

@@ -26,14 +26,14 @@ def test_route_is_created_updated_and_listed(shell: Shell) -> None:
     assert result.status == 0, result.err
     (created,) = result.objects
     assert created["vessel"] == "Ever Patient"
-    assert created["departure"] == "2027-02-03 06:00:00+08:00"
+    assert created["departure"] == "2036-02-03 06:00:00+08:00"
     index = str(created["index"])
-    updated = shell("routes", "update", index, "--vessel", "Ever Given", "--cy-cutoff", "2027-02-01 18:00", "--yes")
+    updated = shell("routes", "update", index, "--vessel", "Ever Given", "--cy-cutoff", "2036-02-01 18:00", "--yes")
     assert updated.status == 0, updated.err
     shown = shell("routes", "get", index).out
     assert "vessel       Ever Given\n" in shown
-    assert "cy cut-off   2027-02-01 18:00 HKT\n" in shown
-    assert "cfs cut-off  2027-01-31 12:00 HKT\n" in shown
+    assert "cy cut-off   2036-02-01 18:00 HKT\n" in shown
+    assert "cfs cut-off  2036-01-31 12:00 HKT\n" in shown
     (listed,) = shell("routes", "list", "--vessel", "Ever Given", "--json").objects
     assert str(listed["index"]) == index
     assert any(row["VESSEL"] == "Ever Given" for row in shell("routes", "list").rows)
@@ -43,7 +43,7 @@ def test_question_shows_whole_route(shell: Shell) -> None:
     Path("route.json").write_text(json.dumps(ROUTE))
     result = shell("routes", "create", "--file", "route.json", typed="n\n")
     assert result.out == ""
-    for line in ("cy cut-off   2027-02-01 17:00 HKT\n", "carrier      1\n", "time zone    Asia/Hong_Kong\n"):
+    for line in ("cy cut-off   2036-02-01 17:00 HKT\n", "carrier      1\n", "time zone    Asia/Hong_Kong\n"):
         assert line in result.err
     assert "route" not in {call.path for call in shell.exchange.audit_log.calls}
 
@@ -71,18 +71,18 @@ def test_question_of_update_shows_change(shell: Shell) -> None:
 def test_new_timezone_keeps_local_times(shell: Shell) -> None:
     created = create(shell)
     index = str(created["index"])
-    update = ("routes", "update", index, "--timezone", "Europe/Berlin", "--departure", "2027-02-04T04:00:00Z")
+    update = ("routes", "update", index, "--timezone", "Europe/Berlin", "--departure", "2036-02-04T04:00:00Z")
     result = shell(*update, typed="n\n")
     assert result.status == Status.USAGE
     assert (
-        f"Change route {index}: departure 2027-02-03 06:00 HKT to 2027-02-04 05:00 CET,"
+        f"Change route {index}: departure 2036-02-03 06:00 HKT to 2036-02-04 05:00 CET,"
         " timezone Asia/Hong_Kong to Europe/Berlin,"
-        " cy_cutoff 2027-02-01 17:00 HKT to 2027-02-01 17:00 CET,"
-        " cfs_cutoff 2027-01-31 12:00 HKT to 2027-01-31 12:00 CET? [y/N]:"
+        " cy_cutoff 2036-02-01 17:00 HKT to 2036-02-01 17:00 CET,"
+        " cfs_cutoff 2036-01-31 12:00 HKT to 2036-01-31 12:00 CET? [y/N]:"
     ) in result.err
     (updated,) = shell(*update, "--yes", "--json").objects
-    assert updated["cy_cutoff"] == "2027-02-01 17:00:00+01:00"
-    assert updated["departure"] == "2027-02-04 05:00:00+01:00"
+    assert updated["cy_cutoff"] == "2036-02-01 17:00:00+01:00"
+    assert updated["departure"] == "2036-02-04 05:00:00+01:00"
     assert updated["arrival"] == created["arrival"]
 
 
