@@ -219,13 +219,10 @@ else:
         "Unreadable": "feed.events",
         "User": "models",
         "ValidationError": "errors",
+        "__version__": "platform.version",
     }
 
     def __getattr__(name: str) -> object:
-        if name == "__version__":
-            from importlib.metadata import version
-
-            return version("freight-exchange")
         if name in _LATER:
             from importlib import import_module
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -71,11 +75,39 @@ class TestTheLock:
 
 
 def test_the_installed_version_is_the_projects() -> None:
-    assert metadata.version("freight-exchange") == PROJECT["project"]["version"]
+    assert metadata.version("freight-exchange") == freight_exchange.__version__
 
 
 def test_the_changelog_has_a_place_for_what_comes_next() -> None:
     assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_link_to_the_repository_names_the_same_one() -> None:
+    repository = PROJECT["project"]["urls"]["Repository"]
+    owner_and_name = repository.removeprefix("https://github.com/")
+    for path in [ROOT / "pyproject.toml", ROOT / "mkdocs.yml", *ROOT.glob("*.md"), *ROOT.glob(".github/**/*.*")]:
+        text = path.read_text()
+        for found in re.findall(r"(?:github|githubusercontent)\.com/([\w.-]+/[\w.-]+)", text):
+            assert found == owner_and_name, path
+
+
+def test_links_on_pypi_are_absolute() -> None:
+    readme = ProjectMetadata(str(ROOT), PluginManager()).core.readme
+    prose = re.sub(r"^```.*?^```$", "", readme, flags=re.DOTALL | re.MULTILINE)
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose)
+    assert targets
+    assert [target for target in targets if not target.startswith("https://")] == []
+    code = re.findall(r"^```.*?^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert [block for block in code if block not in readme] == []
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="not a checkout")
+def test_sdist_holds_every_file_of_the_repository() -> None:
+    """The tests of an unpacked sdist are collected and run as here: they read pages, examples and tools too."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    tracked = {name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
+    packed = {file.relative_path.replace("\\", "/") for file in SdistBuilder(str(ROOT)).recurse_project_files()}
+    assert tracked - packed == set()
 
 
 def _lines() -> list[str]:

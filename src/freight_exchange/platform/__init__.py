@@ -1,1 +1,1 @@
-"""Ground floor of the package: the root of the errors, clocks, file locks and terminal text."""
+"""Ground floor of the package: the root of the errors, clocks, file locks, terminal text and the version."""

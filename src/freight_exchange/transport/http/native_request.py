@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from freight_exchange.errors import ConfigurationError
+from freight_exchange.platform.version import __version__
 from freight_exchange.transport.http.pool import REPEATABLE
 from freight_exchange.transport.message import RequestKind
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestFactory"]
 
-_USER_AGENT = b"freight-exchange-python"
+_USER_AGENT = f"freight-exchange-python/{__version__}".encode("ascii")
 _MAX_URLS = 256
 
 

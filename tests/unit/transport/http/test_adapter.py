@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib import metadata
 from types import ModuleType
 from typing import Any
 
@@ -38,7 +39,7 @@ class TestRequests:
             (b"accept-encoding", b"gzip"),
             (b"authorization", f"Bearer {CANARY}".encode()),
             (b"host", b"host.example"),
-            (b"user-agent", b"freight-exchange-python"),
+            (b"user-agent", f"freight-exchange-python/{metadata.version('freight-exchange')}".encode()),
         ]
         assert native.content == b""
 

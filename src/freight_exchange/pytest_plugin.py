@@ -1,0 +1,23 @@
+"""pytest plugin: the fixture `sandbox`, without a `conftest.py`.
+
+pytest loads this file wherever the package is installed. The sandbox is imported when a test asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from freight_exchange.testing import Sandbox
+
+__all__ = ["sandbox"]
+
+
+@pytest.fixture
+def sandbox() -> Sandbox:
+    """Freight exchange of one test."""
+    from freight_exchange.testing import Sandbox
+
+    return Sandbox()
