@@ -1,8 +1,9 @@
-"""Composition of a client: its defaults, the state of its views, and its login."""
+"""Composition of a client: how its options, its connection, its endpoints and its feed are put together."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -12,16 +13,28 @@ from freight_exchange.endpoints.login import log_in
 from freight_exchange.endpoints.offers import SeenOffers
 from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
 from freight_exchange.endpoints.routes import SeenRoutes
+from freight_exchange.endpoints.service import Service
+from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.paging import PageSizes
+from freight_exchange.transport.lifecycle import Connection, Settings
+from freight_exchange.transport.secrets import Redactor
 
 if TYPE_CHECKING:
+    import ssl
+
+    from freight_exchange.endpoints.conventions import Conventions
+    from freight_exchange.errors.outcome import Reconciler
+    from freight_exchange.feed.factory import WatchOptions
+    from freight_exchange.feed.feed import Feed
+    from freight_exchange.hooks import Hooks
     from freight_exchange.models import User
     from freight_exchange.platform.clock import Clock
     from freight_exchange.transport.auth.refresh import Credentials
     from freight_exchange.transport.auth.token import Grant
+    from freight_exchange.transport.auth.token_store import TokenFile
     from freight_exchange.transport.call import CallExecutor, Limits
-    from freight_exchange.transport.lifecycle import Connection
+    from freight_exchange.transport.message import Middleware
     from freight_exchange.transport.secrets import Secret
 
 __all__ = [
@@ -29,10 +42,12 @@ __all__ = [
     "DEFAULT_KEEPALIVE",
     "DEFAULT_MAX_CONNECTIONS",
     "DEFAULT_MAX_WRITES",
+    "NetworkOptions",
     "SharedState",
-    "log_in_user",
-    "login_deadline",
+    "ViewOptions",
+    "feed_of",
     "option",
+    "service_of",
 ]
 
 T = TypeVar("T")
@@ -47,13 +62,38 @@ DEFAULT_KEEPALIVE = 120.0
 """Seconds that an idle connection is kept: a feed polls every 30 seconds by default."""
 
 
-class SharedState:
-    """State that a client shares with its views."""
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ViewOptions:
+    """Options that `with_options()` may change for a view, and those that every view keeps."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    conventions: Conventions
+    limits: Limits
+    hooks: Hooks
+    page_size: int
+    strict: bool
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class NetworkOptions:
+    """Options of the connection, which a client shares with its views."""
+
+    max_connections: int
+    max_writes: int
+    middleware: tuple[Middleware, ...]
+    proxy: Secret | None
+    keepalive: float
+    verify: bool | ssl.SSLContext
+    http_client: Any
+    token_store: TokenFile | None
+
+
+class SharedState:
+    """State that a client shares with its views: the connection, the user and what listings have shown."""
+
+    def __init__(self, base_url: str, credentials: Credentials, options: ViewOptions, network: NetworkOptions) -> None:
+        self.base_url = base_url
         self.credentials = credentials
         self.clock: Clock | None = None
-        self.connection: Connection
         self.user: User | None = None
         self.sizes = PageSizes()
         self.readings = SharedReadings()
@@ -61,23 +101,75 @@ class SharedState:
         self.currencies = KnownCurrencies()
         self.offers = SeenOffers()
         self.routes = SeenRoutes()
+        self.connection = self._connection(options, network)
 
-    def welcome(self, user: User) -> None:
+    async def account(self) -> str:
+        """Return the account's email."""
+        email, _ = await self.credentials()
+        return email
+
+    def _connection(self, options: ViewOptions, network: NetworkOptions) -> Connection:
+        # One login serves all views, whose deadlines may be longer; each caller waits within its own deadline.
+        login_deadline = max(options.limits.deadline, DEFAULT_DEADLINE)
+        login_limits = attrs.evolve(options.limits, deadline=login_deadline)
+        return Connection(
+            Settings(
+                base_url=self.base_url,
+                credentials=self.credentials,
+                log_in=partial(self._log_in, login_limits),
+                redactor=Redactor(),
+                hooks=options.hooks,
+                retry_tokens=options.limits.retries.budget,
+                max_connections=network.max_connections,
+                max_writes=network.max_writes,
+                middleware=network.middleware,
+                proxy=network.proxy,
+                keepalive=network.keepalive,
+                verify=network.verify,
+                http_client=network.http_client,
+                token_store=network.token_store,
+                welcome=self._welcome,
+                login_timeout=login_deadline,
+            )
+        )
+
+    async def _log_in(self, limits: Limits, executor: CallExecutor, email: str, password: Secret) -> Grant:
+        return await log_in(executor, limits, email, password, self._welcome)
+
+    def _welcome(self, user: User) -> None:
         self.user = user
 
 
-async def log_in_user(
-    executor: CallExecutor, email: str, password: Secret, *, limits: Limits, shared: SharedState
-) -> Grant:
-    """Log in, and record the user in the state of the client."""
-    login_limits = attrs.evolve(limits, deadline=login_deadline(limits))
-    return await log_in(executor, login_limits, email, password, shared.welcome)
+def service_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler) -> Service:
+    """Return the access to the service that the endpoints of a view use."""
+    return Service(
+        connection=shared.connection,
+        limits=options.limits,
+        conventions=options.conventions,
+        hooks=options.hooks,
+        sizes=shared.sizes,
+        page_size=options.page_size,
+        strict=options.strict,
+        reconciler=reconciler,
+    )
 
 
-def login_deadline(limits: Limits) -> float:
-    """Return the deadline of a login."""
-    # One login serves all views, whose deadlines may be longer; each caller waits within its own deadline.
-    return max(limits.deadline, DEFAULT_DEADLINE)
+def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, watch: WatchOptions) -> Feed:
+    """Return a feed that reads through a view; raise `ConfigurationError` for an option that cannot be right."""
+    # Imported here: most programs never watch.
+    from freight_exchange.feed import factory
+
+    # A feed repeats pages itself: the retries of its calls would multiply with that.
+    once = attrs.evolve(options.limits, retries=attrs.evolve(options.limits.retries, attempts=1))
+    return factory.feed(
+        UpdatedRequests(service_of(shared, attrs.evolve(options, limits=once, strict=False), reconciler)),
+        watch,
+        account=shared.account,
+        hooks=options.hooks,
+        clock=shared.clock,
+        base_url=shared.base_url,
+        patience=options.limits.deadline,
+    )
 
 
 def option(value: T | None, kind: type[T], name: str) -> T:

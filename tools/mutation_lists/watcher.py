@@ -326,9 +326,9 @@ MUTATIONS: Final = (
     ),
     one(
         "11 retries of calls multiply with those of pages",
-        "client.py",
-        "attempts=1)), strict",
-        "attempts=3)), strict",
+        "composition.py",
+        "attempts=1))",
+        "attempts=3))",
         "tests/unit/feed/test_feed.py",
     ),
     one(

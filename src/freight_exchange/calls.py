@@ -1,0 +1,225 @@
+"""Calls of a client: its endpoints, its feed, raw requests and reconciliation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from freight_exchange import settings, wire
+from freight_exchange.composition import DEFAULT_DEADLINE, SharedState, ViewOptions, feed_of, service_of
+from freight_exchange.endpoints.bids import Bids
+from freight_exchange.endpoints.carriers import Carriers
+from freight_exchange.endpoints.currencies import Currencies
+from freight_exchange.endpoints.offers import Offers
+from freight_exchange.endpoints.requests import Requests
+from freight_exchange.endpoints.routes import Routes
+from freight_exchange.errors import ValidationError
+from freight_exchange.models import RawWrite, Reconciliation, Write
+from freight_exchange.transport.message import RequestKind
+
+if TYPE_CHECKING:
+    import os
+
+    from freight_exchange.endpoints.reconcile.reconcile import Readers
+    from freight_exchange.endpoints.service import Service
+    from freight_exchange.feed.feed import Feed
+    from freight_exchange.feed.filter import RequestFilter
+    from freight_exchange.feed.journal import Start
+    from freight_exchange.models import Bid
+    from freight_exchange.store import Store
+
+__all__ = ["Calls"]
+
+
+class Calls:
+    """Calls of a client, by the options of one view."""
+
+    def __init__(self, shared: SharedState, options: ViewOptions) -> None:
+        self._shared = shared
+        self._options = options
+
+    @cached_property
+    def requests(self) -> Requests:
+        """Rate requests."""
+        return Requests(self._service)
+
+    @cached_property
+    def offers(self) -> Offers:
+        """Offers on the shipper's own requests."""
+        return Offers(self._service, self._shared.offers)
+
+    @cached_property
+    def bids(self) -> Bids:
+        """The forwarder's own offers."""
+        return Bids(self._service, self.currencies)
+
+    @cached_property
+    def routes(self) -> Routes:
+        """Routes."""
+        return Routes(self._service, self._shared.routes)
+
+    @cached_property
+    def carriers(self) -> Carriers:
+        """Carriers."""
+        return Carriers(self._service)
+
+    @cached_property
+    def currencies(self) -> Currencies:
+        """Currencies."""
+        return Currencies(self._service, self._shared.currencies)
+
+    @cached_property
+    def _service(self) -> Service:
+        return service_of(self._shared, self._options, reconciler=self)
+
+    def watch(
+        self,
+        *,
+        store: Store | str | os.PathLike[str] | None = None,
+        start: Start = "now",
+        interval: timedelta = timedelta(seconds=30),
+        allowance: timedelta = timedelta(seconds=60),
+        where: RequestFilter | None = None,
+        name: str = "requests",
+        standby: bool = False,
+    ) -> Feed:
+        """Return a feed of requests as they appear, change and are withdrawn (service document, 4.4).
+
+            async with exchange.watch(store="bot.db") as feed:
+                async for event in feed:
+                    print(event.kind, event)
+
+        Args:
+            store: Where the feed keeps its state: the path of an SQLite file, or a store of `freight_exchange.store`;
+                `None` keeps it in memory until the process ends. One feed at a time opens a path: feeds that share a
+                file share one `SQLiteStore` object, and differ in `name`.
+            start: The events of the first scan with a new store: `now` none, `backfill` all requests that the service
+                lists (five days), a `timedelta` those updated within it. Later runs ignore `start`.
+            interval: Time between scans, varied by a tenth; from one second to a day.
+            allowance: Time that the service may take to show an update. Set more if the log reports late updates.
+            where: Filter of the events. The feed tracks the other requests all the same.
+            name: Name of the feed, which must differ among feeds that share a store.
+            standby: Wait while another process holds the feed, instead of raising `HeldError`.
+
+        Raises:
+            ConfigurationError: An argument cannot be right.
+        """
+        from freight_exchange.feed.factory import WatchOptions
+
+        options = WatchOptions(
+            store=store,
+            start=start,
+            interval=interval,
+            allowance=allowance,
+            where=where,
+            name=name,
+            standby=standby,
+        )
+        return feed_of(self._shared, self._options, self, options)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        body: object = None,
+        repeatable: bool = False,
+    ) -> Any:
+        """Call any operation of the service: return the decoded JSON, or `None` for an empty reply.
+
+        Args:
+            method: The HTTP method.
+            path: Relative to the API root.
+            params: Parameters of the query string.
+            body: A value that JSON can represent; numbers may be `Decimal`.
+            repeatable: `True` if sending the request twice does no harm, as with GET and HEAD. Any other request is a
+                write: sent at most once, with `OutcomeUnknownError` if it may have been carried out.
+
+        Raises:
+            ValidationError: The path, the parameters or the body cannot be sent, `offset` comes without `rowsperpage`,
+                or `repeatable` is no `bool`.
+            OutcomeUnknownError: It is a write, and may or may not have been carried out.
+            DecodeError: The reply to a read is not JSON.
+        """
+        verb = settings.method(method)
+        relative = settings.path(path)
+        pairs = settings.parameters(params)
+        wire.check_paired(params)
+        wire.check_paired(body)
+        if not isinstance(repeatable, bool):
+            raise ValidationError(f"repeatable must be True or False, not {repeatable!r}", field="repeatable")
+        is_read = repeatable or verb in ("GET", "HEAD")
+        return await self._service.raw(
+            RequestKind.READ if is_read else RequestKind.WRITE,
+            verb,
+            relative,
+            params=pairs,
+            content=None if body is None else wire.dump(body),
+            write=None if is_read else RawWrite(verb, relative),
+        )
+
+    async def reconcile(
+        self, write: Write, *, settle: timedelta = timedelta(seconds=30), baseline: Sequence[object] | None = None
+    ) -> Reconciliation:
+        """Find out whether a write happened; `OutcomeUnknownError.reconcile()` calls this.
+
+        It reads the listings that would show the write (service document, 4.4 to 4.7 and 4.9), and sends no write.
+
+        Args:
+            write: The `write` of an `OutcomeUnknownError`.
+            settle: Time that the service may take to show a write.
+            baseline: The records of the same listing from before the send, if the caller kept them, read with
+                `sweep=True`.
+
+        Returns:
+            `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
+
+        Raises:
+            ValidationError: An argument cannot be right.
+            LoginRejectedError: The service rejected the email or password.
+        """
+        if not isinstance(write, Write):
+            raise ValidationError(
+                f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
+            )
+        # Imported here: most processes never have an outcome to resolve.
+        from freight_exchange.endpoints.reconcile import reconcile
+
+        return await reconcile.reconcile(
+            self._patient(strict=True)._readers(),
+            self._patient(strict=False)._readers(),
+            write,
+            settle=settle,
+            baseline=baseline,
+        )
+
+    def _patient(self, *, strict: bool) -> Calls:
+        """Return calls whose deadline is at least the default one."""
+        limits = self._options.limits
+        limits = attrs.evolve(limits, deadline=max(limits.deadline, DEFAULT_DEADLINE))
+        return Calls(self._shared, attrs.evolve(self._options, limits=limits, strict=strict))
+
+    async def _own_bids(self) -> list[Bid]:
+        """Return the own bids, from a reading that begins now or later and that other callers may share."""
+        return await self._readers().own_bids(None)
+
+    def _has_seen_bid_on(self, request: int) -> bool:
+        """Return `True` once a reading of the own bids has shown one on the request."""
+        return request in self._shared.bids
+
+    def _readers(self) -> Readers:
+        from freight_exchange.endpoints.reconcile import reconcile
+
+        return reconcile.Readers(
+            bids=self.bids,
+            offers=self.offers,
+            routes=self.routes,
+            shared=self._shared.readings,
+            seen=self._shared.bids,
+            strict=self._options.strict,
+        )
