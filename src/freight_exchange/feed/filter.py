@@ -9,7 +9,6 @@ from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
-from unicodedata import normalize
 
 import attrs
 
@@ -17,6 +16,7 @@ from freight_exchange.errors import ValidationError
 from freight_exchange.models import units, validation
 from freight_exchange.models._base import EXACT
 from freight_exchange.models.enums import RequestType, Word
+from freight_exchange.platform.text import fold
 
 if TYPE_CHECKING:
     from freight_exchange.models import RateRequest
@@ -153,13 +153,8 @@ class RequestFilter:
         return f"RequestFilter({shown})"
 
 
-def _folded(text: str) -> str:
-    # An accent may be a character of its own or a part of its letter: both read the same.
-    return " ".join(normalize("NFC", text).split()).casefold()
-
-
 def _is_among(said: str, wanted: AbstractSet[str]) -> bool:
-    folded = _folded(said)
+    folded = fold(said)
     return not folded or folded in wanted
 
 
@@ -188,7 +183,7 @@ def _any_of(given: object, field: str, check: Callable[[object, str], str]) -> f
     choices = given if _is_collection(given) else (given,)
     if not choices:
         raise ValidationError(f"{field} must not be empty: no request would ever pass", field=field)
-    return frozenset(_folded(check(choice, field)) for choice in choices)
+    return frozenset(fold(check(choice, field)) for choice in choices)
 
 
 def _is_collection(given: object) -> TypeGuard[AbstractSet[object] | Sequence[object]]:

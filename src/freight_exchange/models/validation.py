@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_WINDOW", "NUMERAL", "Number", "amount", "boolean", "count", "enum_member", "find_zone", "identifier",
-    "incoterm", "naive_datetime", "rates", "set_fields", "text", "timezone", "window_seconds", "zoned_datetime",
+    "incoterm", "naive_datetime", "number", "rates", "set_fields", "text", "timezone", "window_seconds",
+    "zoned_datetime",
 ]  # fmt: skip
 
 Number: TypeAlias = Decimal | int | float | str
@@ -42,10 +43,15 @@ Choice = TypeVar("Choice", bound=Word)
 
 def amount(value: object, field: str) -> Decimal:
     """Return a positive, finite number as an exact `Decimal`."""
-    number = _number(value, field, field)
-    if number <= 0:
+    checked = number(value, field)
+    if checked <= 0:
         raise ValidationError(f"{field} must be greater than zero, not {_describe(value)}", field=field)
-    return number
+    return checked
+
+
+def number(value: object, field: str) -> Decimal:
+    """Return a finite number as an exact `Decimal`."""
+    return _number(value, field, field)
 
 
 def rates(value: object, field: str = "rates") -> Mapping[str, Decimal]:

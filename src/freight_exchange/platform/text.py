@@ -1,12 +1,13 @@
-"""Terminal text: control and invisible characters of the service's texts, spelt out."""
+"""Text: control characters spelt out for a terminal, and the form in which places and names are compared."""
 
 from __future__ import annotations
 
 import logging
 import re
 from typing import Final
+from unicodedata import normalize
 
-__all__ = ["CleanFormatter", "clean"]
+__all__ = ["CleanFormatter", "clean", "fold"]
 
 _MAYBE_UNFIT: Final = re.compile(r"[^ -~]")
 
@@ -14,6 +15,11 @@ _MAYBE_UNFIT: Final = re.compile(r"[^ -~]")
 def clean(text: str) -> str:
     """Return the text on one line, with control and other invisible characters spelt out (`\\x1b`)."""
     return _MAYBE_UNFIT.sub(_fit, text)
+
+
+def fold(text: str) -> str:
+    """Return the form in which texts are compared: any case, single spaces, and one way to write an accent."""
+    return " ".join(normalize("NFC", text).split()).casefold()
 
 
 class CleanFormatter(logging.Formatter):

@@ -38,6 +38,7 @@ def test_commands_are_complete() -> None:
     assert {" ".join(path) for path in COMMANDS} == {
         "login", "logout", "whoami", "requests list", "requests get", "requests publish", "requests watch",
         "offers list", "offers get", "offers approve", "offers decline", "bids list", "bids submit", "routes list",
+        "offers compare", "tariff check",
         "routes get", "routes create", "routes update", "carriers", "currencies", "sandbox", "demo", "bot run",
         "bot status", "bot dead list", "bot dead replay", "bot doubts list", "bot doubts resolve", "bot gaps list",
         "bot gaps ack", "explain",

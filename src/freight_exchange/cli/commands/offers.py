@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
+from freight_exchange import quotes
 from freight_exchange.cli.options import INDEX, EnumChoice, json_option, limit_option, yes_option
 from freight_exchange.cli.render.listing import collect, print_listing, show_progress
 from freight_exchange.cli.render.record import (
@@ -24,8 +25,11 @@ from freight_exchange.cli.terminal import confirm, require_confirmation
 from freight_exchange.errors import BadRequestError, NotFoundError
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from freight_exchange import FreightExchange, Listing, Offer
     from freight_exchange.cli.options import GlobalOptions
+    from freight_exchange.quotes import ComparedOffer, Comparison
 
 __all__ = ["offers"]
 
@@ -40,7 +44,19 @@ class _Row:
 
 @click.group
 def offers() -> None:
-    """Offers on your own requests: list them, approve or decline one."""
+    """Offers on your own requests: list and compare them, approve or decline one."""
+
+
+def _parse_rates(context: click.Context, option: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
+    rates: dict[str, str] = {}
+    for value in values:
+        code, equals, rate = value.partition("=")
+        if not equals or not code.strip() or not rate.strip():
+            raise click.BadParameter(f"{value!r} must be a code and a rate, such as EUR=1.08")
+        if code.strip().upper() in rates:
+            raise click.BadParameter(f"{code.strip()} is given twice")
+        rates[code.strip().upper()] = rate.strip()
+    return rates
 
 
 @offers.command("list")
@@ -86,6 +102,38 @@ async def get(exchange: FreightExchange, /, request: int, as_json: bool) -> None
         print_json(listing)
     else:
         _print_listing(listing, await currency_codes(exchange))
+
+
+@offers.command
+@click.argument("request", type=INDEX)
+@click.option("--to", required=True, metavar="CODE", help="The currency to compare in, such as USD.")
+@click.option(
+    "--rate",
+    "rates",
+    multiple=True,
+    metavar="CODE=RATE",
+    callback=_parse_rates,
+    help="Exchange rate: units of the currency to compare in for one of CODE, such as EUR=1.08. Repeat it for others.",
+)
+@json_option
+@client_command
+async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Mapping[str, str], as_json: bool) -> None:
+    """Rank the offers on one of your requests in one currency.
+
+    Offers in another currency need a rate. OWN TERMS are the clauses that not every offer has.
+
+    \b
+    Example:
+      freight-exchange offers compare 4 --to USD --rate EUR=1.08
+    """
+    listing = await exchange.offers.get(request)
+    comparison = await quotes.compare(listing, to=to, rates=rates, currencies=exchange.currencies.list())
+    if as_json:
+        print_json(comparison)
+        return
+    print_table(comparison.offers, _comparison_columns(comparison), empty_message="There are no priced offers.")
+    if comparison.common_terms:
+        click.echo(f"\nTerms of all offers: {format_value('; '.join(comparison.common_terms))}")
 
 
 @offers.command
@@ -192,6 +240,26 @@ def _columns(codes: Mapping[int, str]) -> Sequence[Column[_Row]]:
         Column("STATUS", lambda row: "no offer yet" if row.offer is None else row.offer.status),
         Column("TERMS", lambda row: None if row.offer is None else row.offer.terms, wraps=True, drop_order=4),
     )
+
+
+def _comparison_columns(comparison: Comparison) -> Sequence[Column[ComparedOffer]]:
+    def fee_column(name: str) -> Column[ComparedOffer]:
+        figures = {id(compared): fee for compared, fee in comparison.by_fee(name)}
+        return Column(name.upper(), lambda row: _format_figure(figures.get(id(row))), align_right=True, drop_order=2)
+
+    return (
+        Column("RANK", lambda row: row.rank, align_right=True),
+        Column("OFFER", lambda row: row.offer.id, align_right=True),
+        Column(f"TOTAL {comparison.currency}", lambda row: _format_figure(row.total), align_right=True),
+        Column("OFFERED", lambda row: f"{row.offer.amount} {row.currency}", align_right=True, drop_order=3),
+        *map(fee_column, comparison.fee_names),
+        Column("STATUS", lambda row: row.offer.status, drop_order=4),
+        Column("OWN TERMS", lambda row: "; ".join(row.own_terms) or None, wraps=True, drop_order=1),
+    )
+
+
+def _format_figure(figure: Decimal | None) -> str | None:
+    return None if figure is None else f"{figure:.2f}"
 
 
 def _print_listing(listing: Listing, codes: Mapping[int, str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from tests.unit.cli.harness import SUBMIT, Shell
 
@@ -43,3 +45,25 @@ def test_unknown_offer_is_not_found(shipper: Shell, command: str) -> None:
 def test_second_approval_is_refused(shipper: Shell) -> None:
     assert shipper("offers", "approve", "5001", "--yes").status == 0
     assert shipper("offers", "approve", "5001", "--yes").status == Status.REFUSED
+
+
+def test_offers_are_compared_in_one_currency(shipper: Shell) -> None:
+    result = shipper("offers", "compare", "1", "--to", "EUR", "--rate", "usd=0.9")
+    (row,) = result.rows
+    assert (row["RANK"], row["OFFER"], row["TOTAL EUR"], row["OFFERED"]) == ("1", "5001", "1656.45", "1840.50 USD")
+    (comparison,) = shipper("offers", "compare", "1", "--to", "USD", "--json").objects
+    assert comparison["offers"][0]["total"] == Decimal("1840.50")
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        ([], "an offer is in USD: give its exchange rate"),
+        (["--rate", "USD"], "'USD' must be a code and a rate, such as EUR=1.08"),
+        (["--rate", "USD=1", "--rate", "usd=2"], "usd is given twice"),
+    ],
+)
+def test_offers_are_not_compared_without_a_rate(shipper: Shell, rates: list[str], message: str) -> None:
+    result = shipper("offers", "compare", "1", "--to", "EUR", *rates)
+    assert (result.status, result.out) == (Status.USAGE, "")
+    assert message in result.err

@@ -1,0 +1,192 @@
+"""Comparison of the offers on a request, in one currency.
+
+    comparison = await quotes.compare(listing, to="USD", rates={"EUR": "1.08"}, currencies=exchange.currencies.list())
+    best = comparison.best
+
+Exchange rates come from the caller: the service has none. Offers in different currencies are never compared without
+a rate for each of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+import attrs
+
+from freight_exchange.errors import ValidationError
+from freight_exchange.models import validation
+from freight_exchange.models._base import EXACT, Frozen
+from freight_exchange.models.currency import Currency
+from freight_exchange.models.enums import OfferStatus
+from freight_exchange.models.listing import Listing
+from freight_exchange.models.offer import Offer
+from freight_exchange.models.validation import Number
+from freight_exchange.platform.text import fold
+
+__all__ = ["ComparedOffer", "Comparison", "Rates", "compare"]
+
+Rates: TypeAlias = Mapping[str, Number] | Callable[[str, str], Awaitable[Number]]
+"""Exchange rates: units of the target for one unit of each currency code, or `await rates(code, target)`."""
+
+_CLAUSE_END: Final = re.compile(r"[;\n]|\.(?=\s|$)")
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ComparedOffer(Frozen):
+    """An offer with its figures in the currency of the comparison. No figure is rounded.
+
+    Attributes:
+        offer: The offer as the service lists it.
+        rank: 1 for the lowest total; offers with equal totals share a rank.
+        currency: The code of the offer's own currency.
+        exchange_rate: Units of the comparison's currency for one of the offer's.
+        total: The offer's amount.
+        fees: The itemised fees by name.
+        own_terms: The clauses of its terms that not every compared offer has.
+    """
+
+    offer: Offer
+    rank: int
+    currency: str
+    exchange_rate: Decimal
+    total: Decimal
+    fees: Mapping[str, Decimal]
+    own_terms: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Comparison(Frozen):
+    """The offers on a request, ranked by total.
+
+    Attributes:
+        currency: The code of the currency of all figures.
+        offers: The compared offers, the lowest total first.
+        common_terms: The clauses of terms that every compared offer has.
+        unpriced: The offers without an amount, which have no rank.
+    """
+
+    currency: str
+    offers: tuple[ComparedOffer, ...]
+    common_terms: tuple[str, ...] = ()
+    unpriced: tuple[Offer, ...] = ()
+
+    @property
+    def best(self) -> ComparedOffer | None:
+        """The pending offer with the lowest total, the first listed if several have it; `None` without one."""
+        return next((compared for compared in self.offers if compared.offer.status == OfferStatus.PENDING), None)
+
+    @property
+    def fee_names(self) -> tuple[str, ...]:
+        """The names of all fees, as first written; names that differ in case or spaces are one."""
+        names: dict[str, str] = {}
+        for compared in self.offers:
+            for name in compared.fees:
+                names.setdefault(fold(name), name)
+        return tuple(names.values())
+
+    def by_fee(self, name: str) -> tuple[tuple[ComparedOffer, Decimal], ...]:
+        """Return the offers that itemise a fee, with its figure, the lowest first. The others are left out."""
+        found = [
+            (compared, figure)
+            for compared in self.offers
+            for fee, figure in compared.fees.items()
+            if fold(fee) == fold(name)
+        ]
+        return tuple(sorted(found, key=lambda pair: pair[1]))
+
+
+async def compare(
+    listing: Listing | Iterable[Offer],
+    *,
+    to: str,
+    currencies: Iterable[Currency] | AsyncIterable[Currency],
+    rates: Rates | None = None,
+) -> Comparison:
+    """Rank the offers of a listing in one currency.
+
+    Args:
+        listing: A `Listing` with its offers, or the offers.
+        to: The three-letter code of the currency to compare in.
+        currencies: The service's currencies, such as `exchange.currencies.list()`: offers name theirs by its index.
+        rates: A mapping such as `{"EUR": Decimal("1.08")}`, 1.08 of `to` for one euro, or an async function of two
+            codes, asked once for each currency.
+
+    Raises:
+        ValidationError: A currency of an offer has no rate or is unknown, or a rate is not above zero.
+    """
+    target = _code(to, "to")
+    offers = listing.offers if isinstance(listing, Listing) else tuple(listing)
+    priced = [(offer, offer.amount) for offer in offers if offer.amount is not None]
+    codes = await _codes(currencies) if priced else {}
+    factors: dict[str, Decimal] = {target: Decimal(1)}
+    converted: list[tuple[Offer, str, Decimal]] = []
+    for offer, amount in priced:
+        code = _currency_of(offer, codes)
+        if code not in factors:
+            factors[code] = await _rate(rates, code, target)
+        converted.append((offer, code, EXACT.multiply(amount, factors[code])))
+    converted.sort(key=lambda row: row[2])
+    clauses = [_clauses(offer.terms) for offer, _, _ in converted]
+    common = set.intersection(*map(set, clauses)) if clauses else set()
+    totals = [total for _, _, total in converted]
+    return Comparison(
+        currency=target,
+        offers=tuple(
+            ComparedOffer(
+                offer=offer,
+                rank=totals.index(total) + 1,
+                currency=code,
+                exchange_rate=factors[code],
+                total=total,
+                fees={name: EXACT.multiply(fee, factors[code]) for name, fee in (offer.rates or {}).items()},
+                own_terms=tuple(text for key, text in own.items() if key not in common),
+            )
+            for (offer, code, total), own in zip(converted, clauses, strict=True)
+        ),
+        common_terms=tuple(text for key, text in clauses[0].items() if key in common) if clauses else (),
+        unpriced=tuple(offer for offer in offers if offer.amount is None),
+    )
+
+
+async def _codes(currencies: Iterable[Currency] | AsyncIterable[Currency]) -> Mapping[int, str]:
+    if isinstance(currencies, AsyncIterable):
+        records: Sequence[Currency] = [currency async for currency in currencies]
+    else:
+        records = [*currencies]
+    return {record.index: record.code.upper() for record in records if record.code}
+
+
+def _currency_of(offer: Offer, codes: Mapping[int, str]) -> str:
+    if offer.currency is None or offer.currency not in codes:
+        raise ValidationError(
+            f"offer {offer.id} is in currency {offer.currency}, which the service's list of currencies does not name",
+            field="currencies",
+        )
+    return codes[offer.currency]
+
+
+async def _rate(rates: Rates | None, code: str, target: str) -> Decimal:
+    if callable(rates):
+        return validation.amount(await rates(code, target), f"the rate of {code}")
+    for name, rate in (rates or {}).items():
+        if _code(name, "rates") == code:
+            return validation.amount(rate, f"rates[{name!r}]")
+    raise ValidationError(
+        f"an offer is in {code}: give its exchange rate to compare it in {target}, such as rates={{{code!r}: ...}}",
+        field="rates",
+    )
+
+
+def _code(value: str, field: str) -> str:
+    if not isinstance(value, str) or not re.fullmatch("[A-Za-z]{3}", value):
+        raise ValidationError(f"{field} must be a currency code of three letters, not {value!r}", field=field)
+    return value.upper()
+
+
+def _clauses(terms: str | None) -> dict[str, str]:
+    """Return the clauses of terms, by the form in which they are compared."""
+    texts = (clause.strip(" ,.") for clause in _CLAUSE_END.split(terms or ""))
+    return {fold(text): text for text in texts if text}
