@@ -171,7 +171,7 @@ def _bad_frame(frames: Frames, shown: Shown, chance: Random, echo: str) -> Scrip
 
 
 def _bad_block(frames: Frames, shown: Shown, chance: Random, echo: str) -> Script:
-    block = chance.choice((b"\xff" * 9, b"\xfe", b"\x3f\xe1\xff\xff\x7f", b"\x40", b"\x00\x7f" + echo.encode(), b""))
+    block = chance.choice((b"\xff" * 9, b"\xfe", b"\x3f\xe1\xff\xff\x7f", b"\x40", b"\x00\x7f" + echo.encode()))
     return [frames.block(block) + frames.data(shown.content), _end(chance)]
 
 
@@ -276,9 +276,12 @@ WIRE2: Mapping[str, Wire2] = {
     "bad frame": Wire2(make=_bad_frame),
     "bad block": Wire2(make=_bad_block),
     "odd headers": Wire2(make=_odd_headers),
-    # httpcore takes it for a 200.
+    # httpcore takes both for a 200, and nothing of the reply shows that they are none.
     "no status": Wire2(
         make=lambda frames, shown, _, echo: [frames.headers([("x", echo)]) + frames.data(shown.content)], after=(True,)
+    ),
+    "no headers": Wire2(
+        make=lambda frames, shown, _, __: [frames.block(b"") + frames.data(shown.content)], after=(True,)
     ),
     "interim replies": Wire2(make=_interim),
     "only interim replies": Wire2(make=_only_interim),
