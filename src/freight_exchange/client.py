@@ -22,6 +22,7 @@ from freight_exchange.composition import (
 from freight_exchange.endpoints.conventions import Conventions
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.hooks import Hook, Hooks
+from freight_exchange.instrumentation import Instrumentation, Instruments
 from freight_exchange.options import (
     Addresses,
     CarrierField,
@@ -99,6 +100,7 @@ class FreightExchange(Calls):
             `timeout`, `base_url` and redirects are not: `middleware` can add headers.
         middleware: Async callables `(request, call_next) -> response` around every attempt.
         hooks: Callables, sync or async, that receive the records of `freight_exchange.hooks`.
+        instrumentation: Spans around calls, scans and handlers: `freight_exchange.otel.OpenTelemetry()`.
 
     Raises:
         ConfigurationError: An argument cannot be right, or is missing.
@@ -134,12 +136,16 @@ class FreightExchange(Calls):
         http_client: HttpClient | None = None,
         middleware: Sequence[Middleware] = (),
         hooks: Sequence[Hook] = (),
+        instrumentation: Instrumentation | None = None,
     ) -> None:
         # First of all: a traceback from the lines below would show these arguments.
         secret = None if password is None else Secret(password)
         root = None if base_url is None else Secret(base_url)
         proxy_url = None if proxy is None else Secret(proxy)
         password = base_url = proxy = None
+        given = None if instrumentation is None else option(instrumentation, Instrumentation, "instrumentation")
+        instruments = Instruments() if given is None else Instruments((given,))
+        records = Hooks(settings.callables(hooks, "hooks"))
         options = ViewOptions(
             conventions=Conventions(
                 get_parameters=settings.choice(get_parameters, GetParameters, "get_parameters"),
@@ -153,8 +159,9 @@ class FreightExchange(Calls):
                 deadline=seconds(deadline, "deadline"),
                 timeouts=option(timeouts, Timeouts, "timeouts"),
                 retries=option(retries, RetryPolicy, "retries"),
+                instruments=instruments,
             ),
-            hooks=Hooks(settings.callables(hooks, "hooks")),
+            hooks=records.with_hook(instruments.record) if instruments else records,
             page_size=settings.page_size(page_size),
             strict=settings.flag(strict, "strict"),
         )
@@ -230,6 +237,7 @@ class FreightExchange(Calls):
                     deadline=now.limits.deadline if deadline is None else seconds(deadline, "deadline"),
                     timeouts=option(now.limits.timeouts if timeouts is None else timeouts, Timeouts, "timeouts"),
                     retries=option(now.limits.retries if retries is None else retries, RetryPolicy, "retries"),
+                    instruments=now.limits.instruments,
                 ),
                 page_size=now.page_size if page_size is None else settings.page_size(page_size),
                 strict=now.strict if strict is None else settings.flag(strict, "strict"),

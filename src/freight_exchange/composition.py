@@ -166,6 +166,7 @@ def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, w
         watch,
         account=shared.account,
         hooks=options.hooks,
+        instruments=options.limits.instruments,
         clock=shared.clock,
         base_url=shared.base_url,
         patience=options.limits.deadline,

@@ -32,6 +32,7 @@ PUBLIC = (
     "freight_exchange.hooks",
     "freight_exchange.models",
     "freight_exchange.options",
+    "freight_exchange.otel",
     "freight_exchange.sandbox",
     "freight_exchange.sandbox.faces.asgi",
     "freight_exchange.sandbox.board",

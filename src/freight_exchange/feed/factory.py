@@ -19,6 +19,7 @@ from freight_exchange.platform.clock import Clock, SystemClock
 if TYPE_CHECKING:
     from freight_exchange.feed.source import Source
     from freight_exchange.hooks import Hooks
+    from freight_exchange.instrumentation import Instruments
     from freight_exchange.store import Store
 
 __all__ = ["LEAST_INTERVAL", "WatchOptions", "check", "check_text", "feed"]
@@ -47,6 +48,7 @@ def feed(
     *,
     account: Callable[[], Awaitable[str]],
     hooks: Hooks,
+    instruments: Instruments,
     clock: Clock | None,
     base_url: str,
     patience: float,
@@ -64,6 +66,7 @@ def feed(
         account,
         hooks,
         SystemClock() if clock is None else clock,
+        instruments,
         base_url=base_url,
         name=arguments.name,
         start=arguments.start,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from freight_exchange.feed.filter import RequestFilter
     from freight_exchange.hooks import Hooks
+    from freight_exchange.instrumentation import Instruments
     from freight_exchange.platform.clock import Clock
     from freight_exchange.store.protocol import Store, StoredEvent
     from freight_exchange.store.work import WorkStore
@@ -62,6 +63,7 @@ class Feed:
         account: Callable[[], Awaitable[str]],
         hooks: Hooks,
         clock: Clock,
+        instruments: Instruments,
         *,
         base_url: str,
         name: str,
@@ -78,6 +80,7 @@ class Feed:
         self._account = account
         self._hooks = hooks
         self._clock = clock
+        self._instruments = instruments
         self._base_url = base_url
         self._name = name
         self._start: Start = start
@@ -120,6 +123,7 @@ class Feed:
                 pacer,
                 name=self._name,
                 start=self._start,
+                instruments=self._instruments,
             )
             await self._watcher.prime()
             await self._load(with_gaps=True)

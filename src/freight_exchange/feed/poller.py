@@ -24,6 +24,7 @@ from freight_exchange.feed.core.watermark import WIDEST, is_covered
 from freight_exchange.feed.fetch import PageFetcher
 from freight_exchange.feed.journal import Journal, Look, Start, wall
 from freight_exchange.hooks import Degraded, Recovered, Scan
+from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.page_sizes import size_after
 
@@ -63,10 +64,20 @@ class Poller:
     """
 
     def __init__(
-        self, source: Source, journal: Journal, hooks: Hooks, clock: Clock, pacer: Pacer, *, name: str, start: Start
+        self,
+        source: Source,
+        journal: Journal,
+        hooks: Hooks,
+        clock: Clock,
+        pacer: Pacer,
+        *,
+        name: str,
+        start: Start,
+        instruments: Instruments = NO_INSTRUMENTS,
     ) -> None:
         self._journal = journal
         self._hooks = hooks
+        self._instruments = instruments
         self._clock = clock
         self._pacer = pacer
         self._name = name
@@ -170,6 +181,10 @@ class Poller:
 
     async def _proceed(self, look: Look) -> None:
         """Make the scan, or go on with it, until it has ended or pauses."""
+        with self._instruments.scan(self._name):
+            await self._make(look)
+
+    async def _make(self, look: Look) -> None:
         self._turn_of_deep = self._turn_of_deep and look is not self._deep
         covered, error = False, None
         try:

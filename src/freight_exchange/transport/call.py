@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 import anyio
 import attrs
 
+from freight_exchange.instrumentation import NO_INSTRUMENTS, CallInfo, Instruments
 from freight_exchange.transport.message import CallContext, Request, RequestKind
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ class Read(Protocol[T_co]):
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """Time and retries that the calls of one view of a client may take."""
+    """Time and retries that the calls of one view of a client may take, and the instruments around them."""
 
     deadline: float
     timeouts: Timeouts
     retries: RetryPolicy
+    instruments: Instruments = NO_INSTRUMENTS
 
 
 @attrs.frozen(eq=False)
@@ -53,6 +55,7 @@ class CallExecutor:
 
     send: Next
     redactor: Redactor
+    base_url: str = ""
 
     async def call(
         self,
@@ -91,5 +94,18 @@ class CallExecutor:
         )
         # A login's holds the password, and a traceback that shows locals would show it.
         del content
-        response = await self.send(request)
+        if limits.instruments:
+            with limits.instruments.call(self._describe(request)):
+                response = await self.send(request)
+        else:
+            response = await self.send(request)
         return cast("T", response.result)
+
+    def _describe(self, request: Request) -> CallInfo:
+        return CallInfo(
+            base_url=self.base_url,
+            method=request.method,
+            path=request.path,
+            call_id=request.call_id,
+            write=request.write,
+        )

@@ -165,7 +165,7 @@ class Connection:
             throttle=Throttle(),
             limiter=limiter,
         )
-        anonymous = CallExecutor(layers(token=None), settings.redactor)
+        anonymous = CallExecutor(layers(token=None), settings.redactor, settings.base_url)
 
         async def log_in(email: str, password: Secret) -> Grant:
             return await settings.log_in(anonymous, email, password)
@@ -175,7 +175,7 @@ class Connection:
         else:
             shared = _shared(settings.token_store, settings, log_in)
             token_refresh = TokenRefresh(tasks, settings.hooks, settings.credentials, shared, on_refused=shared.refuse)
-        executor = CallExecutor(layers(token=token_refresh), settings.redactor)
+        executor = CallExecutor(layers(token=token_refresh), settings.redactor, settings.base_url)
         self._engine = Engine(tasks, token_refresh, executor)
         self._state = _State.OPEN
 
