@@ -67,7 +67,7 @@
       const found = contrast(channels(getComputedStyle(element, "::placeholder").color).light, ground(element));
       if (found < 4.5) faults.push(`placeholder ${found.toFixed(2)}: ${told(element)}`);
     }
-    if (element.matches("input:not([type=radio]), select, button:not(.quiet, .primary)")) {
+    if (element.matches("input:not([type=radio]), select, button:not(.primary)")) {
       const found = contrast(channels(style.borderTopColor).light, ground(element.parentElement));
       if (found < 3) faults.push(`border ${found.toFixed(2)}: ${told(element)}`);
     }

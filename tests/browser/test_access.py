@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 from playwright.sync_api import Page, expect
+from tests.browser.axe import violations
 from tests.browser.conftest import OpenWindow, Serve, Served, Window, until
 
 pytestmark = pytest.mark.browser
@@ -46,6 +47,7 @@ def test_page_passes_the_accessibility_audit(served: Served, open_window: OpenWi
     page = open_window(served.board, color_scheme=scheme).page
     empty = page.evaluate(AUDIT)
     assert (empty["faults"], empty["measured"] > 60) == ([], True)
+    assert violations(page) == []
     settled(served, page)
     page.wait_for_timeout(1700)  # until what has arrived looks as it will stay
     expect(page.locator("html")).to_have_attribute("data-theme", scheme)
@@ -53,6 +55,17 @@ def test_page_passes_the_accessibility_audit(served: Served, open_window: OpenWi
         page.get_by_role("radio", name=kind).check()
         busy = page.evaluate(AUDIT)
         assert (busy["faults"], busy["measured"] > 150) == ([], True)
+        assert violations(page) == []
+
+
+def test_page_on_a_phone_passes_the_accessibility_audit(served: Served, open_window: OpenWindow) -> None:
+    page = open_window(served.board, width=390, height=844, is_mobile=True, has_touch=True).page
+    settled(served, page)
+    page.wait_for_timeout(1700)  # until what has arrived looks as it will stay
+    for _ in range(2):
+        assert page.evaluate(AUDIT)["faults"] == []
+        assert violations(page) == []
+        page.locator("#publish-fold > summary").click()
 
 
 def test_accessibility_audit_finds_faults(window: Window) -> None:
@@ -69,6 +82,7 @@ def test_accessibility_audit_finds_faults(window: Window) -> None:
     faults = " ".join(page.evaluate(AUDIT)["faults"])
     for found in ("no name: <button>", "the id publish twice", "points nowhere", "contrast 2.85"):
         assert found in faults
+    assert {line.split()[0] for line in violations(page)} >= {"button-name", "color-contrast"}
     window.forgive("Applying inline style violates")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import httpx
 import pytest
@@ -113,17 +114,18 @@ def test_search_finds_every_fault(window: Window, served: Served) -> None:
     page.get_by_label("Find a fault or quirk").fill("gzip")
     suggestions = page.locator("#suggestions li")
     expect(suggestions).to_have_count(6)
+    expect(page.get_by_text("6 of 84 faults match.")).to_be_visible()
     page.get_by_text("Which calls, how often, and when").click()
     page.get_by_label("Operation").select_option("Listing own offers")
     page.get_by_label("How often").select_option("every call, until switched off")
     page.get_by_role("button", name="Switch on: Two layers of gzip").click()
     expect(page.get_by_role("group", name="Switched on")).to_contain_text("Listing own offers, until switched off")
-    page.get_by_label("Moment").select_option("before the exchange carries the call out")
+    page.get_by_label("Moment").select_option("before it is carried out")
     page.get_by_role("button", name="Switch on: Two layers of gzip").click()
     expect(page.get_by_role("alert").filter(has_text="cannot strike")).to_be_visible()
     window.forgive("status of 400")
     page.get_by_label("Find a fault or quirk").fill("no such thing")
-    expect(page.get_by_text("No match.")).to_be_visible()
+    expect(page.get_by_text("None of 84 faults matches.")).to_be_visible()
 
 
 def test_refusal_is_shown_at_its_field(window: Window) -> None:
@@ -192,7 +194,7 @@ def test_page_follows_a_restarted_exchange(serve: Serve, open_window: OpenWindow
     expect(window.page.get_by_role("article")).to_have_count(2)
     served.process.kill()
     served.process.wait()
-    expect(window.page.locator("#link-words")).to_have_text("Not connected: trying again")
+    expect(window.page.locator("#link-words")).to_have_text("Not connected")
     again = serve(*kept, port=served.port)
     expect(window.page.locator("#link-words")).to_have_text("Live")
     again.examples(1)
@@ -210,7 +212,7 @@ def test_connection_error_disappears_after_reconnect(serve: Serve, open_window: 
     served.process.wait()
     page.get_by_role("button", name="Publish", exact=True).click()
     expect(page.locator("#publish-error")).to_have_text("The exchange does not answer. Is it still running?")
-    expect(page.locator("#link-words")).to_have_text("Not connected: trying again")
+    expect(page.locator("#link-words")).to_have_text("Not connected")
     serve(port=served.port)
     expect(page.locator("#link-words")).to_have_text("Live")
     expect(page.locator("#publish-error")).to_be_empty()
@@ -241,10 +243,12 @@ def test_connection_line_can_be_copied(window: Window, served: Served) -> None:
 def test_pictures(served: Served, open_window: OpenWindow, bot: Path, tmp_path: Path) -> None:
     """The pictures of the documentation: `make test-browser PICTURES=docs/img` renews them."""
     folder = Path(os.environ.get("PICTURES") or tmp_path)
-    page = open_window(served.board).page
+    page = open_window(served.board, width=1280, height=860, device_scale_factor=1.5).page
 
-    def picture(name: str) -> None:
-        page.screenshot(path=folder / f"board-{name}.png")
+    def picture(name: str, scale: Literal["css", "device"] = "css") -> None:
+        page.mouse.move(640, 400)
+        page.wait_for_timeout(1700)  # until what has arrived looks as it will stay
+        page.screenshot(path=folder / f"board-{name}.png", scale=scale)
         assert (folder / f"board-{name}.png").stat().st_size > 20_000
 
     picture("empty")
@@ -257,8 +261,8 @@ def test_pictures(served: Served, open_window: OpenWindow, bot: Path, tmp_path: 
     served.ask("set_quirk", name="order", value="random")
     expect(page.get_by_text("2 offers waiting")).to_be_visible()
     expect(page.get_by_role("group", name="Switched on")).to_contain_text("Order of the lists: random")
-    picture("busy")
-    page.get_by_role("button", name="Approve").nth(1).click()
+    picture("busy", "device")
+    page.get_by_role("button", name="Approve").first.click()
     expect(page.get_by_text("The forwarder, named to the shipper")).to_be_visible()
     picture("approved")
     page.get_by_label("Colours").select_option("dark")

@@ -37,7 +37,7 @@ def snapshot(controller: BoardController) -> dict[str, Any]:
             "duplicates": _duplicates(database),
         },
         "hidden": len(requests) - len(displayed),
-        "requests": [_request(database, request, now) for request in displayed],
+        "requests": [_request(database, request, now, exchange.forwarder.index) for request in displayed],
         "calls": controller.traffic.calls(),
         "strikes": [
             {**strike, "offers": _offers(database, strike["caller"], strike["request"], now)}
@@ -68,7 +68,7 @@ def _displayed(database: Database, requests: list[Request]) -> list[Request]:
     return sorted(first, key=lambda request: request.index, reverse=True)
 
 
-def _request(database: Database, request: Request, now: float) -> dict[str, Any]:
+def _request(database: Database, request: Request, now: float, own: int) -> dict[str, Any]:
     cargo = request.cargo
     return {
         "index": request.index,
@@ -90,11 +90,11 @@ def _request(database: Database, request: Request, now: float) -> dict[str, Any]
         "weight": _decimals(Decimal(cargo.weight * cargo.quantity), 0),
         "incoterm": cargo.incoterm,
         "hazardous": bool(cargo.hazardous),
-        "offers": [_offer(database, request, offer) for offer in database.offers_on(request.index, now)],
+        "offers": [_offer(database, request, offer, own) for offer in database.offers_on(request.index, now)],
     }
 
 
-def _offer(database: Database, request: Request, offer: Offer) -> dict[str, Any]:
+def _offer(database: Database, request: Request, offer: Offer, own: int) -> dict[str, Any]:
     currency = database.currencies.get(offer.currency)
     chosen = offer.index == request.selected
     return {
@@ -104,6 +104,8 @@ def _offer(database: Database, request: Request, offer: Offer) -> dict[str, Any]
         "status": "selected" if chosen else offer.status,
         "created": offer.created,
         "terms": offer.terms,
+        # Of the account that the page gives to a bot.
+        "own": offer.account == own,
         "rates": [[fee, _decimals(Decimal(amount), 2)] for fee, amount in offer.rates.items()],
         # As in the service, a forwarder is named only once its offer is approved.
         "forwarder": _contact(database.accounts[offer.account]) if chosen else None,

@@ -97,6 +97,8 @@ async def test_rival_offers_below_the_best_offer(client: BoardClient) -> None:
     client.offer(amount=100)
     seen = await client.act("offer_as_rival", request=1)
     assert [offer["amount"] for offer in seen["requests"][0]["offers"]] == ["252.00", "100.00", "97.00"]
+    # Those of the forwarder, whose account the board gives to a bot.
+    assert [offer["own"] for offer in seen["requests"][0]["offers"]] == [False, True, False]
     assert seen["counts"]["duplicates"] == 0
     assert await client.refusal("offer_as_rival", request=2) == "There is no such request."
 

@@ -89,7 +89,7 @@ function ago(seconds) {
 
 function since(seconds) {
   const when = new Date(seconds * 1000);
-  return element("time", { class: "ref", datetime: when.toISOString(), "data-since": seconds, title: when.toLocaleString("en-GB") }, ago(seconds));
+  return element("time", { class: "ref push", datetime: when.toISOString(), "data-since": seconds, title: when.toLocaleString("en-GB") }, ago(seconds));
 }
 
 // Requests to the exchange
@@ -149,8 +149,9 @@ const pause = (milliseconds) => new Promise((resume) => setTimeout(resume, milli
 const isLost = () => $("link").dataset.state === "lost";
 
 function setConnection(connection, words) {
-  if (connection === "lost" && !isLost()) say("The exchange does not answer. This page keeps trying.");
+  if (connection === "lost" && !isLost()) say($("lost").textContent);
   $("link").dataset.state = connection;
+  $("lost").hidden = connection !== "lost";
   put("link-words", words);
 }
 
@@ -191,7 +192,7 @@ async function follow() {
       // Collects changes that come in quick succession.
       await pause(150);
     } catch {
-      setConnection("lost", "Not connected: trying again");
+      setConnection("lost", "Not connected");
       await pause(1000);
     }
   }
@@ -303,7 +304,7 @@ function statusChip(request) {
   if (request.state === "selected") return chip("good", "✓", "Approved");
   if (request.state === "withdrawn") return chip("plain", "✕", "Withdrawn");
   const waiting = request.offers.filter((offer) => offer.status === "pending").length;
-  return waiting ? chip("warn", "●", `${plural(waiting, "offer")} waiting`) : chip("", "○", "Open, no offer yet");
+  return waiting ? chip("warn", "●", `${plural(waiting, "offer")} waiting`) : chip("", "○", request.offers.length ? "Open, no offer waiting" : "Open, no offer yet");
 }
 
 function requestItem(request) {
@@ -331,10 +332,9 @@ function requestItem(request) {
         element("span", { class: "ref" }, request.ref),
         request.hazardous ? chip("bad", "▲", "Dangerous goods") : null,
         statusChip(request),
-        request.state === "open" ? requestButtons(request) : element("span", { class: "push" }),
-        since(request.created),
+        request.state === "open" ? requestButtons(request) : null,
       ),
-      element("p", { class: "facts" }, facts.flatMap((fact, at) => (at ? [" · ", fact] : [fact]))),
+      element("div", {}, element("p", { class: "facts" }, facts.flatMap((fact, at) => (at ? [" · ", fact] : [fact]))), since(request.created)),
       request.notes ? element("p", { class: "facts" }, request.notes) : null,
       request.offers.length ? offersTable(request) : null,
       contacts(request),
@@ -349,13 +349,13 @@ function requestButtons(request) {
   return element(
     "span",
     { class: "push" },
-    element("button", { type: "button", class: "quiet", "data-focus": `rival-${request.index}`, "aria-label": `Let the rival make an offer on ${request.ref}`, onclick: act_("offer_as_rival", rival) }, "Let the rival offer"),
-    element("button", { type: "button", class: "quiet", "data-focus": `withdraw-${request.index}`, "aria-label": `Withdraw ${request.ref}`, onclick: act_("withdraw", withdrawn) }, "Withdraw"),
+    element("button", { type: "button", class: "small", "data-focus": `rival-${request.index}`, "aria-label": `Let the rival make an offer on ${request.ref}`, onclick: act_("offer_as_rival", rival) }, "Let the rival offer"),
+    element("button", { type: "button", class: "small", "data-focus": `withdraw-${request.index}`, "aria-label": `Withdraw ${request.ref}`, onclick: act_("withdraw", withdrawn) }, "Withdraw"),
   );
 }
 
 function offersTable(request) {
-  const head = ["Amount", "Detail", "Status", "Answer"].map((word) => element("th", { scope: "col", class: word.toLowerCase() }, word));
+  const head = ["Amount", "Detail", "Answer"].map((word) => element("th", { scope: "col", class: word.toLowerCase() }, word));
   const number = (offer) => Number(offer.amount.replaceAll(",", ""));
   const rivals = request.offers.filter((offer) => offer.status === "pending");
   const lowest = rivals.length > 1 && new Set(rivals.map((offer) => offer.currency)).size === 1
@@ -389,11 +389,10 @@ function offerRow(request, offer, lowest) {
   const [kind, sign, word] = request.state !== "open" && offer.status === "pending" ? ["plain", "–", "Not taken"] : OFFER_SIGNS[offer.status] ?? ["plain", "?", offer.status];
   return element(
     "tr",
-    { "data-offer": offer.id },
+    { "data-offer": offer.id, class: offer.own ? "own" : null },
     element("td", { class: "amount" }, sum),
-    element("td", { class: "detail" }, detail || "No details", lowest ? element("span", {}, " ", chip("good", "↓", "lowest")) : null),
-    element("td", { class: "status" }, chip(kind, sign, word)),
-    element("td", { class: "answer" }, open ? [button("Approve", 1, "primary"), button("Decline", 0, "")] : null),
+    element("td", { class: "detail" }, offer.own ? chip("", "★", "Your bot") : null, lowest ? chip("good", "↓", "Lowest") : null, element("span", {}, detail || "No details")),
+    element("td", { class: "answer" }, open ? [button("Approve", 1, "primary"), button("Decline", 0, "")] : chip(kind, sign, word)),
   );
 }
 
@@ -475,8 +474,10 @@ function showSuggestions() {
   $("choices").hidden = kind === "quirks";
   const entries = kind === "quirks" ? found.map((quirk) => ({ ...quirk, now: quirk.name in state.quirks ? state.quirks[quirk.name] : quirk.default })) : found;
   fill($("suggestions"), entries, (entry) => `${kind}-${entry.name}`, kind === "quirks" ? quirkItem : faultItem);
-  const rest = all.length - found.length;
-  put("suggestion-more", found.length === 0 ? "No match." : rest > 0 ? `${rest} more ${kind}: search by a word, such as ${kind === "quirks" ? "“offer” or “date”" : "“login” or “gzip”"}.` : "");
+  const count = `${found.length} of ${plural(all.length, kind.slice(0, -1))}`;
+  const tip = found.length < all.length ? `. Search for the others, such as ${kind === "quirks" ? "“offer” or “date”" : "“login” or “gzip”"}.` : ".";
+  const isSearch = $("search").value.trim() !== "";
+  put("suggestion-count", isSearch ? `${found.length === 0 ? `None of ${plural(all.length, kind.slice(0, -1))}` : count} ${found.length === 1 || found.length === 0 ? "matches" : "match"}.` : `${count}${tip}`);
   return plural(found.length, kind.slice(0, -1));
 }
 
@@ -647,6 +648,7 @@ const publish = guardRepeats(async () => {
   // Input during the request belongs to the next one.
   if (done !== true || JSON.stringify(formEntries()) !== JSON.stringify(sent)) return;
   form.reset();
+  saveForm();
   showSum();
   input("commodityname").focus();
 }, $("publish-button"));
@@ -659,25 +661,61 @@ function example() {
   }
   markInvalid(null);
   put("publish-error", "");
+  saveForm();
   showSum();
   say(`The form is filled in with an example: ${values.commodityname}, from ${values.origin} to ${values.destination}.`);
 }
 
+// A half-typed form outlives a reload of its tab.
+function saveForm() {
+  store(sessionStorage, "form", JSON.stringify(formEntries()));
+}
+
+function restoreForm() {
+  for (const [name, content] of JSON.parse(stored(sessionStorage, "form") ?? "[]")) {
+    const field = input(name);
+    if (field?.type === "checkbox") field.checked = true;
+    else if (field) field.value = content;
+  }
+  showSum();
+}
+
 // The rest of the page
+
+// Storage may be disabled.
+function stored(storage, key) {
+  try {
+    return storage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+function store(storage, key, text) {
+  try {
+    storage.setItem(key, text);
+  } catch {
+    // What is not kept is typed again.
+  }
+}
+
+// On a narrow screen the requests come first, and the form is folded below them.
+const narrow = matchMedia("(max-width: 760px)");
+
+function arrange() {
+  $("publish-fold").open = !narrow.matches;
+  if (narrow.matches) $("requests-column").after($("publish-column"));
+  else $("requests-column").before($("publish-column"));
+}
+
+function openForm() {
+  $("publish-fold").open = true;
+  input("commodityname").focus();
+}
 
 function theme(choice) {
   const dark = choice ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.dataset.theme = dark ? "dark" : "light";
-}
-
-function storedTheme(choice) {
-  try {
-    if (choice === undefined) return localStorage.getItem("theme") ?? "";
-    localStorage.setItem("theme", choice);
-  } catch {
-    // Storage may be disabled.
-  }
-  return choice ?? "";
 }
 
 function showConnection() {
@@ -689,9 +727,12 @@ function showConnection() {
 }
 
 async function start() {
-  $("theme").value = storedTheme();
+  $("theme").value = stored(localStorage, "theme") ?? "";
   theme($("theme").value);
-  $("theme").addEventListener("change", () => theme(storedTheme($("theme").value)));
+  $("theme").addEventListener("change", () => {
+    theme($("theme").value);
+    store(localStorage, "theme", $("theme").value);
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme($("theme").value));
   $("connect-button").addEventListener("click", () => {
     $("connect").hidden = !$("connect").hidden;
@@ -710,7 +751,14 @@ async function start() {
     setTimeout(() => put("copy", "Copy"), 2000);
   });
   form.addEventListener("submit", publish);
-  form.addEventListener("input", showSum);
+  form.addEventListener("input", () => {
+    saveForm();
+    showSum();
+  });
+  restoreForm();
+  arrange();
+  narrow.addEventListener("change", arrange);
+  $("publish-link").addEventListener("click", openForm);
   $("example").addEventListener("click", example);
   const refilter = () => state && sayLater(`${plural(showRequests(), "request")} shown.`);
   $("filter").addEventListener("change", refilter);
@@ -722,7 +770,7 @@ async function start() {
     try {
       catalogue = await (await fetch("/board/catalogue", { signal: AbortSignal.timeout(10_000) })).json();
     } catch {
-      setConnection("lost", "Not connected: trying again");
+      setConnection("lost", "Not connected");
       await pause(1000);
     }
   }
