@@ -14,6 +14,7 @@ from click.core import ParameterSource
 import freight_exchange
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.cli.commands.bot_records import dead, doubts, gap_to_json, gaps
+from freight_exchange.cli.json_log import log_as_json
 from freight_exchange.cli.options import GlobalOptions, bot_file_options, json_option
 from freight_exchange.cli.render.record import print_details, print_json, to_json
 from freight_exchange.cli.runner import run as run_loop
@@ -45,8 +46,17 @@ bot.add_command(gaps)
 @bot.command
 @click.argument("target", metavar="MODULE:BOT")
 @click.option("--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the log on standard error; json is one object per line.",
+)
 @click.pass_obj
-def run(options: GlobalOptions, /, target: str, backend: Literal["asyncio", "trio"]) -> None:
+def run(
+    options: GlobalOptions, /, target: str, backend: Literal["asyncio", "trio"], log_format: Literal["text", "json"]
+) -> None:
     """Run the bot that is called BOT in MODULE.
 
     Ctrl-C or SIGTERM drain it. The module may be in the current directory. The bot takes the service and the account
@@ -60,6 +70,8 @@ def run(options: GlobalOptions, /, target: str, backend: Literal["asyncio", "tri
     typed = _typed_options("url", "email", "token_file", "timeout")
     for name in sorted(typed & {"token_file", "timeout"}):
         raise click.UsageError(f"bot run does not support --{name.replace('_', '-')}: set it on the bot's own client")
+    if log_format == "json":
+        log_as_json()
     # Before the import, as the module may create a client; and after it, as the module may change the environment.
     _export(options)
     loaded = _load_bot(target)

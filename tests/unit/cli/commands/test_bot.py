@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -73,9 +74,9 @@ def bot_shell(shell: Shell) -> Shell:
 
 
 @contextmanager
-def running_bot() -> Iterator[subprocess.Popen[str]]:
+def running_bot(*options: str) -> Iterator[subprocess.Popen[str]]:
     Path("my_bot.py").write_text(MODULE)
-    with start("bot", "run", "my_bot:bot") as process:
+    with start("bot", "run", "my_bot:bot", *options) as process:
         try:
             yield process
         finally:
@@ -247,7 +248,9 @@ def test_bot_whose_client_contradicts_options_does_not_run(shell: Shell, run_bot
 
 def test_program_exits_with_status_of_bot(shell: Shell) -> None:
     shell.set("FREIGHT_EXCHANGE_PASSWORD", "wrong")
-    with running_bot() as process:
+    with running_bot("--log-format", "json") as process:
         result = finish(process)
     assert result.status == Status.LOGIN_REJECTED
-    assert "the bot ends with status 77" in result.err
+    lines = [json.loads(line) for line in result.err.splitlines()]
+    assert "the bot ends with status 77" in lines[-1]["message"]
+    assert lines[-1]["level"] == "CRITICAL"
