@@ -35,7 +35,7 @@ from freight_exchange.options import (
     seconds,
 )
 from freight_exchange.paging import DEFAULT_PAGE_SIZE
-from freight_exchange.transport.call import Limits
+from freight_exchange.transport.call import Limits, RequestMeter
 from freight_exchange.transport.http.adapter import library_of
 from freight_exchange.transport.secrets import Secret
 
@@ -238,6 +238,7 @@ class FreightExchange(Calls):
                     timeouts=option(now.limits.timeouts if timeouts is None else timeouts, Timeouts, "timeouts"),
                     retries=option(now.limits.retries if retries is None else retries, RetryPolicy, "retries"),
                     instruments=now.limits.instruments,
+                    meter=now.limits.meter,
                 ),
                 page_size=now.page_size if page_size is None else settings.page_size(page_size),
                 strict=now.strict if strict is None else settings.flag(strict, "strict"),
@@ -247,6 +248,10 @@ class FreightExchange(Calls):
     def _heard_by(self, hook: Hook) -> FreightExchange:
         """Return a view of this client with one more hook."""
         return self._view(attrs.evolve(self._options, hooks=self._options.hooks.with_hook(hook)))
+
+    def _metered(self, meter: RequestMeter) -> FreightExchange:
+        """Return a view of this client whose extra requests are counted."""
+        return self._view(attrs.evolve(self._options, limits=attrs.evolve(self._options.limits, meter=meter)))
 
     def _view(self, options: ViewOptions) -> FreightExchange:
         view = object.__new__(type(self))

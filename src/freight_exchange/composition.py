@@ -17,6 +17,7 @@ from freight_exchange.endpoints.service import Service
 from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.paging import PageSizes
+from freight_exchange.transport.call import RequestMeter
 from freight_exchange.transport.lifecycle import Connection, Settings
 from freight_exchange.transport.secrets import Redactor
 
@@ -160,7 +161,8 @@ def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, w
     from freight_exchange.feed import factory
 
     # A feed repeats pages itself: the retries of its calls would multiply with that.
-    once = attrs.evolve(options.limits, retries=attrs.evolve(options.limits.retries, attempts=1))
+    meter = RequestMeter()
+    once = attrs.evolve(options.limits, retries=attrs.evolve(options.limits.retries, attempts=1), meter=meter)
     return factory.feed(
         UpdatedRequests(service_of(shared, attrs.evolve(options, limits=once, strict=False), reconciler)),
         watch,
@@ -170,6 +172,7 @@ def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, w
         clock=shared.clock,
         base_url=shared.base_url,
         patience=options.limits.deadline,
+        extra_requests=meter.take,
     )
 
 

@@ -301,6 +301,13 @@ MUTATIONS: Final = (
         "",
         "tests/unit/bot/test_selected.py",
     ),
+    one(
+        "selections: the retries inside a look cost nothing",
+        "bot/selected_bids.py",
+        "(1 + owed + meter.take())",
+        "(1 + owed)",
+        "tests/unit/feed/test_watcher_pace.py",
+    ),
     Mutation(
         "selections: what is told is not remembered",
         (

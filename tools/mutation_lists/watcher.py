@@ -327,8 +327,8 @@ MUTATIONS: Final = (
     one(
         "11 retries of calls multiply with those of pages",
         "composition.py",
-        "attempts=1))",
-        "attempts=3))",
+        "attempts=1), meter",
+        "attempts=3), meter",
         "tests/unit/feed/test_feed.py",
     ),
     one(

@@ -21,6 +21,7 @@ from freight_exchange.models import Bid, BidStatus, BidsType, UnknownWord
 from freight_exchange.models.shipment import Shipment
 from freight_exchange.store.protocol import NewEvent
 from freight_exchange.store.work import Effect
+from freight_exchange.transport.call import RequestMeter
 from freight_exchange.transport.retry_after import LONGEST_HONOURED
 
 if TYPE_CHECKING:
@@ -101,24 +102,24 @@ class SelectedBids:
     async def run(self) -> None:
         """Look, tell, and look again, for ever."""
         await self._routing.hand_on(BidSelected.kind, self._routing.selected())
-        sent, again = 0, True
+        meter, owed, again = RequestMeter(), 0, True
         while True:
             try:
-                selected = await self._listed()
+                selected = await self._listed(meter)
             except READ_ERRORS as error:
                 _logger.warning("the selected bids cannot be read: %s", error)
                 # One look is repeated at once. The next pause makes up for it: no more requests than in health.
-                sent += request_count(error)
+                owed += max(request_count(error), 1 + meter.take())
                 floor = min(retry_delay(error) or 0.0, LONGEST_HONOURED)
-                await anyio.sleep(max(floor, min(_FIRST_PAUSE, self._pace) if again else sent * self._pace))
-                sent, again = (sent, False) if again else (0, False)
+                await anyio.sleep(max(floor, min(_FIRST_PAUSE, self._pace) if again else owed * self._pace))
+                owed, again = (owed, False) if again else (0, False)
             else:
                 await self._take(selected)
-                # A look that was repeated and then went well counts as well: half the looks may fail.
-                await anyio.sleep((1 + sent) * self._pace)
-                sent, again = 0, True
+                # A look that went well after it was repeated, or its requests were, has to be made up for as well.
+                await anyio.sleep((1 + owed + meter.take()) * self._pace)
+                owed, again = 0, True
 
-    async def _listed(self) -> Mapping[int, Bid]:
+    async def _listed(self, meter: RequestMeter) -> Mapping[int, Bid]:
         """Those that are listed, by their requests. Of one that cannot be read it is told once, until it can be."""
         unreadable: set[object] = set()
 
@@ -132,7 +133,7 @@ class SelectedBids:
         found: dict[int, Bid] = {}
         sweep = self._looks % _SWEEP_EACH == 0
         self._looks += 1
-        async for bid in leniently(self._exchange, note).list(type=BidsType.SELECTED, sweep=sweep):
+        async for bid in leniently(self._exchange._metered(meter), note).list(type=BidsType.SELECTED, sweep=sweep):
             if _is_selected(bid):
                 found.setdefault(bid.index, bid)
         self._unreadable = unreadable

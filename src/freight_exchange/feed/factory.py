@@ -52,6 +52,7 @@ def feed(
     clock: Clock | None,
     base_url: str,
     patience: float,
+    extra_requests: Callable[[], int],
 ) -> Feed:
     """The feed, not entered yet.
 
@@ -76,6 +77,7 @@ def feed(
         standby=arguments.standby,
         patience=patience,
         closes_store=made_here,
+        extra_requests=extra_requests,
     )
 
 

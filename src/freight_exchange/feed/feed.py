@@ -74,8 +74,10 @@ class Feed:
         standby: bool,
         patience: float,
         closes_store: bool,
+        extra_requests: Callable[[], int],
     ) -> None:
         self._source = source
+        self._extra_requests = extra_requests
         self.hold = Lease(store, closes_store=closes_store)
         self._account = account
         self._hooks = hooks
@@ -107,7 +109,7 @@ class Feed:
     async def __aenter__(self) -> Self:
         self.hold.check_free()
         self._forget_queue()
-        pacer = Pacer(self._interval, Random())
+        pacer = Pacer(self._interval, Random(), self._extra_requests)
         binding = Binding(self._base_url, await self._whose(pacer), self._name)
         lease = max(_SHORTEST_LEASE, _INTERVALS_A_LEASE * self._interval)
         try:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from freight_exchange.errors.outcome import Reconciler
     from freight_exchange.models.writes import Write
     from freight_exchange.options import RetryPolicy, Timeouts
-    from freight_exchange.transport.message import Next, Response
+    from freight_exchange.transport.message import Next, Progress, Response
     from freight_exchange.transport.secrets import Redactor
 
-__all__ = ["CallExecutor", "Limits", "new_call_id"]
+__all__ = ["CallExecutor", "Limits", "RequestMeter", "new_call_id"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -35,6 +35,22 @@ class Read(Protocol[T_co]):
     def __call__(self, response: Response, /) -> T_co: ...
 
 
+@attrs.define
+class RequestMeter:
+    """Count of the requests that calls sent beyond one each: retries, replays, and the logins before those."""
+
+    _extra: int = 0
+
+    def record(self, progress: Progress) -> None:
+        """Count the extra requests of a call that has ended."""
+        self._extra += max(0, progress.sends - 1) + progress.replays
+
+    def take(self) -> int:
+        """Return the count since it was last taken."""
+        extra, self._extra = self._extra, 0
+        return extra
+
+
 @attrs.frozen(kw_only=True)
 class Limits:
     """Time and retries that the calls of one view of a client may take, and the instruments around them."""
@@ -43,6 +59,7 @@ class Limits:
     timeouts: Timeouts
     retries: RetryPolicy
     instruments: Instruments = NO_INSTRUMENTS
+    meter: RequestMeter | None = None
 
 
 @attrs.frozen(eq=False)
@@ -94,11 +111,15 @@ class CallExecutor:
         )
         # A login's holds the password, and a traceback that shows locals would show it.
         del content
-        if limits.instruments:
-            with limits.instruments.call(self._describe(request)):
+        try:
+            if limits.instruments:
+                with limits.instruments.call(self._describe(request)):
+                    response = await self.send(request)
+            else:
                 response = await self.send(request)
-        else:
-            response = await self.send(request)
+        finally:
+            if limits.meter is not None:
+                limits.meter.record(request.progress)
         return cast("T", response.result)
 
     def _describe(self, request: Request) -> CallInfo:

@@ -52,6 +52,7 @@ class Progress:
         "_unconnected",
         "before_first_byte",
         "queue",
+        "replays",
         "reply",
         "sends",
     )
@@ -59,6 +60,8 @@ class Progress:
     def __init__(self) -> None:
         self.sends = 0
         """Times that the network got the request, over all attempts of its call."""
+        self.replays = 0
+        """Times that a login was made because the service had refused the token of an attempt."""
         self.before_first_byte: Callable[[], None] | None = None
         """Called right before the first byte of an attempt leaves; it may raise `AbandonedError` to stop it."""
         self._abandoned = False

@@ -75,6 +75,30 @@ def test_turn_pays_for_the_repeated_requests_of_a_deep_scan_and_of_the_narrow_on
 
 
 @given(seeds)
+def test_deep_scan_pays_for_its_repeated_requests_when_it_ends(seed: int) -> None:
+    pacer = Pacer(30.0, Random(seed))
+    pacer.took_turn(1000.0)
+    assert pacer.again() is not None
+    pacer.succeeded(1000.0)
+    assert 1000 + 2.5 * 27 <= pacer.due <= 1000 + 2.5 * 33
+    pacer.succeeded(pacer.due)
+    assert pacer.due <= 1000 + 3.5 * 33
+
+
+@given(seeds)
+def test_calls_that_sent_more_than_one_request_cost_more_turns(seed: int) -> None:
+    extra = [2, 0, 1, 0, 0]
+    pacer = Pacer(30.0, Random(seed), lambda: extra.pop(0))
+    pacer.succeeded(1000.0)
+    assert pacer.due >= 1000 + 5 * 27
+    pacer.succeeded(2000.0)
+    assert pacer.due <= 2033
+    due = pacer.failed(3000.0)
+    pacer.succeeded(due)
+    assert pacer.due <= due + 33
+
+
+@given(seeds)
 def test_pause_after_failures_pays_for_the_repeated_request(seed: int) -> None:
     pacer = Pacer(30.0, Random(seed))
     assert pacer.again() is not None

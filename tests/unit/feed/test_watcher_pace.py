@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
-from tools.watcher_trouble import TROUBLES, hourly
+from tools.watcher_trouble import TROUBLES, hourly, usual
 
 CASES = ["429", "429, Retry-After: 3600", "503", "refused", "token refused, login 503"]
+EVERY_OTHER = ["503, every other request", "token refused, every other request"]
+
+health = cache(usual)
 
 
 def test_every_case_is_a_trouble() -> None:
-    assert TROUBLES.keys() >= {*CASES}
+    assert TROUBLES.keys() >= {*CASES, *EVERY_OTHER}
 
 
 @pytest.mark.parametrize("bot", [False, True])
 @pytest.mark.parametrize("trouble", CASES)
 def test_watcher_in_trouble_sends_no_more_than_in_health(trouble: str, *, bot: bool) -> None:
-    assert hourly(trouble, 300, bot=bot) <= hourly("health", 300, bot=bot)
+    assert hourly(trouble, 300, bot=bot) <= health(300, bot=bot)
+
+
+@pytest.mark.parametrize("trouble", EVERY_OTHER)
+def test_bot_counts_the_retries_inside_a_look_for_selections(trouble: str) -> None:
+    assert hourly(trouble, 300, bot=True) <= health(300, bot=True)
 
 
 def test_retry_after_is_asked_again_only_when_it_has_passed() -> None:
     assert hourly("429, Retry-After: 3600", 30, bot=False) == 1
 
 
-def test_feed_whose_requests_fail_every_other_time_sends_no_more_than_in_health() -> None:
+@pytest.mark.parametrize("trouble", EVERY_OTHER)
+def test_feed_whose_requests_fail_every_other_time_sends_no_more_than_in_health(trouble: str) -> None:
     """Over hours: where an hour begins may make a request of difference."""
-    assert sum(hourly("503, every other request", 30, bot=False) for _ in range(3)) <= 3 * 120
+    assert sum(hourly(trouble, 30, bot=False) for _ in range(3)) <= 3 * 120

@@ -8,6 +8,7 @@ up for.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
@@ -34,6 +35,7 @@ class Pacer:
     Args:
         interval: Seconds from the beginning of one scan to the next.
         random: Source of jitter.
+        extra: Gives how many requests calls that went well have sent beyond one each, since it was last asked.
 
     Attributes:
         due: When the next scan is due, by the loop's clock.
@@ -41,9 +43,10 @@ class Pacer:
         failures: How many requests in a row have failed, less those that were repeated at once.
     """
 
-    def __init__(self, interval: float, random: Random) -> None:
+    def __init__(self, interval: float, random: Random, extra: Callable[[], int] = lambda: 0) -> None:
         self._interval = interval
         self._random = random
+        self._extra = extra
         self._owed = 0
         self._repeated = 0
         self.due = 0.0
@@ -60,15 +63,21 @@ class Pacer:
         It is more for each request that was repeated since the last turn: a service that fails every other request is
         sent no more than in health.
         """
-        turns = _TURNS[min(self._repeated, len(_TURNS) - 1)]
-        self.due = began + turns * self._interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)
+        self.due = began + self._turns() * self._interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)
+
+    def _turns(self) -> float:
+        repeated = self._repeated + self._extra()
         self._repeated = 0
+        return _TURNS[min(repeated, len(_TURNS) - 1)]
 
     def succeeded(self, began: float) -> None:
         """The scan that began then was complete."""
         self.heard()
         if self.due <= began:
             self.took_turn(began)
+        else:
+            # A scan of many pages, which took its turn before it sent any.
+            self.due += (self._turns() - 1) * self._interval
 
     def fell_short(self, now: float) -> None:
         """The scan went well, and its window had slid past what it was to cover: the next, wider one follows soon."""
@@ -107,6 +116,8 @@ class Pacer:
         self.due = max(self.due, self.quiet_until)
         self.failures += 1
         self._owed, self._repeated = 0, 0
+        # A failed call is counted by what it sent.
+        self._extra()
         return self.quiet_until
 
     def backoff(self, failures: int) -> float:

@@ -87,6 +87,7 @@ class TokenRefresh:
             if replacement is None:
                 break
             access = replacement
+            request.progress.replays += 1
             response = await call_next(request.with_token(access.token))
             replays += 1
         return response
