@@ -125,6 +125,7 @@ class Feed:
                 pacer,
                 name=self._name,
                 start=self._start,
+                url=self._base_url,
                 instruments=self._instruments,
             )
             await self._watcher.prime()
@@ -149,7 +150,9 @@ class Feed:
                 if not is_transient(error):
                     raise
                 if not failures:
-                    _logger.warning("the feed %r has no credentials, and goes on asking: %s", self._name, error)
+                    _logger.warning(
+                        "the feed %r has no credentials for %s: %s; asking again", self._name, self._base_url, error
+                    )
                     await self._hooks.emit(Degraded(feed=self._name, error=error))
                 await anyio.sleep(pacer.backoff(failures))
                 failures += 1

@@ -73,6 +73,7 @@ class Poller:
         *,
         name: str,
         start: Start,
+        url: str = "the service",
         instruments: Instruments = NO_INSTRUMENTS,
     ) -> None:
         self._journal = journal
@@ -81,6 +82,7 @@ class Poller:
         self._clock = clock
         self._pacer = pacer
         self._name = name
+        self._url = url
         self._planner = Planner(start)
         self._pages = PageFetcher(source, journal, clock, pacer, self._planner.expected)
         self._finder = WithdrawalCheck(source, journal, clock, pacer)
@@ -348,7 +350,7 @@ class Poller:
             self._pacer.fell_short(ended)
         if self._failing_since is not None and not self._planner.failing:
             after, self._failing_since = ended - self._failing_since, None
-            _logger.info("the feed %r has recovered after %.0f s", self._name, after)
+            _logger.info("the feed %r reads %s again after %.0f s", self._name, self._url, after)
             self._untold.append(Recovered(feed=self._name, after=after))
 
     def _succeeded(self, look: Look, ended: float) -> None:
@@ -388,7 +390,9 @@ class Poller:
         if self._failing_since is None:
             self._failing_since = anyio.current_time()
             wait = self.quiet_for
-            _logger.warning("the feed %r fails, and goes on trying in %.0f s: %s", self._name, wait, error)
+            _logger.warning(
+                "the feed %r cannot read %s: %s; trying again in %.0f s", self._name, self._url, error, wait
+            )
             self._untold.append(Degraded(feed=self._name, error=error, retry_in=wait))
 
     @property

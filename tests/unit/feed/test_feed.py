@@ -121,6 +121,20 @@ async def test_a_server_that_ignores_the_offset_is_watched_as_far_as_it_shows(ca
     assert caplog.text.count("offset") == 1
 
 
+async def test_log_of_an_outage_names_the_service_and_what_comes_next(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "freight_exchange.feed")
+    sandbox = Sandbox()
+    async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
+        sandbox.strike(*FAULTS["server_error"](path="quote/getrequests", times=30))
+        with anyio.move_on_after(3600):
+            await pulled(feed)
+    outage, recovery = (record.getMessage() for record in caplog.records if "'requests'" in record.getMessage())
+    assert outage.startswith("the feed 'requests' cannot read http://127.0.0.1/api: ")
+    assert "status 500" in outage
+    assert "; trying again in " in outage
+    assert recovery.startswith("the feed 'requests' reads http://127.0.0.1/api again after ")
+
+
 def windows(sandbox: Sandbox) -> list[int]:
     polls = sandbox.audit_log.calls_to("POST", "quote/getrequests")
     return [int(json.loads(call.body)["secondsSinceUpdate"]) for call in polls]
