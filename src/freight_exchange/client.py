@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from freight_exchange import settings
+from freight_exchange import environment, settings
 from freight_exchange.calls import Calls
 from freight_exchange.composition import (
     DEFAULT_DEADLINE,
@@ -19,7 +19,6 @@ from freight_exchange.composition import (
     ViewOptions,
     option,
 )
-from freight_exchange.endpoints.conventions import Conventions
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.hooks import Hook, Hooks
 from freight_exchange.instrumentation import Instrumentation, Instruments
@@ -84,17 +83,22 @@ class FreightExchange(Calls):
         page_size: Rows in a page of a listing, default 100; less where the service refuses that. It also bounds the
             pages of reconciliation and of a bot. A feed chooses its own page size.
         get_parameters: Where a GET carries its parameters: in a JSON `body`, as documented, or in the `query`, for
-            middleboxes that drop such bodies.
-        addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use.
-        currency_field: The field for an offer's currency (service document, 4.10).
-        carrier_field: The field for a route's carrier (service document, 4.5).
+            middleboxes that drop such bodies; default `FREIGHT_EXCHANGE_GET_PARAMETERS`, or `body`.
+        addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use;
+            default `FREIGHT_EXCHANGE_ADDRESSES`, such as `publish=quote/request,submit=quote/bid`.
+        currency_field: The field for an offer's currency (service document, 4.10); default
+            `FREIGHT_EXCHANGE_CURRENCY_FIELD`, or `currencyIndex`.
+        carrier_field: The field for a route's carrier (service document, 4.5); default
+            `FREIGHT_EXCHANGE_CARRIER_FIELD`, or `carrier`.
         index_type: The JSON type of `index` in look-ups (service document, 4): `integer`, as in its table, or `string`,
             as in its samples.
         missing_list_is_empty: `True` if every 404 to a listing means that it is empty. By default the body must say so,
             since a bare 404 may mean a wrong `base_url`.
         strict: `True` if one unreadable record fails its whole listing.
-        proxy: The URL of a proxy; none is taken from the environment.
+        proxy: The URL of a proxy.
         verify: `True`, or an `ssl.SSLContext` with other certificates.
+        trust_env: `True` to take what `proxy` and `verify` leave open from `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`,
+            `SSL_CERT_FILE` and `SSL_CERT_DIR`; default `FREIGHT_EXCHANGE_TRUST_ENV`, or `False`.
         http_client: An `httpx.AsyncClient` or `httpx2.AsyncClient` to send with; it stays open. Its transport, mounts,
             proxies, certificates, pool limits and event hooks are used; its `headers`, `cookies`, `params`, `auth`,
             `timeout`, `base_url` and redirects are not: `middleware` can add headers.
@@ -124,15 +128,16 @@ class FreightExchange(Calls):
         max_writes: int = DEFAULT_MAX_WRITES,
         keepalive: Seconds = DEFAULT_KEEPALIVE,
         page_size: int = DEFAULT_PAGE_SIZE,
-        get_parameters: GetParameters = "body",
+        get_parameters: GetParameters | None = None,
         addresses: Addresses | None = None,
-        currency_field: CurrencyField = "currencyIndex",
-        carrier_field: CarrierField = "carrier",
+        currency_field: CurrencyField | None = None,
+        carrier_field: CarrierField | None = None,
         index_type: IndexType = "integer",
         missing_list_is_empty: bool = False,
         strict: bool = False,
         proxy: str | None = None,
         verify: bool | ssl.SSLContext = True,
+        trust_env: bool | None = None,
         http_client: HttpClient | None = None,
         middleware: Sequence[Middleware] = (),
         hooks: Sequence[Hook] = (),
@@ -147,13 +152,13 @@ class FreightExchange(Calls):
         instruments = Instruments() if given is None else Instruments((given,))
         records = Hooks(settings.callables(hooks, "hooks"))
         options = ViewOptions(
-            conventions=Conventions(
-                get_parameters=settings.choice(get_parameters, GetParameters, "get_parameters"),
-                addresses=settings.addresses(addresses),  # type: ignore[arg-type]  # a TypedDict is no Mapping[str, str]
-                currency_field=settings.choice(currency_field, CurrencyField, "currency_field"),
-                carrier_field=settings.choice(carrier_field, CarrierField, "carrier_field"),
-                index_type=settings.choice(index_type, IndexType, "index_type"),
-                missing_list_is_empty=settings.flag(missing_list_is_empty, "missing_list_is_empty"),
+            conventions=environment.conventions(
+                get_parameters=get_parameters,
+                addresses=addresses,  # type: ignore[arg-type]  # a TypedDict is no Mapping[str, str]
+                currency_field=currency_field,
+                carrier_field=carrier_field,
+                index_type=index_type,
+                missing_list_is_empty=missing_list_is_empty,
             ),
             limits=Limits(
                 deadline=seconds(deadline, "deadline"),
@@ -167,9 +172,14 @@ class FreightExchange(Calls):
         )
         if http_client is not None:
             library_of(http_client)
-            if proxy_url is not None or verify is not True:
-                raise ConfigurationError("with http_client, proxy and verify are its own: give them to that client")
+            if proxy_url is not None or verify is not True or trust_env:
+                raise ConfigurationError(
+                    "with http_client, proxy, verify and trust_env are its own: give them to that client"
+                )
         self._base_url = settings.base_url(None if root is None else root.reveal())
+        if http_client is None and environment.trust_env(trust_env):
+            proxy_url = proxy_url or environment.proxy(self._base_url)
+            verify = environment.certificates() or True if verify is True else verify
         network = NetworkOptions(
             max_connections=settings.connections(max_connections, "max_connections"),
             max_writes=settings.connections(max_writes, "max_writes"),

@@ -96,6 +96,10 @@ def _is_permanent(error: FreightExchangeError) -> bool:
     return isinstance(error, TransportError) and error.permanent
 
 
+def _is_certificate_error(error: FreightExchangeError) -> bool:
+    return _is_permanent(error) and str(error).startswith("the certificate of ")
+
+
 def _is_login_error(error: FreightExchangeError) -> bool:
     return error.path == "login"
 
@@ -146,6 +150,12 @@ EXIT_RULES: Final = (
     ExitRule(APIStatusError, Status.REFUSED),
     ExitRule(DecodeError, Status.UNEXPECTED),
     ExitRule(FeedProtocolError, Status.UNEXPECTED),
+    ExitRule(
+        TransportError,
+        Status.UNEXPECTED,
+        applies=_is_certificate_error,
+        advice="Nothing was sent: the service cannot be told from an impostor.",
+    ),
     ExitRule(TransportError, Status.UNEXPECTED, applies=_is_permanent),
     ExitRule(TransportError, Status.UNAVAILABLE),
     ExitRule(DeadlineExceededError, Status.UNAVAILABLE),

@@ -14,6 +14,12 @@ _OPTION_NAMES: Final = (
     (r"\bbase_url\b", "--url"),
     # Exception name of the HTTP library.
     (r" \([A-Z][A-Za-z]+(?:Error|Timeout)\)", ""),
+    (
+        r"\b(?:load that authority into an ssl\.SSLContext and pass it as verify="
+        r"|load it into an ssl\.SSLContext and pass that as verify=)",
+        "give its file by --ca-file",
+    ),
+    (r"\bsee verify= if its authority is a private one", "see --ca-file if its authority is a private one"),
     (r"\bthe deadline of (\S+ s)\b", r"the --timeout of \1"),
     (r"\bTokenFile needs\b", "--token-file needs"),
     (r"\bgive TokenFile a path\b", "give --token-file a path"),

@@ -21,6 +21,7 @@ from freight_exchange.platform.text import CleanFormatter
 if TYPE_CHECKING:
     from freight_exchange import RequestFilter
     from freight_exchange.models.enums import Word
+    from freight_exchange.options import CarrierField, CurrencyField, GetParameters
 
     ParamType = click.ParamType[Any]
 else:
@@ -62,12 +63,22 @@ class GlobalOptions:
         email: The account, from the option or the environment.
         token_file: The file that keeps the login, from the option or the environment.
         timeout: Seconds that a call may take.
+        proxy: The URL of a proxy.
+        ca_file: A file with further certificate authorities.
+        get_parameters, addresses, currency_field, carrier_field: Conventions of the service; `None` leaves them to the
+            client.
     """
 
     url: str | None = None
     email: str | None = None
     token_file: str | None = None
     timeout: float = 60.0
+    proxy: str | None = attrs.field(default=None, repr=False)
+    ca_file: str | None = None
+    get_parameters: GetParameters | None = None
+    addresses: str | None = None
+    currency_field: CurrencyField | None = None
+    carrier_field: CarrierField | None = None
 
     @staticmethod
     def enable_logging(verbosity: int) -> None:

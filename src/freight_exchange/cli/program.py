@@ -6,13 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 import click
 from click.shell_completion import CompletionItem, shell_complete
 
 from freight_exchange.cli.exit_status import handle_errors
 from freight_exchange.cli.options import FILE, SECONDS, GlobalOptions
+from freight_exchange.environment import (
+    ADDRESSES_VARIABLE,
+    CARRIER_FIELD_VARIABLE,
+    CURRENCY_FIELD_VARIABLE,
+    GET_PARAMETERS_VARIABLE,
+)
+from freight_exchange.options import CarrierField, CurrencyField, GetParameters
 
 __all__ = ["PROGRAM", "program", "run"]
 
@@ -100,11 +107,52 @@ class _LazyGroup(click.Group):
     metavar="SECONDS",
     help="Time limit of a call, retries and login included.",
 )
+@click.option("--proxy", metavar="URL", help="A proxy; for one with a password set HTTPS_PROXY.")
+@click.option(
+    "--ca-file",
+    type=FILE,
+    help="A file with the certificate authority of your company; SSL_CERT_FILE names one in place of the public ones.",
+)
+@click.option(
+    "--get-parameters",
+    envvar=GET_PARAMETERS_VARIABLE,
+    type=click.Choice(get_args(GetParameters)),
+    help="Where a GET carries its parameters; query is for proxies that drop the bodies of GETs.",
+)
+@click.option(
+    "--addresses",
+    envvar=ADDRESSES_VARIABLE,
+    metavar="LIST",
+    help="Other documented addresses, such as publish=quote/request,submit=quote/bid.",
+)
+@click.option(
+    "--currency-field",
+    envvar=CURRENCY_FIELD_VARIABLE,
+    type=click.Choice(get_args(CurrencyField)),
+    help="The field for an offer's currency.",
+)
+@click.option(
+    "--carrier-field",
+    envvar=CARRIER_FIELD_VARIABLE,
+    type=click.Choice(get_args(CarrierField)),
+    help="The field for a route's carrier.",
+)
 @click.option("-v", "--verbose", count=True, help="Log requests to standard error (-vv for details).")
 @click.version_option(package_name="freight-exchange", prog_name=PROGRAM)
 @click.pass_context
 def program(
-    context: click.Context, url: str | None, email: str | None, token_file: str | None, timeout: float, verbose: int
+    context: click.Context,
+    url: str | None,
+    email: str | None,
+    token_file: str | None,
+    timeout: float,
+    proxy: str | None,
+    ca_file: str | None,
+    get_parameters: GetParameters | None,
+    addresses: str | None,
+    currency_field: CurrencyField | None,
+    carrier_field: CarrierField | None,
+    verbose: int,
 ) -> None:
     """The freight exchange from a shell: find rate requests, offer on them, publish your own, approve an offer.
 
@@ -116,7 +164,18 @@ def program(
       freight-exchange --url https://host/api login
       freight-exchange requests list --origin "Hong Kong"
     """
-    context.obj = GlobalOptions(url=url, email=email, token_file=token_file, timeout=timeout)
+    context.obj = GlobalOptions(
+        url=url,
+        email=email,
+        token_file=token_file,
+        timeout=timeout,
+        proxy=proxy,
+        ca_file=ca_file,
+        get_parameters=get_parameters,
+        addresses=addresses,
+        currency_field=currency_field,
+        carrier_field=carrier_field,
+    )
     if verbose:
         context.obj.enable_logging(verbose)
 

@@ -8,7 +8,7 @@ import socket
 import ssl
 import warnings
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar, cast
 from urllib.parse import urlsplit
 
 import click
@@ -19,13 +19,14 @@ from freight_exchange.cli.exit_status import InterruptedWriteError, OutputError,
 from freight_exchange.cli.messages import translate_warning
 from freight_exchange.cli.runner import run
 from freight_exchange.cli.terminal import warn
-from freight_exchange.errors import AuthenticationError, FreightExchangeError, TransportError
+from freight_exchange.environment import parse_addresses
+from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError, TransportError
 from freight_exchange.hooks import Attempt
 from freight_exchange.platform.text import clean
 from freight_exchange.transport.message import RequestKind
 
 if TYPE_CHECKING:
-    from freight_exchange import FreightExchange
+    from freight_exchange import Addresses, FreightExchange
     from freight_exchange.cli.options import GlobalOptions
     from freight_exchange.hooks import Event
     from freight_exchange.transport.message import Next, Request, Response
@@ -159,12 +160,34 @@ def _create_client(credentials: Credentials, options: GlobalOptions, hook: Calla
             password=secrets.token_urlsafe() if credentials.password is None else credentials.password,
             token_store=credentials.store,
             deadline=options.timeout,
+            get_parameters=options.get_parameters,
+            addresses=_addresses(options.addresses),
+            currency_field=options.currency_field,
+            carrier_field=options.carrier_field,
+            proxy=options.proxy,
+            verify=True if options.ca_file is None else _trusting(options.ca_file),
+            trust_env=True,
             middleware=[_refuse_login] if credentials.password is None else [],
             hooks=[hook],
         )
     for warning in caught:
         warn(f"Warning: {clean(translate_warning(str(warning.message)))}")
     return client
+
+
+def _addresses(text: str | None) -> Addresses | None:
+    return None if text is None else cast("Addresses", parse_addresses(text, "--addresses"))
+
+
+def _trusting(ca_file: str) -> ssl.SSLContext:
+    """Return a context with the authorities of a file beside those of the system."""
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(ca_file)
+    except (OSError, ssl.SSLError) as error:
+        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise ConfigurationError(f"--ca-file {ca_file} cannot be read: {reason}") from None
+    return context
 
 
 async def _refuse_login(request: Request, call_next: Next) -> Response:

@@ -113,6 +113,7 @@ class Shell:
         self.set("FREIGHT_EXCHANGE_URL", self.url)
         self.set("FREIGHT_EXCHANGE_EMAIL", account.email)
         self.set("FREIGHT_EXCHANGE_PASSWORD", account.password)
+        self.set("FREIGHT_EXCHANGE_TRUST_ENV", "")
 
     def set(self, name: str, value: str | None) -> None:
         """Set a variable of the environment; `None` removes it."""

@@ -18,6 +18,13 @@ from freight_exchange.cli.json_log import log_as_json
 from freight_exchange.cli.options import GlobalOptions, bot_file_options, json_option
 from freight_exchange.cli.render.record import print_details, print_json, to_json
 from freight_exchange.cli.runner import run as run_loop
+from freight_exchange.environment import (
+    ADDRESSES_VARIABLE,
+    CARRIER_FIELD_VARIABLE,
+    CURRENCY_FIELD_VARIABLE,
+    GET_PARAMETERS_VARIABLE,
+    TRUST_ENV_VARIABLE,
+)
 from freight_exchange.settings import EMAIL_VARIABLE, URL_VARIABLE
 
 if TYPE_CHECKING:
@@ -67,8 +74,8 @@ def run(
     Example:
       freight-exchange bot run my_bot:bot
     """
-    typed = _typed_options("url", "email", "token_file", "timeout")
-    for name in sorted(typed & {"token_file", "timeout"}):
+    typed = _typed_options("url", "email", "token_file", "timeout", "proxy", "ca_file")
+    for name in sorted(typed & {"token_file", "timeout", "proxy", "ca_file"}):
         raise click.UsageError(f"bot run does not support --{name.replace('_', '-')}: set it on the bot's own client")
     if log_format == "json":
         log_as_json()
@@ -110,7 +117,16 @@ def _typed_options(*names: str) -> set[str]:
 
 
 def _export(options: GlobalOptions) -> None:
-    for variable, value in ((URL_VARIABLE, options.url), (EMAIL_VARIABLE, options.email)):
+    # As in every command, HTTPS_PROXY and SSL_CERT_FILE count.
+    os.environ[TRUST_ENV_VARIABLE] = os.environ.get(TRUST_ENV_VARIABLE) or "1"
+    for variable, value in (
+        (URL_VARIABLE, options.url),
+        (EMAIL_VARIABLE, options.email),
+        (GET_PARAMETERS_VARIABLE, options.get_parameters),
+        (ADDRESSES_VARIABLE, options.addresses),
+        (CURRENCY_FIELD_VARIABLE, options.currency_field),
+        (CARRIER_FIELD_VARIABLE, options.carrier_field),
+    ):
         if value is not None:
             os.environ[variable] = value
 

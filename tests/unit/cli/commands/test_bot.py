@@ -235,6 +235,8 @@ def test_bot_whose_client_contradicts_options_does_not_run(shell: Shell, run_bot
         ),
         (["--timeout", "5"], "bot run does not support --timeout"),
         (["--token-file", "login.json"], "bot run does not support --token-file"),
+        (["--proxy", "http://proxy.example"], "bot run does not support --proxy"),
+        (["--ca-file", "company.pem"], "bot run does not support --ca-file"),
     ):
         result = shell(*options, "bot", "run", f"{module}:bot")
         assert result.status == Status.USAGE
