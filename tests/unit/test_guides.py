@@ -23,7 +23,7 @@ from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from tests.unit.blocks import PATIENCE, ROOT, blocks_of, compiled, environment_of, run_against_a_server
 
 from freight_exchange import Bot, RetryPolicy, settings
-from freight_exchange.bot.process import STATUSES
+from freight_exchange.bot.runtime.process import STATUSES
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.store import SQLiteStore

@@ -15,68 +15,71 @@ MUTATIONS: Final = (
     one(
         "ledger: none, nothing is written down",
         "bot/offers/repository.py",
-        "written = await self._unit_of_work.write(\n"
-        "            step, lambda store: store.put_effect(entry.effect(), expected_state=was)\n        )",
-        "written = True",
+        "is_written = await self._unit_of_work.write(\n"
+        "            step, lambda store: store.put_effect(record.to_effect(), expected_state=expected_state)\n"
+        "        )",
+        "is_written = True",
         "tests/unit/bot/test_crash_points.py::test_dying_there_changes_nothing_that_the_shipper_sees",
     ),
     one(
         "ledger: what was being sent at a crash is sent again",
         "bot/offers/ledger.py",
-        'entry = await self._entries.advance(entry, "unknown", since=entry.at)\n'
-        "            self._sends.look_for(entry)\n",
-        'entry = await self._entries.advance(entry, "intent")\n                continue\n'
-        "            self._sends.look_for(entry)\n",
+        'record = await self._repository.advance(record, "unknown", unknown_since=record.at)\n'
+        "            self._sender.start_resolving(record)\n",
+        'record = await self._repository.advance(record, "intent")\n                continue\n'
+        "            self._sender.start_resolving(record)\n",
         "tests/unit/bot/test_doubts.py::TestWhatBecomesOfADoubt::test_one_that_was_on_its_way_when_the_process_died_is_looked_for_though_it_shows_late",
     ),
     one(
         "ledger: a lost answer is taken for a refusal to serve",
         "bot/offers/sender.py",
-        "await self._doubt(entry, str(error))\n            raise in_doubt(entry) from error\n        except Bad",
-        'await self._entries.advance(entry, "intent", step="withdrawn")\n            raise\n        except Bad',
+        "await self._mark_in_doubt(record, str(error))\n"
+        "            raise in_doubt_error(record) from error\n        except Bad",
+        'await self._repository.advance(record, "intent", step="withdrawn")\n            raise\n        except Bad',
         "tests/unit/bot/test_crash_points.py::test_dying_there_changes_nothing_that_the_shipper_sees",
     ),
     one(
         "ledger: a key for each handler",
         "bot/offers/record.py",
-        "return key_of(self.request, self.revision)",
-        'return f"{key_of(self.request, self.revision)}:{self.handler}"',
+        "return offer_key(self.request, self.revision)",
+        'return f"{offer_key(self.request, self.revision)}:{self.handler}"',
         "tests/unit/bot/test_ledger.py",
     ),
     one(
         "ledger: own bids that it does not know are not looked at",
         "bot/offers/ledger.py",
-        "if not allow_existing and await self._own.unknown_on(asked.request, younger=younger, stands=stands):",
+        "if not allow_existing and await self._existing_bids.has_unknown_bid(\n"
+        "            draft.request, is_newer=is_newer, has_known_bid=has_known_bid\n        ):",
         "if False:",
         "tests/unit/bot/test_ledger.py::test_an_offer_waits_for_the_own_bids_and_costs_its_handler_no_attempts",
     ),
     one(
         "ledger: one who asks while it is on its way does not wait",
         "bot/offers/ledger.py",
-        "        if sending is not None:\n",
+        "        if pending is not None:\n",
         "        if False:\n",
         "tests/unit/bot/test_ledger.py::TestAnotherPrice",
     ),
     one(
         "ledger: whoever leaves takes the send with him",
         "bot/offers/sender.py",
-        "        self._tasks.start_soon(see_to)\n        return await sending.answer()\n",
-        "        await see_to()\n        return await sending.answer()\n",
+        "        self._tasks.start_soon(run)\n        return await pending.wait()\n",
+        "        await run()\n        return await pending.wait()\n",
         "tests/unit/bot/test_doubts.py::TestWhatBecomesOfADoubt::test_a_handler_that_does_not_wait_for_the_answer_is_called_again_until_there_is_one",
     ),
     one(
         "ledger: what cannot be proven is taken for not taken",
         "bot/offers/in_doubt.py",
-        "                    looks = entry.looks + 1\n",
-        '                    await self._close(entry, "intent", why="nobody saw it")\n'
+        "                    checks = record.checks + 1\n",
+        '                    await self._close(record, "intent", why="nobody saw it")\n'
         "                    return\n"
-        "                    looks = entry.looks + 1\n",
+        "                    checks = record.checks + 1\n",
         "tests/unit/bot/test_doubts.py::TestWhatBecomesOfADoubt::test_a_person_may_decide_while_a_look_for_it_is_noted",
     ),
     one(
         "ledger: a service that shows offers late is sent another after each look",
         "bot/offers/in_doubt.py",
-        "case NotApplied() if entry.resent < _MOST_RESENDS:",
+        "case NotApplied() if record.resends < _MAX_RESENDS:",
         "case NotApplied() if True:",
         "tests/unit/bot/test_doubts.py::TestWhatBecomesOfADoubt::test_one_that_shows_later_than_that_is_made_four_times_at_most",
     ),
@@ -90,50 +93,50 @@ MUTATIONS: Final = (
     one(
         "ledger: what it made itself counts for another offer that is looked for",
         "bot/offers/in_doubt.py",
-        "return united(entry.baseline, [bid for bid in others if bid is not None])",
-        "return [*entry.baseline]",
+        "return merge_bids(record.baseline, [bid for bid in others if bid is not None])",
+        "return [*record.baseline]",
         "tests/unit/bot/test_ledger.py::TestTwoPricesAtATime",
     ),
     one(
         "ledger: a new store believes the first listing",
         "bot/offers/existing_bids.py",
-        "        if not younger:\n",
+        "        if not is_newer:\n",
         "        if False:\n",
         "tests/unit/bot/test_own_bids.py",
     ),
     one(
         "ledger: a gateway's page is a refusal",
         "bot/offers/sender.py",
-        "if not _is_the_services(error):",
+        "if not _is_service_reply(error):",
         "if False:",
         "tests/unit/bot/test_ledger.py::TestRefused",
     ),
     one(
         "ledger: a handler may leave its offer behind, and be done",
         "bot/delivery/worker.py",
-        "left = None if context is None else await self._left(delivery, context)",
-        "left = None",
+        "offer_error = None if context is None else await self._await_offers(delivery, context)",
+        "offer_error = None",
         "tests/unit/bot/test_left_offers.py::TestWhileItsOfferIsInDoubt::test_a_handler_that_runs_out_of_time_has_not_failed",
     ),
     one(
         "ledger: whatever the answer shows is its doing",
         "bot/offers/own_updates.py",
-        '_TURNED_BY_OFFERS: Final = ("status", "notes")',
-        '_TURNED_BY_OFFERS: Final = ("status", "notes", "quantity")',
+        '_OFFER_FIELDS: Final = ("status", "notes")',
+        '_OFFER_FIELDS: Final = ("status", "notes", "quantity")',
         "tests/unit/bot/test_echoes.py",
     ),
     one(
         "ledger: a request may turn back, and nobody hears of it",
         "bot/offers/ledger.py",
-        "and entry.echo in (None, number):",
+        "and record.own_update in (None, number):",
         ":",
         "tests/unit/bot/test_own_bids.py::TestEchoes",
     ),
     one(
         "ledger: an offer in doubt costs an attempt",
         "bot/delivery/retry_policy.py",
-        "delay=pause, error=IN_DOUBT, forgive=True",
-        "delay=pause, error=IN_DOUBT, forgive=False",
+        "delay=pause, error=IN_DOUBT, refund_attempt=True",
+        "delay=pause, error=IN_DOUBT, refund_attempt=False",
         "tests/unit/bot/test_judging.py",
     ),
     one(
@@ -160,8 +163,8 @@ MUTATIONS: Final = (
     one(
         "deliveries: being cancelled is a failure",
         "bot/delivery/worker.py",
-        'Decision(ending="released", state="ready", delay=delay, forgive=True))',
-        'Verdict(ending="failed", state="ready", delay=delay))',
+        'Decision(ending="released", state="ready", delay=delay, refund_attempt=True))',
+        'Decision(ending="failed", state="ready", delay=delay))',
         "tests/unit/bot/test_deliveries.py::test_what_the_drain_cuts_off_comes_again_and_has_not_failed",
     ),
     one(
@@ -181,15 +184,15 @@ MUTATIONS: Final = (
     one(
         "deliveries: one that ends the process is tried for ever",
         "bot/delivery/worker.py",
-        "if delivery.attempts > max(handler.retries, _LEAST_RETRIES) + 1:",
+        "if delivery.attempts > max(handler.retries, _MIN_RETRIES) + 1:",
         "if False:",
         "tests/unit/bot/test_poison.py::test_it_is_dead_after_its_retries",
     ),
     one(
         "deliveries: suspects are handed over together",
         "bot/delivery/dispatcher.py",
-        "[0 if suspects else 1 :]",
-        "[0:0]",
+        "                0 if running_suspects else 1 :\n",
+        "                0:0\n",
         "tests/unit/bot/test_poison.py",
     ),
     one(
@@ -202,7 +205,7 @@ MUTATIONS: Final = (
     one(
         "deliveries: one that floods is not held back",
         "bot/delivery/retry_policy.py",
-        "delay = max(error.delay, _LEAST_DELAY)",
+        "delay = max(error.delay, _MIN_DELAY)",
         "delay = error.delay",
         "tests/unit/bot/test_judging.py",
     ),
@@ -216,7 +219,7 @@ MUTATIONS: Final = (
     one(
         "deliveries: the wait for what is due may be nothing",
         "bot/delivery/dispatcher.py",
-        "max(wait, _A_MOMENT)",
+        "max(wait, _MIN_SLEEP)",
         "wait",
         "tests/unit/bot/test_deliveries.py",
         "tests/unit/bot/test_retries.py",
@@ -230,15 +233,15 @@ MUTATIONS: Final = (
     ),
     one(
         "deliveries: whoever cancels a handler's task has cut it off",
-        "bot/cancellation.py",
+        "bot/delivery/cancellation.py",
         "return self._task is not None and self._task.cancelling() > self._before",
-        "return requested() > 0",
+        "return count_cancellations() > 0",
         "tests/unit/bot/test_deliveries.py",
         "tests/unit/bot/test_interrupted.py",
     ),
     one(
         "deliveries: a cancellation that nobody met with is left for the bot",
-        "bot/cancellation.py",
+        "bot/delivery/cancellation.py",
         "        await anyio.lowlevel.cancel_shielded_checkpoint()\n",
         "        pass\n",
         "tests/unit/bot/test_deliveries.py",
@@ -247,8 +250,8 @@ MUTATIONS: Final = (
     one(
         "judging: trouble is given up as soon as requests are listed",
         "bot/delivery/worker.py",
-        "self._scanned() > since + _BEFORE_GIVING_UP",
-        "self._scanned() > since",
+        "self._last_scan() > since + _OUTAGE_LIMIT",
+        "self._last_scan() > since",
         "tests/unit/bot/test_retries.py",
     ),
     one(
@@ -268,30 +271,30 @@ MUTATIONS: Final = (
     Mutation(
         "drain: a second signal is one more of the first",
         (
-            ("bot/process.py", "if len(heard) > 1:", "if False:"),
-            ("bot/process.py", "        if heard:\n", "        if False:\n"),
+            ("bot/runtime/process.py", "if len(received) > 1:", "if False:"),
+            ("bot/runtime/process.py", "        if received:\n", "        if False:\n"),
         ),
         ("tests/unit/bot/test_process.py::TestSignals::test_the_second_ends_it_at_once_and_the_status_says_which",),
     ),
     one(
         "operation: alive is what breathes",
-        "bot/session.py",
-        'return self.phase != "stopped" and self.age() <= INTERVALS_ALIVE * self._options.interval',
+        "bot/runtime/session.py",
+        'return self.phase != "stopped" and self.health.is_young()',
         "return True",
         "tests/unit/bot/test_liveness.py",
     ),
     one(
         "liveness: a bot that hears nothing is alive for nearly four intervals",
-        "bot/session.py",
-        "INTERVALS_ALIVE: Final = 3\n",
-        "INTERVALS_ALIVE: Final = 3.9\n",
+        "bot/runtime/health.py",
+        "LIVE_INTERVALS: Final = 3\n",
+        "LIVE_INTERVALS: Final = 3.9\n",
         "tests/unit/bot/test_liveness.py::test_a_deaf_feed_turns_bad_and_recovers",
     ),
     one(
         "intake: a gap is acknowledged by nobody's leave",
         "bot/delivery/routing.py",
         "leave.append(number_of(event))",
-        "deliveries[number_of(event)] = wanted",
+        "deliveries[number_of(event)] = matching",
         "tests/unit/bot/test_intake.py",
     ),
     one(

@@ -1,12 +1,24 @@
-"""The bot: handlers that run for months and never offer twice."""
+"""Bot: handlers on a feed, with at most one offer for each request.
+
+- `bot`: the class `Bot`
+- `handlers`: handlers, and the routers that they are registered with
+- `delivery`: delivery of events to handlers
+- `offers`: the ledger of offers
+- `selected_bids`: events for own bids that a shipper selected
+- `runtime`: process, sessions, lifespan and shutdown
+- `ops`: status, probes and administration
+- `unit_of_work`: the durable steps, and `failpoints` around them
+- `outcomes`, `metrics`, `task_groups`: shared by all of them
+"""
 
 from __future__ import annotations
 
 from freight_exchange.bot.bot import Bot
 from freight_exchange.bot.delivery.context import Context
+from freight_exchange.bot.handlers.handler import Handler
+from freight_exchange.bot.handlers.router import Router
 from freight_exchange.bot.ops.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.outcomes import Drop, RetryLater
-from freight_exchange.bot.router import Handler, Router
 from freight_exchange.feed.events import BidSelected
 
 __all__ = [

@@ -1,37 +1,37 @@
-"""The named points at which a bot can be made to crash, so that its promise can be tested."""
+"""Failpoints for crash tests: named points at which a test can stop a bot."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["FAILPOINTS", "STEPS", "Failpoints"]
+__all__ = ["FAILPOINTS", "STEPS", "Failpoints", "no_failpoints"]
 
 STEPS: Final = (
-    "recover",  # what the last run left at its handlers is taken back
+    "recover",  # deliveries of the last run are returned
     "deliver",  # a batch of events becomes deliveries
     "claim",  # deliveries are claimed for their handlers
-    "intent",  # an offer is written down
-    "sending",  # it is noted that the offer may be on its way
-    "send",  # the offer is sent, and answered
-    "confirmed",  # the service's answer is noted: taken
+    "intent",  # an offer is recorded
+    "sending",  # the offer is recorded as sending
+    "send",  # the offer is sent and answered
+    "confirmed",  # the reply is recorded: taken
     "rejected",  # ... or refused
-    "withdrawn",  # ... or proven not to have been sent
+    "withdrawn",  # ... or certainly not sent
     "unknown",  # ... or in doubt
-    "resolved",  # what became of a doubtful offer is noted
-    "settle",  # what became of a delivery, or is to become of a dead one, is noted
+    "resolved",  # the result of an offer in doubt is recorded
+    "settle",  # the result of a delivery, or a replay, is recorded
     "selected",  # the selection of an own bid becomes an event
-    "told",  # ... and is noted as told
-    "known",  # what stood at the service before the bot's time is noted, in each run, and which handlers there were
+    "told",  # ... and is recorded as delivered
+    "known",  # the handlers and the bids from before are recorded, in each run
 )
-"""What a bot does that lasts, in the order of a request's way through it."""
+"""Durable steps of a bot, in the order of a request's way through it."""
 
 FAILPOINTS: Final = tuple(f"{side} {step}" for step in STEPS for side in ("before", "after"))
-"""Before and after each of them."""
+"""The points before and after each step."""
 
 Failpoints = Callable[[str], None]
-"""Called at each point with its name."""
+"""Callback for each point, with its name."""
 
 
-def nowhere(_: str) -> None:
-    """What bots call that nobody wants to crash."""
+def no_failpoints(_: str) -> None:
+    """Ignore a failpoint."""

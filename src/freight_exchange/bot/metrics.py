@@ -1,21 +1,104 @@
-"""What a bot counts while it runs."""
+"""Metrics of a bot: counters, and the deliveries in flight."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
+import anyio
 import attrs
 
-from freight_exchange.bot.delivery.in_flight import InFlight
+if TYPE_CHECKING:
+    from freight_exchange.store.work import Delivery
 
-__all__ = ["ENDINGS", "OUTCOMES", "Metrics"]
+__all__ = ["ENDINGS", "OUTCOMES", "ActiveDelivery", "InFlight", "Metrics", "log_fields"]
 
 ENDINGS: Final = ("done", "dropped", "failed", "later", "doubt", "trouble", "released", "dead")
-"""How an attempt ends."""
+"""Endings of an attempt."""
 
 OUTCOMES: Final = ("confirmed", "rejected", "doubtful", "not taken")
-"""What becomes of an offer; one that was doubtful is counted again once that is known."""
+"""Outcomes of an offer. A `doubtful` offer counts again once it is resolved."""
+
+_CANCELLATION_GRACE: Final = 5.0
+_MAX_NAMED: Final = 5
+
+
+def log_fields(delivery: Delivery) -> Mapping[str, object]:
+    """Return the fields of log records about a delivery."""
+    return {
+        "event": delivery.kind,
+        "number": delivery.event,
+        "handler": delivery.handler,
+        "request": delivery.index,
+        "attempt": delivery.attempts,
+    }
+
+
+@attrs.define(eq=False)
+class ActiveDelivery:
+    """Delivery that its handler works on.
+
+    Attributes:
+        handler, kind, request: The handler's id, the event's kind and the request.
+        overdue_at: Time on the loop's clock at which the handler has exceeded its timeout and ignored the cancellation.
+        log_fields: Fields of its log records.
+    """
+
+    handler: str
+    kind: str
+    request: int | None
+    overdue_at: float
+    log_fields: Mapping[str, object] = attrs.field(factory=dict)
+
+    @classmethod
+    def start(cls, delivery: Delivery, timeout: float) -> ActiveDelivery:
+        """Start a delivery now, with a timeout in seconds."""
+        overdue_at = anyio.current_time() + timeout + _CANCELLATION_GRACE
+        return cls(delivery.handler, delivery.kind, delivery.index, overdue_at, log_fields(delivery))
+
+    def __str__(self) -> str:
+        request = "" if self.request is None else f" of request {self.request}"
+        return f"the handler {self.handler!r} of the event {self.kind!r}{request}"
+
+
+class InFlight:
+    """Deliveries in flight."""
+
+    def __init__(self) -> None:
+        self._active: dict[int, ActiveDelivery] = {}
+
+    def __len__(self) -> int:
+        return len(self._active)
+
+    def __str__(self) -> str:
+        """Name them. Other threads may call this."""
+        active = list(self._active.values())
+        names = "; ".join(map(str, active[:_MAX_NAMED]))
+        return names if len(active) <= _MAX_NAMED else f"{names}; and {len(active) - _MAX_NAMED} more"
+
+    @contextmanager
+    def track(self, active: ActiveDelivery) -> Iterator[None]:
+        """Count a delivery as in flight during the block."""
+        self._active[id(active)] = active
+        try:
+            yield
+        finally:
+            del self._active[id(active)]
+
+    def take_overdue(self) -> Sequence[ActiveDelivery]:
+        """Return those that have become overdue since the last call."""
+        now = anyio.current_time()
+        overdue = [active for active in self._active.values() if active.overdue_at <= now]
+        for active in overdue:
+            active.overdue_at = math.inf
+        return overdue
+
+    def until_overdue(self) -> float:
+        """Return the seconds until the next one is overdue; infinity if there is none."""
+        return min((active.overdue_at for active in self._active.values()), default=math.inf) - anyio.current_time()
 
 
 @attrs.define
@@ -24,17 +107,17 @@ class Metrics:
 
     Attributes:
         events: Events by kind.
-        deliveries: Ends of attempts, by handler and how they ended: `ENDINGS`. An attempt that was done with several
-            deliveries counts for each of them.
-        offers: Offers by what became of them: `OUTCOMES`.
-        at_work: Deliveries at their handlers now.
+        deliveries: Ended attempts by handler and ending, one of `ENDINGS`. An attempt for several merged deliveries
+            counts once for each.
+        offers: Offers by outcome, one of `OUTCOMES`.
+        in_flight: Deliveries in flight.
     """
 
     events: Counter[str] = attrs.field(factory=Counter)
     deliveries: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     offers: Counter[str] = attrs.field(factory=Counter)
-    at_work: InFlight = attrs.field(factory=InFlight)
+    in_flight: InFlight = attrs.field(factory=InFlight)
 
-    def ended(self, how: str) -> int:
-        """How many ended like this."""
-        return sum(count for (_, ending), count in self.deliveries.items() if ending == how)
+    def count_ended(self, ending: str) -> int:
+        """Count the attempts with this ending, of all handlers."""
+        return sum(count for (_, ended), count in self.deliveries.items() if ended == ending)

@@ -1,71 +1,66 @@
-"""What a handler raises to say what is to become of its delivery."""
+"""Outcomes of a delivery: exceptions that handlers raise, and errors that the store keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
 from freight_exchange.errors import ValidationError
 
-__all__ = ["Drop", "ProcessEnd", "RetryLater", "leaves", "told"]
+__all__ = ["INTERRUPTED", "IN_DOUBT", "Drop", "ProcessEnd", "RetryLater", "describe"]
 
-_A_MINUTE: Final = timedelta(minutes=1)
-_LONGEST: Final = timedelta(days=36525).total_seconds()
+IN_DOUBT: Final = "its offer is in doubt"
+"""Stored error of a delivery that waits for the result of an offer."""
 
+INTERRUPTED: Final = "the process ended while it was handled"
+"""Stored error of a delivery whose attempt the end of a process interrupted."""
 
-def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors that task groups have wrapped, without the wrappings."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from leaves(inner)
-    else:
-        yield error
+_DEFAULT_DELAY: Final = timedelta(minutes=1)
+_MAX_DELAY: Final = timedelta(days=36525).total_seconds()
 
 
-def told(value: object) -> str:
-    """What a value says, and of which kind an error is, as text that any store can keep: whatever `str` makes of it."""
+def describe(value: object) -> str:
+    """Describe a value, and the type of an error, in text that any store can hold."""
     try:
         text = str(value)
-    except Exception:  # noqa: BLE001 - it is the user's own code
+    except Exception:  # noqa: BLE001 - `__str__` of the user's own class
         text = "" if isinstance(value, BaseException) else type(value).__name__
     if isinstance(value, BaseException):
         text = f"{type(value).__name__}: {text}" if text else type(value).__name__
-    # Half of a pair, which file names and JSON may bring, is in no encoding.
+    # File names and JSON can contain lone surrogates, which no encoding holds.
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 class RetryLater(Exception):
-    """The handler cannot do its work yet and is to be called again: no failure, and not counted among its retries.
+    """Request of a handler to be called again later. It is no failure and has no limit.
 
     Args:
-        delay: How long to wait: a `timedelta`, or seconds. What is shorter than a second is one.
-        reason: Why, for whoever reads the log: a text, or the error that is in the way.
+        delay: A `timedelta` or seconds, default one minute; at least one second passes.
+        reason: A text or an error, for the log.
     """
 
-    delay = _A_MINUTE.total_seconds()
+    delay = _DEFAULT_DELAY.total_seconds()
     reason = ""
 
-    def __init__(self, delay: timedelta | float = _A_MINUTE, reason: object = "") -> None:
+    def __init__(self, delay: timedelta | float = _DEFAULT_DELAY, reason: object = "") -> None:
         if isinstance(delay, bool) or not isinstance(delay, timedelta | int | float):
             raise ValidationError(f"delay must be a timedelta or seconds, not a {type(delay).__name__}", field="delay")
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
-        # Compared and not converted: an integer can be too long for a float.
-        if not 0 <= seconds <= _LONGEST:
+        # Compared before the conversion: an integer can be too large for a float.
+        if not 0 <= seconds <= _MAX_DELAY:
             raise ValidationError("delay must be a time that is not negative, and less than a century", field="delay")
         super().__init__(delay, reason)
         self.delay = float(seconds)
-        self.reason = told(reason)
+        self.reason = describe(reason)
 
     def __str__(self) -> str:
         return self.reason or f"again in {self.delay:g} s"
 
 
 class ProcessEnd(BaseException):
-    """Carries what is to end the process out of a handler's task.
+    """Carrier of a `SystemExit` or `KeyboardInterrupt` from a handler's task to the bot's.
 
-    An event loop throws `SystemExit` and `KeyboardInterrupt` out of itself the moment they leave a task, and nothing is
-    closed any more; from the task that runs the bot they may leave.
+    An event loop stops at once when one of these leaves a task, and closes nothing.
     """
 
     def __init__(self, reason: SystemExit | KeyboardInterrupt) -> None:
@@ -74,17 +69,17 @@ class ProcessEnd(BaseException):
 
 
 class Drop(Exception):
-    """The handler wants nothing more to do with this event: it counts as handled.
+    """End of a delivery by its handler: the event counts as handled.
 
     Args:
-        reason: Why, for whoever reads the log: a text, or the error that says so.
+        reason: A text or an error, for the log.
     """
 
     reason = ""
 
     def __init__(self, reason: object = "") -> None:
         super().__init__(reason)
-        self.reason = told(reason)
+        self.reason = describe(reason)
 
     def __str__(self) -> str:
         return self.reason

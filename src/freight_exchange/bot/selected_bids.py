@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import attrs
 
-from freight_exchange.bot.offers.existing_bids import leniently, on_request
-from freight_exchange.bot.offers.record import UNSETTLED, is_entry, place_of
+from freight_exchange.bot.offers.existing_bids import describe_request, lenient_bids
+from freight_exchange.bot.offers.record import UNSETTLED, is_offer, parse_offer_key
 from freight_exchange.bot.offers.repository import OfferRepository
 from freight_exchange.errors.transient import READ_ERRORS, request_count, retry_delay
 from freight_exchange.feed.events import BidSelected
@@ -26,7 +26,7 @@ from freight_exchange.transport.retry_after import LONGEST_HONOURED
 
 if TYPE_CHECKING:
     from freight_exchange.bot.delivery.routing import Routing
-    from freight_exchange.bot.router import Handler
+    from freight_exchange.bot.handlers.handler import Handler
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.errors import DecodeError
@@ -75,7 +75,7 @@ class SelectedBids:
         self._routing = routing
         self._wake = wake
         self._pace = pace
-        interested = [handler for handler in handlers if handler.takes(BidSelected.kind)]
+        interested = [handler for handler in handlers if handler.handles(BidSelected.kind)]
         self._newcomers = [handler.id for handler in interested if handler.selected_from_start]
         self._others = [handler.id for handler in interested if not handler.selected_from_start]
         self._told: set[int] = set()
@@ -90,18 +90,18 @@ class SelectedBids:
             backfill: Whether a bot that begins with this run tells of what was selected before it.
         """
         if (
-            not self._routing.selected()
+            not self._routing.selection_handlers()
             or await self._unit_of_work.read(lambda store: store.effect(_SINCE)) is not None
         ):
             return
-        begins = not await OfferRepository(self._unit_of_work).bids_are_known()
+        begins = not await OfferRepository(self._unit_of_work).has_read_bids()
         state = _EVERYTHING if backfill and begins else "later"
         mark = partial(self._mark, key=_SINCE, state=state, now=self._unit_of_work.time())
         await self._unit_of_work.write("known", mark)
 
     async def run(self) -> None:
         """Look, tell, and look again, for ever."""
-        await self._routing.hand_on(BidSelected.kind, self._routing.selected())
+        await self._routing.deliver_kind(BidSelected.kind, self._routing.selection_handlers())
         meter, owed, again = RequestMeter(), 0, True
         while True:
             try:
@@ -126,14 +126,14 @@ class SelectedBids:
         def note(request: int | None, error: DecodeError) -> None:
             which = repr(error.raw) if request is None else request
             if which not in self._unreadable:
-                _logger.error("a selected bid cannot be read, on %s: %s", on_request(request), error)
+                _logger.error("a selected bid cannot be read, on %s: %s", describe_request(request), error)
             unreadable.add(which)
             self._unreadable.add(which)
 
         found: dict[int, Bid] = {}
         sweep = self._looks % _SWEEP_EACH == 0
         self._looks += 1
-        async for bid in leniently(self._exchange._metered(meter), note).list(type=BidsType.SELECTED, sweep=sweep):
+        async for bid in lenient_bids(self._exchange._metered(meter), note).list(type=BidsType.SELECTED, sweep=sweep):
             if _is_selected(bid):
                 found.setdefault(bid.index, bid)
         self._unreadable = unreadable
@@ -153,7 +153,7 @@ class SelectedBids:
             now = self._unit_of_work.time()
             note = partial(self._note, bid=bid, now=now, moment=self._unit_of_work.moment(now))
             if await self._unit_of_work.write("selected", note):
-                await self._routing.hand_on(BidSelected.kind, self._routing.selected())
+                await self._routing.deliver_kind(BidSelected.kind, self._routing.selection_handlers())
             await self._unit_of_work.write("told", partial(self._mark, key=_key_of(bid.index), state="told", now=now))
             self._told.add(bid.index)
 
@@ -166,9 +166,9 @@ class SelectedBids:
             since = store.effect(_SINCE)
             assert since is not None
             made = {
-                place_of(effect.key)[0]: effect.at >= since.at
+                parse_offer_key(effect.key)[0]: effect.at >= since.at
                 for effect in store.effects("confirmed", *UNSETTLED)
-                if is_entry(effect)
+                if is_offer(effect)
             }
             earlier = [] if since.state == _EVERYTHING else [index for index in selected if not made.get(index)]
             for index in earlier:
@@ -189,7 +189,7 @@ class SelectedBids:
         now = self._unit_of_work.time()
         marks = [_introduced(handler, "there", now) for handler in self._others]
         self._others = []
-        await self._routing.note(marks)
+        await self._routing.record_marks(marks)
 
     async def _catch_up(self, handler: str, selected: Mapping[int, Bid]) -> bool:
         """Tell a handler that is new, and is to hear of it, what was told or passed over before; whether it was."""

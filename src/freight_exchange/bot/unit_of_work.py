@@ -1,11 +1,11 @@
-"""A bot's hold on its store: every durable step it takes passes here, by its name."""
+"""Unit of work of a bot: every durable step passes here, by its name."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import anyio
 
@@ -16,113 +16,117 @@ if TYPE_CHECKING:
     from freight_exchange.feed.feed import Feed
     from freight_exchange.store.work import WorkStore
 
-__all__ = ["UnitOfWork"]
+__all__ = ["DEFAULT_NAME", "UnitOfWork"]
 
 T = TypeVar("T")
 
+DEFAULT_NAME: Final = "bot"
+"""Default name of a bot in its store. `exchange.watch` has another default, so it shares nothing with the bot."""
+
 
 class UnitOfWork:
-    """The work that is kept beside the state of a feed.
+    """Reads and transactions on the work that a store keeps beside a feed's state.
 
-    A commit waits for the disk. The steps that are asked for meanwhile wait for their turn and then share the next one:
-    eight handlers that end together cost one.
+    A commit waits for the disk. Steps that arrive meanwhile share the next commit (group commit).
 
     Args:
         feed: The feed, entered.
-        failpoints: Told before and after each durable step.
+        failpoints: Called before and after each step.
     """
 
     def __init__(self, feed: Feed, failpoints: Failpoints) -> None:
         if not hasattr(feed.hold.state(), "claim"):
             raise ConfigurationError("the store keeps no work: a bot needs a SQLiteStore, a MemoryStore or a BotStore")
         self._feed = feed
-        self._turn = anyio.Lock()
+        self._commit_lock = anyio.Lock()
         self._waiting: deque[_Step[Any]] = deque()
-        self.at = failpoints
+        self.reach = failpoints
 
     def time(self) -> float:
-        """Seconds on the feed's clock, which goes on through restarts."""
+        """Return seconds on the feed's clock, which continues through restarts."""
         return self._feed.time()
 
     def moment(self, time: float) -> datetime:
-        """When the feed's clock said so, UTC."""
+        """Convert a time of the feed's clock to UTC."""
         return self._feed.moment(time)
 
     async def read(self, work: Callable[[WorkStore], T]) -> T:
-        """Ask the store."""
-        return await self._feed.hold.run(lambda: work(self._state()))
+        """Read from the store."""
+        return await self._feed.hold.run(lambda: work(self._store()))
 
     async def write(self, step: str, work: Callable[[WorkStore], T]) -> T:
-        """Take a durable step. `work` may be called again where a step that shared its commit failed."""
-        self.at(f"before {step}")
-        if self._feed.hold.inline:
-            done = work(self._state())
-        else:
-            done = await self._in_turn(_Step(work))
-        self.at(f"after {step}")
-        return done
+        """Take a durable step. `work` runs again if a step that shared its commit fails."""
+        self.reach(f"before {step}")
+        result = work(self._store()) if self._feed.hold.inline else await self._commit(_Step(work))
+        self.reach(f"after {step}")
+        return result
 
-    async def _in_turn(self, step: _Step[T]) -> T:
+    async def _commit(self, step: _Step[T]) -> T:
         self._waiting.append(step)
         try:
-            async with self._turn:
-                # One turn is enough: should somebody who left in the middle have it under way, this waits for that.
-                while not step.ended:
-                    await self._feed.hold.run(self._take_steps)
+            async with self._commit_lock:
+                # A caller that was cancelled may have left this step in a running commit; this waits for it.
+                while not step.is_finished:
+                    await self._feed.hold.run(self._commit_waiting)
         finally:
-            step.wanted = step.ended
-        return step.outcome()
+            step.is_wanted = step.is_finished
+        return step.result()
 
-    def _take_steps(self) -> None:
-        """Take all the steps that wait, in one commit if that succeeds. In the thread of the store."""
-        store, steps = self._state(), list[_Step[Any]]()
+    def _commit_waiting(self) -> None:
+        """Take all waiting steps in one commit, or one by one if it fails. Runs in the store's thread."""
+        store, steps = self._store(), list[_Step[Any]]()
         while self._waiting:
             steps.append(self._waiting.popleft())
-        steps = [step for step in steps if step.wanted]
+        steps = [step for step in steps if step.is_wanted]
         if len(steps) > 1:
             try:
                 with store.transaction():
                     results = [step.work(store) for step in steps]
-            except Exception:  # noqa: BLE001 - nothing was written, and each finds out for itself which of them it was
+            except Exception:  # noqa: BLE001 - nothing was written; each step runs again and raises its own error
                 results = []
             for step, result in zip(steps, results, strict=False):
-                step.end(result)
+                step.finish(result)
         for step in steps:
-            if not step.ended:
-                step.take(store)
+            if not step.is_finished:
+                step.run_alone(store)
 
     async def deliver(self, handlers: Mapping[int, Sequence[str]], *, leave: Sequence[int]) -> None:
-        """Turn a batch of the feed's events into deliveries; those to `leave` stay as they are."""
-        self.at("before deliver")
+        """Turn a batch of the feed's events into deliveries; events in `leave` stay unacknowledged."""
+        self.reach("before deliver")
         await self._feed.deliver(handlers, leave=leave)
-        self.at("after deliver")
+        self.reach("after deliver")
 
-    def _state(self) -> WorkStore:
+    def _store(self) -> WorkStore:
         return cast("WorkStore", self._feed.hold.state())
 
 
 class _Step(Generic[T]):
-    """One durable step, and whether somebody waits for it."""
+    """Durable step that waits for a commit.
+
+    Attributes:
+        is_wanted: Whether the caller still waits for it.
+        is_finished: Whether it has a result or an error.
+    """
 
     _result: T
 
     def __init__(self, work: Callable[[WorkStore], T]) -> None:
         self.work = work
-        self.wanted = True
-        self.ended = False
+        self.is_wanted = True
+        self.is_finished = False
         self._error: Exception | None = None
 
-    def end(self, result: T) -> None:
-        self._result, self.ended = result, True
+    def finish(self, result: T) -> None:
+        self._result, self.is_finished = result, True
 
-    def take(self, store: WorkStore) -> None:
-        """In a commit of its own."""
+    def run_alone(self, store: WorkStore) -> None:
+        """Run in a commit of its own."""
         try:
-            self.end(self.work(store))
-        except Exception as error:  # noqa: BLE001 - raised by whoever waits
-            self._error, self.ended = error, True
+            self.finish(self.work(store))
+        except Exception as error:  # noqa: BLE001 - raised by the caller
+            self._error, self.is_finished = error, True
 
-    def outcome(self) -> T:
+    def result(self) -> T:
         if self._error is not None:
             raise self._error
         return self._result

@@ -102,7 +102,7 @@ class Trial:
         last_scan = anyio.current_time() - feed.cover_age.total_seconds()
         if last_scan < since + _CLOCK_STEP or feed.unacknowledged > len(feed.gaps) or status.in_flight:
             return False
-        unit_of_work: Any = self._bot._running().unit_of_work
+        unit_of_work: Any = self._bot._components().unit_of_work
         work = await unit_of_work.read(
             lambda store: [*store.deliveries(state="ready"), *store.deliveries(state="claimed")]
         )

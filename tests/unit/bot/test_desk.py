@@ -14,7 +14,7 @@ import anyio.to_thread
 import pytest
 from tests.unit.store.rows import BINDING, LEASE, effect
 
-from freight_exchange.bot.failpoints import nowhere
+from freight_exchange.bot.failpoints import no_failpoints
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.errors import StoreError
 from freight_exchange.feed.lease import Lease
@@ -30,7 +30,7 @@ class Rig:
 
     def __init__(self, hold: Lease) -> None:
         self.hold = hold
-        self.unit_of_work = UnitOfWork(cast("Any", SimpleNamespace(hold=hold)), nowhere)
+        self.unit_of_work = UnitOfWork(cast("Any", SimpleNamespace(hold=hold)), no_failpoints)
         self.commits = 0
         self.go_on, self.begun = threading.Event(), threading.Event()
 

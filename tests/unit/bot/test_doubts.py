@@ -44,7 +44,7 @@ TAKEN = [UNANSWERED, "server_error_after_commit", "reset_mid_reply", "stall", "h
 NOT_TAKEN = [UNPROCESSED, "server_error", "html_200", "garbage_status", "unavailable"]
 
 
-async def nothing_is_seen(doubts: InDoubtResolver, entry: OfferRecord) -> StillUnknown:
+async def nothing_is_seen(doubts: InDoubtResolver, record: OfferRecord) -> StillUnknown:
     """A look that proves nothing."""
     return StillUnknown()
 
@@ -130,18 +130,18 @@ class TestWhatBecomesOfADoubt:
         noting: list[str] = []
         advance = OfferRepository.advance
 
-        async def slowly(entries: OfferRepository, entry: Any, state: Any, **how: Any) -> Any:
+        async def slowly(repository: OfferRepository, record: Any, state: Any, **how: Any) -> Any:
             if how.get("step") == "resolved" and not noting:
                 noting.append(state)
                 await anyio.sleep(5)
-            return await advance(entries, entry, state, **how)
+            return await advance(repository, record, state, **how)
 
         monkeypatch.setattr(OfferRepository, "advance", slowly)
         bot = offering_bot(store)
         async with sandbox.running(bot) as trial:
             await trial.idle()
             strike(sandbox, UNPROCESSED)
-            monkeypatch.setattr(InDoubtResolver, "_look", nothing_is_seen)
+            monkeypatch.setattr(InDoubtResolver, "_check", nothing_is_seen)
             index = sandbox.publish()
             await eventually(lambda: noting)
             await bot.resolve(index, taken=False)
@@ -535,44 +535,44 @@ class TestAPersonAndALook:
         return _Rig()
 
     async def test_a_look_from_before_says_nothing_of_the_offer_that_was_made_after_it(self, rig: _Rig) -> None:
-        first, second = entry(at=1.0), entry(at=2.0)
+        first, second = record(at=1.0), record(at=2.0)
         async with anyio.create_task_group() as tasks:
-            rig.doubts.take_up(first)
-            tasks.start_soon(rig.doubts.resolve, first)
+            rig.resolver.add(first)
+            tasks.start_soon(rig.resolver.resolve, first)
             await anyio.sleep(1)
             # A person says that it was not taken, the handler makes it again, and that is in doubt as well.
-            await rig.doubts.decide(first, taken=False)
-            rig.doubts.take_up(second)
-            tasks.start_soon(rig.doubts.resolve, second)
+            await rig.resolver.decide(first, taken=False)
+            rig.resolver.add(second)
+            tasks.start_soon(rig.resolver.resolve, second)
             await anyio.sleep(1)
             rig.looks[0].set()
             await anyio.sleep(1)
             assert rig.advanced == ["intent"]
-            assert rig.doubts.entries() == (second,)
+            assert rig.resolver.records() == (second,)
             rig.looks[1].set()
         assert rig.advanced == ["intent", "intent"]
-        assert rig.doubts.entries() == ()
+        assert rig.resolver.records() == ()
 
     async def test_a_person_who_speaks_while_a_look_ends_does_not_end_the_bot(self, rig: _Rig) -> None:
-        first = entry(at=1.0)
+        first = record(at=1.0)
         async with anyio.create_task_group() as tasks:
-            rig.doubts.take_up(first)
-            tasks.start_soon(rig.doubts.resolve, first)
+            rig.resolver.add(first)
+            tasks.start_soon(rig.resolver.resolve, first)
             await anyio.sleep(1)
             rig.looks[0].set()
             # The look's end is being written down.
             await anyio.sleep(rig.writing / 2)
             with pytest.raises(ValidationError):
-                await rig.doubts.decide(first, taken=False)
+                await rig.resolver.decide(first, taken=False)
         assert rig.advanced == ["intent"]
 
     async def test_a_look_that_ends_while_a_person_speaks_does_not_end_the_bot(self, rig: _Rig) -> None:
-        first = entry(at=1.0)
+        first = record(at=1.0)
         async with anyio.create_task_group() as tasks:
-            rig.doubts.take_up(first)
-            tasks.start_soon(rig.doubts.resolve, first)
+            rig.resolver.add(first)
+            tasks.start_soon(rig.resolver.resolve, first)
             await anyio.sleep(1)
-            tasks.start_soon(lambda: rig.doubts.decide(first, taken=True))
+            tasks.start_soon(lambda: rig.resolver.decide(first, taken=True))
             await anyio.sleep(rig.writing / 2)
             rig.looks[0].set()
         assert rig.advanced == ["confirmed"]
@@ -583,22 +583,22 @@ class TestTheDeliveriesThatWait:
         nothing: Any = None
         doubts = InDoubtResolver(nothing, nothing, Metrics(), settle=SETTLE)
         for request in range(1, crowd + 1):
-            doubts.take_up(attrs.evolve(entry(at=0.0), request=request, parked=parked))
+            doubts.add(attrs.evolve(record(at=0.0), request=request, parked=parked))
         return doubts
 
     @pytest.mark.parametrize(("crowd", "pause"), [(1, 2), (20, 2), (100, 10), (5000, 60)])
     async def test_ask_less_often_the_more_they_are(self, crowd: int, pause: float) -> None:
         """Ten in a second, whatever their number."""
-        assert self.rig(crowd, parked=False).pause(1) == pytest.approx(pause)
+        assert self.rig(crowd, parked=False).retry_pause(1) == pytest.approx(pause)
 
     async def test_ask_once_a_minute_where_a_person_has_to_decide(self) -> None:
-        assert self.rig(1, parked=True).pause(1) == 60
+        assert self.rig(1, parked=True).retry_pause(1) == 60
 
     async def test_ask_no_more_where_there_is_no_doubt(self) -> None:
-        assert self.rig(3, parked=False).pause(4) is None
+        assert self.rig(3, parked=False).retry_pause(4) is None
 
 
-def entry(*, at: float) -> OfferRecord:
+def record(*, at: float) -> OfferRecord:
     return OfferRecord(request=1, handler="quote", amount=Decimal(AMOUNT), currency=840, state="unknown", at=at)
 
 
@@ -611,10 +611,10 @@ class _Rig:
         self.looks: list[anyio.Event] = []
         self.advanced: list[str] = []
         exchange: Any = self
-        entries: Any = self
-        self.doubts = InDoubtResolver(exchange, entries, Metrics(), settle=SETTLE)
+        repository: Any = self
+        self.resolver = InDoubtResolver(exchange, repository, Metrics(), settle=SETTLE)
 
-    async def on(self, request: int) -> tuple[OfferRecord, ...]:
+    async def find(self, request: int) -> tuple[OfferRecord, ...]:
         return ()
 
     async def reconcile(self, *_: object, **__: object) -> NotApplied:
@@ -622,16 +622,16 @@ class _Rig:
         await asked.wait()
         return NotApplied()
 
-    async def advance(self, entry: OfferRecord, state: Any, *, step: str | None = None, **facts: Any) -> OfferRecord:
+    async def advance(self, record: OfferRecord, state: Any, *, step: str | None = None, **facts: Any) -> OfferRecord:
         assert not self.advancing, "two write about one offer: the store refuses the second, which ends the bot"
         self.advancing = True
         await anyio.sleep(self.writing)
         self.advancing = False
         self.advanced.append(state)
-        return entry
+        return record
 
-    async def give_back(self, entry: OfferRecord, **facts: Any) -> bool:
-        await self.advance(entry, "intent", **facts)
+    async def return_to_handler(self, record: OfferRecord, **facts: Any) -> bool:
+        await self.advance(record, "intent", **facts)
         return True
 
     advancing = False

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.bot.ledger_rig import AMOUNT, BIDS, OFFER, UNANSWERED, amounts_on, eventually, new_bot, strike
 
 from freight_exchange import Bid, RateRequest, RetryLater, UnknownWord
-from freight_exchange.bot.offers.own_updates import shown, turned
+from freight_exchange.bot.offers.own_updates import changed_by_offer, offer_fields
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.models import BidStatus, RequestStatus
 from freight_exchange.sandbox.model.messages import Reply
@@ -40,19 +40,23 @@ WAITING = RateRequest(index=4, status=RequestStatus.AVAILABLE, notes="No offer y
 def test_what_differs_from_what_was_shown_before_may_be_its_doing(
     answer: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
-    assert turned(Bid(index=4, **answer), shown(WAITING)) == expected
+    assert changed_by_offer(Bid(index=4, **answer), offer_fields(WAITING)) == expected
     # ... as it was kept, through a restart too.
-    entry = OfferRecord(request=4, handler="quote", amount=Decimal(AMOUNT), currency=840, shown=shown(WAITING))
-    assert turned(Bid(index=4, **answer), OfferRecord.of(entry.effect()).shown) == expected
+    record = OfferRecord(
+        request=4, handler="quote", amount=Decimal(AMOUNT), currency=840, fields_before=offer_fields(WAITING)
+    )
+    assert (
+        changed_by_offer(Bid(index=4, **answer), OfferRecord.from_effect(record.to_effect()).fields_before) == expected
+    )
 
 
 def test_what_showed_nothing_shows_more_now() -> None:
-    assert shown(RateRequest(index=4)) == {}
-    assert turned(Bid(index=4, notes=QUOTED), {}) == ("notes",)
+    assert offer_fields(RateRequest(index=4)) == {}
+    assert changed_by_offer(Bid(index=4, notes=QUOTED), {}) == ("notes",)
 
 
 def test_where_nobody_knows_what_was_shown_nothing_is() -> None:
-    assert turned(Bid(index=4, notes=QUOTED), None) == ()
+    assert changed_by_offer(Bid(index=4, notes=QUOTED), None) == ()
 
 
 @pytest.mark.virtual_time

@@ -12,11 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from freight_exchange import Bid, Company, Contact, Offer, UnknownWord
-from freight_exchange.bot.offers.record import OfferRecord, State, is_entry, key_of
+from freight_exchange.bot.offers.record import OfferRecord, State, is_offer, offer_key
 from freight_exchange.models import BidStatus, SubmitOffer, validation
 from freight_exchange.store.work import Effect
 
-ENTRY = OfferRecord(request=4, handler="quote", amount=Decimal("1840.50"), currency=978)
+RECORD = OfferRecord(request=4, handler="quote", amount=Decimal("1840.50"), currency=978)
 
 indexes = st.integers(1, 2**62)
 money = st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=0, max_value=10**12)
@@ -47,7 +47,7 @@ bids = st.builds(
     contact=st.none() | st.builds(Contact, name=st.none() | texts, email=st.none() | texts),
     company=st.none() | st.builds(Company, index=st.none() | indexes, name=st.none() | texts),
 )
-entries = st.builds(
+records = st.builds(
     OfferRecord,
     request=indexes,
     revision=st.integers(0, 99),
@@ -61,11 +61,11 @@ entries = st.builds(
     bid=st.none() | bids,
     refusal=st.none() | texts,
     status=st.none() | st.integers(100, 599),
-    turned=st.lists(words, max_size=2).map(tuple),
-    echo=st.none() | indexes,
-    looks=st.integers(0, 1000),
-    resent=st.integers(0, 3),
-    since=st.none() | st.floats(0, 1e12),
+    changed_fields=st.lists(words, max_size=2).map(tuple),
+    own_update=st.none() | indexes,
+    checks=st.integers(0, 1000),
+    resends=st.integers(0, 3),
+    unknown_since=st.none() | st.floats(0, 1e12),
     parked=st.booleans(),
     at=st.floats(0, 1e12),
 )
@@ -85,25 +85,25 @@ def digits(value: Any) -> Any:
 
 
 class TestKeeping:
-    @given(entries)
-    def test_gives_back_what_was_kept(self, entry: OfferRecord) -> None:
-        effect = entry.effect()
-        back = OfferRecord.of(effect)
-        assert back == entry
-        assert digits(back) == digits(entry)
-        assert (effect.key, effect.state, effect.at) == (entry.key, entry.state, entry.at)
-        assert back.effect() == effect
+    @given(records)
+    def test_gives_back_what_was_kept(self, record: OfferRecord) -> None:
+        effect = record.to_effect()
+        back = OfferRecord.from_effect(effect)
+        assert back == record
+        assert digits(back) == digits(record)
+        assert (effect.key, effect.state, effect.at) == (record.key, record.state, record.at)
+        assert back.to_effect() == effect
 
-    @given(entries)
-    def test_is_json_that_any_store_can_hold(self, entry: OfferRecord) -> None:
-        payload = entry.effect().payload
+    @given(records)
+    def test_is_json_that_any_store_can_hold(self, record: OfferRecord) -> None:
+        payload = record.to_effect().payload
         assert payload.isascii()
         assert isinstance(json.loads(payload), dict)
 
     def test_keeps_the_order_of_the_fees(self) -> None:
         """The shipper reads them in the order in which they were given."""
-        entry = attrs.evolve(ENTRY, rates={"Ocean Freight": Decimal(1700), "Chassis Fee": Decimal("140.50")})
-        back = OfferRecord.of(entry.effect())
+        record = attrs.evolve(RECORD, rates={"Ocean Freight": Decimal(1700), "Chassis Fee": Decimal("140.50")})
+        back = OfferRecord.from_effect(record.to_effect())
         assert back.rates is not None
         assert [*back.rates] == ["Ocean Freight", "Chassis Fee"]
 
@@ -112,20 +112,22 @@ class TestKeeping:
     )
     def test_keeps_amounts_as_they_were_given(self, amount: str) -> None:
         given = validation.amount(amount, "amount")
-        back = OfferRecord.of(attrs.evolve(ENTRY, amount=given, rates=validation.rates({"Freight": amount})).effect())
+        back = OfferRecord.from_effect(
+            attrs.evolve(RECORD, amount=given, rates=validation.rates({"Freight": amount})).to_effect()
+        )
         assert back.rates is not None
         assert str(back.amount) == str(back.rates["Freight"]) == str(given)
 
     def test_no_fees_are_not_unsaid_fees(self) -> None:
-        assert OfferRecord.of(attrs.evolve(ENTRY, rates={}).effect()).rates == {}
-        assert OfferRecord.of(ENTRY.effect()).rates is None
-        assert OfferRecord.of(attrs.evolve(ENTRY, terms="").effect()).terms == ""
-        assert OfferRecord.of(ENTRY.effect()).terms is None
+        assert OfferRecord.from_effect(attrs.evolve(RECORD, rates={}).to_effect()).rates == {}
+        assert OfferRecord.from_effect(RECORD.to_effect()).rates is None
+        assert OfferRecord.from_effect(attrs.evolve(RECORD, terms="").to_effect()).terms == ""
+        assert OfferRecord.from_effect(RECORD.to_effect()).terms is None
 
     def test_refuses_a_state_that_there_is_not(self) -> None:
-        effect = attrs.evolve(ENTRY.effect(), state="told")
+        effect = attrs.evolve(RECORD.to_effect(), state="told")
         with pytest.raises(ValueError, match="no offer is 'told'"):
-            OfferRecord.of(effect)
+            OfferRecord.from_effect(effect)
 
     def test_reads_what_was_written_before_it_said_more(self) -> None:
         """What lies in the stores of bots that run: this payload must be read for ever."""
@@ -134,8 +136,8 @@ class TestKeeping:
             b'"terms":"14 days","baseline":["{\\"bid\\":{\\"index\\":4,\\"price\\":99.90}}"],'
             b'"bid":null,"refusal":"no","status":422,"looks":3,"parked":true}'
         )
-        entry = OfferRecord.of(Effect(key="offer:4:1", state="unknown", payload=payload, at=12.5))
-        assert entry == OfferRecord(
+        record = OfferRecord.from_effect(Effect(key="offer:4:1", state="unknown", payload=payload, at=12.5))
+        assert record == OfferRecord(
             request=4,
             revision=1,
             state="unknown",
@@ -147,11 +149,11 @@ class TestKeeping:
             baseline=(Bid(index=4, amount=Decimal("99.90")),),
             refusal="no",
             status=422,
-            looks=3,
+            checks=3,
             parked=True,
             at=12.5,
         )
-        assert str(entry.baseline[0].amount) == "99.90"
+        assert str(record.baseline[0].amount) == "99.90"
 
 
 class TestTheKey:
@@ -159,27 +161,27 @@ class TestTheKey:
     @example(1, 11, 11, 1)
     @example(4, 2, 4, 2)
     def test_is_the_same_for_one_request_and_revision_alone(self, one: int, first: int, two: int, second: int) -> None:
-        assert (key_of(one, first) == key_of(two, second)) == ((one, first) == (two, second))
+        assert (offer_key(one, first) == offer_key(two, second)) == ((one, first) == (two, second))
 
-    @given(entries)
-    def test_is_that_of_the_request_and_the_revision(self, entry: OfferRecord) -> None:
-        assert entry.key == key_of(entry.request, entry.revision) == entry.effect().key
-        assert is_entry(entry.effect())
+    @given(records)
+    def test_is_that_of_the_request_and_the_revision(self, record: OfferRecord) -> None:
+        assert record.key == offer_key(record.request, record.revision) == record.to_effect().key
+        assert is_offer(record.to_effect())
 
     def test_is_written_so_for_ever(self) -> None:
         """Spelt otherwise, every offer of the store would be unknown, and made again."""
-        assert key_of(4, 0) == "offer:4:0"
-        assert key_of(17, 2) == "offer:17:2"
+        assert offer_key(4, 0) == "offer:4:0"
+        assert offer_key(17, 2) == "offer:17:2"
 
     @pytest.mark.parametrize("key", ["selected:4", "selections", "handler:quote", "offers:4:0", "offer", "x offer:4:0"])
     def test_is_told_from_those_of_other_effects(self, key: str) -> None:
-        assert not is_entry(Effect(key=key, state="confirmed", payload=b"", at=0.0))
+        assert not is_offer(Effect(key=key, state="confirmed", payload=b"", at=0.0))
 
 
 class TestWhatIsOffered:
     def test_is_what_is_written_to_the_service(self) -> None:
-        entry = attrs.evolve(ENTRY, rates={"Freight": Decimal(1700)}, terms="14 days", revision=3)
-        assert entry.write == SubmitOffer(4, Decimal("1840.50"), 978, {"Freight": Decimal(1700)}, "14 days")
+        record = attrs.evolve(RECORD, rates={"Freight": Decimal(1700)}, terms="14 days", revision=3)
+        assert record.write == SubmitOffer(4, Decimal("1840.50"), 978, {"Freight": Decimal(1700)}, "14 days")
 
     @pytest.mark.parametrize(
         "change",
@@ -190,24 +192,24 @@ class TestWhatIsOffered:
         ids=str,
     )  # fmt: skip
     def test_differs_in_what_the_shipper_sees(self, change: dict[str, Any]) -> None:
-        assert not ENTRY.offers_the_same(attrs.evolve(ENTRY, **change))
-        assert not attrs.evolve(ENTRY, **change).offers_the_same(ENTRY)
+        assert not RECORD.is_same_offer(attrs.evolve(RECORD, **change))
+        assert not attrs.evolve(RECORD, **change).is_same_offer(RECORD)
 
     @pytest.mark.parametrize(
         "change",
         [
             {"amount": Decimal("1840.5")}, {"handler": "other"}, {"state": "confirmed"}, {"revision": 1},
-            {"bid": Bid(index=4)}, {"baseline": (Bid(index=4),)}, {"looks": 3, "parked": True}, {"at": 9.0},
+            {"bid": Bid(index=4)}, {"baseline": (Bid(index=4),)}, {"checks": 3, "parked": True}, {"at": 9.0},
             {"refusal": "no", "status": 400},
         ],
         ids=str,
     )  # fmt: skip
     def test_is_the_same_whatever_the_ledger_knows_of_it(self, change: dict[str, Any]) -> None:
-        assert ENTRY.offers_the_same(attrs.evolve(ENTRY, **change))
+        assert RECORD.is_same_offer(attrs.evolve(RECORD, **change))
 
 
 def test_a_new_entry_is_an_intention() -> None:
-    assert (ENTRY.state, ENTRY.revision, ENTRY.looks, ENTRY.parked, ENTRY.baseline) == ("intent", 0, 0, False, ())
+    assert (RECORD.state, RECORD.revision, RECORD.checks, RECORD.parked, RECORD.baseline) == ("intent", 0, 0, False, ())
 
 
 def test_the_states_that_there_are() -> None:
@@ -215,5 +217,5 @@ def test_the_states_that_there_are() -> None:
 
 
 def test_its_name_in_messages() -> None:
-    assert str(ENTRY) == "the offer on request 4"
-    assert str(attrs.evolve(ENTRY, revision=2)) == "the offer on request 4, revision 2"
+    assert str(RECORD) == "the offer on request 4"
+    assert str(attrs.evolve(RECORD, revision=2)) == "the offer on request 4, revision 2"

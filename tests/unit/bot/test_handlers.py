@@ -25,7 +25,8 @@ from freight_exchange import (
     Unreadable,
     ValidationError,
 )
-from freight_exchange.bot.router import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Handler, subject
+from freight_exchange.bot.handlers.handler import Handler, subject
+from freight_exchange.bot.handlers.router import DEFAULT_RETRIES, DEFAULT_TIMEOUT
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 KINDS = ["new", "updated", "withdrawn", "selected", "gap", "unreadable"]
@@ -80,8 +81,8 @@ class TestRegistering:
         assert (handler.id, handler.function) == ("quote", quote)
         assert (handler.retries, handler.timeout, handler.from_start) == (8, 300.0, False)
         assert (8, timedelta(minutes=5)) == (DEFAULT_RETRIES, DEFAULT_TIMEOUT)
-        assert {other: handler.takes(other) for other in KINDS} == {other: other == kind for other in KINDS}
-        assert {other: handler.wants(event(other)) for other in KINDS} == {other: other == kind for other in KINDS}
+        assert {other: handler.handles(other) for other in KINDS} == {other: other == kind for other in KINDS}
+        assert {other: handler.matches(event(other)) for other in KINDS} == {other: other == kind for other in KINDS}
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_keeps_what_it_is_told(self, kind: str) -> None:
@@ -118,9 +119,9 @@ class TestRegistering:
         router.on_new(origin="Hong Kong", retries=2)(router.on_updated(retries=2)(quote))
         router.on_withdrawn(retries=2)(quote)
         handler = only(router)
-        assert [kind for kind in KINDS if handler.takes(kind)] == ["new", "updated", "withdrawn"]
+        assert [kind for kind in KINDS if handler.handles(kind)] == ["new", "updated", "withdrawn"]
         elsewhere = RateRequest(index=5, origin="Oslo")
-        assert [kind for kind in KINDS if handler.wants(event(kind, elsewhere))] == ["updated", "withdrawn"]
+        assert [kind for kind in KINDS if handler.matches(event(kind, elsewhere))] == ["updated", "withdrawn"]
 
     def test_from_start_holds_for_one_function_however_its_decorators_are_stacked(self) -> None:
         above, below = Router(), Router()
@@ -128,7 +129,7 @@ class TestRegistering:
         below.on_updated(below.on_new(from_start=True)(quote))
         for router in (above, below):
             assert only(router).from_start
-            assert [kind for kind in KINDS if only(router).takes(kind)] == ["new", "updated"]
+            assert [kind for kind in KINDS if only(router).handles(kind)] == ["new", "updated"]
 
     def test_a_method_for_several_kinds_is_one_handler(self) -> None:
         class Desk:
@@ -137,7 +138,7 @@ class TestRegistering:
         unit_of_work, router = Desk(), Router()
         router.on_new(unit_of_work.quote)
         router.on_updated(unit_of_work.quote)
-        assert [kind for kind in KINDS if only(router).takes(kind)] == ["new", "updated"]
+        assert [kind for kind in KINDS if only(router).handles(kind)] == ["new", "updated"]
         with pytest.raises(ConfigurationError, match="two handlers have the id"):
             router.on_withdrawn(Desk().quote)
 
@@ -175,16 +176,16 @@ class TestFilters:
             where=lambda request: request.index != 7,
         )(quote)
         handler = only(router)
-        assert handler.wants(event(kind))
-        assert not handler.wants(event(kind, RateRequest(index=4, origin="Oslo")))
-        assert not handler.wants(event(kind, RateRequest(index=7)))
+        assert handler.matches(event(kind))
+        assert not handler.matches(event(kind, RateRequest(index=4, origin="Oslo")))
+        assert not handler.matches(event(kind, RateRequest(index=7)))
 
     def test_of_measures_and_words(self) -> None:
         router = Router()
         router.on_new(max_volume=5)(quote)
         router.on_new(max_volume=6, id="larger")(quote)
         router.on_new(type="air freight", id="air")(quote)
-        assert {one.id: one.wants(event("new")) for one in router} == {"quote": False, "larger": True, "air": False}
+        assert {one.id: one.matches(event("new")) for one in router} == {"quote": False, "larger": True, "air": False}
 
     @pytest.mark.parametrize("kind", FILTERED)
     @pytest.mark.parametrize("given", ["Shiping", {"Shipping", "Boat"}, ["Air", RequestType.TRUCKING]], ids=repr)
@@ -198,7 +199,7 @@ class TestFilters:
     def test_a_type_in_any_case_and_one_to_come_are_not(self, given: Any) -> None:
         router = Router()
         router.on_new(type=given)(quote)
-        assert not only(router).wants(event("new"))
+        assert not only(router).matches(event("new"))
 
     def test_what_they_raise_is_raised(self) -> None:
         def broken(request: RateRequest) -> bool:
@@ -207,8 +208,8 @@ class TestFilters:
         router = Router()
         router.on_new(where=broken)(quote)
         with pytest.raises(LookupError):
-            only(router).wants(event("new"))
-        assert not only(router).wants(event("updated"))
+            only(router).matches(event("new"))
+        assert not only(router).matches(event("updated"))
 
     @pytest.mark.parametrize("kind", FILTERED)
     @pytest.mark.parametrize(
@@ -365,7 +366,7 @@ class TestTwoHandlersOfOneId:
         for kind in KINDS:
             with pytest.raises(ConfigurationError, match=r"two handlers have the id 'tariff'.*id="):
                 on(router, kind)(id="tariff")(log)
-        assert (only(router).function, [kind for kind in KINDS if only(router).takes(kind)]) == (quote, ["new"])
+        assert (only(router).function, [kind for kind in KINDS if only(router).handles(kind)]) == (quote, ["new"])
 
     def test_are_refused_where_functions_share_a_name(self) -> None:
         def made() -> Any:
@@ -392,7 +393,7 @@ class TestTwoHandlersOfOneId:
         router.on_new(quote)
         with pytest.raises(ConfigurationError, match=r"'quote' has other retries or .* id="):
             router.on_updated(**more)(quote)
-        assert [kind for kind in KINDS if only(router).takes(kind)] == ["new"]
+        assert [kind for kind in KINDS if only(router).handles(kind)] == ["new"]
         router.on_updated(id="other", **more)(quote)
         assert [one.id for one in router] == ["quote", "other"]
 
@@ -407,8 +408,8 @@ class TestIncluding:
         assert [one.id for one in bot] == ["log", "quote"]
         assert [one.id for one in router] == ["quote", "late"]
         handler = [*bot][1]
-        assert handler.wants(event("new"))
-        assert not handler.wants(event("new", RateRequest(index=1, origin="Oslo")))
+        assert handler.matches(event("new"))
+        assert not handler.matches(event("new", RateRequest(index=1, origin="Oslo")))
 
     def test_joins_the_kinds_of_one_function(self) -> None:
         router, other, bot = Router(), Router(), Bot(store=None)
@@ -417,8 +418,8 @@ class TestIncluding:
         other.on_withdrawn(quote)
         bot.include(router)
         bot.include(other)
-        assert [kind for kind in KINDS if only(bot).takes(kind)] == ["new", "updated", "withdrawn"]
-        assert [kind for kind in KINDS if only(router).takes(kind)] == ["new", "updated"]
+        assert [kind for kind in KINDS if only(bot).handles(kind)] == ["new", "updated", "withdrawn"]
+        assert [kind for kind in KINDS if only(router).handles(kind)] == ["new", "updated"]
 
     def test_refuses_the_id_of_another(self) -> None:
         router, bot = Router(), Bot(store=None)

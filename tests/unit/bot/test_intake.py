@@ -164,7 +164,7 @@ async def test_from_start_says_nothing_to_a_handler_that_has_run_before(
     known = [sandbox.publish() for _ in range(3)]
     with monkeypatch.context() as earlier:
         if not is_marked:
-            earlier.setattr(Routing, "introduce", AsyncMock())
+            earlier.setattr(Routing, "introduce_handlers", AsyncMock())
         async with sandbox.running(hearing(bot_on(store), heard)) as trial:
             await trial.idle()
     assert sorted(heard) == known

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange import errors
-from freight_exchange.bot.delivery.retry_policy import IN_DOUBT, INTERRUPTED, Decision, backoff, decide
-from freight_exchange.bot.outcomes import Drop, RetryLater
-from freight_exchange.bot.router import Handler
+from freight_exchange.bot.delivery.retry_policy import Decision, backoff, decide
+from freight_exchange.bot.handlers.handler import Handler
+from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, RetryLater
 from freight_exchange.store.work import Delivery
 
 
@@ -22,7 +22,7 @@ async def quote(request: Any, ctx: Any) -> None: ...
 
 
 def handler(retries: int) -> Handler:
-    return Handler(id="quote", function=quote, wanted={}, retries=retries, timeout=300.0, from_start=False)
+    return Handler(id="quote", function=quote, filters={}, retries=retries, timeout=300.0, from_start=False)
 
 
 def delivery(attempts: int, error: str | None = None) -> Delivery:
@@ -32,8 +32,10 @@ def delivery(attempts: int, error: str | None = None) -> Delivery:
     )  # fmt: skip
 
 
-def verdict(error: Exception | None, *, attempts: int = 1, retries: int = 8, served: bool = True) -> Decision:
-    return decide(delivery(attempts), handler(retries), error, served=served, random=Random(0))
+def decision_for(
+    error: Exception | None, *, attempts: int = 1, retries: int = 8, has_recovered: bool = True
+) -> Decision:
+    return decide(delivery(attempts), handler(retries), error, has_recovered=has_recovered, random=Random(0))
 
 
 DONE = Decision(ending="done", state="done")
@@ -44,7 +46,7 @@ def dropped(error: str) -> Decision:
 
 
 def later(delay: float, error: str | None = None) -> Decision:
-    return Decision(ending="later", state="ready", delay=delay, error=error, forgive=True)
+    return Decision(ending="later", state="ready", delay=delay, error=error, refund_attempt=True)
 
 
 def dead(error: str) -> Decision:
@@ -52,14 +54,14 @@ def dead(error: str) -> Decision:
 
 
 def released(error: str) -> Decision:
-    return Decision(ending="released", state="ready", delay=15.0, error=error, forgive=True)
+    return Decision(ending="released", state="ready", delay=15.0, error=error, refund_attempt=True)
 
 
 def held_back(error: str, delay: float = 15.0) -> Decision:
-    return Decision(ending="trouble", state="ready", delay=delay, error=error, forgive=True)
+    return Decision(ending="trouble", state="ready", delay=delay, error=error, refund_attempt=True)
 
 
-DOUBT = Decision(ending="doubt", state="ready", delay=2.0, error="its offer is in doubt", forgive=True)
+DOUBT = Decision(ending="doubt", state="ready", delay=2.0, error="its offer is in doubt", refund_attempt=True)
 
 # What a handler ended by, and what that comes to, whichever attempt it was and whether or not others are served.
 ALWAYS: list[tuple[Exception | None, Decision]] = [
@@ -121,11 +123,11 @@ def ids(value: object) -> str:
 @pytest.mark.parametrize(("error", "expected"), ALWAYS, ids=ids)
 @pytest.mark.parametrize("attempts", [1, 2, 100])
 @pytest.mark.parametrize("retries", [0, 8])
-@pytest.mark.parametrize("served", [True, False])
+@pytest.mark.parametrize("has_recovered", [True, False])
 def test_what_is_decided_by_the_error_alone(
-    error: Exception | None, expected: Decision, attempts: int, retries: int, served: bool
+    error: Exception | None, expected: Decision, attempts: int, retries: int, has_recovered: bool
 ) -> None:
-    assert verdict(error, attempts=attempts, retries=retries, served=served) == expected
+    assert decision_for(error, attempts=attempts, retries=retries, has_recovered=has_recovered) == expected
 
 
 @pytest.mark.parametrize("error", [*TROUBLE, *FAILURES], ids=ids)
@@ -140,7 +142,7 @@ def test_what_is_decided_by_the_error_alone(
 def test_a_failure_is_tried_again_as_often_as_was_said(
     error: Exception, attempts: int, retries: int, ending: str
 ) -> None:
-    found = verdict(error, attempts=attempts, retries=retries)
+    found = decision_for(error, attempts=attempts, retries=retries)
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, ExceptionGroup):
         assert (found.error or "").startswith(f"{said}: "), "and what is in it"
@@ -158,7 +160,7 @@ def test_nothing_dies_of_the_services_trouble_while_nobody_is_served(
     error: Exception, attempts: int, retries: int
 ) -> None:
     expected = held_back(f"{type(error).__name__}: {error}")
-    assert verdict(error, attempts=attempts, retries=retries, served=False) == expected
+    assert decision_for(error, attempts=attempts, retries=retries, has_recovered=False) == expected
 
 
 @pytest.mark.parametrize("error", TROUBLE, ids=ids)
@@ -166,15 +168,17 @@ def test_nothing_dies_of_the_services_trouble_while_nobody_is_served(
 def test_before_its_last_attempt_the_services_trouble_is_a_failure_like_any_other(
     error: Exception, attempts: int
 ) -> None:
-    assert verdict(error, attempts=attempts, served=False) == verdict(error, attempts=attempts, served=True)
-    assert verdict(error, attempts=attempts, served=False).ending == "failed"
+    assert decision_for(error, attempts=attempts, has_recovered=False) == decision_for(
+        error, attempts=attempts, has_recovered=True
+    )
+    assert decision_for(error, attempts=attempts, has_recovered=False).ending == "failed"
 
 
 @pytest.mark.parametrize("error", FAILURES, ids=ids)
 @pytest.mark.parametrize("attempts", [1, 8, 9, 100])
 def test_while_nobody_is_served_a_failure_of_the_handlers_own_counts(error: Exception, attempts: int) -> None:
-    found = verdict(error, attempts=attempts, served=False)
-    assert found == verdict(error, attempts=attempts, served=True)
+    found = decision_for(error, attempts=attempts, has_recovered=False)
+    assert found == decision_for(error, attempts=attempts, has_recovered=True)
     assert found.state == ("dead" if attempts > 8 else "ready")
 
 
@@ -185,7 +189,7 @@ def test_one_error_in_the_wrappings_of_task_groups_is_that_error(
 ) -> None:
     for _ in range(layers):
         error = ExceptionGroup("unhandled errors in a TaskGroup", [error])
-    assert verdict(error) == expected
+    assert decision_for(error) == expected
 
 
 def group(*inner: Exception) -> ExceptionGroup[Exception]:
@@ -194,7 +198,7 @@ def group(*inner: Exception) -> ExceptionGroup[Exception]:
 
 def test_trouble_in_wrappings_is_trouble() -> None:
     wrapped = group(group(errors.ServerError("down")))
-    assert verdict(wrapped, attempts=9, served=False) == held_back("ServerError: down")
+    assert decision_for(wrapped, attempts=9, has_recovered=False) == held_back("ServerError: down")
 
 
 DOUBTFUL = errors.OfferInDoubtError("perhaps", request=4)
@@ -214,35 +218,35 @@ TOGETHER: list[tuple[ExceptionGroup[Exception], Decision]] = [
 
 
 @pytest.mark.parametrize(("held", "delay"), [(0.0, 15.0), (120.0, 15.0), (400.0, 50.0), (1600.0, 200.0), (1e6, 300.0)])
-def test_the_longer_the_service_is_away_the_seldomer_it_is_tried(held: float, delay: float) -> None:
+def test_the_longer_the_service_is_away_the_seldomer_it_is_tried(outage: float, delay: float) -> None:
     error = errors.ServerError("down")
-    found = decide(delivery(9), handler(8), error, served=False, random=Random(0), held=held)
+    found = decide(delivery(9), handler(8), error, has_recovered=False, random=Random(0), outage=outage)
     assert found == held_back("ServerError: down", delay)
 
 
 @pytest.mark.parametrize(("error", "expected"), TOGETHER)
 @pytest.mark.parametrize("attempts", [1, 9])
-@pytest.mark.parametrize("served", [True, False])
+@pytest.mark.parametrize("has_recovered", [True, False])
 def test_errors_alike_are_one_and_a_doubt_goes_before_all(
-    error: ExceptionGroup[Exception], expected: Decision, attempts: int, served: bool
+    error: ExceptionGroup[Exception], expected: Decision, attempts: int, has_recovered: bool
 ) -> None:
-    assert verdict(error, attempts=attempts, served=served) == expected
+    assert decision_for(error, attempts=attempts, has_recovered=has_recovered) == expected
 
 
 def test_trouble_of_two_sorts_is_trouble_all_the_same() -> None:
     """A request is no more lost because one task was refused a connection and the other was answered 503."""
     both = group(errors.TransportError("refused"), errors.ServerError("down"))
-    assert verdict(both, attempts=9, served=False).ending == "trouble"
+    assert decision_for(both, attempts=9, has_recovered=False).ending == "trouble"
 
 
 def test_of_a_group_it_is_kept_what_is_inside() -> None:
-    kept = verdict(group(ValueError("no tariff"), group(KeyError("Oslo"))), attempts=9).error
+    kept = decision_for(group(ValueError("no tariff"), group(KeyError("Oslo"))), attempts=9).error
     assert kept is not None
     assert kept.endswith(": ValueError: no tariff; KeyError: 'Oslo'")
 
 
 def test_what_is_kept_of_an_error_is_bounded() -> None:
-    kept = verdict(ValueError("x" * 10**6), attempts=9).error
+    kept = decision_for(ValueError("x" * 10**6), attempts=9).error
     assert kept is not None
     assert kept.startswith("ValueError: xxx")
     assert len(kept) < 1100
@@ -250,7 +254,7 @@ def test_what_is_kept_of_an_error_is_bounded() -> None:
 
 @pytest.mark.parametrize("error", [RetryLater(5, "x" * 10**6), Drop("x" * 10**6)], ids=ids)
 def test_what_is_kept_of_a_reason_is_bounded(error: Exception) -> None:
-    kept = verdict(error).error
+    kept = decision_for(error).error
     assert kept is not None
     assert len(kept) < 1100
 
@@ -264,17 +268,17 @@ def test_every_error_of_the_package_is_in_one_of_the_tables() -> None:
 
 def test_the_two_by_which_a_delivery_is_known_again_differ() -> None:
     assert len({IN_DOUBT, INTERRUPTED}) == 2
-    assert verdict(errors.OfferInDoubtError("perhaps")).error == IN_DOUBT
-    said = [verdict(error).error for error in (*TROUBLE, *FAILURES)]
+    assert decision_for(errors.OfferInDoubtError("perhaps")).error == IN_DOUBT
+    said = [decision_for(error).error for error in (*TROUBLE, *FAILURES)]
     assert not {IN_DOUBT, INTERRUPTED} & {*said}
 
 
 def test_a_verdict_never_sends_back_at_once() -> None:
     """A delivery that is ready again now would be claimed in a loop."""
     everything = [*(error for error, _ in ALWAYS), *TROUBLE, *FAILURES]
-    for served in (True, False):
+    for has_recovered in (True, False):
         for error in everything:
-            found = verdict(error, served=served)
+            found = decision_for(error, has_recovered=has_recovered)
             assert (found.delay >= 0.5) == (found.state == "ready"), error
 
 
@@ -320,9 +324,9 @@ LEFT: list[tuple[Exception | None, Exception, Decision]] = [
 @pytest.mark.parametrize(("error", "left", "expected"), LEFT)
 @pytest.mark.parametrize("retries", [0, 8])
 def test_however_it_ends_a_handler_has_let_pass_what_it_left(
-    error: Exception | None, left: Exception, expected: Decision, retries: int
+    error: Exception | None, offer_error: Exception, expected: Decision, retries: int
 ) -> None:
-    found = decide(delivery(9), handler(retries), error, left=left, served=False, random=Random(0))
+    found = decide(delivery(9), handler(retries), error, offer_error=offer_error, has_recovered=False, random=Random(0))
     assert found == expected
 
 
@@ -337,5 +341,5 @@ def test_a_handler_that_asks_for_later_stays_suspected_of_ending_the_process(
     earlier: str | None, kept: str | None
 ) -> None:
     """No error is noted then, so that the store keeps the one that was there."""
-    asked = decide(delivery(1, earlier), handler(8), RetryLater(5, "not yet"), served=True, random=Random(0))
+    asked = decide(delivery(1, earlier), handler(8), RetryLater(5, "not yet"), has_recovered=True, random=Random(0))
     assert asked == later(5.0, kept)

@@ -384,7 +384,7 @@ class TestTwoPricesAtATime:
         self, sandbox: Sandbox, store: MemoryStore
     ) -> None:
         """A version before this one sent the second at once."""
-        entries: Any = _Kept([attrs.evolve(_entry(0), state="confirmed", bid=Bid(index=4, amount=D, currency=840))])
+        records: Any = _Kept([attrs.evolve(_record(0), state="confirmed", bid=Bid(index=4, amount=D, currency=840))])
         asked: list[list[Bid]] = []
 
         class Exchange:
@@ -393,9 +393,9 @@ class TestTwoPricesAtATime:
                 return NotApplied()
 
         exchange: Any = Exchange()
-        doubts = InDoubtResolver(exchange, entries, Metrics(), settle=timedelta(0))
-        doubtful = _entry(1)
-        doubts.take_up(doubtful)
+        doubts = InDoubtResolver(exchange, records, Metrics(), settle=timedelta(0))
+        doubtful = _record(1)
+        doubts.add(doubtful)
         await doubts.resolve(doubtful)
         assert asked == [[Bid(index=4, amount=D, currency=840)]]
 
@@ -797,21 +797,21 @@ async def test_what_an_offer_comes_to_is_counted_and_logged(
     assert AMOUNT in line
 
 
-def _entry(revision: int) -> OfferRecord:
+def _record(revision: int) -> OfferRecord:
     return OfferRecord(request=4, revision=revision, handler="quote", amount=D, currency=840, state="unknown", at=0.0)
 
 
 class _Kept:
     """Entries that are only looked at."""
 
-    def __init__(self, entries: list[OfferRecord]) -> None:
-        self._entries = entries
+    def __init__(self, records: list[OfferRecord]) -> None:
+        self._records = records
 
-    async def on(self, request: int) -> list[OfferRecord]:
-        return self._entries
+    async def find(self, request: int) -> list[OfferRecord]:
+        return self._records
 
-    async def advance(self, entry: OfferRecord, state: Any, *, step: str | None = None, **facts: Any) -> OfferRecord:
-        return attrs.evolve(entry, state=state, **facts)
+    async def advance(self, record: OfferRecord, state: Any, *, step: str | None = None, **facts: Any) -> OfferRecord:
+        return attrs.evolve(record, state=state, **facts)
 
-    async def give_back(self, entry: OfferRecord, **facts: Any) -> bool:
+    async def return_to_handler(self, record: OfferRecord, **facts: Any) -> bool:
         return True

@@ -401,7 +401,7 @@ class TestADeliveryThatEndedBefore:
         bot = offering_bot(store)
         async with sandbox.running(bot) as trial:
             index = await self.in_doubt(sandbox, trial)
-            await bot._running().unit_of_work.read(lambda store: die_or_end(store, "dead", older=older))
+            await bot._components().unit_of_work.read(lambda store: die_or_end(store, "dead", older=older))
             if not older:
                 await self.settled(sandbox, bot, trial, index, by_hand=by_hand)
         if older:
@@ -526,7 +526,7 @@ class TestADeliveryThatEndedBefore:
         async with sandbox.running(bot) as trial:
             index = await self.in_doubt(sandbox, trial)
             if state == "dead":
-                await bot._running().unit_of_work.read(lambda store: die_or_end(store, "dead"))
+                await bot._components().unit_of_work.read(lambda store: die_or_end(store, "dead"))
         renamed = new_bot(store, interval=SELDOM)
         renamed.on_new(id="new")(quote)
         async with sandbox.running(renamed) as trial:
@@ -610,7 +610,7 @@ class TestFromAShell:
                 await eventually(lambda: trial.status.in_doubt)
                 await anyio.sleep(1)
                 if state != "ready":
-                    await bot._running().unit_of_work.read(lambda store: die_or_end(store, state))
+                    await bot._components().unit_of_work.read(lambda store: die_or_end(store, state))
 
         anyio.run(main, backend="asyncio", backend_options=virtual_time_options("asyncio"))
         sandbox.exchange.faults.clear()

@@ -60,11 +60,11 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
             made.write()
         return put(feed, effect, expected_state=expected_state)
 
-    async def nothing_is_seen(doubts: InDoubtResolver, entry: OfferRecord) -> StillUnknown:
+    async def nothing_is_seen(resolver: InDoubtResolver, record: OfferRecord) -> StillUnknown:
         return StillUnknown()
 
     monkeypatch.setattr(feeds.SQLiteFeed, "put_effect", slowly)
-    monkeypatch.setattr(InDoubtResolver, "_look", nothing_is_seen)
+    monkeypatch.setattr(InDoubtResolver, "_check", nothing_is_seen)
     return made
 
 
@@ -110,7 +110,7 @@ async def it_was_resolved(sandbox: Sandbox, bot: Bot, index: int, calls: list[in
 async def test_by_a_scope_while_somebody_elses_commit_writes_it(sandbox: Sandbox, tmp_path: Path, disk: Disk) -> None:
     calls, scope = list[int](), anyio.CancelScope()
     async with doubtful(sandbox, tmp_path, calls) as (bot, index), anyio.create_task_group() as tasks:
-        unit_of_work = bot._running().unit_of_work
+        unit_of_work = bot._components().unit_of_work
         begun, go_on = threading.Event(), threading.Event()
 
         async def another(work: Callable[[], object]) -> None:
@@ -164,7 +164,7 @@ async def test_by_nobody_whoever_waits_is_told_when_the_bot_ends_before_it_is_do
         await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks, doubtful(sandbox, tmp_path, []) as (bot, index):
-        monkeypatch.setattr(InDoubtResolver, "noted", never)
+        monkeypatch.setattr(InDoubtResolver, "wait_recorded", never)
 
         async def resolve() -> None:
             with pytest.raises(ConfigurationError) as error:

@@ -25,7 +25,7 @@ from freight_exchange import Bot, BotStatus, ConfigurationError, FeedStatus, Gap
 from freight_exchange.bot.delivery.retry_policy import Decision
 from freight_exchange.bot.metrics import ENDINGS, OUTCOMES, Metrics
 from freight_exchange.bot.ops import probes
-from freight_exchange.bot.ops.probes import answer, exposition, listening, serve
+from freight_exchange.bot.ops.probes import answer, exposition, open_listener, serve
 from freight_exchange.testing import Sandbox
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -350,7 +350,7 @@ class TestTheMetrics:
 
     def test_metrics_count_by_ending(self) -> None:
         tally = Metrics(deliveries=Counter({("quote", "done"): 3, ("log", "done"): 2, ("log", "dead"): 1}))
-        assert (tally.ended("done"), tally.ended("dead"), tally.ended("failed")) == (5, 1, 0)
+        assert (tally.count_ended("done"), tally.count_ended("dead"), tally.count_ended("failed")) == (5, 1, 0)
 
 
 async def does_nothing(request: Any, ctx: Any) -> None:
@@ -358,9 +358,9 @@ async def does_nothing(request: Any, ctx: Any) -> None:
 
 
 @asynccontextmanager
-async def port(status: Any = None, patience: float | None = None) -> AsyncIterator[int]:
+async def port(status: Any = None, timeout: float | None = None) -> AsyncIterator[int]:
     async with anyio.create_task_group() as tasks:
-        listener, (host, number) = await listening(HOST, 0)
+        listener, (host, number) = await open_listener(HOST, 0)
         assert host == HOST
         tasks.start_soon(serve, listener, status or (lambda: STATUS), Metrics())
         yield number
@@ -386,7 +386,7 @@ async def said_to(number: int, *components: bytes) -> bytes:
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "_PATIENCE", 0.2)
+    monkeypatch.setattr(probes, "_REQUEST_TIMEOUT", 0.2)
 
 
 class TestOverASocket:
@@ -462,8 +462,8 @@ class TestOverASocket:
     async def test_a_connection_that_cannot_be_taken_ends_nothing(
         self, error: OSError, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr(probes, "_A_WHILE", 0.0)
-        listener, (_, number) = await listening(HOST, 0)
+        monkeypatch.setattr(probes, "_RETRY_INTERVAL", 0.0)
+        listener, (_, number) = await open_listener(HOST, 0)
         (one,) = listener.listeners
         assert isinstance(one, SocketListener)
         accept, refused = one.accept, [error] * 3
@@ -523,16 +523,16 @@ class TestOverASocket:
     async def test_a_port_that_is_taken_is_a_wrong_configuration(self) -> None:
         async with port() as number:
             with pytest.raises(ConfigurationError, match=f"port.*{number}"):
-                await listening(HOST, number)
+                await open_listener(HOST, number)
 
     async def test_an_address_that_is_not_this_machines_is_a_wrong_configuration(self) -> None:
         with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1"):
-            await listening("192.0.2.1", 0)
+            await open_listener("192.0.2.1", 0)
 
     @pytest.mark.parametrize("host", ["b\u00fccher_x", "\ud800", "a..b", "x" * 70 + ".\u00fc"], ids=ascii)
     async def test_a_host_that_is_no_name_is_a_wrong_configuration(self, host: str) -> None:
         with pytest.raises(ConfigurationError, match=r"the operator's port 0 of .* cannot be listened on: "):
-            await listening(host, 0)
+            await open_listener(host, 0)
 
     async def test_nothing_listens_any_more_after_it(self) -> None:
         async with port() as number:
@@ -570,7 +570,7 @@ class TestABotWithAPort:
             await anyio.connect_tcp(HOST, number)
 
     async def test_gives_the_port_back_when_it_cannot_begin(self) -> None:
-        listener, (_, number) = await listening(HOST, 0)
+        listener, (_, number) = await open_listener(HOST, 0)
         await listener.aclose()
 
         def lifespan() -> Any:
@@ -597,7 +597,7 @@ class TestABotWithAPort:
         assert not sandbox.audit_log.calls
 
     async def test_on_a_name_with_several_addresses_is_found_at_the_port_that_it_tells(self) -> None:
-        listener, (host, number) = await listening("localhost", 0)
+        listener, (host, number) = await open_listener("localhost", 0)
         async with listener:
             ports = {one.extra(SocketAttribute.local_port) for one in listener.listeners}
             assert ports == {number}
@@ -640,7 +640,7 @@ class TestABotThatStandsBy:
     async def test_has_the_port_once_the_one_before_it_has_ended(self, caplog: pytest.LogCaptureFixture) -> None:
         """Which gives its store back first: what its handlers share is closed after that."""
         store, sandbox = Shared(), Sandbox()
-        listener, (_, number) = await listening(HOST, 0)
+        listener, (_, number) = await open_listener(HOST, 0)
         async with sandbox.running(standing_by(store, number)) as trial:
             await until(lambda: trial.status.state == "standby")
             await anyio.sleep(1)
@@ -656,7 +656,7 @@ class TestABotThatStandsBy:
 
     @pytest.mark.parametrize("held", [True, False])
     async def test_ends_where_the_port_is_somebody_elses(self, held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("freight_exchange.bot.supervisor.TO_CLOSE", 1.0)
+        monkeypatch.setattr("freight_exchange.bot.runtime.operator_port.CLOSE_TIMEOUT", 1.0)
         store = Shared()
         store.is_held = held
         async with port() as number:

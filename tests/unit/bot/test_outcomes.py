@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from freight_exchange import Drop, RetryLater, ValidationError
-from freight_exchange.bot.outcomes import told
+from freight_exchange.bot.outcomes import describe
 
 
 class Mute(Exception):
@@ -103,7 +103,7 @@ class TestDrop:
 
 @pytest.mark.parametrize(("reason", "kept"), SAID, ids=lambda value: ascii(value)[:20])
 def test_any_reason_becomes_a_text_that_can_be_kept(reason: object, kept: str) -> None:
-    assert told(reason) == kept
+    assert describe(reason) == kept
     assert (Drop(reason).reason, RetryLater(5, reason).reason) == (kept, kept)
     assert (str(Drop(reason)), str(RetryLater(5, reason))) == (kept, kept or "again in 5 s")
     kept.encode()

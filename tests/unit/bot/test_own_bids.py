@@ -31,7 +31,7 @@ from tests.unit.bot.ledger_rig import (
 )
 
 from freight_exchange import Bot
-from freight_exchange.bot.offers.existing_bids import united
+from freight_exchange.bot.offers.existing_bids import merge_bids
 from freight_exchange.errors import AlreadyOfferedError
 from freight_exchange.models import Bid
 from freight_exchange.sandbox.model.messages import Reply
@@ -501,7 +501,7 @@ def test_bids_that_are_alike_are_counted(listed: list[int], known: list[int], mi
     def bids(amounts: list[int]) -> list[Bid]:
         return [Bid(index=7, amount=Decimal(amount), currency=840) for amount in amounts]
 
-    assert united(bids(listed), bids(known)) == bids([*listed, *missing])
+    assert merge_bids(bids(listed), bids(known)) == bids([*listed, *missing])
 
 
 def _listing(change: Callable[[dict[str, Any]], None]) -> Fault:

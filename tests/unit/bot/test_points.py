@@ -13,7 +13,7 @@ import pytest
 
 from freight_exchange import Bot
 from freight_exchange import bot as package
-from freight_exchange.bot.failpoints import FAILPOINTS, STEPS, nowhere
+from freight_exchange.bot.failpoints import FAILPOINTS, STEPS, no_failpoints
 from freight_exchange.bot.offers.record import State
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAILPOINTS as PUBLISHED
@@ -43,7 +43,7 @@ def test_the_names_are_kept() -> None:
 
 @pytest.mark.parametrize("point", FAILPOINTS)
 def test_nobody_need_listen(point: str) -> None:
-    nowhere(point)
+    no_failpoints(point)
 
 
 def test_what_the_bot_says_is_a_name_and_every_name_is_said() -> None:
@@ -55,13 +55,13 @@ def test_what_the_bot_says_is_a_name_and_every_name_is_said() -> None:
 
 
 def spoken(tree: ast.AST) -> Iterator[str]:
-    """The names in `write("step", ...)`, `at("before step")`, `advance(entry, "state")` and `step="step"`."""
+    """The names in `write("step", ...)`, `reach("before step")`, `advance(entry, "state")` and `step="step"`."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         stepped = [word.value for word in node.keywords if word.arg == "step"]
         match node.func.attr:
-            case "write" | "_put" | "at":
+            case "write" | "_put" | "reach":
                 named = node.args[:1]
             case "advance" | "_advance":
                 named = stepped or node.args[1:2]

@@ -55,7 +55,7 @@ class TestSignals:
             child.send_signal(signal.SIGTERM)
             status, said, complained = end_of(child)
         assert (status, said) == (0, "closed\noffers 0\n")
-        assert "cut off" in complained
+        assert "the drain is over: 5 handlers are cancelled" in complained
         # What was cut off is there, and the file is nobody's.
         with process(backend=backend, handler="heeds", requests=5, store=store) as child:
             until(child, "at the handlers")
@@ -503,8 +503,8 @@ class TestStatuses:
 
     def test_the_documented_ones_are_all_of_them(self) -> None:
         from freight_exchange import Bot
-        from freight_exchange.bot.process import HUNG, STATUSES
+        from freight_exchange.bot.runtime.process import HUNG_STATUS, STATUSES
 
         assert Bot.run.__doc__ is not None
-        for status in (HUNG, *(status for _, status in STATUSES)):
+        for status in (HUNG_STATUS, *(status for _, status in STATUSES)):
             assert str(status) in Bot.run.__doc__

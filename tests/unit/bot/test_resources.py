@@ -12,7 +12,8 @@ import anyio
 import pytest
 
 from freight_exchange import Bot, ConfigurationError, FreightExchange, Router
-from freight_exchange.bot import lifespan as lifespans
+from freight_exchange.bot.handlers.injection import resolve_arguments
+from freight_exchange.bot.runtime import lifespan as lifespans
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Sandbox
 
@@ -56,14 +57,14 @@ def exchange() -> FreightExchange:
 
 
 async def given(lifespan: Any, client: FreightExchange | None = None) -> Mapping[str, object]:
-    async with lifespans.opened(lifespan, exchange() if client is None else client) as shared:
+    async with lifespans.open_lifespan(lifespan, exchange() if client is None else client) as shared:
         return dict(shared)
 
 
 def arguments(handler: Callable[..., Any], shared: Mapping[str, object] = BOTH) -> Mapping[str, object]:
     router = Router()
     router.on_new(id="quote")(handler)
-    found = lifespans.arguments(router, shared)
+    found = resolve_arguments(router, shared)
     assert [*found] == ["quote"]
     return found["quote"]
 
@@ -161,7 +162,7 @@ class TestALifespan:
         assert [*(await given(yielding(POOL))).values()] == [POOL]
         assert [*(await given(yielding(0))).values()] == [0]
         assert [*(await given(yielding([POOL, TARIFF]))).values()] == [[POOL, TARIFF]]
-        assert await given(lifespans.nothing) == {}
+        assert await given(lifespans.no_resources) == {}
 
     @pytest.mark.parametrize("shape", ["generator", "manager"])
     async def test_is_closed_once_however_it_ends(self, shape: str) -> None:
@@ -179,7 +180,7 @@ class TestALifespan:
         assert await given(lifespan) == BOTH
         assert told == ["open", "closed"]
         with pytest.raises(LookupError):
-            async with lifespans.opened(lifespan, exchange()):
+            async with lifespans.open_lifespan(lifespan, exchange()):
                 raise LookupError
         assert told == ["open", "closed"] * 2
 
@@ -274,7 +275,7 @@ class TestByName:
         router = Router()
         router.on_new(id="one")(one)
         router.on_updated(id="two")(two)
-        assert lifespans.arguments(router, BOTH) == {"one": {"pool": POOL}, "two": {"tariff": TARIFF}}
+        assert resolve_arguments(router, BOTH) == {"one": {"pool": POOL}, "two": {"tariff": TARIFF}}
 
 
 class TestByType:

@@ -589,7 +589,7 @@ async def test_whatever_an_error_says_ends_no_bot(store: Store, error: Exception
         index = sandbox.publish()
         await anyio.sleep(2 * INTERVAL)
         assert handled == [index]
-        found = await bot._running().unit_of_work.read(
+        found = await bot._components().unit_of_work.read(
             lambda work: [one for state in get_args(DeliveryState) for one in work.deliveries(state=state)]
         )
     assert [one.error for one in found if one.error] == [kept]

@@ -55,7 +55,7 @@ async def test_once_it_has_crashed_nothing_lasts_any_more(sandbox: Sandbox, stor
     later = offering()
     async with sandbox.running(later) as trial:
         await eventually(lambda: trial.status.state == "running")
-        confirmed = await later._running().unit_of_work.read(lambda kept: kept.effects("confirmed"))
+        confirmed = await later._components().unit_of_work.read(lambda kept: kept.effects("confirmed"))
     assert len(confirmed) == 1
 
 

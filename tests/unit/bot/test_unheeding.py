@@ -15,7 +15,7 @@ from tests.unit.bot import rig
 from tests.unit.bot.rig import HOUR, Watch, bot_on, other
 
 from freight_exchange import LoginRejectedError, StoreError
-from freight_exchange.bot.delivery.in_flight import ActiveDelivery, InFlight
+from freight_exchange.bot.metrics import ActiveDelivery, InFlight
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.store import Store
 from freight_exchange.testing import FAULTS, Profile, Sandbox, virtual_time_options
@@ -159,7 +159,7 @@ async def test_of_what_ends_the_bot_it_is_told_at_once_though_one_does_not_heed_
     assert states == ["draining"]
     first, second = told(caplog)
     assert "ends the bot by SystemExit" in first or "the bot ends by StoreError: the disk is gone" in first
-    assert "cut off, and not ended" in second
+    assert "ignore their cancellation" in second
     assert f"request {deaf_to}" in second
 
 
@@ -240,7 +240,7 @@ async def test_a_cancellation_is_told_of_at_once_where_what_handlers_share_has_a
     assert states == ["draining"]
     assert len(ended.errors) == (by != "a stop")
     *first, last = told(caplog)
-    assert "cut off, and not ended" in last
+    assert "ignore their cancellation" in last
     assert ["what handlers share has cancelled it" in said for said in first] == [True] * (by == "what handlers share")
 
 
@@ -289,15 +289,15 @@ async def test_one_that_ends_the_bot_is_told_of(
 
 
 def test_of_many_at_work_the_first_are_named() -> None:
-    at_work = InFlight()
-    assert (len(at_work), str(at_work)) == (0, "")
+    in_flight = InFlight()
+    assert (len(in_flight), str(in_flight)) == (0, "")
     with contextlib.ExitStack() as blocks:
         for index in range(7):
-            blocks.enter_context(at_work.on(ActiveDelivery("quote", "new", index, 0.0)))
-        blocks.enter_context(at_work.on(ActiveDelivery("tell", "gap", None, 0.0)))
-        assert len(at_work) == 8
-        assert str(at_work).startswith("the handler 'quote' of the event 'new' of request 0; ")
-        assert str(at_work).endswith("request 4; and 3 more")
-    assert len(at_work) == 0
-    with at_work.on(ActiveDelivery("tell", "gap", None, 0.0)):
-        assert str(at_work) == "the handler 'tell' of the event 'gap'"
+            blocks.enter_context(in_flight.track(ActiveDelivery("quote", "new", index, 0.0)))
+        blocks.enter_context(in_flight.track(ActiveDelivery("tell", "gap", None, 0.0)))
+        assert len(in_flight) == 8
+        assert str(in_flight).startswith("the handler 'quote' of the event 'new' of request 0; ")
+        assert str(in_flight).endswith("request 4; and 3 more")
+    assert len(in_flight) == 0
+    with in_flight.track(ActiveDelivery("tell", "gap", None, 0.0)):
+        assert str(in_flight) == "the handler 'tell' of the event 'gap'"

@@ -10,7 +10,7 @@ from tests.unit.blocks import ROOT
 from tests.unit.cli.harness import SUBMIT, Shell
 
 from freight_exchange import errors
-from freight_exchange.bot.process import STATUSES as BOT_STATUSES
+from freight_exchange.bot.runtime.process import STATUSES as BOT_STATUSES
 from freight_exchange.cli import program
 from freight_exchange.cli.exit_status import Status, find_rule
 from freight_exchange.sandbox import FAULTS

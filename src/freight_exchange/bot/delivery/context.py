@@ -1,4 +1,4 @@
-"""What a handler is given beside its event."""
+"""Context: a handler's second argument."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from freight_exchange.bot.offers.record import OfferRecord, revision_of
+from freight_exchange.bot.offers.record import OfferRecord, check_revision
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.endpoints.currencies import index_of_currency
 from freight_exchange.errors import ConfigurationError, OfferInDoubtError, ValidationError
@@ -16,8 +16,8 @@ from freight_exchange.feed.events import RequestEvent
 from freight_exchange.models import validation
 
 if TYPE_CHECKING:
+    from freight_exchange.bot.handlers.handler import BotEvent
     from freight_exchange.bot.offers.ledger import Ledger
-    from freight_exchange.bot.router import BotEvent
     from freight_exchange.client import FreightExchange
     from freight_exchange.models import Bid, Currency
 
@@ -25,7 +25,7 @@ __all__ = ["Context", "Log", "Stopping"]
 
 
 class Stopping:
-    """Whether the bot is stopping: true as soon as it drains. `await stopping.wait()` waits for that."""
+    """Flag that is true once the bot stops. `await stopping.wait()` waits for it."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
@@ -34,7 +34,7 @@ class Stopping:
         return self._event.is_set()
 
     def is_set(self) -> bool:
-        """Whether the bot is stopping."""
+        """Return whether the bot is stopping."""
         return self._event.is_set()
 
     async def wait(self) -> None:
@@ -42,12 +42,12 @@ class Stopping:
         await self._event.wait()
 
     def begin(self) -> None:
-        """Stop."""
+        """Set the flag."""
         self._event.set()
 
 
 class Log(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose records carry what they are about, beside what the handler adds as `extra=`."""
+    """Logger that adds the fields of a delivery to each record, beside a handler's own `extra=`."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(kwargs.get("extra") or {}), **(self.extra or {})}
@@ -55,14 +55,14 @@ class Log(logging.LoggerAdapter[logging.Logger]):
 
 
 class Context:
-    """What a handler is given beside its event.
+    """Second argument of a handler.
 
     Attributes:
-        event: The whole event: `ctx.event.changed` and `.previous` of an update, `.observed_between`.
-        attempt: Which attempt this is, from 1.
-        stopping: True once the bot drains: a long handler ends early, or is cut off and comes again.
+        event: The event: `ctx.event.changed` and `.previous` of an update, `.observed_between`.
+        attempt: Number of this attempt, from 1.
+        stopping: True once the bot drains. A long handler can end early; else it is cancelled and called again later.
         exchange: The client.
-        log: A logger whose records name the event, the handler and the request.
+        log: Logger whose records name the event, the handler and the request.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class Context:
         self._handler = handler
         self._ledger = ledger
         self._is_closed = False
-        self._open: dict[int, Exception | None] = {}
-        """The offers, by revision, of which the handler has not heard what came, and what it was told instead."""
+        self._unanswered: dict[int, Exception | None] = {}
+        """Offers, by revision, whose result the handler has not seen, and the error that it got instead."""
 
     async def offer(
         self,
@@ -101,33 +101,33 @@ class Context:
         revision: int = 0,
         allow_existing: bool = False,
     ) -> Bid:
-        """Offer on the event's request (service document, 4.10), at most once, through crashes too.
+        """Offer on the event's request (service document, 4.10), at most once, even through crashes.
 
-        Asked again, by whichever handler, it gives the first bid and sends nothing; another amount is logged and not
-        sent. A deliberate second price is `revision=1`, the third 2, and so on. Once one stands, an earlier one that
-        was not sent is not sent any more: asking for it gives the later bid.
+        A second call, from any handler, returns the first bid and sends nothing; another amount is logged and not
+        sent. To quote again, pass `revision=1`, then 2, and so on. After a later revision was taken, an earlier one
+        that was not sent is never sent: a call for it returns the later bid.
 
         Args:
-            amount: The total, more than 0; a `Decimal`, an `int`, a numeric string, or a `float` as it prints.
+            amount: Total, more than 0; a `Decimal`, an `int`, a numeric string, or a `float` as it prints.
             currency: The currency, its index, or its three-letter code.
             rates: Amounts by fee name. Their sum need not be the total.
             terms: Terms and conditions.
-            revision: Which price on this request it is, from 0.
-            allow_existing: Offer although an own bid stands on the request that this bot did not make.
+            revision: Number of this price on the request, from 0.
+            allow_existing: Offer even if an own bid exists on the request that this bot did not make.
 
         Returns:
-            The bid as the service answered, or as it was found where no answer came.
+            The bid as the service answered, or as it was found if no reply came.
 
         Raises:
-            ValidationError: An argument cannot be right; nothing was sent.
-            AlreadyOfferedError: An own bid stands on the request that this bot did not make; let it pass, and the
-                event counts as handled.
-            OfferInDoubtError: It may or may not have been taken; let it pass, and the handler is called again once
-                that is known.
+            ValidationError: An argument is invalid; nothing was sent.
+            AlreadyOfferedError: An own bid exists that this bot did not make. Do not catch it: the event then counts
+                as handled.
+            OfferInDoubtError: It is not known whether the offer was taken. Do not catch it: the handler is called again
+                once it is known.
             OfferRejectedError: The service refused it, now or before.
-            RetryLater: Whether an own bid stands on the request cannot be read at present; let it pass.
+            RetryLater: The own bids cannot be read at present. Do not catch it.
             ConfigurationError: The event is about no request, or its handler has ended; nothing was sent.
-            FreightExchangeError: It was not sent; the handler is called again if it lets this pass.
+            FreightExchangeError: It was not sent; the handler is called again if it does not catch this.
         """
         self._check_open()
         if self._index is None:
@@ -136,46 +136,46 @@ class Context:
             raise ValidationError(
                 f"allow_existing must be True or False, not {allow_existing!r}", field="allow_existing"
             )
-        revision = revision_of(revision)
-        price = validation.amount(amount, "amount")
-        rated = None if rates is None else validation.rates(rates)
-        said = None if terms is None else validation.text(terms, "terms", allow_empty=True)
-        # Until there is an answer: whoever leaves the look-up has left his offer. An answer that says no is for the
-        # handler to act on; the rest is nothing to end by.
-        is_first = revision not in self._open
-        self._open.setdefault(revision, None)
+        revision = check_revision(revision)
+        checked_amount = validation.amount(amount, "amount")
+        checked_rates = None if rates is None else validation.rates(rates)
+        checked_terms = None if terms is None else validation.text(terms, "terms", allow_empty=True)
+        # Until its result is known: a handler that is cancelled during the look-up has not seen it. An error of the
+        # look-up is seen by the handler.
+        is_first = revision not in self._unanswered
+        self._unanswered.setdefault(revision, None)
         try:
-            index = await index_of_currency(self.exchange.currencies, currency)
+            currency_index = await index_of_currency(self.exchange.currencies, currency)
         except Exception:
             if is_first:
-                self._open.pop(revision, None)
+                self._unanswered.pop(revision, None)
             raise
         self._check_open()
-        asked = OfferRecord(
+        draft = OfferRecord(
             request=self._index,
             revision=revision,
             handler=self._handler,
             event=self._number,
-            amount=price,
-            rates=rated,
-            terms=said,
-            currency=index,
+            amount=checked_amount,
+            rates=checked_rates,
+            terms=checked_terms,
+            currency=currency_index,
         )
-        about = self.event if isinstance(self.event, RequestEvent) else None
-        self._open[revision] = None
+        event = self.event if isinstance(self.event, RequestEvent) else None
+        self._unanswered[revision] = None
         try:
-            bid = await self._ledger.offer(asked, about=about, allow_existing=allow_existing, check=self._check_open)
+            bid = await self._ledger.offer(draft, event=event, allow_existing=allow_existing, check=self._check_open)
         except (OfferInDoubtError, RetryLater) as error:
-            self._open[revision] = error
+            self._unanswered[revision] = error
             raise
         except Exception:
-            self._open.pop(revision, None)
+            self._unanswered.pop(revision, None)
             raise
-        self._open.pop(revision, None)
+        self._unanswered.pop(revision, None)
         return bid
 
     def close(self) -> None:
-        """The handler has ended: what it left running can make no offer any more, since no delivery would guard it."""
+        """End the context with its handler: tasks that outlive the handler cannot offer, as no delivery guards them."""
         self._is_closed = True
 
     def _check_open(self) -> None:
@@ -184,14 +184,14 @@ class Context:
                 f"the handler {self._handler!r} has ended, and so has its ctx.offer: a handler awaits what it begins"
             )
 
-    async def unanswered(self) -> Exception | None:
-        """What the handler should have let pass, if it left an offer behind of which it does not know what came.
+    async def offer_error(self) -> Exception | None:
+        """Return the error of an offer whose result the handler has not seen, a doubt first.
 
-        An offer that is on its way is waited for: before its answer nobody can tell what is to become of the delivery.
+        Waits for an offer that is being sent: only its reply decides the delivery.
         """
         found: list[Exception] = []
-        for revision, error in [*self._open.items()]:
+        for revision, error in [*self._unanswered.items()]:
             assert self._index is not None
-            found.append(error or await self._ledger.left(self._index, revision))
+            found.append(error or await self._ledger.abandoned_error(self._index, revision))
         doubts = [error for error in found if isinstance(error, OfferInDoubtError)]
         return next(iter(doubts or found), None)

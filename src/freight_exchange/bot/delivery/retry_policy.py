@@ -1,4 +1,4 @@
-"""What becomes of a delivery, by how its handler ended. Pure."""
+"""Retry policy: decide the result of a delivery by the error that ended its handler. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
-from freight_exchange.bot.outcomes import Drop, RetryLater, leaves, told
+from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, RetryLater, describe
+from freight_exchange.bot.task_groups import flatten
 from freight_exchange.errors import (
     AlreadyOfferedError,
     AuthenticationError,
@@ -23,44 +24,40 @@ from freight_exchange.errors import (
 from freight_exchange.errors.transient import is_from_login
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.router import Handler
+    from freight_exchange.bot.handlers.handler import Handler
     from freight_exchange.store.work import Delivery
 
-__all__ = ["INTERRUPTED", "IN_DOUBT", "Decision", "backoff", "decide"]
+__all__ = ["Decision", "backoff", "decide"]
 
-IN_DOUBT: Final = "its offer is in doubt"
-INTERRUPTED: Final = "the process ended while it was handled"
-"""What an attempt ended by, as it is kept; by these two a delivery is known again."""
-
-_LEAST_DELAY: Final = 1.0
+_MIN_DELAY: Final = 1.0
 _FIRST_DELAY: Final = 1.0
-_LONGEST_DELAY: Final = 300.0
-_MOST_DOUBLINGS: Final = 12
-_WHILE_IN_DOUBT: Final = 2.0
-_WITHOUT_SERVICE: Final = 15.0
-_SHARE_OF_THE_WAIT: Final = 1 / 8
-_LONGEST_THROTTLE: Final = 3600.0
-_LONGEST_ERROR: Final = 1000
-_TROUBLE: Final = (TransportError, DeadlineExceededError, RateLimitedError, ServerError, AuthenticationError)
+_MAX_DELAY: Final = 300.0
+_MAX_DOUBLINGS: Final = 12
+_IN_DOUBT_DELAY: Final = 2.0
+_OUTAGE_DELAY: Final = 15.0
+_OUTAGE_DELAY_SHARE: Final = 1 / 8
+_MAX_THROTTLE: Final = 3600.0
+_MAX_ERROR_LENGTH: Final = 1000
+_TRANSIENT: Final = (TransportError, DeadlineExceededError, RateLimitedError, ServerError, AuthenticationError)
 
 
 @attrs.frozen(kw_only=True)
 class Decision:
-    """What becomes of a delivery.
+    """Result of an attempt.
 
     Attributes:
-        ending: The word that is counted.
-        state: Its new state.
+        ending: Label in the metrics.
+        state: New state of the delivery.
         delay: Seconds until it may be claimed again.
-        error: What the attempt ended by.
-        forgive: The attempt does not count.
+        error: Error to store.
+        refund_attempt: Whether the attempt does not count.
     """
 
     ending: Literal["done", "dropped", "failed", "later", "doubt", "trouble", "released", "dead"]
     state: Literal["ready", "done", "dead"]
     delay: float = 0.0
     error: str | None = None
-    forgive: bool = False
+    refund_attempt: bool = False
 
 
 def decide(
@@ -68,93 +65,95 @@ def decide(
     handler: Handler,
     error: Exception | None,
     *,
-    left: Exception | None = None,
-    served: bool,
+    offer_error: Exception | None = None,
+    has_recovered: bool,
     random: Random,
-    held: float = 0.0,
+    outage: float = 0.0,
 ) -> Decision:
-    """The verdict on an attempt that ended by this error, or well.
+    """Decide the result of an attempt.
 
     Args:
         delivery: The delivery, with this attempt counted.
         handler: Its handler.
-        error: What the handler raised, or `None`.
-        left: What it should have raised, if it has left an offer behind of which it does not know what came. That
-            counts, however it ended, unless it wants nothing more, or asks to be called later itself.
-        served: Whether the service has answered others, long after this delivery was first held back for its trouble.
-        random: What the back-off is drawn from.
-        held: Seconds since it was.
+        error: The error that the handler raised, or `None`.
+        offer_error: Error of an offer that the handler did not wait for. It takes the place of `error`, except after
+            `Drop` and `RetryLater`.
+        has_recovered: Whether the service has answered others, long after this delivery was first postponed for a
+            transient error.
+        random: Source of jitter.
+        outage: Seconds since then.
     """
-    error, pause = _lone(error), _WHILE_IN_DOUBT
-    match error, left:
+    error, pause = _unwrap(error), _IN_DOUBT_DELAY
+    match error, offer_error:
         case (_, None) | (Drop(), _):
             pass
         case RetryLater(), OfferInDoubtError():
             pause = max(error.delay, pause)
-            error = left
+            error = offer_error
         case RetryLater(), _:
             pass
         case _:
-            error = left
+            error = offer_error
     match error:
         case None:
             return Decision(ending="done", state="done")
         case Drop():
-            return Decision(ending="dropped", state="done", error=_said(error))
+            return Decision(ending="dropped", state="done", error=_describe(error))
         case AlreadyOfferedError():
-            return Decision(ending="dropped", state="done", error=_said(error))
+            return Decision(ending="dropped", state="done", error=_describe(error))
         case RetryLater():
-            delay = max(error.delay, _LEAST_DELAY)
-            # What is suspected of ending the process stays so until it has ended well, or failed.
-            said = None if delivery.error == INTERRUPTED else _short(told(error.reason)) or None
-            return Decision(ending="later", state="ready", delay=delay, error=said, forgive=True)
+            delay = max(error.delay, _MIN_DELAY)
+            # A handler that may have ended the process stays under suspicion until an attempt ends.
+            reason = None if delivery.error == INTERRUPTED else _truncate(describe(error.reason)) or None
+            return Decision(ending="later", state="ready", delay=delay, error=reason, refund_attempt=True)
         case OfferInDoubtError():
-            return Decision(ending="doubt", state="ready", delay=pause, error=IN_DOUBT, forgive=True)
+            return Decision(ending="doubt", state="ready", delay=pause, error=IN_DOUBT, refund_attempt=True)
         case OfferRejectedError():
-            return Decision(ending="dead", state="dead", error=_said(error))
+            return Decision(ending="dead", state="dead", error=_describe(error))
         case LoginRejectedError():
-            return Decision(ending="released", state="ready", delay=_WITHOUT_SERVICE, error=_said(error), forgive=True)
+            return _postpone("released", _OUTAGE_DELAY, error)
         case RateLimitedError() | AuthenticationError(retry_after=float()):
-            # Whoever is told to come back later has not failed.
-            delay = min(max(error.retry_after or _WITHOUT_SERVICE, _LEAST_DELAY), _LONGEST_THROTTLE)
-            return Decision(ending="trouble", state="ready", delay=delay, error=_said(error), forgive=True)
+            return _postpone("trouble", min(max(error.retry_after or _OUTAGE_DELAY, _MIN_DELAY), _MAX_THROTTLE), error)
         case _:
             pass
     if delivery.attempts > handler.retries:
-        if _is_trouble(error) and not served:
-            # Nothing says that the service is there, or all of it: a bot that gave up now would have lost its requests.
-            delay = min(max(held * _SHARE_OF_THE_WAIT, _WITHOUT_SERVICE), _LONGEST_DELAY)
-            return Decision(ending="trouble", state="ready", delay=delay, error=_said(error), forgive=True)
-        return Decision(ending="dead", state="dead", error=_said(error))
-    return Decision(ending="failed", state="ready", delay=backoff(delivery.attempts, random), error=_said(error))
+        if _is_transient(error) and not has_recovered:
+            # The service may be down, or a part of it: giving up now could lose every request of the outage.
+            return _postpone("trouble", min(max(outage * _OUTAGE_DELAY_SHARE, _OUTAGE_DELAY), _MAX_DELAY), error)
+        return Decision(ending="dead", state="dead", error=_describe(error))
+    return Decision(ending="failed", state="ready", delay=backoff(delivery.attempts, random), error=_describe(error))
 
 
 def backoff(attempts: int, random: Random) -> float:
-    """Seconds before the next attempt: twice as many each time, up to five minutes, and up to half of them less."""
-    longest = min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** min(attempts - 1, _MOST_DOUBLINGS))
+    """Return the seconds before the next attempt: exponential up to five minutes, with jitter down to half."""
+    longest = min(_MAX_DELAY, _FIRST_DELAY * 2.0 ** min(attempts - 1, _MAX_DOUBLINGS))
     return longest * random.uniform(0.5, 1)
 
 
-def _is_trouble(error: Exception) -> bool:
-    return isinstance(error, _TROUBLE) or (isinstance(error, FreightExchangeError) and is_from_login(error))
+def _postpone(ending: Literal["trouble", "released"], delay: float, error: Exception) -> Decision:
+    return Decision(ending=ending, state="ready", delay=delay, error=_describe(error), refund_attempt=True)
 
 
-def _lone(error: Exception | None) -> Exception | None:
-    """What a handler's own task group raised, where its tasks failed alike, or one of them left an offer in doubt."""
+def _is_transient(error: Exception) -> bool:
+    return isinstance(error, _TRANSIENT) or (isinstance(error, FreightExchangeError) and is_from_login(error))
+
+
+def _unwrap(error: Exception | None) -> Exception | None:
+    """Unwrap the error of a handler's own task group: a doubt first, else one error if all are alike."""
     if not isinstance(error, ExceptionGroup):
         return error
-    found = [leaf for leaf in leaves(error) if isinstance(leaf, Exception)]
-    # Whatever else went wrong: while an offer is in doubt, nothing is to be given up.
+    found = [leaf for leaf in flatten(error) if isinstance(leaf, Exception)]
+    # A delivery never dies while its offer is in doubt.
     doubt = next((leaf for leaf in found if isinstance(leaf, OfferInDoubtError)), None)
-    alike = len({type(leaf) for leaf in found}) == 1 or all(map(_is_trouble, found))
-    return doubt or (found[0] if alike else error)
+    are_alike = len({type(leaf) for leaf in found}) == 1 or all(map(_is_transient, found))
+    return doubt or (found[0] if are_alike else error)
 
 
-def _said(error: Exception | None) -> str:
+def _describe(error: Exception) -> str:
     if isinstance(error, ExceptionGroup):
-        return _short(f"{told(error)}: {'; '.join(map(told, leaves(error)))}")
-    return _short(told(error))
+        return _truncate(f"{describe(error)}: {'; '.join(map(describe, flatten(error)))}")
+    return _truncate(describe(error))
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}..."
+def _truncate(text: str) -> str:
+    return text if len(text) <= _MAX_ERROR_LENGTH else f"{text[:_MAX_ERROR_LENGTH]}..."

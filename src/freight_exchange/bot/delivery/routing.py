@@ -1,4 +1,4 @@
-"""How a feed's events become deliveries: every handler that wants one gets a delivery of its own."""
+"""Routing: turn events into deliveries, one for each handler that an event matches."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
 
-from freight_exchange.bot.router import Handler
+from freight_exchange.bot.handlers.handler import Handler
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable, number_of
 from freight_exchange.feed.serialization import pack, recall
 from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, ReadSet
 from freight_exchange.store.work import NO_LIMIT, DeliveryState, Effect
 
 if TYPE_CHECKING:
+    from freight_exchange.bot.handlers.handler import BotEvent
     from freight_exchange.bot.metrics import Metrics
-    from freight_exchange.bot.router import BotEvent
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.feed.events import Event
     from freight_exchange.feed.feed import Feed
     from freight_exchange.store.protocol import TrackedRequest
     from freight_exchange.store.work import WorkStore
 
-__all__ = ["EARLIER", "Routing"]
+__all__ = ["BACKFILL_KIND", "Routing"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-EARLIER: Final = "earlier:"
-"""The kind of an event that is for one handler alone, whose id follows: what was there before it was registered."""
+BACKFILL_KIND: Final = "earlier:"
+"""Prefix of the kind of an event for one handler, whose id follows: a request from before it was registered."""
 
 _STATES: Final[tuple[DeliveryState, ...]] = get_args(DeliveryState)
 
-_EVER: Final = AbsenceQuery(scan=2**62, updated_after=float("-inf"))
-"""Asks for every request that is kept."""
+_ALL_REQUESTS: Final = AbsenceQuery(scan=2**62, updated_after=float("-inf"))
+"""Query for each request in the store."""
 
 
 class Routing:
-    """What stands between a feed and the deliveries.
+    """Way from a feed to the deliveries.
 
     Args:
         feed: The feed, entered.
-        unit_of_work: Where deliveries are made.
+        unit_of_work: Store of deliveries.
         handlers: The handlers.
-        metrics: Where events are counted.
-        wake: Called when there may be something to claim.
+        metrics: Counts events.
+        wake: Called when a delivery may be due.
     """
 
     def __init__(
@@ -62,49 +62,53 @@ class Routing:
         self._wake = wake
 
     async def run(self) -> None:
-        """Take in what the feed brings, for as long as it does."""
+        """Turn the feed's events into deliveries until cancelled."""
         async for batch in self._feed.batches():
             leave: list[int] = []
             deliveries: dict[int, Sequence[str]] = {}
             for event in batch:
                 self._metrics.events[event.kind] += 1
-                wanted = self._route(event)
-                if isinstance(event, Gap) and not wanted:
-                    _logger.error("nobody watched between %s and %s: a gap, which is kept", event.since, event.until)
+                matching = self._route(event)
+                if isinstance(event, Gap) and not matching:
+                    _logger.error(
+                        "gap between %s and %s: no process watched for longer than the service looks back; requests"
+                        " may be lost; the gap is kept until it is acknowledged",
+                        event.since,
+                        event.until,
+                    )
                     leave.append(number_of(event))
                 else:
-                    deliveries[number_of(event)] = wanted
+                    deliveries[number_of(event)] = matching
             await self._unit_of_work.deliver(deliveries, leave=leave)
             self._wake()
 
-    async def note(self, marks: Sequence[Effect]) -> None:
-        """Write down those of these marks that are not there yet."""
-        if fresh := await self._unit_of_work.read(
+    async def record_marks(self, marks: Sequence[Effect]) -> None:
+        """Record the marks that the store lacks."""
+        if missing := await self._unit_of_work.read(
             lambda store: [mark for mark in marks if store.effect(mark.key) is None]
         ):
             await self._unit_of_work.write(
-                "known", lambda store: [store.put_effect(mark, expected_state=None) for mark in fresh]
+                "known", lambda store: [store.put_effect(mark, expected_state=None) for mark in missing]
             )
 
-    async def introduce(self) -> None:
-        """Tell the handlers that are to hear of what was there before them. Of the others it is noted that they came:
-        whoever is to hear of it only in a later run is not new by then."""
+    async def introduce_handlers(self) -> None:
+        """Backfill new handlers with `from_start`, and record the others, so that a later `from_start` is ignored."""
         now = self._unit_of_work.time()
         others = [
-            _mark(handler, "there", now)
+            _handler_mark(handler, "there", now)
             for handler in self._handlers
-            if handler.takes("new") and not handler.from_start
+            if handler.handles("new") and not handler.from_start
         ]
-        await self.note(others)
+        await self.record_marks(others)
         for handler in self._handlers:
             if handler.from_start:
                 now = self._unit_of_work.time()
-                introduce = partial(self._introduce, handler=handler, now=now, moment=self._unit_of_work.moment(now))
-                await self._unit_of_work.write("deliver", introduce)
-                await self.hand_on(EARLIER + handler.id, (handler.id,))
+                backfill = partial(self._backfill, handler=handler, now=now, moment=self._unit_of_work.moment(now))
+                await self._unit_of_work.write("deliver", backfill)
+                await self.deliver_kind(BACKFILL_KIND + handler.id, (handler.id,))
 
-    async def hand_on(self, kind: str, handlers: Sequence[str]) -> None:
-        """Make deliveries of the events of a kind that no feed hands out."""
+    async def deliver_kind(self, kind: str, handlers: Sequence[str]) -> None:
+        """Make deliveries of the pending events of a kind that the feed does not yield."""
         now = self._unit_of_work.time()
 
         def deliver(store: WorkStore) -> None:
@@ -113,9 +117,9 @@ class Routing:
         await self._unit_of_work.write("deliver", deliver)
         self._wake()
 
-    def selected(self) -> tuple[str, ...]:
-        """The handlers of selected bids."""
-        return tuple(handler.id for handler in self._handlers if handler.takes(BidSelected.kind))
+    def selection_handlers(self) -> tuple[str, ...]:
+        """Return the ids of the handlers of selected bids."""
+        return tuple(handler.id for handler in self._handlers if handler.handles(BidSelected.kind))
 
     def _route(self, event: Event) -> tuple[str, ...]:
         if isinstance(event, SchemaChanged):
@@ -123,33 +127,33 @@ class Routing:
             return ()
         if isinstance(event, Unreadable):
             _logger.error("request %s is listed and cannot be read: %s", event.index, event.error)
-        return tuple(handler.id for handler in self._handlers if _wants(handler, event))
+        return tuple(handler.id for handler in self._handlers if _matches(handler, event))
 
-    def _introduce(self, store: WorkStore, *, handler: Handler, now: float, moment: datetime) -> None:
-        mark = _mark(handler, "introduced", now)
+    def _backfill(self, store: WorkStore, *, handler: Handler, now: float, moment: datetime) -> None:
+        mark = _handler_mark(handler, "introduced", now)
         if store.effect(mark.key) is not None:
             return
-        # Earlier versions noted nothing of a handler that was not introduced: what it was given tells of it.
-        if _was_there(store, handler):
-            store.put_effect(_mark(handler, "there", now), expected_state=None)
+        # Earlier versions left no mark of handlers without `from_start`; their deliveries tell that they were there.
+        if _has_received_new(store, handler):
+            store.put_effect(_handler_mark(handler, "there", now), expected_state=None)
             return
-        coming = {event.index for event in store.pending_of_kind("new")}
+        pending = {event.index for event in store.pending_of_kind("new")}
 
         def events(found: ReadSet) -> Commit:
-            there = (_earlier(seen, handler, moment) for seen in found.absent if seen.index not in coming)
-            return Commit(events=[event for event in there if event is not None], at=now)
+            earlier = (_backfill_event(seen, handler, moment) for seen in found.absent if seen.index not in pending)
+            return Commit(events=[event for event in earlier if event is not None], at=now)
 
-        store.commit(events, absence=_EVER)
+        store.commit(events, absence=_ALL_REQUESTS)
         store.put_effect(mark, expected_state=None)
 
 
-def _mark(handler: Handler, state: str, now: float) -> Effect:
-    """What tells later runs that they know a handler of new requests."""
+def _handler_mark(handler: Handler, state: str, now: float) -> Effect:
+    """Make the mark by which later runs know a handler of new requests."""
     return Effect(key=f"handler:{handler.id}", state=state, payload=b"", at=now)
 
 
-def _was_there(store: WorkStore, handler: Handler) -> bool:
-    """Whether it was ever given a new request, as far as that is kept."""
+def _has_received_new(store: WorkStore, handler: Handler) -> bool:
+    """Return whether the store has a delivery of a new request to the handler."""
     return any(
         (delivery.handler, delivery.kind) == (handler.id, "new")
         for state in _STATES
@@ -157,19 +161,19 @@ def _was_there(store: WorkStore, handler: Handler) -> bool:
     )
 
 
-def _earlier(seen: TrackedRequest, handler: Handler, now: datetime) -> NewEvent | None:
+def _backfill_event(seen: TrackedRequest, handler: Handler, now: datetime) -> NewEvent | None:
     assert seen.record is not None
     event = RequestEvent(kind="new", request=recall(seen.record), observed_between=(None, now))
-    if not _wants(handler, event):
+    if not _matches(handler, event):
         return None
-    kind = EARLIER + handler.id
+    kind = BACKFILL_KIND + handler.id
     return NewEvent(key=f"{kind}:{seen.index}", index=seen.index, kind=kind, payload=pack(event))
 
 
-def _wants(handler: Handler, event: BotEvent) -> bool:
+def _matches(handler: Handler, event: BotEvent) -> bool:
     try:
-        return handler.wants(event)
+        return handler.matches(event)
     except Exception:
-        # The user's own test failed: so will the handler, which is retried, kept and told of like any other.
+        # The call fails in the same way; there the failure is retried, stored and logged.
         _logger.exception("the filter of the handler %r failed", handler.id)
-        return handler.takes(event.kind)
+        return handler.handles(event.kind)

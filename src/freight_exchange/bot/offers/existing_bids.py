@@ -1,4 +1,4 @@
-"""The own bids that stand at the service, whoever made them."""
+"""Own bids at the service, by any author."""
 
 from __future__ import annotations
 
@@ -21,102 +21,104 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.bids import Bids
     from freight_exchange.models import Bid
 
-__all__ = ["ExistingBids", "leniently", "on_request", "united"]
+__all__ = ["ExistingBids", "describe_request", "lenient_bids", "merge_bids"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_PATIENCE: Final = 10.0
+_FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
+_MAX_WAIT: Final = 10.0
 
 
 class ExistingBids:
-    """Own bids as known by a reading at the start, and by those that doubts and further prices take later.
+    """Own bids that the ledger does not know.
 
-    No reading is taken for an offer that stands alone.
+    They are read at startup, and by later checks of doubts and of further prices. A plain offer reads nothing.
 
     Args:
-        exchange: Where they are listed.
-        made_on: Asks the ledger on which requests it has made offers.
+        exchange: The client.
+        requests_with_offers: Returns the requests on which the ledger has made offers.
     """
 
-    def __init__(self, exchange: FreightExchange, made_on: Callable[[], Awaitable[frozenset[int]]]) -> None:
+    def __init__(
+        self, exchange: FreightExchange, requests_with_offers: Callable[[], Awaitable[frozenset[int]]]
+    ) -> None:
         self._exchange = exchange
-        self._made_on = made_on
-        self._strangers: frozenset[int] = frozenset()
+        self._requests_with_offers = requests_with_offers
+        self._unknown: frozenset[int] = frozenset()
         self._allowed: set[int] = set()
-        self._learnt = anyio.Event()
+        self._first_read = anyio.Event()
         self._certain = anyio.Event()
         self._certain_at = 0.0
 
-    async def learn(self, *, settle: float) -> None:
-        """Find the requests on which own bids stand that the ledger has not made. Goes on until it is done.
+    async def read(self, *, settle: float) -> None:
+        """Read them at startup, repeated until it succeeds.
 
         Args:
-            settle: Seconds after which to look again. An earlier run whose store is lost may have offered up to the
-                moment of its end, and the service may show that later. An account without any bid has had no such run.
+            settle: Seconds before a second reading. An earlier run whose store is lost may have offered until its end,
+                and the service may list that later. An account without bids needs no second reading.
         """
-        wait = settle if await self._look() else 0.0
+        wait = settle if await self._read_once() else 0.0
         self._certain_at = anyio.current_time() + wait
-        self._learnt.set()
+        self._first_read.set()
         if wait:
             await anyio.sleep(wait)
-            await self._look()
+            await self._read_once()
         self._certain.set()
-        if self._strangers:
-            _logger.warning("%d requests have own bids that this bot's store does not know", len(self._strangers))
+        if self._unknown:
+            _logger.warning("%d requests have own bids that this bot's store does not know", len(self._unknown))
 
     def allow(self, request: int) -> None:
-        """Let an offer be made on the request beside what later readings have shown there, as a person says."""
+        """Permit an offer on a request beside a bid that later readings found: a person decided so."""
         self._allowed.add(request)
 
-    async def unknown_on(self, request: int, *, younger: bool, stands: bool) -> bool:
-        """Whether an own bid stands on the request that the ledger does not know.
+    async def has_unknown_bid(self, request: int, *, is_newer: bool, has_known_bid: bool) -> bool:
+        """Return whether an own bid exists on a request that the ledger does not know.
 
         Args:
             request: The request.
-            younger: Whether it was published in this store's time: what stood before it does not matter.
-            stands: Whether the ledger knows of one, which later readings show.
+            is_newer: Whether the request was published after the store was made: bids from before cannot be on it.
+            has_known_bid: Whether the ledger knows a bid there, which later readings show as well.
 
         Raises:
-            RetryLater: That is not known yet.
+            RetryLater: It is not known yet.
         """
-        await _wait_for(self._learnt)
-        if not younger:
-            if (left := self._certain_at - anyio.current_time()) > 0:
-                raise RetryLater(left, "the store is new, and an own bid may not be shown yet")
+        await _wait_for(self._first_read)
+        if not is_newer:
+            if (remaining := self._certain_at - anyio.current_time()) > 0:
+                raise RetryLater(remaining, "the store is new, and an own bid may not be shown yet")
             await _wait_for(self._certain)
-        if request in self._strangers:
+        if request in self._unknown:
             return True
-        return not stands and request not in self._allowed and self._exchange._has_seen_bid_on(request)
+        return not has_known_bid and request not in self._allowed and self._exchange._has_seen_bid_on(request)
 
-    async def on(self, request: int) -> tuple[Bid, ...]:
-        """The own bids on the request, as the plain listing shows them now."""
+    async def list_on(self, request: int) -> tuple[Bid, ...]:
+        """Return the own bids on a request that the plain listing has now."""
         return tuple([bid for bid in await self._exchange._own_bids() if bid.index == request])
 
-    async def _look(self) -> bool:
-        """Read them; whether there are any, whoever made them."""
+    async def _read_once(self) -> bool:
+        """Read them, and return whether there are any, known or not."""
         pause = _FIRST_PAUSE
         while True:
             try:
-                listed = await self._listed()
+                listed = await self._list_requests()
             except READ_ERRORS as error:
                 _logger.warning("the own bids cannot be read yet, and no offer is made before: %s", error)
                 await anyio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, _MAX_PAUSE)
             else:
-                # Asked afterwards: what the listing shows of this bot's own was written down before it was sent.
-                self._strangers |= listed - await self._made_on()
+                # The ledger is read second: it recorded its own bids before they could be listed.
+                self._unknown |= listed - await self._requests_with_offers()
                 return bool(listed)
 
-    async def _listed(self) -> frozenset[int]:
+    async def _list_requests(self) -> frozenset[int]:
         found: set[int] = set()
 
         def note(index: int | None, error: DecodeError) -> None:
             found.update([] if index is None else [index])
-            _logger.error("an own bid cannot be read, on %s: %s", on_request(index), error)
+            _logger.error("an own bid cannot be read, on %s: %s", describe_request(index), error)
 
-        bids = leniently(self._exchange, note)
-        # What the plain listing leaves out is not documented, and neither is that every type is served.
+        bids = lenient_bids(self._exchange, note)
+        # The plain listing may lack some bids, and some types may not be served; neither is documented.
         for type in (None, *BidsType):
             try:
                 found.update([bid.index async for bid in bids.list(type=type, sweep=True)])
@@ -126,38 +128,42 @@ class ExistingBids:
         return frozenset(found)
 
 
-def leniently(exchange: FreightExchange, note: Callable[[int | None, DecodeError], None]) -> Bids:
-    """The listings of own bids, in which one that cannot be read costs none of the others, whatever the client's
-    options are. `note` is told of it: the request that it is on, where that can be read, and what is wrong with it."""
+def lenient_bids(exchange: FreightExchange, note: Callable[[int | None, DecodeError], None]) -> Bids:
+    """Make a view of the own bids that skips unreadable ones, whatever the client's options.
 
-    def hear(event: Event) -> None:
+    Args:
+        exchange: The client.
+        note: Called for each unreadable bid, with its request, if that can be read, and the error.
+    """
+
+    def on_event(event: Event) -> None:
         if isinstance(event, BrokenRecord):
             note(wire.index_of_raw(event.error.raw), event.error)
 
-    return exchange.with_options(strict=False)._heard_by(hear).bids
+    return exchange.with_options(strict=False)._heard_by(on_event).bids
 
 
-def on_request(request: int | None) -> str:
-    """The request that a bid is on, in words."""
+def describe_request(request: int | None) -> str:
+    """Describe the request of a bid in a message."""
     return "a request that cannot be told" if request is None else f"request {request}"
 
 
 async def _wait_for(reading: anyio.Event) -> None:
-    # Nobody's time limit is to pass here: that would count as his failure.
-    left = anyio.current_effective_deadline() - anyio.current_time()
-    with anyio.move_on_after(min(_PATIENCE, left / 2)):
+    # The handler's own timeout must not pass here: that would count as a failure of the handler.
+    remaining = anyio.current_effective_deadline() - anyio.current_time()
+    with anyio.move_on_after(min(_MAX_WAIT, remaining / 2)):
         await reading.wait()
     if not reading.is_set():
-        raise RetryLater(_PATIENCE, "the own bids at the service cannot be read at present")
+        raise RetryLater(_MAX_WAIT, "the own bids at the service cannot be read at present")
 
 
-def united(listed: Sequence[Bid], known: Iterable[Bid]) -> list[Bid]:
-    """The bids that are listed, and those that are known besides. Bids carry no identifier: alike ones are counted."""
-    alike = Counter((bid.amount, bid.currency) for bid in listed)
+def merge_bids(listed: Sequence[Bid], known: Iterable[Bid]) -> list[Bid]:
+    """Merge listed bids and known ones. Bids have no identifier: equal ones are matched by their number."""
+    unmatched = Counter((bid.amount, bid.currency) for bid in listed)
     missing: list[Bid] = []
     for bid in known:
         terms = bid.amount, bid.currency
-        if not alike[terms]:
+        if not unmatched[terms]:
             missing.append(bid)
-        alike[terms] -= bool(alike[terms])
+        unmatched[terms] -= bool(unmatched[terms])
     return [*listed, *missing]

@@ -1,4 +1,4 @@
-"""Offers of which nobody knows whether the service took them: looked for until that is known, or a person is needed."""
+"""Resolver of offers in doubt: check whether the service has one, until it is known or a person must decide."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
-from freight_exchange.bot.offers.existing_bids import united
-from freight_exchange.bot.offers.own_updates import turned
-from freight_exchange.bot.offers.record import NO_DOUBT, decision, forsaken
+from freight_exchange.bot.offers.existing_bids import merge_bids
+from freight_exchange.bot.offers.own_updates import changed_by_offer
+from freight_exchange.bot.offers.record import RESOLVED, describe_unsent, manual_changes
 from freight_exchange.errors import ValidationError
 from freight_exchange.errors.transient import READ_ERRORS
 from freight_exchange.models import Applied, Bid, NotApplied, StillUnknown
@@ -29,27 +29,27 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-_LOOKS: Final = 3
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_ASK_AGAIN, _ASK_AGAIN_EACH = 2.0, 0.1
-"""Seconds, and for each of a crowd: each time is two commits."""
-_AT_A_TIME: Final = 4
-"""Looking reads whole listings: a crowd of doubts waits for its turn."""
+_MAX_CHECKS: Final = 3
+_FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
+_RETRY_PAUSE, _RETRY_PAUSE_EACH = 2.0, 0.1
+"""Seconds, and seconds for each offer in doubt: each retry of a delivery costs two commits."""
+_CONCURRENCY: Final = 4
+"""Limit of checks at a time: each reads whole listings."""
 
-_MOST_RESENDS: Final = 3
-_TIMES_LONGER: Final = 4
-"""A service that shows an offer later than `settle` makes its absence a wrong proof, time after time. So an offer that
-comes into doubt again is looked for four times as long as before, and is sent four times at most."""
+_MAX_RESENDS: Final = 3
+_PATIENCE_FACTOR: Final = 4
+"""If the service lists offers later than `settle`, absence is no proof. So each resend of an offer is checked four
+times as long as the one before, and there are at most three."""
 
 
 class InDoubtResolver:
-    """The offers that are `unknown`.
+    """Offers in doubt.
 
     Args:
-        exchange: Where they are looked for.
-        entries: Where what is found is written down.
-        metrics: Where it is counted.
-        settle: How long the service may take to show an offer.
+        exchange: The client.
+        repository: Stores the results.
+        metrics: Counts results.
+        settle: Time that the service may take to list an offer.
 
     Attributes:
         wake: Called when a delivery may have become ready again.
@@ -58,153 +58,158 @@ class InDoubtResolver:
     wake: Callable[[], None]
 
     def __init__(
-        self, exchange: FreightExchange, entries: OfferRepository, metrics: Metrics, *, settle: timedelta
+        self, exchange: FreightExchange, repository: OfferRepository, metrics: Metrics, *, settle: timedelta
     ) -> None:
         self._exchange = exchange
-        self._entries = entries
+        self._repository = repository
         self._metrics = metrics
         self._settle = settle
-        self._places = anyio.CapacityLimiter(_AT_A_TIME)
-        self._open: dict[str, OfferRecord] = {}
-        self._being_noted: dict[str, anyio.Event] = {}
-        self.wake = _nobody
+        self._slots = anyio.CapacityLimiter(_CONCURRENCY)
+        self._unresolved: dict[str, OfferRecord] = {}
+        self._being_recorded: dict[str, anyio.Event] = {}
+        self.wake = _ignore
 
-    def pause(self, request: int | None, *, handler: str | None = None) -> float | None:
-        """Seconds until it is worth asking again whether an offer on the request is in doubt, one of this handler's if
-        it is named; `None` where none is."""
-        found = [entry for entry in self._open.values() if entry.request == request]
-        found = [entry for entry in found if handler in (None, entry.handler)]
+    def retry_pause(self, request: int | None, *, handler: str | None = None) -> float | None:
+        """Return the seconds before a delivery may retry; `None` without a doubt on its request, or by the handler."""
+        found = [record for record in self._unresolved.values() if record.request == request]
+        found = [record for record in found if handler in (None, record.handler)]
         if not found:
             return None
-        parked = all(entry.parked for entry in found)
-        return _LONGEST_PAUSE if parked else min(max(_ASK_AGAIN, _ASK_AGAIN_EACH * len(self._open)), _LONGEST_PAUSE)
+        if all(record.parked for record in found):
+            return _MAX_PAUSE
+        return min(max(_RETRY_PAUSE, _RETRY_PAUSE_EACH * len(self._unresolved)), _MAX_PAUSE)
 
-    def entries(self) -> tuple[OfferRecord, ...]:
-        """Those in doubt now, the oldest first."""
-        return tuple(sorted(self._open.values(), key=lambda entry: (entry.doubtful_since, entry.key)))
+    def records(self) -> tuple[OfferRecord, ...]:
+        """Return the offers in doubt, the oldest first."""
+        return tuple(sorted(self._unresolved.values(), key=lambda record: (record.in_doubt_since, record.key)))
 
-    async def noted(self, key: str) -> None:
-        """Wait until it is written down what a look for the offer has shown, if that is under way."""
-        while (noting := self._being_noted.get(key)) is not None:
-            await noting.wait()
+    async def wait_recorded(self, key: str) -> None:
+        """Wait until the result of a check is recorded, if one is being recorded."""
+        while (recorded := self._being_recorded.get(key)) is not None:
+            await recorded.wait()
 
-    def take_up(self, entry: OfferRecord) -> None:
-        """Count it among those in doubt; `resolve` follows."""
-        self._open[entry.key] = entry
+    def add(self, record: OfferRecord) -> None:
+        """Add an offer; `resolve` follows."""
+        self._unresolved[record.key] = record
 
-    async def resolve(self, entry: OfferRecord) -> None:
-        """Look for the offer until it is found, or proven not to be there, or nothing can be proven."""
-        while not entry.parked:
-            found = await self._look(entry)
-            # A person may have been quicker: then this is no doubt any more, or another one of the same offer, of which
-            # what was seen before it says nothing.
-            if not self._take(entry):
+    async def resolve(self, record: OfferRecord) -> None:
+        """Check an offer until it is found, proven absent, or parked."""
+        while not record.parked:
+            result = await self._check(record)
+            # A person may have resolved it meanwhile. A newer doubt of the same offer may have begun since, about which
+            # this check says nothing.
+            if not self._take(record):
                 return
-            match found:
+            match result:
                 case Applied(record=Bid() as bid):
-                    facts = {"bid": bid, "turned": turned(bid, entry.shown)}
-                    await self._close(entry, "confirmed", why="it was found among the own bids", **facts)
+                    changes = {"bid": bid, "changed_fields": changed_by_offer(bid, record.fields_before)}
+                    await self._close(record, "confirmed", why="it was found among the own bids", **changes)
                     return
-                case NotApplied() if entry.resent < _MOST_RESENDS:
-                    again = entry.resent + 1
-                    await self._close(entry, "intent", resent=again, why="it was not taken")
+                case NotApplied() if record.resends < _MAX_RESENDS:
+                    resends = record.resends + 1
+                    await self._close(record, "intent", resends=resends, why="it was not taken")
                     return
                 case NotApplied():
-                    entry = await self._still(entry, parked=True)
+                    record = await self._keep(record, parked=True)
                 case _:
-                    looks = entry.looks + 1
-                    entry = await self._still(entry, looks=looks, parked=looks >= _LOOKS)
+                    checks = record.checks + 1
+                    record = await self._keep(record, checks=checks, parked=checks >= _MAX_CHECKS)
         _logger.critical(
-            "nobody can tell whether %s was taken: look at the service's own pages, and resolve it by hand",
-            entry,
-            extra={"request": entry.request, "revision": entry.revision, "amount": str(entry.amount)},
+            "%s is parked: no check can prove whether it was taken; look at the service's own pages, and resolve it by"
+            " hand",
+            record,
+            extra={"request": record.request, "revision": record.revision, "amount": str(record.amount)},
         )
 
-    async def decide(self, entry: OfferRecord, *, taken: bool) -> None:
-        """End a doubt as a person says. In a task that only the bot's end cancels: see `_noted`.
+    async def decide(self, record: OfferRecord, *, taken: bool) -> None:
+        """Resolve an offer by a person's decision. Runs in a task that only the bot's end cancels: see `_record`.
 
         Raises:
-            ValidationError: It is in doubt no more, or that is no answer.
+            ValidationError: It is not in doubt any more, or `taken` is no boolean.
         """
-        facts = decision(entry, taken=taken)
-        if not self._take(entry):
-            raise ValidationError(f"{entry} is not in doubt any more", field="request")
-        await self._close(entry, why=f"a person says that it was {'taken' if taken else 'not taken'}", **facts)
+        changes = manual_changes(record, taken=taken)
+        if not self._take(record):
+            raise ValidationError(f"{record} is not in doubt any more", field="request")
+        await self._close(record, why=f"a person says that it was {'taken' if taken else 'not taken'}", **changes)
 
-    def _take(self, entry: OfferRecord) -> bool:
-        """Whether the entry is still in doubt; if so, it is the caller's to see to, and nobody else's."""
-        if self._open.get(entry.key) is not entry:
+    def _take(self, record: OfferRecord) -> bool:
+        """Take an offer to record its result, and return whether it was still there."""
+        if self._unresolved.get(record.key) is not record:
             return False
-        del self._open[entry.key]
+        del self._unresolved[record.key]
         return True
 
-    async def _close(self, entry: OfferRecord, state: State, *, why: str, **facts: Any) -> None:
-        known, about = {**NO_DOUBT, **facts}, {"request": entry.request}
+    async def _close(self, record: OfferRecord, state: State, *, why: str, **changes: Any) -> None:
+        changes, fields = {**RESOLVED, **changes}, {"request": record.request}
         if state == "confirmed":
-            await self._noted(entry, self._entries.advance(entry, state, step="resolved", **known))
+            await self._record(record, self._repository.advance(record, state, step="resolved", **changes))
             self._metrics.offers["confirmed"] += 1
-            _logger.warning("%s is in doubt no more: %s", entry, why, extra=about)
+            _logger.warning("%s is in doubt no more: %s", record, why, extra=fields)
             return
-        is_made = await self._noted(entry, self._entries.give_back(entry, **known))
+        is_sent_again = await self._record(record, self._repository.return_to_handler(record, **changes))
         self._metrics.offers["not taken"] += 1
-        if is_made:
+        if is_sent_again:
             self.wake()
             then = "its handler makes it again"
-            _logger.warning("%s is in doubt no more: %s, and %s", entry, why, then, extra=about)
+            _logger.warning("%s is in doubt no more: %s, and %s", record, why, then, extra=fields)
         else:
-            then = forsaken(entry, by_all=is_made is False)
-            _logger.error("%s is in doubt no more: %s, and %s", entry, why, then, extra=about)
+            then = describe_unsent(record, is_final=is_sent_again is False)
+            _logger.error("%s is in doubt no more: %s, and %s", record, why, then, extra=fields)
 
-    async def _still(self, entry: OfferRecord, **facts: Any) -> OfferRecord:
-        noting = self._entries.advance(entry, "unknown", step="resolved", **facts)
-        self._open[entry.key] = further = await self._noted(entry, noting)
-        return further
+    async def _keep(self, record: OfferRecord, **changes: Any) -> OfferRecord:
+        write = self._repository.advance(record, "unknown", step="resolved", **changes)
+        self._unresolved[record.key] = changed = await self._record(record, write)
+        return changed
 
-    async def _noted(self, entry: OfferRecord, noting: Awaitable[T]) -> T:
-        """What `noting` gives. What it raises means that nothing was written. A cancellation does not: a write may go
-        on without whoever left it. So nothing but the bot's end may cancel this; nobody asks what is open then."""
-        ended = self._being_noted[entry.key] = anyio.Event()
+    async def _record(self, record: OfferRecord, write: Awaitable[T]) -> T:
+        """Await a write. After an error nothing was written, and the offer stays in doubt.
+
+        A cancelled write may continue without its caller, so only the bot's end may cancel this.
+        """
+        recorded = self._being_recorded[record.key] = anyio.Event()
         try:
-            return await noting
+            return await write
         except BaseException:
-            self._open[entry.key] = entry
+            self._unresolved[record.key] = record
             raise
         finally:
-            del self._being_noted[entry.key]
-            ended.set()
+            del self._being_recorded[record.key]
+            recorded.set()
 
-    async def _look(self, entry: OfferRecord) -> Reconciliation:
-        """What a look has shown; those that failed are made again, however often."""
+    async def _check(self, record: OfferRecord) -> Reconciliation:
+        """Check an offer by reading, repeated until a reading succeeds."""
         pause = _FIRST_PAUSE
         settle = self._settle.total_seconds()
-        # What is not there is looked for again until then; each look takes a settle time of its own.
-        until = anyio.current_time() + settle * (_TIMES_LONGER**entry.resent - 1)
+        # An absent offer is checked again until then; each check takes a settle time of its own.
+        until = anyio.current_time() + settle * (_PATIENCE_FACTOR**record.resends - 1)
         while True:
-            rest = pause
+            wait = pause
             try:
-                async with self._places:
-                    found = await self._exchange.reconcile(
-                        entry.write, settle=self._settle, baseline=await self._baseline(entry)
+                async with self._slots:
+                    result = await self._exchange.reconcile(
+                        record.write, settle=self._settle, baseline=await self._baseline(record)
                     )
-                    if found == StillUnknown():
-                        # Nothing was seen that comes near. Unless the bids can be read, nothing was seen at all.
+                    if result == StillUnknown():
+                        # No similar bid was seen. This raises if the bids cannot be read at all.
                         await self._exchange._own_bids()
             except READ_ERRORS as error:
-                _logger.warning("%s cannot be looked for yet: %s", entry, error, extra={"request": entry.request})
+                _logger.warning("%s cannot be looked for yet: %s", record, error, extra={"request": record.request})
             else:
-                if not isinstance(found, NotApplied) or anyio.current_time() >= until:
-                    return found
-                # It is no proof before then: each look reads whole listings, time after time.
-                rest = max(pause, (until - anyio.current_time()) / 2)
-            await anyio.sleep(rest)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+                if not isinstance(result, NotApplied) or anyio.current_time() >= until:
+                    return result
+                # Absence is no proof before then, and each check reads whole listings.
+                wait = max(pause, (until - anyio.current_time()) / 2)
+            await anyio.sleep(wait)
+            pause = min(2 * pause, _MAX_PAUSE)
 
-    async def _baseline(self, entry: OfferRecord) -> list[Bid]:
-        """The own bids of which none is this offer: what was listed before it was sent, and what the ledger knows, as
-        the service may be slow to show that."""
-        others = [other.bid for other in await self._entries.on(entry.request) if other.key != entry.key]
-        return united(entry.baseline, [bid for bid in others if bid is not None])
+    async def _baseline(self, record: OfferRecord) -> list[Bid]:
+        """Return the own bids on the request that are not this offer.
+
+        Those of the ledger are included: the service may list them late.
+        """
+        others = [other.bid for other in await self._repository.find(record.request) if other.key != record.key]
+        return merge_bids(record.baseline, [bid for bid in others if bid is not None])
 
 
-def _nobody() -> None:
-    """Waits for no delivery."""
+def _ignore() -> None:
+    """Wake nothing."""

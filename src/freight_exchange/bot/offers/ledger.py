@@ -1,8 +1,8 @@
-"""The offer ledger: what is written down before an offer is sent, so that none is sent twice and none is forgotten.
+"""Offer ledger: record an offer before it is sent, so that it is never sent twice and never forgotten.
 
     intent -> sending -> confirmed | rejected | unknown
 
-Each step is durable before the next is taken. Who finds `sending` after a crash knows that the offer may have left.
+Each step is durable before the next one begins. After a crash, `sending` means that the offer may have been sent.
 """
 
 from __future__ import annotations
@@ -18,10 +18,17 @@ import attrs
 
 from freight_exchange.bot.offers.existing_bids import ExistingBids
 from freight_exchange.bot.offers.in_doubt import InDoubtResolver
-from freight_exchange.bot.offers.own_updates import may_be_turned, shown, shows_answer, turned_alone
-from freight_exchange.bot.offers.record import UNSETTLED, OfferRecord, decision, key_of, later_price, revision_of
+from freight_exchange.bot.offers.own_updates import is_only_own_change, matches_reply, may_be_own_update, offer_fields
+from freight_exchange.bot.offers.record import (
+    UNSETTLED,
+    OfferRecord,
+    check_revision,
+    find_newer_price,
+    manual_changes,
+    offer_key,
+)
 from freight_exchange.bot.offers.repository import OfferRepository
-from freight_exchange.bot.offers.sender import OfferSender, Sending, in_doubt, rejected
+from freight_exchange.bot.offers.sender import OfferSender, PendingSend, in_doubt_error, rejected_error
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import (
     AlreadyOfferedError,
@@ -34,7 +41,7 @@ from freight_exchange.models import validation
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics import Metrics
-    from freight_exchange.bot.shutdown import Tasks
+    from freight_exchange.bot.task_groups import TaskStarter
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.feed.events import RequestEvent
@@ -44,26 +51,26 @@ __all__ = ["Ledger"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-_BEFORE_AN_ECHO_IS_NEWS: Final = 600.0
+_MAX_UPDATE_DELAY: Final = 600.0
 
 
 class Ledger:
-    """Every offer that a bot makes.
+    """Offers of a bot.
 
     Args:
-        exchange: Where offers go.
-        unit_of_work: Where they are written down.
-        tasks: Where sending, looking and deciding go on, whatever becomes of whoever asked.
-        metrics: Where they are counted.
-        handlers: The ids of the handlers that may ask for one.
-        settle: How long the service may take to show an offer.
+        exchange: The client.
+        unit_of_work: The store.
+        tasks: Runs sends, checks and decisions, which outlive a cancelled caller.
+        metrics: Counts offers.
+        handlers: Ids of the bot's handlers.
+        settle: Time that the service may take to list an offer.
     """
 
     def __init__(
         self,
         exchange: FreightExchange,
         unit_of_work: UnitOfWork,
-        tasks: Tasks,
+        tasks: TaskStarter,
         metrics: Metrics,
         *,
         handlers: Collection[str],
@@ -73,107 +80,107 @@ class Ledger:
         self._tasks = tasks
         self._metrics = metrics
         self._settle = settle
-        self._entries = OfferRepository(unit_of_work, handlers)
-        self._own = ExistingBids(exchange, self._entries.made_on)
-        self._turns: dict[int, anyio.Lock] = {}
-        self.doubts = InDoubtResolver(exchange, self._entries, metrics, settle=settle)
-        self._sends = OfferSender(exchange, unit_of_work, self._entries, self.doubts, tasks, metrics)
+        self._repository = OfferRepository(unit_of_work, handlers)
+        self._existing_bids = ExistingBids(exchange, self._repository.requests_with_offers)
+        self._locks: dict[int, anyio.Lock] = {}
+        self.resolver = InDoubtResolver(exchange, self._repository, metrics, settle=settle)
+        self._sender = OfferSender(exchange, unit_of_work, self._repository, self.resolver, tasks, metrics)
 
     async def start(self) -> None:
-        """Take up what an earlier run left behind, and begin to look for it."""
-        for entry in await self._entries.open():
-            if entry.state == "sending":
+        """Resolve the offers that an earlier run left in doubt, and read the existing bids."""
+        for record in await self._repository.load_unsettled():
+            if record.state == "sending":
                 _logger.warning(
                     "%s may have been sent before the last run ended: looking for it",
-                    entry,
-                    extra={"request": entry.request},
+                    record,
+                    extra={"request": record.request},
                 )
-                entry = await self._entries.advance(entry, "unknown", since=entry.at)
-            self._sends.look_for(entry)
-        self._tasks.start_soon(self._learn)
+                record = await self._repository.advance(record, "unknown", unknown_since=record.at)
+            self._sender.start_resolving(record)
+        self._tasks.start_soon(self._read_existing_bids)
 
     async def offer(
-        self, asked: OfferRecord, *, about: RequestEvent | None, allow_existing: bool, check: Callable[[], None]
+        self, draft: OfferRecord, *, event: RequestEvent | None, allow_existing: bool, check: Callable[[], None]
     ) -> Bid:
-        """Make the offer, unless it was made before.
+        """Make an offer, or return the bid if it was made before.
 
         Args:
-            asked: The offer.
-            about: What the handler heard of the request, where that is why it offers.
-            allow_existing: Whether other own bids may stand on the request.
-            check: Called before it is written down, and again before it is sent; raises if it may not be made.
+            draft: The offer.
+            event: The event that the handler was called for, if it is about a request.
+            allow_existing: Whether other own bids may exist on the request.
+            check: Called before the offer is recorded and before it is sent; raises if it may not be made.
 
         Raises:
             AlreadyOfferedError, OfferInDoubtError, OfferRejectedError: It is not sent, or not known to be.
             FreightExchangeError: It was not sent.
         """
         try:
-            return await self._offer(asked, about, allow_existing=allow_existing, check=check)
+            return await self._offer(draft, event, allow_existing=allow_existing, check=check)
         except OfferInDoubtError:
-            if self.doubts.pause(asked.request) is not None:
-                self._entries.wait(asked)
+            if self.resolver.retry_pause(draft.request) is not None:
+                self._repository.add_waiting(draft)
             raise
 
     async def _offer(
-        self, asked: OfferRecord, about: RequestEvent | None, *, allow_existing: bool, check: Callable[[], None]
+        self, draft: OfferRecord, event: RequestEvent | None, *, allow_existing: bool, check: Callable[[], None]
     ) -> Bid:
-        async with self._turn(asked.request):
-            sending = self._sends.on(asked.request)
-            if sending is not None and sending.key != asked.key:
-                await sending.ended.wait()
-                sending = None
-            made = await self._entries.on(asked.request)
-            known = next((entry for entry in made if entry.key == asked.key), None)
-            if known is not None and (sending is not None or known.state != "intent"):
-                return await self._stands(known, asked, sending)
-            if (later := later_price(asked, made)) is not None:
-                about_it = {"request": asked.request, "asked": str(asked.amount), "stands": str(later.amount)}
-                _logger.warning("%s comes after %s, which stands: it is not sent", asked, later, extra=about_it)
-                assert later.bid is not None
-                return later.bid
-            await self._refuse_beside_others(asked, made, about, allow_existing=allow_existing)
-            beside_others = allow_existing or asked.revision > 0
-            entry = attrs.evolve(
-                asked,
-                shown=None if about is None else shown(about.request),
-                baseline=await self._own.on(asked.request) if beside_others else (),
-                resent=0 if known is None else known.resent,
+        async with self._lock(draft.request):
+            pending = self._sender.pending(draft.request)
+            if pending is not None and pending.key != draft.key:
+                await pending.finished.wait()
+                pending = None
+            records = await self._repository.find(draft.request)
+            known = next((record for record in records if record.key == draft.key), None)
+            if known is not None and (pending is not None or known.state != "intent"):
+                return await self._recorded_result(known, draft, pending)
+            if (newer := find_newer_price(draft, records)) is not None:
+                fields = {"request": draft.request, "asked": str(draft.amount), "stands": str(newer.amount)}
+                _logger.warning("%s comes after %s, which stands: it is not sent", draft, newer, extra=fields)
+                assert newer.bid is not None
+                return newer.bid
+            await self._check_other_offers(draft, records, event, allow_existing=allow_existing)
+            has_others = allow_existing or draft.revision > 0
+            record = attrs.evolve(
+                draft,
+                fields_before=None if event is None else offer_fields(event.request),
+                baseline=await self._existing_bids.list_on(draft.request) if has_others else (),
+                resends=0 if known is None else known.resends,
                 at=self._unit_of_work.time(),
             )
             check()
-            await self._entries.begin(entry, was=None if known is None else known.state)
-            # The disk may have taken its time. What is left then is an intent, as after a crash: it was not sent.
+            await self._repository.add_intent(record, expected_state=None if known is None else known.state)
+            # The write may have taken long. An intent that is left here was not sent, as after a crash.
             check()
-            return await self._sends.send(entry)
+            return await self._sender.send(record)
 
-    async def left(self, request: int, revision: int) -> Exception:
-        """What to tell of an offer that whoever asked for it has left before there was an answer: an
-        `OfferInDoubtError` if he is to ask again, and anything else if it was not sent.
+    async def abandoned_error(self, request: int, revision: int) -> Exception:
+        """Return the error of an offer whose handler did not wait for the result.
 
-        Waits for the offer on the request that is on its way.
+        Waits for an offer on the request that is being sent. An `OfferInDoubtError` means that the handler must be
+        called again; any other error, that the offer was not sent.
         """
-        if (sending := self._sends.on(request)) is not None:
-            await sending.ended.wait()
-        made = await self._entries.on(request)
-        if (doubtful := next((entry for entry in made if entry.state in UNSETTLED), None)) is not None:
-            return in_doubt(doubtful)
-        left = f"the handler has left its offer on request {request} before"
-        state = next((entry.state for entry in made if entry.revision == revision), "intent")
+        if (pending := self._sender.pending(request)) is not None:
+            await pending.finished.wait()
+        records = await self._repository.find(request)
+        if (doubtful := next((record for record in records if record.state in UNSETTLED), None)) is not None:
+            return in_doubt_error(doubtful)
+        subject = f"the handler has left its offer on request {request} before"
+        state = next((record.state for record in records if record.revision == revision), "intent")
         if state == "intent":
-            return DeadlineExceededError(f"{left} it was sent")
-        return OfferInDoubtError(f"{left} it was answered", request=request)
+            return DeadlineExceededError(f"{subject} it was sent")
+        return OfferInDoubtError(f"{subject} it was answered", request=request)
 
     async def resolve(self, request: int, revision: int, *, taken: bool) -> None:
-        """End a doubt, or undo a refusal, as a person says. Leaving is free: it is done all the same.
+        """Resolve a doubt, or undo a refusal, by a person's decision. Cancelling this does not stop it.
 
         Raises:
-            ValidationError: There is neither, or what is said cannot be right.
-            ConfigurationError: The bot has ended before it was done.
+            ValidationError: The offer is neither in doubt nor refused, or an argument is invalid.
+            ConfigurationError: The bot ended first.
         """
-        key = key_of(validation.identifier(request, "request"), revision_of(revision))
-        ended, outcome = anyio.Event(), list[Exception | None]()
+        key = offer_key(validation.identifier(request, "request"), check_revision(revision))
+        finished, outcome = anyio.Event(), list[Exception | None]()
 
-        async def see_to() -> None:
+        async def run() -> None:
             try:
                 await self._resolve(request, key, taken=taken)
                 outcome.append(None)
@@ -182,117 +189,121 @@ class Ledger:
                 if isinstance(error, StoreError):
                     raise
             finally:
-                ended.set()
-                self.doubts.wake()
+                finished.set()
+                self.resolver.wake()
 
-        # In a task of its own: a write that its caller leaves may be made all the same, and nobody would know.
-        self._tasks.start_soon(see_to)
-        await ended.wait()
+        # In a task of its own: a write whose caller is cancelled may still succeed, and nothing would notice.
+        self._tasks.start_soon(run)
+        await finished.wait()
         if not outcome:
             raise ConfigurationError("this bot has ended meanwhile: ask it while it runs")
         if (error := outcome[0]) is not None:
             raise error
 
     async def _resolve(self, request: int, key: str, *, taken: bool) -> None:
-        await self.doubts.noted(key)
-        for entry in self.doubts.entries():
-            if entry.key == key:
+        await self.resolver.wait_recorded(key)
+        for record in self.resolver.records():
+            if record.key == key:
                 if taken is False:
-                    self._own.allow(request)
-                await self.doubts.decide(entry, taken=taken)
+                    self._existing_bids.allow(request)
+                await self.resolver.decide(record, taken=taken)
                 return
-        async with self._turn(request):
-            refused = {entry.key: entry for entry in await self._entries.on(request) if entry.state == "rejected"}
-            facts = decision(refused.get(key), taken=taken)
+        async with self._lock(request):
+            refused = {
+                record.key: record for record in await self._repository.find(request) if record.state == "rejected"
+            }
+            changes = manual_changes(refused.get(key), taken=taken)
             if taken is False:
-                self._own.allow(request)
-            await self._entries.advance(refused[key], step="resolved", **facts)
+                self._existing_bids.allow(request)
+            await self._repository.advance(refused[key], step="resolved", **changes)
             self._metrics.offers["confirmed" if taken else "not taken"] += 1
 
-    async def idle(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until nothing is being sent."""
-        await self._sends.idle()
+        await self._sender.wait_idle()
 
-    async def echoes(self, event: RequestEvent, number: int) -> bool:
-        """Whether an update shows nothing but what the answer to an own offer showed, and may be its doing.
+    async def is_own_update(self, event: RequestEvent, number: int) -> bool:
+        """Return whether an update shows only the change that an own offer caused.
 
-        The first update that shows it is the echo, and the only one: the request may turn away, and back, by others.
+        Only the first such update counts: others may change the request, and change it back.
 
         Args:
             event: The update.
-            number: The event's; of several that wait together, the last one's.
+            number: Its number; of merged updates, the last one's.
 
         Raises:
-            RetryLater: It may be an offer's doing of which it is not known yet whether the service took it.
+            RetryLater: An offer is in doubt that may have caused it.
         """
         if not event.changed:
             return False
-        echoes = False
-        for entry in await self._entries.on(event.request.index):
-            if may_be_turned(event.changed) and self._is_looked_for(entry):
-                pause = self.doubts.pause(entry.request) or 0.0
-                raise RetryLater(pause, f"{entry} is in doubt, and the update may be its doing")
-            if shows_answer(entry, event.request) and entry.echo in (None, number):
-                echoes = echoes or turned_alone(entry, event.changed)
-                if entry.echo is None:
-                    await self._entries.remark(entry, echo=number)
-        return echoes
+        is_own = False
+        for record in await self._repository.find(event.request.index):
+            if may_be_own_update(event.changed) and self._delays_updates(record):
+                pause = self.resolver.retry_pause(record.request) or 0.0
+                raise RetryLater(pause, f"{record} is in doubt, and the update may be its doing")
+            if matches_reply(record, event.request) and record.own_update in (None, number):
+                is_own = is_own or is_only_own_change(record, event.changed)
+                if record.own_update is None:
+                    await self._repository.update(record, own_update=number)
+        return is_own
 
-    def _is_looked_for(self, entry: OfferRecord) -> bool:
-        """Whether it is in doubt, and that will end soon. News does not wait for a person, nor for a listing."""
-        since = self._unit_of_work.time() - entry.doubtful_since
-        return entry.state in UNSETTLED and not entry.parked and since < _BEFORE_AN_ECHO_IS_NEWS
+    def _delays_updates(self, record: OfferRecord) -> bool:
+        """Return whether an offer is in doubt that will be resolved soon. Updates wait for no person and no outage."""
+        since = self._unit_of_work.time() - record.in_doubt_since
+        return record.state in UNSETTLED and not record.parked and since < _MAX_UPDATE_DELAY
 
     @asynccontextmanager
-    async def _turn(self, request: int) -> AsyncIterator[None]:
-        """One at a time about a request: while an offer on it is not settled, no other can be told from it."""
-        lock = self._turns.setdefault(request, anyio.Lock())
+    async def _lock(self, request: int) -> AsyncIterator[None]:
+        """Lock a request: a second offer could not be told from one that is not settled."""
+        lock = self._locks.setdefault(request, anyio.Lock())
         try:
             async with lock:
                 yield
         finally:
             if not lock.statistics().tasks_waiting and not lock.locked():
-                self._turns.pop(request, None)
+                self._locks.pop(request, None)
 
-    async def _learn(self) -> None:
-        settle = 0.0 if await self._entries.bids_are_known() else self._settle.total_seconds()
-        await self._own.learn(settle=settle)
-        await self._entries.note_bids_known()
+    async def _read_existing_bids(self) -> None:
+        settle = 0.0 if await self._repository.has_read_bids() else self._settle.total_seconds()
+        await self._existing_bids.read(settle=settle)
+        await self._repository.mark_bids_read()
 
-    async def _stands(self, known: OfferRecord, asked: OfferRecord, sending: Sending | None) -> Bid:
-        """What became of an offer that is not to be sent any more."""
-        if not known.offers_the_same(asked):
+    async def _recorded_result(self, known: OfferRecord, draft: OfferRecord, pending: PendingSend | None) -> Bid:
+        """Return the result of an offer that must not be sent again."""
+        if not known.is_same_offer(draft):
             _logger.warning(
                 "%s was asked for again with another price or other terms, which are not sent: %s %s stands",
                 known,
                 known.amount,
                 known.state,
-                extra={"request": known.request, "asked": str(asked.amount), "stands": str(known.amount)},
+                extra={"request": known.request, "asked": str(draft.amount), "stands": str(known.amount)},
             )
-        if sending is not None:
-            # Who asked first has left; the offer goes on without him.
-            return await sending.answer()
+        if pending is not None:
+            # The handler that began the send was cancelled; the send continues.
+            return await pending.wait()
         match known.state:
             case "confirmed":
                 assert known.bid is not None
                 return known.bid
             case "rejected":
-                raise rejected(known)
+                raise rejected_error(known)
             case _:
-                raise in_doubt(known)
+                raise in_doubt_error(known)
 
-    async def _refuse_beside_others(
-        self, asked: OfferRecord, made: Sequence[OfferRecord], about: RequestEvent | None, *, allow_existing: bool
+    async def _check_other_offers(
+        self, draft: OfferRecord, records: Sequence[OfferRecord], event: RequestEvent | None, *, allow_existing: bool
     ) -> None:
-        for other in made:
+        for other in records:
             if other.state in UNSETTLED:
-                raise in_doubt(other)
-        # It is in no scan before the one that found it, all of which this store has seen.
-        younger = about is not None and about.kind == "new" and about.observed_between[0] is not None
-        stands = any(other.state == "confirmed" for other in made)
-        if not allow_existing and await self._own.unknown_on(asked.request, younger=younger, stands=stands):
+                raise in_doubt_error(other)
+        # A new request that an earlier scan lacks was published after the store was made.
+        is_newer = event is not None and event.kind == "new" and event.observed_between[0] is not None
+        has_known_bid = any(other.state == "confirmed" for other in records)
+        if not allow_existing and await self._existing_bids.has_unknown_bid(
+            draft.request, is_newer=is_newer, has_known_bid=has_known_bid
+        ):
             raise AlreadyOfferedError(
-                f"an own offer stands on request {asked.request} that this bot's store does not know: a person or "
+                f"an own offer stands on request {draft.request} that this bot's store does not know: a person or "
                 "another bot made it, or the store was lost; allow_existing=True offers all the same",
-                request=asked.request,
+                request=draft.request,
             )

@@ -1,4 +1,4 @@
-"""What a request shows because of an own offer, and what is no news to the bot that made it. Pure."""
+"""Updates of a request that an own offer caused: they are no news to the bot. Pure."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ if TYPE_CHECKING:
     from freight_exchange.bot.offers.record import OfferRecord
     from freight_exchange.models import Bid, RateRequest
 
-__all__ = ["may_be_turned", "shown", "shows_answer", "turned", "turned_alone"]
+__all__ = ["changed_by_offer", "is_only_own_change", "matches_reply", "may_be_own_update", "offer_fields"]
 
-_TURNED_BY_OFFERS: Final = ("status", "notes")
-"""What an offer may change. Whatever else the answer shows otherwise, the shipper has changed meanwhile."""
-
-
-def shown(request: RateRequest) -> Mapping[str, str]:
-    """What the request shows in the fields that an offer may change, as an entry keeps it."""
-    said = {name: getattr(request, name) for name in _TURNED_BY_OFFERS}
-    return {name: str(text) for name, text in said.items() if text is not None}
+_OFFER_FIELDS: Final = ("status", "notes")
+"""Fields of a request that an offer may change. The shipper changed any other field that differs."""
 
 
-def turned(bid: Bid, on: Mapping[str, str] | None) -> tuple[str, ...]:
-    """The fields in which the answer shows what the offer may have made of the request.
+def offer_fields(request: RateRequest) -> Mapping[str, str]:
+    """Return the fields of a request that an offer may change, as a record stores them."""
+    values = {name: getattr(request, name) for name in _OFFER_FIELDS}
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def changed_by_offer(bid: Bid, before: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Return the fields that the offer may have changed.
 
     Args:
-        bid: The answer, or the bid as it was found where none came. One that is selected meanwhile is the shipper's
-            doing.
-        on: What the request showed before, where that is known.
+        bid: The reply to the offer, or the bid as it was found. The shipper's selection is no change by the offer.
+        before: Those fields before the offer, if known.
     """
-    if on is None:
+    if before is None:
         return ()
-    said = {name: getattr(bid, name) for name in _TURNED_BY_OFFERS}
-    return tuple(name for name, text in said.items() if text not in (None, on.get(name), BidStatus.SELECTED))
+    values = {name: getattr(bid, name) for name in _OFFER_FIELDS}
+    return tuple(name for name, value in values.items() if value not in (None, before.get(name), BidStatus.SELECTED))
 
 
-def may_be_turned(changed: tuple[str, ...]) -> bool:
-    """Whether nothing has changed but what an offer may change."""
-    return {*changed} <= {*_TURNED_BY_OFFERS}
+def may_be_own_update(changed: tuple[str, ...]) -> bool:
+    """Return whether only fields changed that an offer may change."""
+    return {*changed} <= {*_OFFER_FIELDS}
 
 
-def shows_answer(entry: OfferRecord, request: RateRequest) -> bool:
-    """Whether the request has become what the answer to the offer showed."""
-    return bool(_of(entry)) and all(getattr(entry.bid, name) == getattr(request, name) for name in _of(entry))
+def matches_reply(record: OfferRecord, request: RateRequest) -> bool:
+    """Return whether the request now has the values that the reply to the offer had."""
+    changed = _changed_fields(record)
+    return bool(changed) and all(getattr(record.bid, name) == getattr(request, name) for name in changed)
 
 
-def turned_alone(entry: OfferRecord, changed: tuple[str, ...]) -> bool:
-    """Whether nothing has changed but what the answer showed."""
-    return {*changed} <= _of(entry)
+def is_only_own_change(record: OfferRecord, changed: tuple[str, ...]) -> bool:
+    """Return whether only fields changed that the offer changed."""
+    return {*changed} <= _changed_fields(record)
 
 
-def _of(entry: OfferRecord) -> set[str]:
-    # Earlier versions kept other fields too.
-    return {*entry.turned}.intersection(_TURNED_BY_OFFERS)
+def _changed_fields(record: OfferRecord) -> set[str]:
+    # Earlier versions stored other fields too.
+    return {*record.changed_fields}.intersection(_OFFER_FIELDS)

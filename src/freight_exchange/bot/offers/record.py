@@ -1,4 +1,4 @@
-"""An offer as the ledger keeps it: one entry for each request and revision. Pure."""
+"""Record of an offer in the ledger: one for each request and revision. Pure."""
 
 from __future__ import annotations
 
@@ -15,54 +15,64 @@ from freight_exchange.models import Bid, SubmitOffer
 from freight_exchange.store.work import Effect
 
 __all__ = [
-    "NO_DOUBT",
+    "RESOLVED",
     "UNSETTLED",
     "OfferRecord",
     "State",
-    "decision",
-    "forsaken",
-    "is_entry",
-    "key_of",
-    "later_price",
-    "place_of",
-    "revision_of",
+    "check_revision",
+    "describe_unsent",
+    "find_newer_price",
+    "is_offer",
+    "manual_changes",
+    "offer_key",
+    "parse_offer_key",
 ]
 
 State = Literal["intent", "sending", "unknown", "confirmed", "rejected"]
-"""Written down and not sent; perhaps being sent; sent or not; taken by the service; refused by it."""
+"""Not sent; perhaps being sent; in doubt; taken by the service; refused by it."""
 
 UNSETTLED: Final[tuple[State, ...]] = ("sending", "unknown")
-"""In these nobody knows whether the service has the offer."""
+"""States in which the service may or may not have the offer."""
 
-NO_DOUBT: Final[Mapping[str, Any]] = {"looks": 0, "parked": False, "since": None}
-"""What is known of an offer that is not in doubt, or not any more."""
+RESOLVED: Final[Mapping[str, Any]] = {"checks": 0, "parked": False, "unknown_since": None}
+"""Fields of an offer that is not in doubt."""
 
 _PREFIX: Final = "offer"
+
+_STORED_NAMES: Final = {
+    "fields_before": "shown",
+    "changed_fields": "turned",
+    "own_update": "echo",
+    "checks": "looks",
+    "resends": "resent",
+    "unknown_since": "since",
+}
+"""Keys in stored records that differ from the names of the fields. They must not change: stores have them."""
 
 
 @attrs.frozen(kw_only=True)
 class OfferRecord:
-    """One offer, from the intention to its end.
+    """One offer.
 
     Attributes:
-        request: The index of the request that it is on.
+        request: Index of the request.
         revision: 0 for the first price, 1 for a deliberate second one, and so on.
-        state: How far it has come.
-        handler: Who asked for it.
-        event: The number of the event that it was called for; `None` where a version before this field wrote it.
-        amount, currency, rates, terms: What is offered.
-        shown: What the request showed in the fields that an offer may change, where a request was heard of.
-        baseline: The own bids that stood on the request before it was sent.
-        bid: What the service answered, once confirmed.
-        turned: The fields that an offer may change, and in which that answer differed from the request offered on.
-        echo: The number of the update that showed this, once there was one.
-        refusal: What the service answered, once rejected.
-        status: The HTTP status of that answer.
-        looks: How many times it was looked for in vain, while unknown.
-        resent: How many times it was proven absent after a send, and so to be sent again.
-        parked: Whether looking was given up: a person has to decide.
-        since: When it came into doubt, while it is; `None` where a version before this field wrote it.
-        at: When it came to this state, on the feed's clock.
+        state: One of `State`.
+        handler: Id of the handler that made it.
+        event: Number of the event that the handler was called for; `None` in records of earlier versions.
+        amount, currency, rates, terms: The offer.
+        fields_before: Fields of the request that an offer may change, before the offer, if known.
+        baseline: Own bids on the request before the offer was sent.
+        bid: Reply of the service, once confirmed.
+        changed_fields: Fields of `fields_before` that the offer may have changed.
+        own_update: Number of the update that showed these changes, once there was one.
+        refusal: Reply of the service, once rejected.
+        status: HTTP status of that reply.
+        checks: Checks that proved nothing, while unknown.
+        resends: Times that it was proven absent after a send, and is sent again.
+        parked: Whether a person must decide.
+        unknown_since: Time at which it came into doubt; `None` if it is not, and in records of earlier versions.
+        at: Time of the last change of state, on the feed's clock.
     """
 
     request: int
@@ -74,41 +84,41 @@ class OfferRecord:
     currency: int
     rates: Mapping[str, Decimal] | None = None
     terms: str | None = None
-    shown: Mapping[str, str] | None = None
+    fields_before: Mapping[str, str] | None = None
     baseline: tuple[Bid, ...] = ()
     bid: Bid | None = None
-    turned: tuple[str, ...] = ()
-    echo: int | None = None
+    changed_fields: tuple[str, ...] = ()
+    own_update: int | None = None
     refusal: str | None = None
     status: int | None = None
-    looks: int = 0
-    resent: int = 0
+    checks: int = 0
+    resends: int = 0
     parked: bool = False
-    since: float | None = None
+    unknown_since: float | None = None
     at: float = 0.0
 
     @property
     def key(self) -> str:
-        """What makes it the same offer."""
-        return key_of(self.request, self.revision)
+        """Key in the store."""
+        return offer_key(self.request, self.revision)
 
     @property
     def write(self) -> SubmitOffer:
-        """The write that it is to the service."""
+        """The write that sends it."""
         return SubmitOffer(self.request, self.amount, self.currency, self.rates, self.terms)
 
     @property
-    def doubtful_since(self) -> float:
-        """When it came into doubt, while it is."""
-        return self.at if self.since is None else self.since
+    def in_doubt_since(self) -> float:
+        """Time at which it came into doubt, while it is."""
+        return self.at if self.unknown_since is None else self.unknown_since
 
-    def offers_the_same(self, other: OfferRecord) -> bool:
-        """Whether the two differ in nothing that the shipper would see."""
+    def is_same_offer(self, other: OfferRecord) -> bool:
+        """Return whether the shipper would see no difference."""
         return self.write == other.write
 
-    def effect(self) -> Effect:
-        """The entry, to be kept in a store."""
-        said = {
+    def to_effect(self) -> Effect:
+        """Convert it for the store."""
+        fields = {
             "request": self.request,
             "revision": self.revision,
             "handler": self.handler,
@@ -117,35 +127,39 @@ class OfferRecord:
             "currency": self.currency,
             "rates": None if self.rates is None else {name: str(fee) for name, fee in self.rates.items()},
             "terms": self.terms,
-            "shown": None if self.shown is None else {**self.shown},
+            "fields_before": None if self.fields_before is None else {**self.fields_before},
             "baseline": [wire.keep_bid(bid).decode() for bid in self.baseline],
             "bid": None if self.bid is None else wire.keep_bid(self.bid).decode(),
-            "turned": self.turned,
-            "echo": self.echo,
+            "changed_fields": self.changed_fields,
+            "own_update": self.own_update,
             "refusal": self.refusal,
             "status": self.status,
-            "looks": self.looks,
-            "resent": self.resent,
+            "checks": self.checks,
+            "resends": self.resends,
             "parked": self.parked,
-            "since": self.since,
+            "unknown_since": self.unknown_since,
         }
-        payload = json.dumps(said, separators=(",", ":")).encode()
+        stored = {_STORED_NAMES.get(name, name): value for name, value in fields.items()}
+        payload = json.dumps(stored, separators=(",", ":")).encode()
         return Effect(key=self.key, state=self.state, payload=payload, at=self.at)
 
     @classmethod
-    def of(cls, effect: Effect) -> OfferRecord:
-        """The entry that was kept."""
-        said: dict[str, Any] = json.loads(effect.payload)
-        rates = said.pop("rates")
+    def from_effect(cls, effect: Effect) -> OfferRecord:
+        """Convert it from the store."""
+        names = {stored: name for name, stored in _STORED_NAMES.items()}
+        fields: dict[str, Any] = {
+            names.get(stored, stored): value for stored, value in json.loads(effect.payload).items()
+        }
+        rates = fields.pop("rates")
         return cls(
             state=_state(effect.state),
-            amount=Decimal(said.pop("amount")),
+            amount=Decimal(fields.pop("amount")),
             rates=None if rates is None else {name: Decimal(fee) for name, fee in rates.items()},
-            baseline=tuple(wire.recall_bid(kept.encode()) for kept in said.pop("baseline")),
-            bid=None if (kept := said.pop("bid")) is None else wire.recall_bid(kept.encode()),
-            turned=tuple(said.pop("turned", ())),
+            baseline=tuple(wire.recall_bid(bid.encode()) for bid in fields.pop("baseline")),
+            bid=None if (bid := fields.pop("bid")) is None else wire.recall_bid(bid.encode()),
+            changed_fields=tuple(fields.pop("changed_fields", ())),
             at=effect.at,
-            **said,
+            **fields,
         )
 
     def __str__(self) -> str:
@@ -153,71 +167,75 @@ class OfferRecord:
         return f"the offer on request {self.request}{revision}"
 
 
-def key_of(request: int, revision: int) -> str:
-    """The key of the offer on that request."""
+def offer_key(request: int, revision: int) -> str:
+    """Make the key of an offer."""
     return f"{_PREFIX}:{request}:{revision}"
 
 
-def revision_of(value: object) -> int:
-    """A revision, checked.
+def parse_offer_key(key: str) -> tuple[int, int]:
+    """Return the request and the revision of a key."""
+    _, request, revision = key.split(":")
+    return int(request), int(revision)
+
+
+def is_offer(effect: Effect, request: int | None = None) -> bool:
+    """Return whether an effect is an offer, on the given request if there is one."""
+    return effect.key.startswith(f"{_PREFIX}:" if request is None else f"{_PREFIX}:{request}:")
+
+
+def check_revision(value: object) -> int:
+    """Check a revision.
 
     Raises:
-        ValidationError: It is none.
+        ValidationError: It is no whole number from 0.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValidationError(f"revision must be a whole number from 0, not {value!r}", field="revision")
     return value
 
 
-def place_of(key: str) -> tuple[int, int]:
-    """The request and the revision that a key is made of."""
-    _, request, revision = key.split(":")
-    return int(request), int(revision)
+def find_newer_price(draft: OfferRecord, records: Iterable[OfferRecord]) -> OfferRecord | None:
+    """Return the newest confirmed revision after the draft's; `None` while an offer is in doubt.
 
-
-def is_entry(effect: Effect, request: int | None = None) -> bool:
-    """Whether the effect is an entry of the ledger, about that request if one is named."""
-    return effect.key.startswith(f"{_PREFIX}:" if request is None else f"{_PREFIX}:{request}:")
-
-
-def later_price(asked: OfferRecord, made: Iterable[OfferRecord]) -> OfferRecord | None:
-    """The newest price on the request that the service has taken, if it is newer than the one that is asked for.
-
-    Sent after it, an older price would be the last that the shipper hears. `None` while an offer is in doubt.
+    Sent now, the older price would replace it.
     """
-    found = [*made]
+    found = [*records]
     if any(other.state in UNSETTLED for other in found):
         return None
-    later = [other for other in found if other.state == "confirmed" and other.revision > asked.revision]
-    return max(later, key=lambda other: other.revision, default=None)
+    newer = [other for other in found if other.state == "confirmed" and other.revision > draft.revision]
+    return max(newer, key=lambda other: other.revision, default=None)
 
 
-def decision(entry: OfferRecord | None, *, taken: bool) -> dict[str, Any]:
-    """What changes in an entry when a person says whether the service has its offer.
+def manual_changes(record: OfferRecord | None, *, taken: bool) -> dict[str, Any]:
+    """Return the changes of a record when a person decides whether the service has the offer.
 
     Raises:
-        ValidationError: That is no answer, or nobody asks: the offer is not in doubt, nor was it refused.
+        ValidationError: `taken` is no boolean, or the offer is neither in doubt nor refused.
     """
     if not isinstance(taken, bool):
         raise ValidationError(f"taken must be True or False, not {taken!r}", field="taken")
-    if entry is None or entry.state not in (*UNSETTLED, "rejected"):
-        raise ValidationError(f"{entry or 'the offer'} is not in doubt, nor was it refused", field="request")
+    if record is None or record.state not in (*UNSETTLED, "rejected"):
+        raise ValidationError(f"{record or 'the offer'} is not in doubt, nor was it refused", field="request")
     return {
         "state": "confirmed" if taken else "intent",
-        "bid": Bid(index=entry.request, amount=entry.amount, currency=entry.currency) if taken else None,
-        "resent": 0,
+        "bid": Bid(index=record.request, amount=record.amount, currency=record.currency) if taken else None,
+        "resends": 0,
         "refusal": None,
         "status": None,
-        **NO_DOUBT,
+        **RESOLVED,
     }
 
 
-def forsaken(entry: OfferRecord, *, by_all: bool) -> str:
-    """What a person has to know of an offer that was not taken, and that the handler which asked for it does not make
-    again, nor any other: unless `by_all` is false, since another one waits of which that is not known."""
-    why = f"the handler {entry.handler!r}, which asked for it, has ended well, has dropped its event, or is gone"
+def describe_unsent(record: OfferRecord, *, is_final: bool) -> str:
+    """Describe, for a person, an absent offer that its own handler does not send again.
+
+    Args:
+        record: The offer.
+        is_final: Whether no other handler sends it either; else another one waits and may do so.
+    """
+    why = f"the handler {record.handler!r}, which asked for it, has ended well, has dropped its event, or is gone"
     then = "if the offer is still wanted, make it by hand, on the service's own pages"
-    if by_all:
+    if is_final:
         return f"nothing makes it again: {why}; {then}"
     return f"another handler waits, and may make it again or not: {why}; unless it is made, and {then}"
 

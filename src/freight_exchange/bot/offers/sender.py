@@ -1,4 +1,4 @@
-"""Offers on their way: sent in tasks of their own, so that whoever asked may leave, and settled by what is answered."""
+"""Sender of offers: each in a task of its own, so that a cancelled handler does not interrupt it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from freight_exchange.bot.offers.own_updates import turned
+from freight_exchange.bot.offers.own_updates import changed_by_offer
 from freight_exchange.errors import (
     BadRequestError,
     FreightExchangeError,
@@ -24,166 +24,173 @@ if TYPE_CHECKING:
     from freight_exchange.bot.offers.in_doubt import InDoubtResolver
     from freight_exchange.bot.offers.record import OfferRecord
     from freight_exchange.bot.offers.repository import OfferRepository
-    from freight_exchange.bot.shutdown import Tasks
+    from freight_exchange.bot.task_groups import TaskStarter
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.models import Bid
 
-__all__ = ["OfferSender", "Sending", "in_doubt", "rejected"]
+__all__ = ["OfferSender", "PendingSend", "in_doubt_error", "rejected_error"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 
-class Sending:
-    """An offer on its way, and what comes of it."""
+class PendingSend:
+    """Offer that is being sent.
 
-    def __init__(self, entry: OfferRecord) -> None:
-        self.key = entry.key
-        self._entry = entry
-        self.ended = anyio.Event()
+    Attributes:
+        key: Key of the offer.
+        finished: Set once it has a result.
+        result: The bid or the error; `None` if the bot ended first.
+    """
+
+    def __init__(self, record: OfferRecord) -> None:
+        self.key = record.key
+        self._record = record
+        self.finished = anyio.Event()
         self.result: Bid | Exception | None = None
 
-    async def answer(self) -> Bid:
-        """What came of it. Leaving is free."""
-        await self.ended.wait()
+    async def wait(self) -> Bid:
+        """Wait for the result. Cancelling this does not stop the send."""
+        await self.finished.wait()
         if self.result is None:
-            raise in_doubt(self._entry)
+            raise in_doubt_error(self._record)
         if isinstance(self.result, Exception):
             raise self.result
         return self.result
 
 
 class OfferSender:
-    """The offers that are on their way, one on a request at most.
+    """Sender of offers, one at a time for each request.
 
     Args:
-        exchange: Where they go.
-        unit_of_work: Told when they go, and when they are answered.
-        entries: Where what comes of them is written down.
-        doubts: Where those go of which that is not known.
-        tasks: Where sending and looking go on, whatever becomes of the handler that asked.
-        metrics: Where they are counted.
+        exchange: The client.
+        unit_of_work: Has the failpoints around a send.
+        repository: Stores the results.
+        resolver: Takes offers without a result.
+        tasks: Runs the sends.
+        metrics: Counts results.
     """
 
     def __init__(
         self,
         exchange: FreightExchange,
         unit_of_work: UnitOfWork,
-        entries: OfferRepository,
-        doubts: InDoubtResolver,
-        tasks: Tasks,
+        repository: OfferRepository,
+        resolver: InDoubtResolver,
+        tasks: TaskStarter,
         metrics: Metrics,
     ) -> None:
         self._exchange = exchange
         self._unit_of_work = unit_of_work
-        self._entries = entries
-        self._doubts = doubts
+        self._repository = repository
+        self._resolver = resolver
         self._tasks = tasks
         self._metrics = metrics
-        self._under_way: dict[int, Sending] = {}
+        self._pending: dict[int, PendingSend] = {}
 
-    def on(self, request: int) -> Sending | None:
-        """The offer on the request that is on its way."""
-        return self._under_way.get(request)
+    def pending(self, request: int) -> PendingSend | None:
+        """Return the offer on a request that is being sent."""
+        return self._pending.get(request)
 
-    async def idle(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until nothing is being sent."""
-        while self._under_way:
-            await next(iter(self._under_way.values())).ended.wait()
+        while self._pending:
+            await next(iter(self._pending.values())).finished.wait()
 
-    async def send(self, entry: OfferRecord) -> Bid:
-        """The answer to an offer that is sent in a task of its own: whoever leaves does not stop it half-way."""
-        sending = self._under_way[entry.request] = Sending(entry)
+    async def send(self, record: OfferRecord) -> Bid:
+        """Send an offer and return the bid. Cancelling this does not stop the send."""
+        pending = self._pending[record.request] = PendingSend(record)
 
-        async def see_to() -> None:
+        async def run() -> None:
             try:
-                sending.result = await self._send(entry)
+                pending.result = await self._send(record)
             except Exception as error:
-                sending.result = error
+                pending.result = error
                 if isinstance(error, StoreError):
                     raise
             finally:
-                del self._under_way[entry.request]
-                sending.ended.set()
+                del self._pending[record.request]
+                pending.finished.set()
 
-        self._tasks.start_soon(see_to)
-        return await sending.answer()
+        self._tasks.start_soon(run)
+        return await pending.wait()
 
-    async def _send(self, entry: OfferRecord) -> Bid:
-        entry = await self._entries.advance(entry, "sending")
-        self._unit_of_work.at("before send")
+    async def _send(self, record: OfferRecord) -> Bid:
+        record = await self._repository.advance(record, "sending")
+        self._unit_of_work.reach("before send")
         try:
             bid = await self._exchange.bids.submit(
-                entry.request, amount=entry.amount, currency=entry.currency, rates=entry.rates, terms=entry.terms
+                record.request, amount=record.amount, currency=record.currency, rates=record.rates, terms=record.terms
             )
         except OutcomeUnknownError as error:
-            self._unit_of_work.at("after send")
-            await self._doubt(entry, str(error))
-            raise in_doubt(entry) from error
+            self._unit_of_work.reach("after send")
+            await self._mark_in_doubt(record, str(error))
+            raise in_doubt_error(record) from error
         except BadRequestError as error:
-            self._unit_of_work.at("after send")
+            self._unit_of_work.reach("after send")
             if is_from_login(error):
-                await self._withdraw(entry, error)
+                await self._withdraw(record, error)
                 raise
-            if not _is_the_services(error):
-                await self._doubt(entry, str(error))
-                raise in_doubt(entry) from error
-            entry = await self._entries.advance(entry, "rejected", refusal=error.message, status=error.status)
+            if not _is_service_reply(error):
+                await self._mark_in_doubt(record, str(error))
+                raise in_doubt_error(record) from error
+            record = await self._repository.advance(record, "rejected", refusal=error.message, status=error.status)
             self._metrics.offers["rejected"] += 1
-            raise rejected(entry) from error
+            raise rejected_error(record) from error
         except FreightExchangeError as error:
-            self._unit_of_work.at("after send")
+            self._unit_of_work.reach("after send")
             if error.may_have_taken_effect:
-                await self._doubt(entry, str(error))
-                raise in_doubt(entry) from error
-            await self._withdraw(entry, error)
+                await self._mark_in_doubt(record, str(error))
+                raise in_doubt_error(record) from error
+            await self._withdraw(record, error)
             raise
         except BaseException as error:
-            # Cancelled, or a bug: whether the offer has left is not known here.
+            # Cancelled, or a bug: it may have been sent.
             with anyio.CancelScope(shield=True):
-                await self._doubt(entry, type(error).__name__)
+                await self._mark_in_doubt(record, type(error).__name__)
             raise
-        self._unit_of_work.at("after send")
-        await self._entries.advance(entry, "confirmed", bid=bid, turned=turned(bid, entry.shown))
+        self._unit_of_work.reach("after send")
+        changed_fields = changed_by_offer(bid, record.fields_before)
+        await self._repository.advance(record, "confirmed", bid=bid, changed_fields=changed_fields)
         self._metrics.offers["confirmed"] += 1
-        _logger.info("%s was taken: %s", entry, entry.amount, extra={"request": entry.request})
+        _logger.info("%s was taken: %s", record, record.amount, extra={"request": record.request})
         return bid
 
-    async def _withdraw(self, entry: OfferRecord, error: FreightExchangeError) -> None:
-        await self._entries.advance(entry, "intent", step="withdrawn")
-        # Whoever asked may have left.
-        _logger.warning("%s was not sent: %s", entry, error, extra={"request": entry.request})
+    async def _withdraw(self, record: OfferRecord, error: FreightExchangeError) -> None:
+        await self._repository.advance(record, "intent", step="withdrawn")
+        # Logged here, as the handler may have been cancelled meanwhile.
+        _logger.warning("%s was not sent: %s", record, error, extra={"request": record.request})
 
-    async def _doubt(self, entry: OfferRecord, why: str) -> None:
-        doubtful = await self._entries.advance(entry, "unknown", since=self._unit_of_work.time())
+    async def _mark_in_doubt(self, record: OfferRecord, why: str) -> None:
+        doubtful = await self._repository.advance(record, "unknown", unknown_since=self._unit_of_work.time())
         self._metrics.offers["doubtful"] += 1
-        _logger.warning("%s may or may not have been taken: %s", entry, why, extra={"request": entry.request})
-        self.look_for(doubtful)
+        _logger.warning("%s may or may not have been taken: %s", record, why, extra={"request": record.request})
+        self.start_resolving(doubtful)
 
-    def look_for(self, doubtful: OfferRecord) -> None:
-        """Begin to look for an offer that is in doubt."""
-        self._doubts.take_up(doubtful)
-        self._tasks.start_soon(self._doubts.resolve, doubtful)
+    def start_resolving(self, doubtful: OfferRecord) -> None:
+        """Start to resolve an offer in doubt."""
+        self._resolver.add(doubtful)
+        self._tasks.start_soon(self._resolver.resolve, doubtful)
 
 
-def _is_the_services(refusal: BadRequestError) -> bool:
-    """Whether the service has refused, or something before it: all that the service says is JSON."""
+def _is_service_reply(refusal: BadRequestError) -> bool:
+    """Return whether the service itself refused, and not a gateway: all its replies are JSON."""
     return isinstance(refusal.body, Mapping | Sequence) and not isinstance(refusal.body, str)
 
 
-def in_doubt(entry: OfferRecord) -> OfferInDoubtError:
-    """What says so to the handler."""
-    looked_for = "a person has to decide" if entry.parked else "it is being looked for"
+def in_doubt_error(record: OfferRecord) -> OfferInDoubtError:
+    """Make the error for the handler."""
+    next_step = "a person has to decide" if record.parked else "it is being looked for"
     return OfferInDoubtError(
-        f"{entry} may or may not have been taken: {looked_for}, and it is not sent again before that is known",
-        request=entry.request,
+        f"{record} may or may not have been taken: {next_step}, and it is not sent again before that is known",
+        request=record.request,
     )
 
 
-def rejected(entry: OfferRecord) -> OfferRejectedError:
-    """What says so to the handler."""
+def rejected_error(record: OfferRecord) -> OfferRejectedError:
+    """Make the error for the handler."""
     error = OfferRejectedError(
-        f"{entry} was refused: {entry.refusal}; it is not sent again, but a revision may be", status=entry.status
+        f"{record} was refused: {record.refusal}; it is not sent again, but a revision may be", status=record.status
     )
-    error.request = entry.request
+    error.request = record.request
     return error

@@ -1,1 +1,1 @@
-"""Status, probes and administration of a bot."""
+"""What operators use: `status` of a bot, `probes` on its port, and `admin` of its file while it is stopped."""

@@ -1,4 +1,4 @@
-"""A bot's file, for whoever looks after it from a shell: read at any time, changed while no bot holds it."""
+"""Administration of a bot's file: readable at any time, changeable while no process holds it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from freight_exchange.bot.offers.record import (
     UNSETTLED,
     OfferRecord,
     State,
-    decision,
-    forsaken,
-    is_entry,
-    key_of,
-    revision_of,
+    check_revision,
+    describe_unsent,
+    is_offer,
+    manual_changes,
+    offer_key,
 )
-from freight_exchange.bot.offers.repository import call_again
+from freight_exchange.bot.offers.repository import redeliver
 from freight_exchange.bot.ops.status import DeadLetter, Doubt, FileStatus, Handling
-from freight_exchange.bot.session import NAME
+from freight_exchange.bot.unit_of_work import DEFAULT_NAME
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.core import state as feed_state
 from freight_exchange.feed.events import Gap
@@ -47,19 +47,19 @@ __all__ = ["BotFile"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-_LEASE: Final = 30.0
+_LEASE_SECONDS: Final = 30.0
 
 
 class BotFile:
-    """The file of a bot.
+    """File of a bot.
 
-    Reading is possible at any time, and sees what the bot last committed. Changing takes the lease that the bot has
-    while it runs: then it raises `HeldError`, which says who holds it. Every method blocks, and is to be called
-    outside of an event loop; inside of the bot's own program, `Bot` has the same.
+    A read sees the last commit of the bot, at any time. A change takes the lease that a running bot has; while a bot
+    runs it raises `HeldError`, which names the holder. All methods block: call them outside of an event loop. Inside
+    the bot's own program use `Bot`, which has the same methods.
 
     Args:
         path: The file.
-        name: The bot's name; needed where the file has several, and none of them has the usual one.
+        name: Name of the bot; needed if the file has several, and none has the default name.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
@@ -67,17 +67,16 @@ class BotFile:
         self._name = name
 
     def status(self) -> FileStatus:
-        """What the file says of the bot.
+        """Return the status of the bot in its file.
 
         Raises:
             StoreError: There is no store of this version, or it cannot be read.
-            ConfigurationError: There is no such bot in it, or there are several and no name was given.
+            ConfigurationError: The file has no such bot, or several and no name was given.
         """
-        with self._looking() as (connection, feed, kept):
-            entries = [
-                OfferRecord.of(effect) for effect in work_sql.effects(connection, feed.id, ()) if is_entry(effect)
-            ]
-            covered = None if kept is None or not kept.primed else _moment(kept, kept.cover.time)
+        with self._open_snapshot() as (connection, feed, state):
+            effects = work_sql.effects(connection, feed.id, ())
+            records = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect)]
+            covered = None if state is None or not state.primed else _moment(state, state.cover.time)
             return FileStatus(
                 name=feed.binding.feed,
                 base_url=feed.binding.base_url,
@@ -85,143 +84,148 @@ class BotFile:
                 holder=None if feed.holder is None else str(feed.holder),
                 covered_until=covered,
                 unacknowledged=feed_sql.unacknowledged(connection, feed.id),
-                deliveries=_counts(connection, feed.id),
-                offers={state: sum(entry.state == state for entry in entries) for state in get_args(State)},
-                parked=sum(entry.parked for entry in entries),
+                deliveries=_count_deliveries(connection, feed.id),
+                offers={state: sum(record.state == state for record in records) for state in get_args(State)},
+                parked=sum(record.parked for record in records),
                 gaps=[*_gaps(connection, feed.id).values()],
             )
 
     def dead_letters(self) -> Sequence[DeadLetter]:
-        """As `Bot.dead_letters`."""
-        with self._looking() as (connection, feed, _):
-            return [DeadLetter.of(dead) for dead in work_sql.deliveries(connection, feed.id, "dead", NO_LIMIT)]
+        """Return the dead letters, like `Bot.dead_letters`."""
+        with self._open_snapshot() as (connection, feed, _):
+            return [
+                DeadLetter.from_delivery(dead) for dead in work_sql.deliveries(connection, feed.id, "dead", NO_LIMIT)
+            ]
 
     def doubts(self) -> Sequence[Doubt]:
-        """As `Bot.doubts`; an offer that was on its way when the bot was killed, or is now, is among them."""
-        with self._looking() as (connection, feed, kept):
-            entries = [OfferRecord.of(effect) for effect in work_sql.effects(connection, feed.id, UNSETTLED)]
-            return [] if kept is None else [Doubt.of(entry, partial(_moment, kept)) for entry in entries]
+        """Return the offers in doubt, like `Bot.doubts`, and those that are or were being sent when the bot ended."""
+        with self._open_snapshot() as (connection, feed, state):
+            records = [OfferRecord.from_effect(effect) for effect in work_sql.effects(connection, feed.id, UNSETTLED)]
+            return [] if state is None else [Doubt.from_record(record, partial(_moment, state)) for record in records]
 
     def gaps(self) -> Sequence[Gap]:
-        """The gaps that were not acknowledged."""
-        with self._looking() as (connection, feed, _):
+        """Return the gaps that were not acknowledged."""
+        with self._open_snapshot() as (connection, feed, _):
             return [*_gaps(connection, feed.id).values()]
 
     def explain(self, index: int) -> Handling:
-        """What became of a request.
+        """Return the history of a request.
 
         Raises:
-            ConfigurationError: The first scan was never written down: the file knows nothing yet.
+            ConfigurationError: The file has no complete scan yet.
         """
-        with self._looking() as (connection, feed, kept):
-            if kept is None:
+        with self._open_snapshot() as (connection, feed, state):
+            if state is None:
                 raise ConfigurationError("the file knows nothing yet: its first scan was never complete")
             now, events = _now(), feed_sql.events_of_request(connection, feed.id, index)
-            told = explain(
+            explanation = explain(
                 index,
                 feed_sql.tracked(connection, feed.id, (index,)).get(index),
                 events,
-                state=kept,
-                time=kept.cover.time_at(now),
+                state=state,
+                time=state.cover.time_at(now),
                 wall=now.wall,
                 where=None,
             )
-            found = connection.execute(
+            deliveries = connection.execute(
                 "SELECT event.kind, delivery.handler, delivery.state, delivery.error FROM delivery JOIN event"
                 ' ON event.id = delivery.event WHERE delivery.feed = ? AND event."index" = ?'
                 " ORDER BY delivery.event, delivery.handler",
                 (feed.id, index),
             ).fetchall()
-            made = work_sql.effects(connection, feed.id, ())
-            offers = [OfferRecord.of(effect) for effect in made if is_entry(effect, index)]
+            effects = work_sql.effects(connection, feed.id, ())
+            offers = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect, index)]
             return Handling(
-                explanation=told,
-                deliveries=[tuple(row) for row in found],
-                offers=sorted(offers, key=lambda entry: entry.revision),
+                explanation=explanation,
+                deliveries=[tuple(row) for row in deliveries],
+                offers=sorted(offers, key=lambda record: record.revision),
             )
 
     def replay(self, event: int, handler: str) -> bool:
-        """As `Bot.replay`: the next run of the bot tries it. The file does not know which handlers the bot has: where
-        there is none of that id any more, the delivery is no dead letter then, and waits until there is one.
+        """Replay a dead letter in the next run, like `Bot.replay`.
+
+        The file does not know the bot's handlers. A letter of a removed handler then waits until there is one of that
+        id, and is no dead letter any more.
 
         Raises:
             HeldError: The bot, or another process, holds the file.
         """
-        with self._holding() as (work, time):
+        with self._open_for_change() as (work, time):
             return work.replay(event, handler, at=time)
 
     def resolve(self, request: int, *, taken: bool, revision: int = 0) -> bool:
-        """As `Bot.resolve`: the next run of the bot goes by it.
+        """Resolve a doubt or undo a refusal for the next run, like `Bot.resolve`.
+
+        The file does not know the bot's handlers: the log names the one that must send the offer again.
 
         Returns:
-            Whether nothing is left to do: not so for an offer that was refused, if it is to be made again, before the
-            dead letter is replayed, nor for one that nothing makes again, or perhaps nothing, of which an error is
-            logged. The file does not know which handlers the bot has: which one is to make the offer is logged, and if
-            the bot has none of that name any more, it is not made.
+            Whether nothing is left to do. It is false for a refused offer that is to be made again, until its dead
+            letter is replayed, and for an absent offer that no handler, or perhaps none, sends again; that is logged
+            as an error.
 
         Raises:
             HeldError: The bot, or another process, holds the file.
-            ValidationError: That offer is not in doubt, nor was it refused; or an argument cannot be right.
+            ValidationError: The offer is neither in doubt nor refused, or an argument is invalid.
         """
-        with self._holding() as (work, time):
-            effect = work.effect(key_of(validation.identifier(request, "request"), revision_of(revision)))
-            entry = None if effect is None else OfferRecord.of(effect)
-            facts = decision(entry, taken=taken)
-            assert entry is not None
-            further = attrs.evolve(entry, at=time, **facts)
-            # Before it is noted, as the bot does it.
-            is_made = taken or (entry.state in UNSETTLED and call_again(work, further, at=time))
-            work.put_effect(further.effect(), expected_state=entry.state)
-        if entry.state in UNSETTLED and not taken:
-            _tell(entry, is_made=is_made)
-        return bool(is_made)
+        with self._open_for_change() as (work, time):
+            effect = work.effect(offer_key(validation.identifier(request, "request"), check_revision(revision)))
+            record = None if effect is None else OfferRecord.from_effect(effect)
+            changes = manual_changes(record, taken=taken)
+            assert record is not None
+            changed = attrs.evolve(record, at=time, **changes)
+            # Redelivered first, as in the bot.
+            is_sent_again = taken or (record.state in UNSETTLED and redeliver(work, changed, at=time))
+            work.put_effect(changed.to_effect(), expected_state=record.state)
+        if record.state in UNSETTLED and not taken:
+            _log_absent(record, is_sent_again=is_sent_again)
+        return bool(is_sent_again)
 
     def acknowledge_gaps(self) -> int:
-        """As `Bot.acknowledge_gaps`.
+        """Acknowledge all gaps, like `Bot.acknowledge_gaps`, and return their number.
 
         Raises:
             HeldError: The bot, or another process, holds the file.
         """
-        with self._holding() as (work, time):
+        with self._open_for_change() as (work, time):
             numbers = [stored.id for stored in work.pending_of_kind(Gap.kind)]
             work.acknowledge(numbers, at=time)
             return len(numbers)
 
     @contextlib.contextmanager
-    def _looking(self) -> Iterator[tuple[sqlite3.Connection, FeedRow, feed_state.State | None]]:
+    def _open_snapshot(self) -> Iterator[tuple[sqlite3.Connection, FeedRow, feed_state.State | None]]:
         with open_snapshot(self._path) as connection:
-            feed = self._chosen(feeds(connection))
+            feed = self._choose(feeds(connection))
             yield connection, feed, None if feed.state is None else feed_state.State.load(feed.state)
 
     @contextlib.contextmanager
-    def _holding(self) -> Iterator[tuple[SQLiteFeed, float]]:
-        with self._looking() as (_, feed, _):
+    def _open_for_change(self) -> Iterator[tuple[SQLiteFeed, float]]:
+        with self._open_snapshot() as (_, feed, _):
             binding = feed.binding
         store = SQLiteStore(self._path)
         try:
-            work = store.open(binding, lease=_LEASE)
+            work = store.open(binding, lease=_LEASE_SECONDS)
             yield work, 0.0 if work.state is None else feed_state.State.load(work.state).cover.time_at(_now())
         finally:
             store.close()
 
-    def _chosen(self, there: Sequence[FeedRow]) -> FeedRow:
-        named = [feed for feed in there if self._name in (None, feed.binding.feed)]
-        if self._name is None and len(named) > 1:
-            # A feed that somebody watches beside the bot is none.
-            named = [feed for feed in named if feed.binding.feed == NAME]
-        if len(named) == 1:
-            return named[0]
-        names = ", ".join(repr(feed.binding.feed) for feed in there) or "none at all"
+    def _choose(self, rows: Sequence[FeedRow]) -> FeedRow:
+        chosen = [feed for feed in rows if self._name in (None, feed.binding.feed)]
+        if self._name is None and len(chosen) > 1:
+            # The others belong to `exchange.watch`.
+            chosen = [feed for feed in chosen if feed.binding.feed == DEFAULT_NAME]
+        if len(chosen) == 1:
+            return chosen[0]
+        names = ", ".join(repr(feed.binding.feed) for feed in rows) or "none at all"
         raise ConfigurationError(f"say which of the file's bots by its name: there is {names}")
 
 
-def _tell(entry: OfferRecord, *, is_made: bool | None) -> None:
-    said, about = "%s is in doubt no more: %s", {"request": entry.request}
-    if is_made:
-        then = f"it was not taken, and the handler {entry.handler!r} makes it again, if the bot still has it"
-        _logger.warning(said, entry, then, extra=about)
+def _log_absent(record: OfferRecord, *, is_sent_again: bool | None) -> None:
+    text, fields = "%s is in doubt no more: %s", {"request": record.request}
+    if is_sent_again:
+        then = f"it was not taken, and the handler {record.handler!r} makes it again, if the bot still has it"
+        _logger.warning(text, record, then, extra=fields)
     else:
-        _logger.error(said, entry, forsaken(entry, by_all=is_made is False), extra=about)
+        _logger.error(text, record, describe_unsent(record, is_final=is_sent_again is False), extra=fields)
 
 
 def _now() -> Reading:
@@ -231,19 +235,21 @@ def _now() -> Reading:
     return anyio.run(read)
 
 
-def _moment(kept: feed_state.State, time: float) -> datetime:
+def _moment(state: feed_state.State, time: float) -> datetime:
     now = _now()
-    return datetime.fromtimestamp(now.wall - (kept.cover.time_at(now) - time), UTC)
+    return datetime.fromtimestamp(now.wall - (state.cover.time_at(now) - time), UTC)
 
 
 def _gaps(connection: sqlite3.Connection, feed: int) -> dict[int, Gap]:
-    told = {
+    events = {
         stored.id: unpack(stored.kind, stored.payload)
         for stored in feed_sql.pending_of_kind(connection, feed, Gap.kind)
     }
-    return {number: gap for number, gap in told.items() if isinstance(gap, Gap)}
+    return {number: gap for number, gap in events.items() if isinstance(gap, Gap)}
 
 
-def _counts(connection: sqlite3.Connection, feed: int) -> dict[str, int]:
-    found = connection.execute("SELECT state, count(*) FROM delivery WHERE feed = ? GROUP BY state", (feed,)).fetchall()
-    return {state: dict(found).get(state, 0) for state in get_args(DeliveryState)}
+def _count_deliveries(connection: sqlite3.Connection, feed: int) -> dict[str, int]:
+    counts = dict(
+        connection.execute("SELECT state, count(*) FROM delivery WHERE feed = ? GROUP BY state", (feed,)).fetchall()
+    )
+    return {state: counts.get(state, 0) for state in get_args(DeliveryState)}

@@ -1,4 +1,4 @@
-"""The operator's port: `/livez`, `/readyz` and `/metrics` over plain HTTP, and nothing else."""
+"""The operator's port: `/livez`, `/readyz` and `/metrics` over plain HTTP."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from freight_exchange.bot.metrics import Metrics
     from freight_exchange.bot.ops.status import BotStatus
 
-__all__ = ["answer", "exposition", "listening", "serve"]
+__all__ = ["answer", "exposition", "open_listener", "serve"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-_PATIENCE: Final = 5.0
-_LONGEST_HEAD: Final = 8192
-_AT_A_TIME: Final = 128
-_A_WHILE: Final = 0.5
+_REQUEST_TIMEOUT: Final = 5.0
+_MAX_HEAD_BYTES: Final = 8192
+_MAX_CONNECTIONS: Final = 128
+_RETRY_INTERVAL: Final = 0.5
 _TEXT: Final = "text/plain; charset=utf-8"
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _REASONS: Final = {
@@ -40,37 +40,37 @@ _REASONS: Final = {
 }
 
 
-async def listening(
-    host: str, port: int, *, patience: float = 0.0, after: Callable[[], bool] | None = None
+async def open_listener(
+    host: str, port: int, *, timeout: float = 0.0, counts: Callable[[], bool] | None = None
 ) -> tuple[MultiListener[SocketStream], tuple[str, int]]:
-    """A listener, and where it is.
+    """Open a listener, and return it with its address.
 
     Args:
-        host, port: Where it is to be.
-        patience: Seconds to wait for a port that is taken.
-        after: Whether they count yet; from the beginning on, unless told.
+        host, port: The address.
+        timeout: Seconds to wait for a port that is taken.
+        counts: Tells whether these seconds count yet; default from the beginning.
 
     Raises:
-        ConfigurationError: There can be none.
+        ConfigurationError: The address cannot be used.
     """
-    left, told = patience, False
+    remaining, has_warned = timeout, False
     while True:
         try:
             listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
         except (OSError, ValueError) as error:
-            # What cannot be a name at all is no OSError.
+            # An invalid host name raises `ValueError`.
             failure = f"the operator's port {port} of {host!r} cannot be listened on: {error}"
-            if left <= 0 or getattr(error, "errno", None) != errno.EADDRINUSE:
+            if remaining <= 0 or getattr(error, "errno", None) != errno.EADDRINUSE:
                 raise ConfigurationError(failure) from error
         else:
             address = listener.extra(SocketAttribute.local_address)
             return listener, (host, int(address[1]))
-        if not told:
+        if not has_warned:
             _logger.warning("%s; it is waited for", failure)
-            told = True
-        await anyio.sleep(_A_WHILE)
-        if after is None or after():
-            left -= _A_WHILE
+            has_warned = True
+        await anyio.sleep(_RETRY_INTERVAL)
+        if counts is None or counts():
+            remaining -= _RETRY_INTERVAL
 
 
 async def serve(
@@ -80,65 +80,73 @@ async def serve(
     *,
     handlers: Collection[str] = (),
 ) -> None:
-    """Answer, for ever; `handlers` are the ids of the bot's. Whoever is slow, or says what is no HTTP, is hung up on,
-    and so is whoever has said nothing for the longest when too many come at a time: a supervisor's question is answered
-    at once, whoever else holds on."""
-    visits: dict[int, anyio.CancelScope] = {}
+    """Answer requests until cancelled.
 
-    async def visit(stream: ByteStream) -> None:
+    A client that is slow or sends no HTTP is disconnected. If there are too many connections, the oldest is closed, so
+    that a probe is always answered at once.
+
+    Args:
+        listener: The listener.
+        status: Returns the status of the bot.
+        metrics: Metrics of the bot.
+        handlers: Ids of its handlers.
+    """
+    connections: dict[int, anyio.CancelScope] = {}
+
+    async def handle(stream: ByteStream) -> None:
         async with stream:
-            with anyio.move_on_after(_PATIENCE) as scope:
-                if len(visits) >= _AT_A_TIME:
-                    visits.pop(next(iter(visits))).cancel()
-                visits[id(scope)] = scope
+            with anyio.move_on_after(_REQUEST_TIMEOUT) as scope:
+                if len(connections) >= _MAX_CONNECTIONS:
+                    connections.pop(next(iter(connections))).cancel()
+                connections[id(scope)] = scope
                 try:
-                    await stream.send(_answer(await _head(stream), status, metrics, handlers))
+                    await stream.send(_safe_answer(await _read_head(stream), status, metrics, handlers))
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream) as error:
                     _logger.debug("the operator's port: %r", error)
                 finally:
-                    visits.pop(id(scope), None)
+                    connections.pop(id(scope), None)
 
     async with listener, anyio.create_task_group() as tasks:
         for one in listener.listeners:
-            tasks.start_soon(_welcome, cast("SocketListener", one), visit, tasks)
+            tasks.start_soon(_accept, cast("SocketListener", one), handle, tasks)
 
 
-async def _welcome(
-    listener: SocketListener, visit: Callable[[ByteStream], Coroutine[Any, Any, None]], tasks: TaskGroup
+async def _accept(
+    listener: SocketListener, handle: Callable[[ByteStream], Coroutine[Any, Any, None]], tasks: TaskGroup
 ) -> None:
-    """Accept connections, for ever, also through times in which there are no descriptors for them."""
-    told = False
+    """Accept connections until cancelled, also after times without free file descriptors."""
+    has_warned = False
     while True:
         try:
             stream = await listener.accept()
         except (OSError, anyio.BrokenResourceError) as error:
-            if not told:
+            if not has_warned:
                 _logger.warning("the operator's port takes no connections for now: %s", error)
-            told = True
-            await anyio.sleep(_A_WHILE)
+            has_warned = True
+            await anyio.sleep(_RETRY_INTERVAL)
         else:
-            told = False
-            tasks.start_soon(visit, stream)
+            has_warned = False
+            tasks.start_soon(handle, stream)
 
 
-def _answer(head: bytes, status: Callable[[], BotStatus], metrics: Metrics, handlers: Collection[str]) -> bytes:
+def _safe_answer(head: bytes, status: Callable[[], BotStatus], metrics: Metrics, handlers: Collection[str]) -> bytes:
     try:
         return answer(head, status(), metrics, handlers=handlers)
     except Exception:
-        # Whoever asks how the bot is must not be what ends it.
+        # A probe must not end the bot.
         _logger.exception("the bot cannot say how it is")
         return _reply(500, "the bot cannot say how it is\n")
 
 
-async def _head(stream: ByteStream) -> bytes:
+async def _read_head(stream: ByteStream) -> bytes:
     head = b""
-    while b"\r\n\r\n" not in head and b"\n\n" not in head and len(head) < _LONGEST_HEAD:
-        head += await stream.receive(_LONGEST_HEAD - len(head))
+    while b"\r\n\r\n" not in head and b"\n\n" not in head and len(head) < _MAX_HEAD_BYTES:
+        head += await stream.receive(_MAX_HEAD_BYTES - len(head))
     return head
 
 
 def answer(head: bytes, status: BotStatus, metrics: Metrics, *, handlers: Collection[str] = ()) -> bytes:
-    """The reply to a request, whose head is given. Pure."""
+    """Return the reply to a request with this head. Pure."""
     line = head.split(b"\n", 1)[0].decode("latin-1").split()
     if len(line) != 3 or not line[2].startswith("HTTP/"):
         return _reply(400, "this is no HTTP request\n")
@@ -150,8 +158,8 @@ def answer(head: bytes, status: BotStatus, metrics: Metrics, *, handlers: Collec
     if path == "/metrics":
         return _reply(200, exposition(status, metrics, handlers=handlers), kind=_PROMETHEUS, bare=method == "HEAD")
     good = status.live if path == "/livez" else status.live and status.state == "running"
-    said = f"{status.state}, cover {status.age.total_seconds():.1f} s old\n"
-    return _reply(200 if good else 503, said, bare=method == "HEAD")
+    text = f"{status.state}, cover {status.age.total_seconds():.1f} s old\n"
+    return _reply(200 if good else 503, text, bare=method == "HEAD")
 
 
 def _reply(code: int, text: str, *, kind: str = _TEXT, bare: bool = False, more: str = "") -> bytes:
@@ -164,10 +172,12 @@ def _reply(code: int, text: str, *, kind: str = _TEXT, bare: bool = False, more:
 
 
 def exposition(status: BotStatus, metrics: Metrics, *, handlers: Collection[str] = ()) -> str:
-    """What is counted and measured, in Prometheus' text format. What may come is there from the beginning on, as 0: a
-    series that first appears as 1 has not grown, and nobody would be told of the first dead letter."""
+    """Return the metrics in Prometheus' text format.
+
+    Each series exists from the start, as 0: one that first appears as 1 has not grown, and would raise no alert.
+    """
     feed = status.feed
-    # After a restart the cover may be older than the bot, which is what `live` goes by.
+    # After a restart the watermark may be older than the bot; `live` follows the bot.
     age = status.age if feed is None or feed.cover_age is None else feed.cover_age
     deliveries = {(handler, how): 0 for handler in handlers for how in ENDINGS} | metrics.deliveries
     offers = dict.fromkeys(OUTCOMES, 0) | metrics.offers
@@ -219,9 +229,9 @@ def _number(value: float) -> str:
 def _labels(labels: dict[str, str]) -> str:
     if not labels:
         return ""
-    said = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-    return f"{{{said}}}"
+    pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
+    return f"{{{pairs}}}"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""What a bot says of itself when it is asked."""
+"""Status records of a bot."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ __all__ = ["BotStatus", "DeadLetter", "Doubt", "FileStatus", "Handling"]
 
 @attrs.frozen(kw_only=True)
 class BotStatus:
-    """How a bot is.
+    """Status of a bot.
 
     Attributes:
-        state: `starting`, until it hands over its first deliveries; `standby`, while another process holds the store;
-            `running`; `draining`; `login-rejected`, while it waits to try again; `stopped`.
-        live: Whether the service has been heard of lately: the cover is younger than three intervals. A bot that stands
-            by is live, and has as long from when it takes the store.
-        age: How old the cover is, or how long ago the bot began or had stood by, whichever is less.
-        feed: How the feed is; `None` before its first scan.
+        state: `starting`, until deliveries begin; `standby`, while another process holds the store; `running`;
+            `draining`; `login-rejected`, until the next try; `stopped`.
+        live: Whether the watermark is younger than three intervals. A bot in standby is live, and has three intervals
+            from when it takes the store.
+        age: Age of the watermark, or time since the bot started or ended its standby, if that is less.
+        feed: Status of the feed; `None` before its first scan.
         in_flight: Deliveries at their handlers.
-        waiting: Deliveries that are due and at no handler yet, when the bot last looked: a minute ago at most.
-        waited: How long the oldest of them has been due. Both are nothing once the bot has stopped.
-        handled, retried, dead: How many deliveries came to an end, were failures that are tried again, were given up,
-            since the process began. Of updates that were handed over as one, each is handled.
-        offers: Offers made since the process began: `confirmed`, `rejected`, `doubtful`, `not taken`.
-        in_doubt: Offers of which it is not known whether they were taken, and that are being looked for.
-        parked: Those for which a person has to decide.
-        address: Where the operator's port is, as `(host, port)`; `None` without one, and while it is waited for.
+        waiting: Deliveries that are due and not in flight, counted within the last minute; 0 once the bot has stopped.
+        waited: Time since the oldest of them became due; 0 once the bot has stopped.
+        handled: Deliveries that ended since the process began. Merged updates count each.
+        retried: Failures that are tried again.
+        dead: Dead letters since the process began.
+        offers: Offers since the process began, by outcome: `confirmed`, `rejected`, `doubtful`, `not taken`.
+        in_doubt: Offers in doubt that are being checked.
+        parked: Offers in doubt for which a person must decide.
+        address: Host and port of the operator's port; `None` without one, and while the bot waits for it.
     """
 
     state: Literal["starting", "standby", "running", "draining", "login-rejected", "stopped"]
@@ -58,15 +59,15 @@ class BotStatus:
 
 @attrs.frozen(kw_only=True)
 class DeadLetter:
-    """A delivery that was given up. It is kept until it is replayed.
+    """Delivery that was given up. It is kept until it is replayed.
 
     Attributes:
-        event: The event's number.
-        handler: The handler's id.
-        request: The request that the event is about, where it is about one.
-        kind: The event's kind.
-        attempts: How often it was tried.
-        error: What the last attempt ended by.
+        event: Number of the event.
+        handler: Id of the handler.
+        request: Index of the event's request, if it has one.
+        kind: Kind of the event.
+        attempts: Number of attempts.
+        error: Error of the last attempt.
     """
 
     event: int
@@ -77,8 +78,8 @@ class DeadLetter:
     error: str | None
 
     @classmethod
-    def of(cls, delivery: Delivery) -> Self:
-        """The delivery, as an operator sees it."""
+    def from_delivery(cls, delivery: Delivery) -> Self:
+        """Make it from a delivery of the store."""
         return cls(
             event=delivery.event,
             handler=delivery.handler,
@@ -91,14 +92,14 @@ class DeadLetter:
 
 @attrs.frozen(kw_only=True)
 class Doubt:
-    """An offer of which it is not known whether the service took it.
+    """Offer in doubt: the service may or may not have it.
 
     Attributes:
-        request, revision: Which offer.
-        handler: Who asked for it.
-        amount, currency: What was offered.
-        parked: Whether a person has to decide: `bot.resolve(...)`.
-        since: When it came into doubt, UTC.
+        request, revision: Key of the offer.
+        handler: Id of the handler that made it.
+        amount, currency: Price, and index of its currency.
+        parked: Whether a person must decide: `bot.resolve(...)`.
+        since: Start of the doubt, UTC.
     """
 
     request: int
@@ -110,33 +111,33 @@ class Doubt:
     since: datetime
 
     @classmethod
-    def of(cls, entry: OfferRecord, moment: Callable[[float], datetime]) -> Self:
-        """What is to be said of the entry; `moment` tells when the feed's clock said so."""
+    def from_record(cls, record: OfferRecord, moment: Callable[[float], datetime]) -> Self:
+        """Make it from an offer of the ledger. `moment` converts a time of the feed's clock to UTC."""
         return cls(
-            request=entry.request,
-            revision=entry.revision,
-            handler=entry.handler,
-            amount=entry.amount,
-            currency=entry.currency,
-            parked=entry.parked,
-            since=moment(entry.doubtful_since),
+            request=record.request,
+            revision=record.revision,
+            handler=record.handler,
+            amount=record.amount,
+            currency=record.currency,
+            parked=record.parked,
+            since=moment(record.in_doubt_since),
         )
 
 
 @attrs.frozen(kw_only=True)
 class FileStatus:
-    """What a bot's file says of the bot.
+    """Status of a bot in its file.
 
     Attributes:
-        name: The bot's name.
-        base_url, account: The service and the account that it belongs to.
-        holder: Who holds the file now: the process, its host, and since when; `None` for nobody.
-        covered_until: Before this nothing can have been missed, UTC; `None` before the first complete scan.
-        unacknowledged: Events that wait to become deliveries.
-        deliveries: How many there are in each state: `ready`, `claimed`, `done`, `dead`.
-        offers: How many there are in each state: `intent`, `sending`, `unknown`, `confirmed`, `rejected`.
-        parked: Those for which a person has to decide.
-        gaps: The gaps that were not acknowledged.
+        name: Name of the bot.
+        base_url, account: Service and account that the file belongs to.
+        holder: Process that holds the file, its host, and since when; `None` if there is none.
+        covered_until: Watermark, UTC: nothing from before it was missed. `None` before the first complete scan.
+        unacknowledged: Events that are no deliveries yet.
+        deliveries: Number in each state: `ready`, `claimed`, `done`, `dead`.
+        offers: Number in each state: `intent`, `sending`, `unknown`, `confirmed`, `rejected`.
+        parked: Offers for which a person must decide.
+        gaps: Gaps that were not acknowledged.
     """
 
     name: str
@@ -153,12 +154,12 @@ class FileStatus:
 
 @attrs.frozen(kw_only=True)
 class Handling:
-    """What became of a request: why it was, or was not yet, handed out, and to whom.
+    """History of a request: why it was or was not delivered, and to which handlers.
 
     Attributes:
-        explanation: What the feed says.
-        deliveries: The state of each delivery, and what its last attempt ended by, by kind of event and handler.
-        offers: The offers on it: revision, state, amount and the index of the currency are of note.
+        explanation: Explanation by the feed.
+        deliveries: Kind of event, handler, state and last error of each delivery.
+        offers: Offers on it, with revision, state, amount and the index of the currency.
     """
 
     explanation: Explanation

@@ -1,0 +1,75 @@
+"""Health of a session: age of the watermark, and whether the bot is live."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from freight_exchange.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.feed import Feed
+    from freight_exchange.feed.status import FeedStatus
+
+__all__ = ["LIVE_INTERVALS", "Health"]
+
+LIVE_INTERVALS: Final = 3
+"""A bot is live while its watermark is younger than this many intervals."""
+
+
+class Health:
+    """Health of a session.
+
+    Args:
+        feed: The feed.
+        interval: Time between scans.
+        started_at: Time on the loop's clock at which the bot began; a session may begin later.
+
+    Attributes:
+        started_at: As given, or the end of a standby.
+    """
+
+    def __init__(self, feed: Feed, interval: timedelta, *, started_at: float) -> None:
+        self._feed = feed
+        self._interval = interval
+        self._frozen: tuple[FeedStatus | None, timedelta] | None = None
+        self.started_at = started_at
+
+    def freeze(self) -> None:
+        """Keep the present values: after the end of the loop its clock cannot be read.
+
+        A session that a rejected login ended is not frozen at once, as its watermark grows older meanwhile.
+        """
+        if self._frozen is None:
+            self._frozen = self.feed_status(), self.age()
+
+    def feed_status(self) -> FeedStatus | None:
+        """Return the status of the feed; `None` before it was entered."""
+        if self._frozen is not None:
+            return self._frozen[0]
+        try:
+            return self._feed.status()
+        except ConfigurationError:
+            return None
+
+    def age(self) -> timedelta:
+        """Return the age of the watermark, or the time since the start if that is less."""
+        if self._frozen is not None:
+            return self._frozen[1]
+        status = self.feed_status()
+        running = timedelta(seconds=anyio.current_time() - self.started_at)
+        return running if status is None or status.cover_age is None else min(status.cover_age, running)
+
+    def is_young(self) -> bool:
+        """Return whether the watermark is young enough for a live bot."""
+        return self.age() <= LIVE_INTERVALS * self._interval
+
+    def last_scan(self) -> float:
+        """Return the start of the last complete scan on the loop's clock; minus infinity before the first."""
+        status = self.feed_status()
+        if status is None or status.cover_age is None:
+            return -math.inf
+        return anyio.current_time() - status.cover_age.total_seconds()

@@ -1,0 +1,296 @@
+"""Session of a bot: from the lease of its store to the end of its drain."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Literal
+
+import anyio
+import attrs
+
+from freight_exchange.bot.delivery.context import Stopping
+from freight_exchange.bot.delivery.dispatcher import Dispatcher
+from freight_exchange.bot.delivery.routing import Routing
+from freight_exchange.bot.delivery.worker import Worker
+from freight_exchange.bot.offers.ledger import Ledger
+from freight_exchange.bot.runtime.health import Health
+from freight_exchange.bot.selected_bids import SelectedBids
+from freight_exchange.bot.task_groups import FailureReportingGroup, find_failure, flatten, unwrap_errors
+from freight_exchange.bot.unit_of_work import UnitOfWork
+from freight_exchange.errors import LoginRejectedError
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from freight_exchange.bot.failpoints import Failpoints
+    from freight_exchange.bot.handlers.handler import Handler
+    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.runtime.options import BotOptions
+    from freight_exchange.client import FreightExchange
+    from freight_exchange.feed.feed import Feed
+    from freight_exchange.feed.status import FeedStatus
+
+__all__ = ["BotSession", "Components", "Phase"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_CANCELLATION_GRACE: Final = 0.5
+_STANDBY_POLL_INTERVAL: Final = 0.5
+
+Phase = Literal["starting", "standby", "running", "draining", "stopped"]
+
+
+@attrs.frozen
+class Components:
+    """Parts of a session."""
+
+    feed: Feed
+    unit_of_work: UnitOfWork
+    ledger: Ledger
+    dispatcher: Dispatcher
+
+
+class BotSession:
+    """One session.
+
+    Args:
+        options: Options of the bot.
+        handlers: Its handlers, by their ids.
+        arguments: Arguments of each handler beside its event and its context.
+        exchange: The client, entered.
+        metrics: Metrics of the bot.
+        failpoints: Called before and after each durable step.
+        on_ready: Called once deliveries begin.
+        on_failure: Called with an error or a cancellation that ends the session, before its tasks have ended.
+        started_at: Time on the loop's clock at which the bot began; this may be a later session.
+
+    Attributes:
+        phase: Present phase.
+        health: Age of the watermark.
+        stopping: Whether it drains.
+        login_rejection: Error of the login that ended it, if one did.
+        components: Parts, once the feed was entered.
+        is_closed: Whether its parts must not be used any more.
+    """
+
+    def __init__(
+        self,
+        options: BotOptions,
+        handlers: Mapping[str, Handler],
+        arguments: Mapping[str, Mapping[str, object]],
+        exchange: FreightExchange,
+        metrics: Metrics,
+        failpoints: Failpoints,
+        on_ready: Callable[[], None],
+        on_failure: Callable[[BaseException], None],
+        *,
+        started_at: float,
+    ) -> None:
+        self._options = options
+        self._handlers = handlers
+        self._arguments = arguments
+        self._exchange = exchange
+        self._metrics = metrics
+        self._failpoints = failpoints
+        self._on_ready = on_ready
+        self._on_failure = on_failure
+        self._has_failed = False
+        self.feed: Feed = exchange.watch(
+            store=options.store,
+            start=options.start,
+            interval=options.interval,
+            allowance=options.allowance,
+            name=options.name,
+            standby=options.standby,
+        )
+        self.phase: Phase = "starting"
+        self.health = Health(self.feed, options.interval, started_at=started_at)
+        self.stopping = Stopping()
+        self.login_rejection: LoginRejectedError | None = None
+        self.components: Components | None = None
+        self.is_closed = False
+
+    async def __call__(self) -> None:
+        """Run until `stop()` or an error."""
+        try:
+            with unwrap_errors():
+                async with anyio.create_task_group() as watchers:
+                    entering = anyio.CancelScope()
+                    watchers.start_soon(self._cancel_if_stopped, entering)
+                    if self._options.standby:
+                        watchers.start_soon(self._track_standby)
+                    has_entered = False
+                    with entering:
+                        try:
+                            await self.feed.__aenter__()
+                            has_entered = True
+                        except LoginRejectedError as error:
+                            self._reject(error)
+                    if has_entered:
+                        try:
+                            await self._serve()
+                        finally:
+                            await self.feed.__aexit__(None, None, None)
+                    watchers.cancel_scope.cancel()
+        finally:
+            if self.login_rejection is None:
+                self.health.freeze()
+            self.phase = "stopped"
+
+    def stop(self) -> None:
+        """Drain, then end."""
+        if not self.stopping:
+            if self.phase != "stopped":
+                self.phase = "draining"
+            self.stopping.begin()
+
+    def feed_status(self) -> FeedStatus | None:
+        """Return the status of the feed; `None` before it was entered."""
+        return self.health.feed_status()
+
+    def age(self) -> timedelta:
+        """Return the age of the watermark, or the time since the start if that is less."""
+        return self.health.age()
+
+    def is_live(self) -> bool:
+        """Return whether the watermark is young, or another process holds the store."""
+        if self.phase == "standby":
+            return True
+        return self.phase != "stopped" and self.health.is_young()
+
+    async def _cancel_if_stopped(self, entering: anyio.CancelScope) -> None:
+        await self.stopping.wait()
+        entering.cancel()
+
+    async def _track_standby(self) -> None:
+        """Follow whether another process holds the store; until the end of that, no scan is expected."""
+        while not self.feed.hold.taken:
+            if self.feed.hold.waits:
+                self.phase = "standby" if self.phase == "starting" else self.phase
+                self.health.started_at = anyio.current_time()
+            await anyio.sleep(_STANDBY_POLL_INTERVAL)
+        if self.phase == "standby":
+            self.phase = "starting"
+
+    async def _serve(self) -> None:
+        unit_of_work = UnitOfWork(self.feed, self._failpoints)
+        async with anyio.create_task_group() as ledger_tasks:
+            try:
+                await self._run_deliveries(unit_of_work, ledger_tasks)
+            finally:
+                # A task that starts while its group ends may never run, and its caller would wait forever.
+                self.is_closed = True
+            ledger_tasks.cancel_scope.cancel()
+        if not self.stopping:
+            raise RuntimeError("the bot's tasks were cancelled by something of their own")
+
+    async def _run_deliveries(self, unit_of_work: UnitOfWork, ledger_tasks: TaskGroup) -> None:
+        """Receive events and deliver them until the end of the drain."""
+        ledger = Ledger(
+            self._exchange,
+            unit_of_work,
+            FailureReportingGroup(ledger_tasks, self._report_failure),
+            self._metrics,
+            handlers=self._handlers.keys(),
+            settle=self._options.settle,
+        )
+        async with anyio.create_task_group() as tasks:
+            reporting_tasks = FailureReportingGroup(tasks, self._report_failure)
+            worker = Worker(
+                self._handlers,
+                self._arguments,
+                self._exchange,
+                unit_of_work,
+                ledger,
+                self._metrics,
+                self.stopping,
+                last_scan=self.health.last_scan,
+            )
+            dispatcher = Dispatcher(
+                worker,
+                unit_of_work,
+                self._metrics,
+                reporting_tasks,
+                self.stopping,
+                concurrency=self._options.concurrency,
+            )
+            ledger.resolver.wake = dispatcher.wake
+            self.components = Components(self.feed, unit_of_work, ledger, dispatcher)
+            routing = Routing(self.feed, unit_of_work, self._handlers.values(), self._metrics, dispatcher.wake)
+            selections = SelectedBids(
+                self._exchange,
+                unit_of_work,
+                routing,
+                self._handlers.values(),
+                dispatcher.wake,
+                pace=self._options.selection_interval.total_seconds(),
+            )
+            try:
+                await dispatcher.recover()
+                await selections.introduce(backfill=self._options.start == "backfill")
+                await ledger.start()
+                await routing.introduce_handlers()
+                receiving = anyio.CancelScope()
+                reporting_tasks.start_soon(self._receive_events, routing, selections, receiving)
+                reporting_tasks.start_soon(dispatcher.run)
+                if not self.stopping:
+                    self.phase = "running"
+                    _logger.info("running: %s", ", ".join(self._handlers))
+                self._on_ready()
+                await self.stopping.wait()
+                receiving.cancel()
+                dispatcher.wake()
+                await self._drain(dispatcher, ledger)
+                await self._cancel_handlers(dispatcher, tasks)
+            except BaseException as error:
+                if (failure := find_failure(error)) is not None:
+                    self._report_failure(failure)
+                elif not self.stopping and not self._has_failed:
+                    # The cause of a cancellation is known only after all tasks have ended.
+                    self.phase = "draining"
+                    self._on_failure(error)
+                await self._cancel_handlers(dispatcher, tasks)
+                raise
+
+    def _report_failure(self, error: BaseException) -> None:
+        """Report the first failure; later ones may follow from it."""
+        if not self._has_failed:
+            self._has_failed = True
+            self.phase = "draining"
+            self._on_failure(error)
+
+    def _reject(self, error: LoginRejectedError) -> None:
+        self.login_rejection = error
+        self._on_failure(error)
+
+    async def _receive_events(self, routing: Routing, selections: SelectedBids, scope: anyio.CancelScope) -> None:
+        with scope:
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(routing.run)
+                    if routing.selection_handlers():
+                        tasks.start_soon(selections.run)
+            except* LoginRejectedError as group:
+                self._reject(next(error for error in flatten(group) if isinstance(error, LoginRejectedError)))
+                self.stop()
+
+    async def _drain(self, dispatcher: Dispatcher, ledger: Ledger) -> None:
+        in_flight = self._metrics.in_flight
+        if in_flight:
+            _logger.info("draining: %d handlers have %s to end", len(in_flight), self._options.drain)
+        with anyio.move_on_after(self._options.drain.total_seconds()) as scope:
+            await dispatcher.wait_idle()
+            await ledger.wait_idle()
+        if scope.cancelled_caught:
+            _logger.warning("the drain is over: %d handlers are cancelled, and called again later", len(in_flight))
+
+    async def _cancel_handlers(self, dispatcher: Dispatcher, tasks: TaskGroup) -> None:
+        tasks.cancel_scope.cancel()
+        with anyio.move_on_after(_CANCELLATION_GRACE, shield=True):
+            await dispatcher.wait_idle()
+        if self._metrics.in_flight:
+            _logger.critical(
+                "handlers ignore their cancellation: %s; the bot waits until they end", str(self._metrics.in_flight)
+            )

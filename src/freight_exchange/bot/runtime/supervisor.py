@@ -1,0 +1,274 @@
+"""Supervisor of a bot: run one session after another until the last one."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import anyio
+import attrs
+
+from freight_exchange.bot.handlers.injection import resolve_arguments
+from freight_exchange.bot.outcomes import describe
+from freight_exchange.bot.runtime.health import LIVE_INTERVALS
+from freight_exchange.bot.runtime.lifespan import run_with_lifespan
+from freight_exchange.bot.runtime.session import BotSession, Phase
+from freight_exchange.bot.runtime.shutdown import ignore_failure
+from freight_exchange.bot.task_groups import FailureReportingGroup, find_failure, report_failure, unwrap_errors
+from freight_exchange.client import FreightExchange
+from freight_exchange.errors import LoginRejectedError
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from freight_exchange.bot.failpoints import Failpoints
+    from freight_exchange.bot.handlers.handler import Handler
+    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.runtime.lifespan import Lifespan
+    from freight_exchange.bot.runtime.operator_port import OperatorPort
+    from freight_exchange.bot.runtime.options import BotOptions
+    from freight_exchange.bot.runtime.shutdown import FailureCallback
+
+__all__ = ["Supervisor"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_MAX_LOGIN_PAUSE: Final = 900.0
+
+
+class Supervisor:
+    """Supervisor of the sessions of one start.
+
+    A stop or an error ends the last session. After a login that is rejected, but was accepted before, another session
+    follows.
+
+    Args:
+        options: Options of the bot.
+        handlers: Its handlers, by their ids.
+        lifespan: Opens and closes what handlers share.
+        operator_port: Its port for operators.
+        metrics: Its metrics.
+        on_failure: Called as soon as an error ends the bot, or a session of it.
+
+    Attributes:
+        stopping: Set when the bot must drain and end.
+        ready: Set once deliveries begin.
+        is_served: Whether it was called.
+        has_ended: Whether it has ended.
+        session: Present or last session.
+        address: Address of the operator's port, once it is open.
+    """
+
+    def __init__(
+        self,
+        options: BotOptions,
+        handlers: Mapping[str, Handler],
+        lifespan: Lifespan,
+        operator_port: OperatorPort,
+        metrics: Metrics,
+        on_failure: FailureCallback,
+    ) -> None:
+        self._options = options
+        self._handlers = handlers
+        self._lifespan = lifespan
+        self._operator_port = operator_port
+        self._metrics = metrics
+        self._on_failure = on_failure
+        self._started_at = anyio.current_time()
+        self._has_reported = False
+        self._waits_for_login = False
+        self.stopping = anyio.Event()
+        self.ready = anyio.Event()
+        self.is_served = False
+        self.has_ended = False
+        self.session: BotSession | None = None
+        self.address: tuple[str, int] | None = None
+
+    async def __call__(self, exchange: FreightExchange | None, failpoints: Failpoints) -> None:
+        """Run until `stop()` or an error.
+
+        Args:
+            exchange: The client; `None` makes one from the environment.
+            failpoints: Called before and after each durable step.
+        """
+        self.is_served = True
+        store = self._options.store
+        if store is None:
+            # Imported here: it needs sqlite3.
+            from freight_exchange.store import MemoryStore
+
+            store = MemoryStore()
+        try:
+            with unwrap_errors():
+                async with anyio.create_task_group() as tasks:
+                    await self._open_port(tasks)
+                    async with _entered(exchange) as client:
+
+                        async def work(resources: Mapping[str, object]) -> None:
+                            # Reported before the lifespan closes, which may hang.
+                            with report_failure(self._report_failure):
+                                arguments = resolve_arguments(self._handlers.values(), resources)
+                                on_failure = partial(self._on_session_failure, client, tasks)
+                                new_session = partial(
+                                    self._new_session, store, arguments, client, failpoints, on_failure
+                                )
+                                await self._run_sessions(new_session, client)
+
+                        drain = self._options.drain.total_seconds()
+                        await run_with_lifespan(
+                            self._lifespan, client, work, tasks=tasks, stop=self.stopping, drain=drain
+                        )
+                    tasks.cancel_scope.cancel()
+        finally:
+            self.has_ended, self.address = True, None
+
+    def stop(self) -> None:
+        """Drain, then end."""
+        self.stopping.set()
+        if self.session is not None:
+            self.session.stop()
+
+    # Status
+
+    @property
+    def state(self) -> Phase | Literal["login-rejected"]:
+        """State, as in `BotStatus`."""
+        if self.has_ended:
+            return "stopped"
+        if self._waits_for_login:
+            return "login-rejected"
+        return "starting" if self.session is None else self.session.phase
+
+    def is_live(self) -> bool:
+        """Return whether the watermark is young, or the bot has just begun."""
+        if self.session is not None:
+            return self.session.is_live()
+        return not self.has_ended and self.age() <= LIVE_INTERVALS * self._options.interval
+
+    def age(self) -> timedelta:
+        """Return the age of the watermark, or the time since the start if that is less."""
+        if self.session is not None:
+            return self.session.age()
+        return timedelta(0) if self.has_ended else timedelta(seconds=anyio.current_time() - self._started_at)
+
+    # Sessions
+
+    def _new_session(
+        self,
+        store: Any,
+        arguments: Any,
+        client: FreightExchange,
+        failpoints: Failpoints,
+        on_failure: Callable[[BaseException], None],
+    ) -> BotSession:
+        return BotSession(
+            attrs.evolve(self._options, store=store),
+            self._handlers,
+            arguments,
+            client,
+            self._metrics,
+            failpoints,
+            self.ready.set,
+            on_failure,
+            started_at=self._started_at,
+        )
+
+    async def _run_sessions(self, new_session: Callable[[], BotSession], client: FreightExchange) -> None:
+        pause = self._options.interval.total_seconds()
+        while not self.stopping.is_set():
+            session = self.session = new_session()
+            try:
+                await session()
+                self._started_at = session.health.started_at
+                if session.login_rejection is None:
+                    return
+                if client.user is None:
+                    raise session.login_rejection
+                self._waits_for_login = True
+                with anyio.move_on_after(pause):
+                    await self.stopping.wait()
+                self._waits_for_login = False
+            finally:
+                session.health.freeze()
+            pause = min(2 * pause, _MAX_LOGIN_PAUSE)
+            client.reset_login()
+
+    # Failures
+
+    def _report_failure(self, error: BaseException) -> None:
+        """Report the first error that ends the bot; later ones may follow from it, or be the same."""
+        if self._has_reported:
+            return
+        self._has_reported = True
+        # A handler that ends the process was logged by its worker.
+        if isinstance(error, Exception):
+            _logger.critical("the bot ends by %s", describe(error))
+        self._on_failure(error, lambda: False)
+
+    def _on_session_failure(self, client: FreightExchange, tasks: TaskGroup, error: BaseException) -> None:
+        if find_failure(error) is None:
+            self._on_failure(error, lambda: False)
+            # Only a task outside of the lifespan can tell who cancels.
+            tasks.start_soon(self._report_cancellation, anyio.current_effective_deadline() == -math.inf)
+            return
+        session = self.session
+        if session is None or client.user is None or not isinstance(error, LoginRejectedError):
+            self._report_failure(error)
+            return
+        # The login was accepted before: the account may be locked, or its password is being changed.
+        _logger.critical("the service rejects the login, which it took before: %s", error)
+        self._on_failure(error, lambda: session.phase == "stopped")
+
+    async def _report_cancellation(self, by_scope: bool) -> None:
+        """Log a cancellation, unless the application around the bot cancelled it.
+
+        A cancellation by no scope is asyncio's `task.cancel()`, by a task group of the lifespan or by the caller of
+        `serve()`.
+        """
+        if anyio.current_effective_deadline() == -math.inf or (self._on_failure is ignore_failure and not by_scope):
+            return
+        _logger.critical(
+            "the bot ends: %s has cancelled it, as where a task of its own fails; why is told once handlers have ended",
+            "what handlers share" if by_scope else "what handlers share, or something else in its process,",
+        )
+
+    # Operator's port
+
+    async def _open_port(self, tasks: TaskGroup) -> None:
+        if self._operator_port.port is None:
+            return
+        serve = partial(
+            self._operator_port.serve,
+            self._options,
+            self._handlers.keys(),
+            self._metrics,
+            has_store=self._has_store,
+            on_open=self._set_address,
+            on_failure=self._report_failure,
+        )
+        if self._options.standby:
+            FailureReportingGroup(tasks, self._report_failure).start_soon(serve)
+        else:
+            await tasks.start(serve)
+
+    def _has_store(self) -> bool:
+        return self.session is not None and self.session.feed.hold.taken
+
+    def _set_address(self, address: tuple[str, int]) -> None:
+        self.address = address
+
+
+@asynccontextmanager
+async def _entered(exchange: FreightExchange | None) -> AsyncIterator[FreightExchange]:
+    """Enter and close the client, unless the caller has entered it."""
+    client = exchange or FreightExchange()
+    if client.entered:
+        yield client
+    else:
+        async with client:
+            yield client
