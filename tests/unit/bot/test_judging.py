@@ -217,7 +217,9 @@ TOGETHER: list[tuple[ExceptionGroup[Exception], Decision]] = [
 ]
 
 
-@pytest.mark.parametrize(("held", "delay"), [(0.0, 15.0), (120.0, 15.0), (400.0, 50.0), (1600.0, 200.0), (1e6, 300.0)])
+@pytest.mark.parametrize(
+    ("outage", "delay"), [(0.0, 15.0), (120.0, 15.0), (400.0, 50.0), (1600.0, 200.0), (1e6, 300.0)]
+)
 def test_the_longer_the_service_is_away_the_seldomer_it_is_tried(outage: float, delay: float) -> None:
     error = errors.ServerError("down")
     found = decide(delivery(9), handler(8), error, has_recovered=False, random=Random(0), outage=outage)
@@ -321,7 +323,7 @@ LEFT: list[tuple[Exception | None, Exception, Decision]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "left", "expected"), LEFT)
+@pytest.mark.parametrize(("error", "offer_error", "expected"), LEFT)
 @pytest.mark.parametrize("retries", [0, 8])
 def test_however_it_ends_a_handler_has_let_pass_what_it_left(
     error: Exception | None, offer_error: Exception, expected: Decision, retries: int
