@@ -1,0 +1,36 @@
+"""At most one offer on a request, whatever replicas, kernel and network do: every reachable state of the protocol."""
+
+from __future__ import annotations
+
+import pytest
+from tests.model.fleet.protocol import GUARDS, Guard
+from tests.model.fleet.search import format_schedule, search
+
+FENCES = frozenset({Guard.EPOCH, Guard.COMPARE_AND_SET})
+WITHOUT = [frozenset({guard}) for guard in Guard if guard not in FENCES] + [FENCES]
+
+
+def test_no_state_has_two_offers_and_each_leads_to_an_end() -> None:
+    found = search()
+    assert found.violation is None, format_schedule(found.schedule)
+    assert found.stuck == 0
+    assert found.states > 5000
+
+
+@pytest.mark.parametrize("removed", WITHOUT, ids=lambda removed: "-".join(sorted(guard.name for guard in removed)))
+def test_without_a_guard_a_schedule_makes_two_offers(removed: frozenset[Guard]) -> None:
+    found = search(GUARDS - removed)
+    assert found.violation == "request 0 has 2 offers"
+    assert found.schedule[-1].text.endswith("arrives")
+
+
+@pytest.mark.parametrize("guard", FENCES, ids=lambda guard: guard.name)
+def test_one_of_the_two_fences_is_enough(guard: Guard) -> None:
+    assert search(GUARDS - {guard}).violation is None
+
+
+@pytest.mark.long
+def test_two_requests_change_nothing() -> None:
+    found = search(requests=2, take_overs=1)
+    assert found.violation is None, format_schedule(found.schedule)
+    assert found.stuck == 0
