@@ -298,6 +298,20 @@ MUTATIONS: Final = (
         "tests/unit/bot/test_intake.py",
     ),
     one(
+        "doubts: the last look reads the plain view alone",
+        "endpoints/reconcile/reconcile.py",
+        "    return ()\n",
+        "    return (StillUnknown, NotApplied)\n",
+        "tests/unit/endpoints/test_reconcile_views.py",
+    ),
+    one(
+        "doubts: absence begins with the plain view alone",
+        "endpoints/reconcile/reconcile.py",
+        "if agreed is NotApplied else (StillUnknown,)",
+        "if True else (StillUnknown,)",
+        "tests/unit/endpoints/test_reconcile_views.py",
+    ),
+    one(
         "selections: told by every look",
         "bot/selected_bids.py",
         "        if store.effect(key) is not None:\n            return False\n",

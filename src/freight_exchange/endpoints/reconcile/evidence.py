@@ -42,12 +42,15 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
     from freight_exchange.endpoints.routes import Routes
 
-__all__ = ["Gone", "Look", "Readers", "look_for"]
+__all__ = ["Enough", "Gone", "Look", "Readers", "look_for"]
 
 T = TypeVar("T")
 
-Look = Callable[[], Awaitable[Reconciliation]]
-"""A complete reading, and the conclusion from it."""
+Enough = tuple[type[Reconciliation], ...]
+"""Conclusions for which a look need not read all that might show the write, as nothing is decided by them yet."""
+
+Look = Callable[[Enough], Awaitable[Reconciliation]]
+"""A reading, complete but for what is enough, and the conclusion from it."""
 
 _COARSEST_ROUNDING = Decimal(1)
 """How far from the amount that was sent a server that rounds may put it."""
@@ -93,17 +96,22 @@ def look_for(
         case SubmitOffer():
             return _SubmittedOffer(readers, write, _baseline(Bid, baseline)).look
         case Publish():
-            return _PublishedRequest(readers.offers, write, _indexes(_baseline(Listing, baseline))).look
+            return _complete(_PublishedRequest(readers.offers, write, _indexes(_baseline(Listing, baseline))).look)
         case Respond():
             # An offer's state is read off the offer, whatever stood before: a wrong baseline is refused all the same.
             _baseline(Listing, baseline)
-            return _OfferResponse(readers.offers, write).look
+            return _complete(_OfferResponse(readers.offers, write).look)
         case CreateRoute():
-            return CreatedRoute(readers.routes, write, _indexes(_baseline(Route, baseline))).look
+            return _complete(CreatedRoute(readers.routes, write, _indexes(_baseline(Route, baseline))).look)
         case UpdateRoute():
             routes = _baseline(Route, baseline) or ()
             before = next((route for route in routes if route.index == write.route.index), None)
-            return UpdatedRoute(readers.routes, write.route, before or write.before).look
+            return _complete(UpdatedRoute(readers.routes, write.route, before or write.before).look)
+
+
+def _complete(look: Callable[[], Awaitable[Reconciliation]]) -> Look:
+    """A look that always reads its one listing."""
+    return lambda _: look()
 
 
 @attrs.frozen
@@ -115,10 +123,11 @@ class _SubmittedOffer:
     baseline: list[Bid] | None
     served: set[BidsType | None] = attrs.field(factory=set)
 
-    async def look(self) -> Reconciliation:
+    async def look(self, enough: Enough) -> Reconciliation:
         before = Counter(map(_terms, self._on_request(self.baseline or ())))
         wanted = (self.write.amount, self.write.currency)
-        views: list[list[Bid]] = []
+        doubtful: dict[Bid, None] = {}
+        found: Reconciliation = NotApplied()
         # What the plain listing leaves out is not documented, and neither is that every type is served.
         for type in (None, *BidsType):
             view = await self._view(type)
@@ -128,14 +137,14 @@ class _SubmittedOffer:
                 # One more than before is counted in whole readings alone: in others a row that moves comes twice.
                 if len(alike) > before[wanted] and (self.readers.strict or not before[wanted]):
                     return Applied(alike[-1])
-            views.append(view)
-        doubtful: dict[Bid, None] = {}
-        for view in views:
             now = Counter(map(_terms, view))
             doubtful |= dict.fromkeys(
                 bid for bid in view if now[_terms(bid)] > before[_terms(bid)] or self._may_be_it(bid)
             )
-        return StillUnknown(tuple(doubtful)) if doubtful else NotApplied()
+            found = StillUnknown(tuple(doubtful)) if doubtful else NotApplied()
+            if isinstance(found, enough):
+                break
+        return found
 
     async def _view(self, type: BidsType | None) -> list[Bid]:
         """The own bids on that request in one view of the bid listing; none where the service refuses the view."""

@@ -13,7 +13,7 @@ from datetime import timedelta
 import anyio
 
 from freight_exchange.endpoints.reconcile import evidence
-from freight_exchange.endpoints.reconcile.evidence import Gone, Look, Readers
+from freight_exchange.endpoints.reconcile.evidence import Enough, Gone, Look, Readers
 from freight_exchange.errors import DecodeError, FeedProtocolError, LoginRejectedError, ValidationError
 from freight_exchange.errors.transient import READ_ERRORS, retry_delay
 from freight_exchange.models import (
@@ -70,21 +70,34 @@ async def reconcile(
 def _despite_gaps(strict: Look, lenient: Look) -> Look:
     """A look that a listing with gaps keeps from telling absence, but not from telling presence."""
 
-    async def look() -> Reconciliation:
+    async def look(enough: Enough) -> Reconciliation:
         try:
-            return await strict()
+            return await strict(enough)
         except (DecodeError, FeedProtocolError) as error:
             _logger.info("not all that is listed can be read: %s", error)
-        found = await lenient()
+        found = await lenient(enough)
         return StillUnknown() if isinstance(found, NotApplied | Gone) else found
 
     return look
 
 
-async def _settle(look: Look, settle: float) -> Reconciliation:
-    """Look until the write is seen, or two readings at least agree on something else over the whole settle time.
+def _enough(agreed: type[Reconciliation] | None, *, over: bool) -> Enough:
+    """Return the conclusions for which the first listing of a look is enough.
 
-    All but `Applied` has to last: what the service shows may be older than the write.
+    Args:
+        agreed: The conclusion of the looks so far.
+        over: Whether they have agreed over the settle time.
+    """
+    if agreed is None or not over:
+        return (StillUnknown, NotApplied) if agreed is NotApplied else (StillUnknown,)
+    return ()
+
+
+async def _settle(look: Look, settle: float) -> Reconciliation:
+    """Look until the write is seen, or two complete looks at least agree on something else over the settle time.
+
+    All but `Applied` has to last: what the service shows may be older than the write. A complete look begins and ends
+    the time over which the write is absent. Those in between read less: they can conclude nothing from absence.
     """
     patience = anyio.current_time() + _PATIENCE * settle + 60
     agreed: type[Reconciliation] | None = None
@@ -97,7 +110,7 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
         try:
             found: Reconciliation | None = None
             with anyio.CancelScope(deadline=patience):
-                found = await look()
+                found = await look(_enough(agreed, over=looked >= until))
             if found is None:
                 return doubt
         except READ_ERRORS as error:
