@@ -109,7 +109,6 @@ if TYPE_CHECKING:
     )
     from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable
     from freight_exchange.feed.feed import Feed
-    from freight_exchange.feed.filter import RequestFilter
     from freight_exchange.feed.status import Explanation, FeedStatus
     from freight_exchange.models import (
         Applied,
@@ -138,6 +137,7 @@ if TYPE_CHECKING:
         UnknownWord,
         User,
     )
+    from freight_exchange.models.request_filter import RequestFilter
     from freight_exchange.options import Addresses, RetryPolicy, Timeouts
     from freight_exchange.paging import Page, Paginator
     from freight_exchange.transport.auth.token_store import TokenFile
@@ -198,7 +198,7 @@ else:
         "RateRequestDraft": "models",
         "Request": "transport.message",
         "RequestEvent": "feed.events",
-        "RequestFilter": "feed.filter",
+        "RequestFilter": "models.request_filter",
         "RequestStatus": "models",
         "RequestType": "models",
         "Response": "transport.message",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from freight_exchange import settings, wire
+from freight_exchange import feed, settings, wire
 from freight_exchange.composition import DEFAULT_DEADLINE, SharedState, ViewOptions, feed_of, service_of
 from freight_exchange.endpoints.bids import Bids
 from freight_exchange.endpoints.carriers import Carriers
@@ -17,20 +18,16 @@ from freight_exchange.endpoints.currencies import Currencies
 from freight_exchange.endpoints.offers import Offers
 from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes
+from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import RawWrite, Reconciliation, Write
+from freight_exchange.models import Bid, RawWrite, Reconciliation, Write
+from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.options import Start
+from freight_exchange.store import Store
 from freight_exchange.transport.message import RequestKind
 
 if TYPE_CHECKING:
-    import os
-
     from freight_exchange.endpoints.reconcile.reconcile import Readers
-    from freight_exchange.endpoints.service import Service
-    from freight_exchange.feed.feed import Feed
-    from freight_exchange.feed.filter import RequestFilter
-    from freight_exchange.feed.journal import Start
-    from freight_exchange.models import Bid
-    from freight_exchange.store import Store
 
 __all__ = ["Calls"]
 
@@ -86,7 +83,7 @@ class Calls:
         where: RequestFilter | None = None,
         name: str = "requests",
         standby: bool = False,
-    ) -> Feed:
+    ) -> feed.Feed:
         """Return a feed of requests as they appear, change and are withdrawn (service document, 4.4).
 
             async with exchange.watch(store="bot.db") as feed:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Literal, Self
 
 import attrs
 
@@ -22,6 +25,7 @@ from freight_exchange.composition import (
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.hooks import Hook, Hooks
 from freight_exchange.instrumentation import Instrumentation, Instruments
+from freight_exchange.models import User
 from freight_exchange.options import (
     Addresses,
     CarrierField,
@@ -34,19 +38,11 @@ from freight_exchange.options import (
     seconds,
 )
 from freight_exchange.paging import DEFAULT_PAGE_SIZE
+from freight_exchange.transport.auth.token_store import TokenFile
 from freight_exchange.transport.call import Limits, RequestMeter
-from freight_exchange.transport.http.adapter import library_of
+from freight_exchange.transport.http.adapter import HttpClient, library_of
+from freight_exchange.transport.message import Middleware
 from freight_exchange.transport.secrets import Secret
-
-if TYPE_CHECKING:
-    import os
-    import ssl
-    from types import TracebackType
-
-    from freight_exchange.models import User
-    from freight_exchange.transport.auth.token_store import TokenFile
-    from freight_exchange.transport.http.adapter import HttpClient
-    from freight_exchange.transport.message import Middleware
 
 __all__ = ["FreightExchange"]
 
@@ -136,7 +132,7 @@ class FreightExchange(Calls):
         missing_list_is_empty: bool = False,
         strict: bool = False,
         proxy: str | None = None,
-        verify: bool | ssl.SSLContext = True,
+        verify: Literal[True] | ssl.SSLContext = True,
         trust_env: bool | None = None,
         http_client: HttpClient | None = None,
         middleware: Sequence[Middleware] = (),

@@ -10,17 +10,15 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import anyio
 import attrs
 
 from freight_exchange.errors import DecodeError, FreightExchangeError
 from freight_exchange.models._base import Frozen
+from freight_exchange.models.writes import Write
 from freight_exchange.platform.reply_headers import NO_HEADERS, ReplyHeaders
-
-if TYPE_CHECKING:
-    from freight_exchange.models.writes import Write
 
 __all__ = ["Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Recovered", "Retry", "Scan"]
 

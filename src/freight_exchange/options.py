@@ -22,11 +22,15 @@ __all__ = [
     "IndexType",
     "RetryPolicy",
     "Seconds",
+    "Start",
     "Timeouts",
 ]
 
 Seconds = float | int | timedelta
 """A duration: seconds as a number, or a `timedelta`."""
+
+Start = Literal["now", "backfill"] | timedelta
+"""What the first scan hands out: nothing, all that is listed, or what was updated within this time."""
 
 GetParameters = Literal["body", "query"]
 CurrencyField = Literal["currencyIndex", "currencyId", "both"]

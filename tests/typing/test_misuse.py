@@ -3,34 +3,40 @@
 mypy and pyright judge this file; pytest only imports it.
 """
 
-# pyright: reportUnnecessaryTypeIgnoreComment=true
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from freight_exchange import (
+        Applied,
         Bid,
         Bot,
         Carrier,
         Context,
         FreightExchange,
+        Gap,
         Listing,
         Offer,
         Paginator,
         RateRequest,
         RateRequestDraft,
+        RequestEvent,
         RetryLater,
         RetryPolicy,
         Route,
         RouteDraft,
         Router,
+        SchemaChanged,
         SearchType,
         Timeouts,
     )
+    from freight_exchange.feed.events import Event
+    from freight_exchange.models import Reconciliation
 
 
 def clients() -> None:
@@ -43,6 +49,8 @@ def clients() -> None:
     FreightExchange(deadline="60 s")  # type: ignore[arg-type]  # a number or a timedelta
     FreightExchange(timeouts=5)  # type: ignore[arg-type]  # Timeouts(...)
     FreightExchange(verify="ca.pem")  # type: ignore[arg-type]  # True or an SSLContext
+    FreightExchange(verify=False)  # type: ignore[arg-type]  # True or an SSLContext
+    FreightExchange(http_client="https://host")  # type: ignore[arg-type]  # a client of httpx or httpx2
     FreightExchange(credentials=lambda: ("me", "secret"))  # type: ignore[arg-type,return-value]  # must be async
     FreightExchange(timeout=5)  # type: ignore[call-arg]  # no such option
     Timeouts(5, 30, 10)  # type: ignore[call-arg]  # by keyword alone
@@ -52,6 +60,7 @@ def clients() -> None:
 async def calls(exchange: FreightExchange, bid: Bid, offer: Offer, listing: Listing, route: Route) -> None:
     aiter(exchange.requests.search("pending"))  # type: ignore[call-arg]  # by keyword alone
     aiter(exchange.requests.search(since=3600))  # type: ignore[arg-type]  # a timedelta, whose unit is plain
+    aiter(exchange.requests.search(where=bool))  # type: ignore[arg-type]  # a RequestFilter
     aiter(exchange.requests.search(status="Available"))  # type: ignore[call-arg]  # no such filter
     await exchange.requests.get("4")  # type: ignore[arg-type]  # an index is an int
     await exchange.requests.publish({"commodityname": "Tea"})  # type: ignore[arg-type]  # a draft
@@ -136,6 +145,43 @@ async def handlers(router: Router, request: RateRequest, ctx: Context, hour: tim
     await filtered(request, ctx, 5)  # type: ignore[call-arg]  # what is decorated is as it was
     await bare(ctx, request)  # type: ignore[arg-type]  # what is decorated is as it was
     RetryLater("5 min")  # type: ignore[arg-type]  # seconds or a timedelta
+
+
+async def events(router: Router) -> None:
+    async def of_bid(bid: Bid, ctx: Context, pool: str) -> None: ...
+
+    async def of_request(request: RateRequest, ctx: Context, pool: str) -> None: ...
+
+    async def of_gap(gap: Gap, ctx: Context) -> None: ...
+
+    async def without_context(request: RateRequest) -> None: ...
+
+    router.on_new(of_bid)  # type: ignore[type-var]  # a rate request
+    router.on_new(origin="Oslo")(of_bid)  # type: ignore[type-var]  # a rate request
+    router.on_updated(of_bid)  # type: ignore[type-var]  # a rate request
+    router.on_withdrawn(of_gap)  # type: ignore[type-var]  # a rate request
+    router.on_selected(of_request)  # type: ignore[type-var]  # a bid
+    router.on_gap(of_request)  # type: ignore[type-var]  # a gap
+    router.on_unreadable(of_gap)  # type: ignore[type-var]  # what cannot be read
+    router.on_new(without_context)  # type: ignore[type-var]  # and the context
+
+
+def matches(event: Event, changed: RequestEvent, found: Reconciliation[Bid]) -> None:
+    match event:
+        case RequestEvent() | Gap() | SchemaChanged():
+            pass
+        case _:
+            assert_never(event)  # type: ignore[arg-type]  # what cannot be read is left
+    match changed.kind:
+        case "new" | "updated":
+            pass
+        case _:
+            assert_never(changed.kind)  # type: ignore[arg-type]  # withdrawn ones are left
+    match found:
+        case Applied(bid):
+            bid.vessel  # type: ignore[attr-defined]  # noqa: B018  # a route has one
+        case _:
+            pass
 
 
 async def contexts(ctx: Context, offer: Offer) -> None:

@@ -1,17 +1,23 @@
 """What a user's type checker must see of every call. mypy and pyright judge this file; pytest only imports it."""
 
+# pyright: strict
+
 # A listing can be awaited and need not be: asserting its type is no use of it.
 # mypy: disable-error-code="unused-awaitable"
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, assert_type
+from typing import TYPE_CHECKING, Any, Literal, assert_never, assert_type
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import date, datetime, timedelta
     from decimal import Decimal
+
+    import httpx
+    import httpx2
 
     from freight_exchange import (
         Applied,
@@ -56,10 +62,13 @@ if TYPE_CHECKING:
         Unreadable,
         User,
     )
+    from freight_exchange.feed.events import Event
     from freight_exchange.store import MemoryStore, SQLiteStore
 
 
-async def the_client(five: timedelta) -> None:
+async def the_client(
+    five: timedelta, context: ssl.SSLContext, http_client: httpx.AsyncClient | httpx2.AsyncClient
+) -> None:
     async with FreightExchange() as exchange:
         assert_type(exchange, FreightExchange)
     async with FreightExchange(
@@ -77,7 +86,8 @@ async def the_client(five: timedelta) -> None:
         index_type="string",
         carrier_field="carrierId",
         strict=True,
-        verify=True,
+        verify=context,
+        http_client=http_client,
         hooks=(print,),
     ) as exchange:
         assert_type(exchange.user, User | None)
@@ -203,6 +213,57 @@ async def doubt(error: OutcomeUnknownError, exchange: FreightExchange, settle: t
             assert_type(candidates, tuple[RateRequest | Listing | Bid | Route, ...])
         case NotApplied():
             pass
+
+
+async def doubt_about_a_bid(error: OutcomeUnknownError[Bid]) -> Offer | None:
+    match await error.reconcile():
+        case Applied(bid) | Conflict(bid):
+            assert_type(bid, Bid)
+            return bid.offer
+        case StillUnknown(candidates):
+            assert_type(candidates, tuple[Bid, ...])
+        case NotApplied():
+            pass
+    return None
+
+
+async def a_first_program(exchange: FreightExchange) -> None:
+    request = await exchange.requests.search(where=RequestFilter(origin="Hong Kong")).first()
+    if request is None:
+        return
+    assert_type(request, RateRequest)
+    try:
+        bid = await exchange.bids.submit(request, amount="1840.50", currency="USD")
+    except OutcomeUnknownError as error:
+        match await error.reconcile():
+            case Applied(Bid() as bid):
+                assert_type(bid, Bid)
+            case _:
+                return
+    if bid.offer is not None:
+        assert_type(bid.offer.difference, Decimal | None)
+
+
+def every_event(event: Event) -> str:
+    match event:
+        case RequestEvent():
+            match event.kind:
+                case "new":
+                    return "appeared"
+                case "updated":
+                    return "changed"
+                case "withdrawn":
+                    return "gone"
+                case _:
+                    assert_never(event.kind)
+        case Gap():
+            return "a gap"
+        case SchemaChanged():
+            return "other fields"
+        case Unreadable():
+            return "unreadable"
+        case _:
+            assert_never(event)
 
 
 class Pool: ...

@@ -1,5 +1,7 @@
 """What a user's type checker must see of every field. mypy and pyright judge this file; pytest only imports it."""
 
+# pyright: strict
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_type

@@ -5,37 +5,33 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import timedelta
+from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from freight_exchange.bot.failpoints import no_failpoints
-from freight_exchange.bot.handlers.router import Router
+import anyio
+
+from freight_exchange.bot.failpoints import Failpoints, no_failpoints
+from freight_exchange.bot.handlers.handler import Handler
 from freight_exchange.bot.metrics import Metrics
 from freight_exchange.bot.ops.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.outcomes import ProcessEnd
+from freight_exchange.bot.router import Router
 from freight_exchange.bot.runtime import process
 from freight_exchange.bot.runtime.background import BackgroundRun
-from freight_exchange.bot.runtime.lifespan import check_lifespan, no_resources
+from freight_exchange.bot.runtime.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.runtime.operator_port import OperatorPort
 from freight_exchange.bot.runtime.options import BotOptions, check_host, check_port
-from freight_exchange.bot.runtime.shutdown import ignore_failure
+from freight_exchange.bot.runtime.shutdown import FailureCallback, ignore_failure
 from freight_exchange.bot.runtime.supervisor import Supervisor
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
+from freight_exchange.options import Start
+from freight_exchange.store import Store
 from freight_exchange.store.work import NO_LIMIT
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    import anyio
-
-    from freight_exchange.bot.failpoints import Failpoints
-    from freight_exchange.bot.handlers.handler import Handler
-    from freight_exchange.bot.runtime.lifespan import Lifespan
     from freight_exchange.bot.runtime.session import Components
-    from freight_exchange.bot.runtime.shutdown import FailureCallback
-    from freight_exchange.feed.journal import Start
-    from freight_exchange.store import Store
 
 __all__ = ["Bot"]
 

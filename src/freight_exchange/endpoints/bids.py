@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import anyio
 
 from freight_exchange import wire
 from freight_exchange.endpoints.arguments import index_of
 from freight_exchange.endpoints.conventions import Listed
-from freight_exchange.endpoints.currencies import index_of_currency
+from freight_exchange.endpoints.currencies import Currencies, index_of_currency
+from freight_exchange.endpoints.service import Service
 from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, validation
 from freight_exchange.models.writes import SubmitOffer
-
-if TYPE_CHECKING:
-    from freight_exchange.endpoints.currencies import Currencies
-    from freight_exchange.endpoints.service import Service
-    from freight_exchange.paging import Paginator
+from freight_exchange.paging import Paginator
 
 __all__ = ["Bids", "SeenBids"]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from freight_exchange import wire
 from freight_exchange.endpoints.conventions import Listed
-
-if TYPE_CHECKING:
-    from freight_exchange.endpoints.service import Service
-    from freight_exchange.models import Carrier
-    from freight_exchange.paging import Paginator
+from freight_exchange.endpoints.service import Service
+from freight_exchange.models import Carrier
+from freight_exchange.paging import Paginator
 
 __all__ = ["Carriers"]
 

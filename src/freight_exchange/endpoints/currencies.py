@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 import anyio
 
 from freight_exchange import wire
 from freight_exchange.endpoints.arguments import index_of
 from freight_exchange.endpoints.conventions import Listed
+from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DeadlineExceededError, ValidationError
 from freight_exchange.models import Currency
-
-if TYPE_CHECKING:
-    from freight_exchange.endpoints.service import Service
-    from freight_exchange.paging import Paginator
+from freight_exchange.paging import Paginator
 
 __all__ = ["Currencies", "KnownCurrencies", "index_of_currency"]
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from freight_exchange import wire
 from freight_exchange.endpoints.arguments import index_of
 from freight_exchange.endpoints.conventions import Listed
+from freight_exchange.endpoints.service import Service
 from freight_exchange.models import Listing, Offer, OffersType, validation
 from freight_exchange.models.writes import Respond
-
-if TYPE_CHECKING:
-    from freight_exchange.endpoints.service import Service
-    from freight_exchange.paging import Paginator
+from freight_exchange.paging import Paginator
 
 __all__ = ["Offers", "SeenOffers"]
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from freight_exchange import wire
 from freight_exchange.endpoints.arguments import expect
 from freight_exchange.endpoints.conventions import Listed
+from freight_exchange.endpoints.service import Service
 from freight_exchange.models import RateRequest, RateRequestDraft, SearchType, validation
+from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.models.writes import Publish
-
-if TYPE_CHECKING:
-    from freight_exchange.endpoints.service import Service
-    from freight_exchange.paging import Paginator
+from freight_exchange.paging import Paginator
 
 __all__ = ["SEARCH", "Requests"]
 
@@ -75,6 +73,7 @@ class Requests:
         *,
         type: SearchType | str = SearchType.ALL,
         since: timedelta | None = None,
+        where: RequestFilter | None = None,
         page_size: int | None = None,
         window: int = 1,
         sweep: bool = False,
@@ -85,6 +84,7 @@ class Requests:
             type: `all`; `accept`, those with an accepted offer; `pending`, those waiting for offers.
             since: Only those updated within this time, rounded up to seconds; five days unless told, which is the
                 most that the service allows.
+            where: Filter of the records, applied on the client: all pages are fetched.
             page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
@@ -94,6 +94,8 @@ class Requests:
         """
         word = validation.enum_member(type, SearchType, "type")
         parameters = wire.list_parameters(type=word, seconds=validation.window_seconds(since))
+        if where is not None:
+            expect(where, RequestFilter, "where")
         return self._service.listing(
             SEARCH._replace(parameters=parameters),
             wire.REQUESTS,
@@ -101,6 +103,7 @@ class Requests:
             page_size=page_size,
             window=window,
             sweep=sweep,
+            where=None if where is None else where.matches,
         )
 
     async def get(self, index: int) -> RateRequest:

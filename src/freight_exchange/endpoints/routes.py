@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from freight_exchange import wire
 from freight_exchange.endpoints.arguments import expect, index_of
 from freight_exchange.endpoints.conventions import Listed
+from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import OutcomeUnknownError
 from freight_exchange.models import Carrier, Route, RouteDraft
 from freight_exchange.models.writes import CreateRoute, UpdateRoute
-
-if TYPE_CHECKING:
-    from freight_exchange.endpoints.service import Service
-    from freight_exchange.paging import Paginator
+from freight_exchange.paging import Paginator
 
 __all__ = ["Routes", "SeenRoutes"]
 

@@ -148,6 +148,7 @@ class Service:
         page_size: int | None,
         window: int,
         sweep: bool,
+        where: Callable[[T], bool] | None = None,
     ) -> Paginator[T]:
         """A listing of records, page by page."""
         rows_wanted = validation.count(self.page_size if page_size is None else page_size, "page_size")
@@ -181,6 +182,7 @@ class Service:
             sweep=sweep,
             strict=self.strict,
             path=listed.path,
+            where=where,
         )
 
     async def page(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, Unpack
+from typing import Any, ClassVar, Generic, Protocol, Self, Unpack, cast
 
 from freight_exchange.errors.hierarchy import ConfigurationError
+from freight_exchange.models import Bid, Listing, RateRequest, Reconciliation, Route, Write
+from freight_exchange.models.reconciliation import RecordT_co
 from freight_exchange.platform.errors import CallFacts, FreightExchangeError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from freight_exchange.models import Bid, Listing, RateRequest, Reconciliation, Route, Write
 
 __all__ = ["OutcomeUnknownError", "Reconciler"]
 
@@ -24,10 +22,11 @@ class Reconciler(Protocol):
     ) -> Reconciliation: ...
 
 
-class OutcomeUnknownError(FreightExchangeError):
+class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
     """A write that may or may not have happened: its request may have been sent, and no reply settles the question.
 
-    This package never sends it again. `await error.reconcile()` finds out.
+    This package never sends it again. `await error.reconcile()` finds out. Generic in the record that would show the
+    write: `OutcomeUnknownError[Bid]` reconciles to an `Applied[Bid]`.
 
     Attributes:
         write: The write, as a value: enough to recognise its effect, or to repeat it by decision.
@@ -53,7 +52,7 @@ class OutcomeUnknownError(FreightExchangeError):
         settle: timedelta = timedelta(seconds=30),
         *,
         baseline: Sequence[Bid] | Sequence[Listing] | Sequence[RateRequest] | Sequence[Route] | None = None,
-    ) -> Reconciliation:
+    ) -> Reconciliation[RecordT_co]:
         """Find out whether the write happened, by reading what the service shows now.
 
         Args:
@@ -79,7 +78,8 @@ class OutcomeUnknownError(FreightExchangeError):
             raise ConfigurationError(f"reconcile() asks a FreightExchange, not {type(client).__name__}")
         if self.write is None:
             raise ConfigurationError("this error carries no write to look for")
-        return await client.reconcile(self.write, settle=settle, baseline=baseline)
+        found = await client.reconcile(self.write, settle=settle, baseline=baseline)
+        return cast(Reconciliation[RecordT_co], found)
 
     def __copy__(self) -> Self:
         copied = type(self)(*self.args)

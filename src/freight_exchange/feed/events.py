@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, get_args
+from typing import ClassVar, Final, Literal, get_args
 
 import attrs
 
 from freight_exchange.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from freight_exchange.models import Bid, RateRequest
+from freight_exchange.models import Bid, RateRequest
 
 __all__ = [
     "KINDS", "BidSelected", "Event", "Gap", "RequestEvent", "RequestKind", "SchemaChanged", "Unreadable",

@@ -11,9 +11,9 @@ import attrs
 
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.feed import Feed
-from freight_exchange.feed.filter import RequestFilter
-from freight_exchange.feed.journal import Start
 from freight_exchange.models import validation
+from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.options import Start
 from freight_exchange.platform.clock import Clock, SystemClock
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Final, Self
+from types import TracebackType
+from typing import Final, Self
 
 import anyio
 import anyio.lowlevel
@@ -17,24 +18,19 @@ from freight_exchange.errors import ConfigurationError, DeadlineExceededError, V
 from freight_exchange.errors.transient import READ_ERRORS, is_transient
 from freight_exchange.feed.core.pacer import Pacer
 from freight_exchange.feed.events import KINDS, Event, Gap, RequestEvent, acknowledgeable
-from freight_exchange.feed.journal import Journal, Start
+from freight_exchange.feed.journal import Journal
 from freight_exchange.feed.lease import Lease
 from freight_exchange.feed.poller import Poller
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.feed.source import Source
 from freight_exchange.feed.status import Explanation, FeedStatus, explain
-from freight_exchange.hooks import Degraded, Recovered
-from freight_exchange.store.protocol import Binding
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from freight_exchange.feed.filter import RequestFilter
-    from freight_exchange.hooks import Hooks
-    from freight_exchange.instrumentation import Instruments
-    from freight_exchange.platform.clock import Clock
-    from freight_exchange.store.protocol import Store, StoredEvent
-    from freight_exchange.store.work import WorkStore
+from freight_exchange.hooks import Degraded, Hooks, Recovered
+from freight_exchange.instrumentation import Instruments
+from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.options import Start
+from freight_exchange.platform.clock import Clock
+from freight_exchange.store.protocol import Binding, Store, StoredEvent
+from freight_exchange.store.work import WorkStore
 
 __all__ = ["Feed"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -23,6 +23,7 @@ from freight_exchange.feed.core.unsteady_fields import UnsteadyFields
 from freight_exchange.feed.core.watermark import LONGEST_ALLOWANCE, WIDEST, Watermark, is_covered
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.serialization import pack
+from freight_exchange.options import Start
 from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store.protocol import AbsenceQuery, Commit, FeedStore, NewEvent, ReadSet, TrackedRequest
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
     from freight_exchange.models import RateRequest
     from freight_exchange.wire import Rows
 
-__all__ = ["Journal", "Look", "Run", "Start", "UnclearError", "wall"]
-
-Start = Literal["now", "backfill"] | timedelta
-"""What the first scan hands out: nothing, all that is listed, or what was updated within this time."""
+__all__ = ["Journal", "Look", "Run", "UnclearError", "wall"]
 
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a call of the store: in a worker thread, or in the loop itself."""

@@ -22,9 +22,10 @@ from freight_exchange.feed.core.planner import Planner, is_young
 from freight_exchange.feed.core.scanner import PAGE_SIZE, Scanner
 from freight_exchange.feed.core.watermark import WIDEST, is_covered
 from freight_exchange.feed.fetch import PageFetcher
-from freight_exchange.feed.journal import Journal, Look, Start, wall
+from freight_exchange.feed.journal import Journal, Look, wall
 from freight_exchange.hooks import Degraded, Recovered, Scan
 from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments
+from freight_exchange.options import Start
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.page_sizes import size_after
 

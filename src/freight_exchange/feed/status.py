@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import attrs
 
-from freight_exchange.feed.events import RequestEvent, RequestKind, Unreadable
+from freight_exchange.feed.core.state import State
+from freight_exchange.feed.events import Gap, RequestEvent, RequestKind, Unreadable
+from freight_exchange.feed.poller import Phase
 from freight_exchange.feed.serialization import recall, unpack
-
-if TYPE_CHECKING:
-    from freight_exchange.feed.core.state import State
-    from freight_exchange.feed.events import Gap
-    from freight_exchange.feed.filter import RequestFilter
-    from freight_exchange.feed.poller import Phase
-    from freight_exchange.store.protocol import StoredEvent, TrackedRequest
+from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.store.protocol import StoredEvent, TrackedRequest
 
 __all__ = ["Explanation", "FeedStatus", "explain"]
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: F401 - for get_type_hints of the generated __init__
+from datetime import datetime  # noqa: F401 - for get_type_hints of the generated __init__
+from decimal import Decimal  # noqa: F401 - for get_type_hints of the generated __init__
+
 import attrs
 
 from freight_exchange.models.company import Company
 from freight_exchange.models.contact import Contact
-from freight_exchange.models.enums import RequestStatus, UnknownWord
+from freight_exchange.models.enums import (  # noqa: F401 - for get_type_hints of the generated __init__
+    Packaging,
+    RequestStatus,
+    RequestType,
+    UnknownWord,
+)
 from freight_exchange.models.offer import Offer
 from freight_exchange.models.shipment import Shipment
 

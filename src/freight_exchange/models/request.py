@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: F401 - for get_type_hints of the generated __init__
 from datetime import datetime
 from decimal import Decimal
 

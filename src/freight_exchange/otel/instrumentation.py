@@ -6,19 +6,16 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, NonRecordingSpan, SpanKind, StatusCode
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, TracerProvider
 
 from freight_exchange.hooks import Attempt, Degraded, Event, Login, Recovered, Retry, Scan
 from freight_exchange.instrumentation import CallInfo, HandlerRun, Instrumentation
 from freight_exchange.models.writes import SubmitOffer
 from freight_exchange.otel import attributes
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Span, SpanContext, TracerProvider
 
 __all__ = ["OpenTelemetry"]
 

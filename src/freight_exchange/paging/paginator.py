@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from freight_exchange.errors import (
     ConfigurationError,
@@ -19,9 +19,7 @@ from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
 from freight_exchange.paging.sweep import MOST_ROUNDS, Sweep
 from freight_exchange.paging.unpaged import UnpagedListing
-
-if TYPE_CHECKING:
-    from freight_exchange.transport.background import BackgroundTasks
+from freight_exchange.transport.background import BackgroundTasks
 
 __all__ = ["FetchPage", "PageIterator", "Paginator"]
 
@@ -72,6 +70,7 @@ class Paginator(Generic[T]):
         sweep: bool = False,
         strict: bool = False,
         path: str | None = None,
+        where: Callable[[T], bool] | None = None,
     ) -> None:
         self._reading = reading
         self._operation = operation
@@ -85,6 +84,7 @@ class Paginator(Generic[T]):
         self._sweep = sweep
         self._strict = strict
         self._path = path
+        self._where = where
 
     def __repr__(self) -> str:
         return f"<Paginator {self._operation}>"
@@ -108,7 +108,9 @@ class Paginator(Generic[T]):
             raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
         walk = self._walk(start=start, sweep=self._sweep)
         flights = Prefetcher(self._reading(), self._tasks, self._window)
-        return PageIterator(self._operation, self._sizes, walk, flights, strict=self._strict, path=self._path)
+        return PageIterator(
+            self._operation, self._sizes, walk, flights, strict=self._strict, path=self._path, where=self._where
+        )
 
     async def collect(self) -> list[T]:
         """Every record, in a list."""
@@ -133,7 +135,7 @@ class Paginator(Generic[T]):
                 if error.path != self._path or not walk.fail(error):
                     raise
             else:
-                records = walk.take(rows)
+                records = _matching(walk.take(rows), self._where)
                 # The size by now: `pages` resumes in that of a server which cut the page.
                 return Page(records, 0, walk.fitting)
 
@@ -144,6 +146,10 @@ class Paginator(Generic[T]):
             return Sweep(self._operation, self._sizes, self._page_size, self._identity, start=start)
         seen = SeenRows(self._identity)
         return SinglePass(self._operation, self._sizes, self._page_size, seen, start=start, curious=self._strict)
+
+
+def _matching(records: tuple[T, ...], where: Callable[[T], bool] | None) -> tuple[T, ...]:
+    return records if where is None else tuple(filter(where, records))
 
 
 class PageIterator(AsyncIterator[Page[T]]):
@@ -161,8 +167,10 @@ class PageIterator(AsyncIterator[Page[T]]):
         *,
         strict: bool,
         path: str | None,
+        where: Callable[[T], bool] | None = None,
     ) -> None:
         self._path = path
+        self._where = where
         self._operation = operation
         self._sizes = sizes
         self._strict = strict
@@ -216,6 +224,7 @@ class PageIterator(AsyncIterator[Page[T]]):
             self._report_end(walk)
             if isinstance(walk, Sweep):
                 fresh = (*fresh, *walk.rest())
+        fresh = _matching(fresh, self._where)
         return Page(fresh, number, walk.fitting) if fresh else None
 
     def _report_end(self, walk: Walk[T]) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 import anyio
 
+from freight_exchange.bot import Bot, BotStatus
 from freight_exchange.bot.failpoints import FAILPOINTS
 from freight_exchange.bot.outcomes import ProcessEnd
+from freight_exchange.client import FreightExchange
 from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from freight_exchange.bot import Bot, BotStatus
-    from freight_exchange.client import FreightExchange
 
 __all__ = ["FAILPOINTS", "Trial"]
 

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import anyio
+import httpx
 
+from freight_exchange.bot import Bot
 from freight_exchange.client import FreightExchange
 from freight_exchange.platform.clock import Reading
 from freight_exchange.sandbox import Account, AuditLog, Cargo, Exchange, Fault, Profile
 from freight_exchange.sandbox.faces.inprocess import transport
 from freight_exchange.testing.trial import Trial
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    import httpx
-
-    from freight_exchange.bot import Bot
 
 __all__ = ["Sandbox"]
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from freight_exchange.options import RetryPolicy
-
-if TYPE_CHECKING:
-    from freight_exchange.errors.outcome import Reconciler
-    from freight_exchange.models.writes import Write
-    from freight_exchange.options import Timeouts
-    from freight_exchange.transport.secrets import Secret
+from freight_exchange.errors.outcome import Reconciler
+from freight_exchange.models.writes import Write
+from freight_exchange.options import RetryPolicy, Timeouts
+from freight_exchange.transport.secrets import Secret
 
 __all__ = ["UNCONNECTED", "CallContext", "Middleware", "Next", "Progress", "Request", "RequestKind", "Response"]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from freight_exchange import FreightExchange, RateRequest
     from freight_exchange.feed.feed import Feed
-    from freight_exchange.feed.journal import Start
+    from freight_exchange.options import Start
     from freight_exchange.store.protocol import StoredEvent
 
 __all__ = ["Program"]

@@ -25,8 +25,8 @@ from freight_exchange import (
     Unreadable,
     ValidationError,
 )
+from freight_exchange.bot.decorators import DEFAULT_RETRIES, DEFAULT_TIMEOUT
 from freight_exchange.bot.handlers.handler import Handler, subject
-from freight_exchange.bot.handlers.router import DEFAULT_RETRIES, DEFAULT_TIMEOUT
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 KINDS = ["new", "updated", "withdrawn", "selected", "gap", "unreadable"]

@@ -24,6 +24,7 @@ from freight_exchange import (
     OutcomeUnknownError,
     RateLimitedError,
     Request,
+    RequestFilter,
     Response,
     RetryPolicy,
     RouteDraft,
@@ -169,6 +170,16 @@ class TestLookups:
         desk = Desk(says({"raterequests": [{"weight": {}}, {"index": 8}]}))
         async with desk.client(strict=True) as exchange:
             assert (await exchange.requests.get(8)).index == 8
+
+
+async def test_search_yields_the_requests_that_its_filter_matches() -> None:
+    rows = [{"index": 4, "origin": "Oslo"}, {"index": 5, "origin": "Hong Kong"}, {"index": 6}]
+    desk = Desk(says({"raterequests": rows}), says({"raterequests": []}))
+    async with desk.client() as exchange:
+        found = await exchange.requests.search(where=RequestFilter(origin="hong kong")).collect()
+        with pytest.raises(ValidationError, match="where must be a RequestFilter"):
+            exchange.requests.search(where={"origin": "Oslo"})  # type: ignore[arg-type]
+    assert [request.index for request in found] == [5, 6]
 
 
 class TestFlaws:

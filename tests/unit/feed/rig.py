@@ -12,12 +12,13 @@ import attrs
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.feed.core.pacer import Pacer
 from freight_exchange.feed.events import Event, RequestEvent
-from freight_exchange.feed.journal import Journal, Start
+from freight_exchange.feed.journal import Journal
 from freight_exchange.feed.poller import Poller
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.hooks import Event as HookEvent
 from freight_exchange.hooks import Hooks
 from freight_exchange.models import RateRequest
+from freight_exchange.options import Start
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore, Store
 from freight_exchange.store.protocol import Binding, TrackedRequest

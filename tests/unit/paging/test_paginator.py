@@ -54,7 +54,13 @@ class Server:
         return page(number, size)
 
     def listing(
-        self, *, window: int = 1, sweep: bool = False, page_size: int | None = 10, strict: bool = False
+        self,
+        *,
+        window: int = 1,
+        sweep: bool = False,
+        page_size: int | None = 10,
+        strict: bool = False,
+        where: Callable[[int], bool] | None = None,
     ) -> Paginator[int]:
         return Paginator(
             lambda: self.fetch,
@@ -66,6 +72,7 @@ class Server:
             strict=strict,
             window=window,
             sweep=sweep,
+            where=where,
         )
 
     @property
@@ -103,6 +110,15 @@ async def test_an_empty_listing_has_an_empty_first_page_and_no_pages(serve: Make
     assert [page async for page in server.listing().pages()] == []
     assert await server.listing().first() is None
     assert await server.listing().collect() == []
+
+
+@pytest.mark.parametrize("sweep", [False, True])
+async def test_filter_applies_to_every_way_of_reading(serve: MakeServer, sweep: bool) -> None:
+    listing = serve(35).listing(sweep=sweep, where=lambda record: record % 10 == 4 and record > 10)
+    assert await listing.collect() == [14, 24, 34]
+    assert await listing.first() == 14
+    assert list(await listing) == []
+    assert {page.records for page in [page async for page in listing.pages()]} == {(14,), (24,), (34,)}
 
 
 async def test_the_first_record_costs_one_page(serve: MakeServer) -> None:

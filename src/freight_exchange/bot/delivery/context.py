@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
+from freight_exchange.bot.handlers.handler import BotEvent
+from freight_exchange.bot.offers.ledger import Ledger
 from freight_exchange.bot.offers.record import OfferRecord, check_revision
 from freight_exchange.bot.outcomes import RetryLater
+from freight_exchange.client import FreightExchange
 from freight_exchange.endpoints.currencies import index_of_currency
 from freight_exchange.errors import ConfigurationError, OfferInDoubtError, ValidationError
 from freight_exchange.feed.events import RequestEvent
-from freight_exchange.models import validation
-
-if TYPE_CHECKING:
-    from freight_exchange.bot.handlers.handler import BotEvent
-    from freight_exchange.bot.offers.ledger import Ledger
-    from freight_exchange.client import FreightExchange
-    from freight_exchange.models import Bid, Currency
+from freight_exchange.models import Bid, Currency, validation
 
 __all__ = ["Context", "Log", "Stopping"]
 

@@ -1,5 +1,5 @@
-"""Handlers and how they are registered.
+"""Handlers: what a handler is, and what it is called with.
 
-`handler` defines a handler, `router` has the decorators, `checks` validates their arguments, and `injection` resolves
-the parameters that a lifespan provides.
+`handler` defines a handler, `checks` validates the arguments of its registration, and `injection` resolves the
+parameters that a lifespan provides.
 """

@@ -10,8 +10,8 @@ import attrs
 
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.factory import check_text
-from freight_exchange.feed.filter import RequestFilter
 from freight_exchange.models.enums import RequestType, UnknownWord
+from freight_exchange.models.request_filter import RequestFilter
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handlers.handler import Function, Kind

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import attrs
 
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, Unreadable
-
-if TYPE_CHECKING:
-    from freight_exchange.feed.filter import RequestFilter
-    from freight_exchange.models import RateRequest
+from freight_exchange.models import RateRequest
+from freight_exchange.models.request_filter import RequestFilter
 
 __all__ = ["BotEvent", "Function", "Handler", "Kind", "subject"]
 
@@ -56,7 +54,7 @@ class Handler:
         if filter_ is None:
             return False
         argument = subject(event)
-        return not hasattr(argument, "origin") or filter_.matches(cast("RateRequest", argument))
+        return not hasattr(argument, "origin") or filter_.matches(cast(RateRequest, argument))
 
 
 def subject(event: BotEvent) -> Any:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import attrs
 
-if TYPE_CHECKING:
-    from freight_exchange.bot.offers.record import OfferRecord
-    from freight_exchange.feed.events import Gap
-    from freight_exchange.feed.status import Explanation, FeedStatus
-    from freight_exchange.store.work import Delivery, DeliveryState
+from freight_exchange.bot.offers.record import OfferRecord
+from freight_exchange.feed.events import Gap
+from freight_exchange.feed.status import Explanation, FeedStatus
+from freight_exchange.store.work import Delivery, DeliveryState
 
 __all__ = ["BotStatus", "DeadLetter", "Doubt", "FileStatus", "Handling"]
 

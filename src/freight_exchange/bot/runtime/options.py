@@ -13,7 +13,7 @@ from freight_exchange.feed import factory
 from freight_exchange.options import seconds
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.journal import Start
+    from freight_exchange.options import Start
     from freight_exchange.store import Store
 
 __all__ = ["BotOptions", "check_host", "check_port"]

@@ -14,7 +14,7 @@ from freight_exchange.platform.clock import Reading, max_elapsed
 if TYPE_CHECKING:
     from freight_exchange.feed.core.state import State
     from freight_exchange.feed.core.watermark import Watermark
-    from freight_exchange.feed.journal import Start
+    from freight_exchange.options import Start
 
 __all__ = ["Depth", "Planner", "is_young"]
 

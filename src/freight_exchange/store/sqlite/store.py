@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
 from freight_exchange.store.holder import Holder
-from freight_exchange.store.protocol import HeldHereError
+from freight_exchange.store.protocol import Binding, HeldHereError
 from freight_exchange.store.sqlite import feed_sql
 from freight_exchange.store.sqlite.connection import MEMORY, DatabaseConnection, Lease, transaction
 from freight_exchange.store.sqlite.diagnostics import translate_errors
 from freight_exchange.store.sqlite.feed import SQLiteFeed
-
-if TYPE_CHECKING:
-    from freight_exchange.store.protocol import Binding
 
 __all__ = ["SQLiteStore"]
 

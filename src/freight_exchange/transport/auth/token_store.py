@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from freight_exchange.errors import ConfigurationError
+from freight_exchange.transport.auth.cached_login import CachedLogin
 from freight_exchange.transport.auth.login_file import LoginFile
-
-if TYPE_CHECKING:
-    from freight_exchange.transport.auth.cached_login import CachedLogin
 
 __all__ = ["TokenFile", "state_folder"]
 

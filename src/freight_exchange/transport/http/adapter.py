@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import httpx
@@ -32,8 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpClient", "Network", "Send", "client_sender", "host_and_port", "library_of"]
 
-HttpClient = httpx.AsyncClient | Any
-"""An `httpx.AsyncClient` or an `httpx2.AsyncClient`; the latter need not be installed, so a type checker sees `Any`."""
+if TYPE_CHECKING:
+    import httpx2
+
+    HttpClient: TypeAlias = httpx.AsyncClient | httpx2.AsyncClient
+else:
+    # The second need not be installed.
+    HttpClient = httpx.AsyncClient | Any
 
 Send = Callable[[Any], Awaitable[Any]]
 """Function that sends a native request and returns the native reply, with its body unread."""

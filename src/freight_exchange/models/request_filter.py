@@ -8,19 +8,17 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import attrs
 
-from freight_exchange.errors import ValidationError
 from freight_exchange.models import units, validation
 from freight_exchange.models._base import EXACT
 from freight_exchange.models.enums import RequestType, Word
+from freight_exchange.models.request import RateRequest
+from freight_exchange.models.validation import Number
+from freight_exchange.platform.errors import ValidationError
 from freight_exchange.platform.text import fold
-
-if TYPE_CHECKING:
-    from freight_exchange.models import RateRequest
-    from freight_exchange.models.validation import Number
 
 __all__ = ["RequestFilter", "Texts", "Types", "Where"]
 
@@ -30,7 +28,7 @@ Texts: TypeAlias = str | AbstractSet[str] | Sequence[str]
 Types: TypeAlias = RequestType | str | AbstractSet[RequestType | str] | Sequence[RequestType | str]
 """One way to travel, as a member or its word in any case, or a set or sequence of them, any of which will do."""
 
-Where: TypeAlias = "Callable[[RateRequest], bool]"
+Where: TypeAlias = Callable[[RateRequest], bool]
 """A test of the caller's own."""
 
 

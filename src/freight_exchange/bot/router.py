@@ -2,65 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, overload
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, TypeVar, cast
 
 import attrs
 
+from freight_exchange.bot.decorators import (
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT,
+    GapDecorator,
+    RequestDecorator,
+    SelectedDecorator,
+    UnreadableDecorator,
+)
 from freight_exchange.bot.handlers import checks
 from freight_exchange.bot.handlers.handler import Function, Handler, Kind
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.feed.filter import RequestFilter
+from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.options import seconds
 
-if TYPE_CHECKING:
-    from freight_exchange.feed.filter import Texts, Types, Where
-    from freight_exchange.models.validation import Number
-
-__all__ = ["DEFAULT_RETRIES", "DEFAULT_TIMEOUT", "Router"]
-
-DEFAULT_RETRIES: Final = 8
-DEFAULT_TIMEOUT: Final = timedelta(minutes=5)
+__all__ = ["Router"]
 
 F = TypeVar("F", bound=Function)
-
-
-class _Decorator(Protocol):
-    @overload
-    def __call__(self, function: F, /) -> F: ...
-    @overload
-    def __call__(
-        self,
-        *,
-        id: str | None = None,
-        retries: int = DEFAULT_RETRIES,
-        timeout: timedelta | float = DEFAULT_TIMEOUT,
-    ) -> Callable[[F], F]: ...
-
-
-class _FilteringDecorator(Protocol):
-    @overload
-    def __call__(self, function: F, /) -> F: ...
-    @overload
-    def __call__(
-        self,
-        *,
-        origin: Texts | None = None,
-        destination: Texts | None = None,
-        type: Types | None = None,
-        incoterm: Texts | None = None,
-        commodity: Texts | None = None,
-        hazardous: bool | None = None,
-        max_volume: Number | None = None,
-        max_weight: Number | None = None,
-        need_by: datetime | date | None = None,
-        where: Where | None = None,
-        id: str | None = None,
-        retries: int = DEFAULT_RETRIES,
-        timeout: timedelta | float = DEFAULT_TIMEOUT,
-        from_start: bool = False,
-    ) -> Callable[[F], F]: ...
 
 
 class Router:
@@ -82,38 +46,38 @@ class Router:
         self._handlers: dict[str, Handler] = {}
 
     @property
-    def on_new(self) -> _FilteringDecorator:
+    def on_new(self) -> RequestDecorator:
         """Register for new requests: `async def handler(request, ctx)`."""
-        return self._on("new")
+        return cast(RequestDecorator, self._on("new"))
 
     @property
-    def on_updated(self) -> _FilteringDecorator:
+    def on_updated(self) -> RequestDecorator:
         """Register for changed requests: `async def handler(request, ctx)`.
 
         `ctx.event` has the previous request and the changed fields. Updates that wait for the handler are merged: it
         gets the last one, with the changes of all of them.
         """
-        return self._on("updated")
+        return cast(RequestDecorator, self._on("updated"))
 
     @property
-    def on_withdrawn(self) -> _FilteringDecorator:
+    def on_withdrawn(self) -> RequestDecorator:
         """Register for requests that are gone: `async def handler(request, ctx)`, with the request as last seen."""
-        return self._on("withdrawn")
+        return cast(RequestDecorator, self._on("withdrawn"))
 
     @property
-    def on_selected(self) -> _FilteringDecorator:
+    def on_selected(self) -> SelectedDecorator:
         """Register for own bids that a shipper selected: `async def handler(bid, ctx)`, with the shipper's contact."""
-        return self._on("selected")
+        return cast(SelectedDecorator, self._on("selected"))
 
     @property
-    def on_gap(self) -> _Decorator:
+    def on_gap(self) -> GapDecorator:
         """Register for gaps, longer than the service looks back: `async def handler(gap, ctx)`."""
-        return cast("_Decorator", self._on("gap"))
+        return cast(GapDecorator, self._on("gap"))
 
     @property
-    def on_unreadable(self) -> _Decorator:
+    def on_unreadable(self) -> UnreadableDecorator:
         """Register for listed requests that cannot be read: `async def handler(unreadable, ctx)`."""
-        return cast("_Decorator", self._on("unreadable"))
+        return cast(UnreadableDecorator, self._on("unreadable"))
 
     def include(self, router: Router) -> None:
         """Add the handlers that another router has now.
@@ -134,7 +98,7 @@ class Router:
     def _set_handlers(self, handlers: dict[str, Handler]) -> None:
         self._handlers = handlers
 
-    def _on(self, kind: Kind) -> _FilteringDecorator:
+    def _on(self, kind: Kind) -> Any:
         def register(
             function: Function | None = None,
             /,
@@ -171,7 +135,7 @@ class Router:
 
             return add if function is None else add(function)
 
-        return cast("_FilteringDecorator", register)
+        return register
 
 
 def _add(handlers: dict[str, Handler], handler: Handler) -> dict[str, Handler]:

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange.errors import ValidationError
-from freight_exchange.feed.filter import RequestFilter
 from freight_exchange.models import Packaging, RateRequest, RequestType, UnknownWord
+from freight_exchange.models.request_filter import RequestFilter
 
 NEEDED = datetime(2024, 5, 17)
 
