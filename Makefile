@@ -19,7 +19,7 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo demo-watcher test test-all test-long test-search test-browser pytest wheel-test lint types \
-	floors format docs bench lock clean
+	floors format deploy-check docs bench lock clean
 
 help:
 	@echo "make demo       a forwarder's bot at work, killed in the middle, and what came of it"
@@ -30,6 +30,7 @@ help:
 	@echo "make test-search  the properties again, with examples that no run has met yet"
 	@echo "make test-browser  the sandbox's board in a real browser"
 	@echo "make docs       the documentation, built into site/"
+	@echo "make deploy-check  the files of deploy/, without a container engine"
 	@echo "make bench      what things cost, beside their peers (ARGS=--quick: a first look)"
 	@echo "make lint | types | floors | pytest | wheel-test   one check alone"
 	@echo "make format     let ruff put the code in order"
@@ -79,6 +80,9 @@ types: $(READY)
 
 floors: $(READY)
 	@$(BIN)/python tools/check.py floors
+
+deploy-check: $(READY)
+	@$(BIN)/python tools/deploy_check.py
 
 wheel-test: $(READY)
 	@$(BIN)/python tools/check.py wheel

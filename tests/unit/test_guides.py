@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
-import inspect
-import json
 import os
 import re
 import sqlite3
@@ -22,8 +19,7 @@ import pytest
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from tests.unit.blocks import PATIENCE, ROOT, blocks_of, compiled, environment_of, run_against_a_server
 
-from freight_exchange import Bot, RetryPolicy, settings
-from freight_exchange.bot.runtime.process import STATUSES
+from freight_exchange import Bot, RetryPolicy
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.store import SQLiteStore
@@ -189,26 +185,6 @@ def _rule(said: str) -> Rule:
     if said.startswith("never"):
         return Rule.UNKNOWN
     return Rule.ONCE if "once more" in said else Rule.RETRY
-
-
-def test_the_unit_and_the_container_agree_with_the_bot() -> None:
-    page = (DOCS / "deployment.md").read_text()
-    drain = inspect.signature(Bot).parameters["drain"].default.total_seconds()
-    (text,) = re.findall(r"```ini [^\n]*\n(.*?)```", page, re.DOTALL)
-    unit = configparser.ConfigParser()
-    unit.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's settings have capitals
-    unit.read_string(text)
-    service = unit["Service"]
-    hopeless = {status for _, status in STATUSES} - {75}
-    assert set(map(int, service["RestartPreventExitStatus"].split())) == hopeless
-    assert int(service["TimeoutStopSec"]) > drain
-    assert all(f"--stop-timeout {limit}" in page for limit in {int(service["TimeoutStopSec"])})
-    assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
-    assert re.findall(r"^\| (\d+(?:, \d+)+) \| no", page, re.MULTILINE) == [", ".join(map(str, sorted(hopeless)))]
-    (entry,) = re.findall(r"^ENTRYPOINT (\[.*\])$", page, re.MULTILINE)
-    assert json.loads(entry)[-2:] == ["/app/bot.py", "bot.db"]
-    names = set(re.findall(r"^(FREIGHT_EXCHANGE_\w+)=", page, re.MULTILINE))
-    assert names == {settings.URL_VARIABLE, settings.EMAIL_VARIABLE, settings.PASSWORD_VARIABLE}
 
 
 @pytest.mark.virtual_time

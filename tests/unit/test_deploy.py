@@ -1,0 +1,106 @@
+"""Tests of what surrounds the code: the files of `deploy/`, the workflow, the hooks and the forms."""
+
+from __future__ import annotations
+
+import configparser
+import inspect
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tools.deploy_check import context_files, instructions, verify_unit
+
+from freight_exchange import Bot, settings
+from freight_exchange.bot.runtime.process import STATUSES
+from freight_exchange.cli.commands.sandbox import sandbox
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DRAIN = inspect.signature(Bot).parameters["drain"].default.total_seconds()
+YAML = [*ROOT.glob(".*.yaml"), *ROOT.glob(".github/**/*.yml"), *DEPLOY.glob("*.yaml")]
+
+
+def loaded(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+class TestUnit:
+    def test_agrees_with_the_bot_and_the_page(self) -> None:
+        page = (ROOT / "docs" / "deployment.md").read_text()
+        unit = configparser.ConfigParser()
+        unit.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's settings have capitals
+        unit.read_string((DEPLOY / "bot.service").read_text())
+        service = unit["Service"]
+        hopeless = {status for _, status in STATUSES} - {75}
+        assert set(map(int, service["RestartPreventExitStatus"].split())) == hopeless
+        assert int(service["TimeoutStopSec"]) > DRAIN
+        assert f"--stop-timeout {service['TimeoutStopSec']}" in page
+        assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
+        assert re.findall(r"^\| (\d+(?:, \d+)+) \| no", page, re.MULTILINE) == [", ".join(map(str, sorted(hopeless)))]
+
+    @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+    def test_is_valid_to_systemd(self, tmp_path: Path) -> None:
+        assert verify_unit(tmp_path, sys.executable) == ""
+        assert "nowhere is not executable" in verify_unit(tmp_path, "/nowhere")
+
+    def test_environment_names_service_and_account(self) -> None:
+        names = set(re.findall(r"^(FREIGHT_EXCHANGE_\w+)=", (DEPLOY / "bot.env").read_text(), re.MULTILINE))
+        assert names == {settings.URL_VARIABLE, settings.EMAIL_VARIABLE, settings.PASSWORD_VARIABLE}
+
+
+class TestImage:
+    STEPS = instructions((DEPLOY / "Containerfile").read_text())
+
+    def test_copies_what_its_context_has(self) -> None:
+        context = set(map(str, context_files()))
+        assert {"pyproject.toml", "README.md", "LICENSE", "src/freight_exchange/py.typed"} <= context
+        assert not any(path.startswith(("tests", ".git", ".venv")) for path in context)
+        copied = [rest.split()[0] for name, rest in self.STEPS if name == "COPY" and not rest.startswith("--")]
+        assert set(copied) - {"."} <= context
+
+    def test_runs_the_bot_without_a_shell_and_without_root(self) -> None:
+        steps = dict(self.STEPS)
+        assert json.loads(steps["CMD"])[-2:] == ["/app/bot.py", "bot.db"]
+        assert steps["USER"] == "bot"
+        assert steps["VOLUME"] == steps["WORKDIR"] == "/data"
+
+    def test_services_share_the_image_and_the_loopback_address(self) -> None:
+        services = loaded(DEPLOY / "compose.yaml")["services"]
+        program, command, *options = services["sandbox"]["command"]
+        assert (program, command) == ("freight-exchange", sandbox.name)
+        parameters = sandbox.make_context("sandbox", options).params
+        assert parameters["host"] == "0.0.0.0"
+        (port,) = services["sandbox"]["ports"]
+        assert port == f"127.0.0.1:{parameters['port']}:{parameters['port']}"
+        bot = services["bot"]
+        assert bot["network_mode"] == "service:sandbox"
+        assert (
+            settings.base_url(bot["environment"][settings.URL_VARIABLE]) == f"http://127.0.0.1:{parameters['port']}/api"
+        )
+        assert int(bot["stop_grace_period"].removesuffix("s")) > DRAIN
+        assert bot["image"] == services["sandbox"]["image"]
+
+
+class TestRepository:
+    def test_workflow_calls_the_one_judgement(self) -> None:
+        jobs = loaded(ROOT / ".github/workflows/ci.yml")["jobs"]
+        assert {"run": "bash .ci/run"} in jobs["checks"]["steps"]
+        classifiers = set(re.findall(r"Python :: (3\.\d+)\"", (ROOT / "pyproject.toml").read_text()))
+        assert set(jobs["checks"]["strategy"]["matrix"]["python"]) == classifiers
+
+    @pytest.mark.parametrize("path", YAML, ids=lambda path: path.name)
+    def test_make_targets_exist(self, path: Path) -> None:
+        assert loaded(path)
+        targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+        assert set(re.findall(r"- (?:run: )?make ([a-z-]+)", path.read_text())) <= targets
+
+    def test_forms_ask_for_what_their_fields_name(self) -> None:
+        for form in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("[bf]*.yml"):
+            fields = [field for field in loaded(form)["body"] if field["type"] != "markdown"]
+            assert all(field["attributes"]["label"] for field in fields)
+            assert len({field["id"] for field in fields}) == len(fields) > 2
