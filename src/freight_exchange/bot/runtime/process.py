@@ -6,7 +6,9 @@ import importlib.util
 import logging
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.metrics import InFlight
     from freight_exchange.bot.runtime.shutdown import FailureCallback
 
-__all__ = ["HUNG_STATUS", "STATUSES", "run"]
+__all__ = ["HUNG_STATUS", "STATUSES", "importing", "run"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -55,6 +57,19 @@ STATUSES: Final[tuple[tuple[type[FreightExchangeError], int], ...]] = (
 )
 """Exit statuses, by the first of these types that an error has. The numbers are those of `sysexits.h`: another start
 may help after 75, and does not after 76, 77 and 78."""
+
+
+_imported_module: ContextVar[str | None] = ContextVar("imported_module", default=None)
+
+
+@contextmanager
+def importing(module: str) -> Iterator[None]:
+    """Make `Bot.run()` raise while this module is imported for its bot."""
+    token = _imported_module.set(module)
+    try:
+        yield
+    finally:
+        _imported_module.reset(token)
 
 
 class Program(Protocol):
@@ -118,6 +133,10 @@ def _exit_status(error: BaseException) -> int:
 
 def _check(backend: object) -> None:
     """Check that a bot can run as this process."""
+    if (module := _imported_module.get()) is not None:
+        raise ConfigurationError(
+            f"module {module} runs its bot while it is imported: move its bot.run() under `if __name__ == '__main__':`"
+        )
     if backend not in ("asyncio", "trio"):
         raise ConfigurationError(f"backend must be 'asyncio' or 'trio', not {backend!r}")
     if backend == "trio" and importlib.util.find_spec("trio") is None:

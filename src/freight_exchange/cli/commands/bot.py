@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +15,7 @@ from click.core import ParameterSource
 
 import freight_exchange
 from freight_exchange.bot.ops.admin import BotFile
+from freight_exchange.bot.runtime.process import importing
 from freight_exchange.cli.commands.bot_records import dead, doubts, gap_to_json, gaps
 from freight_exchange.cli.json_log import log_as_json
 from freight_exchange.cli.options import GlobalOptions, bot_file_options, json_option
@@ -64,7 +67,7 @@ bot.add_command(gaps)
 def run(
     options: GlobalOptions, /, target: str, backend: Literal["asyncio", "trio"], log_format: Literal["text", "json"]
 ) -> None:
-    """Run the bot that is called BOT in MODULE.
+    """Run the bot that is called BOT in MODULE, or that a function of this name makes.
 
     Ctrl-C or SIGTERM drain it. The module may be in the current directory. The bot takes the service and the account
     from the environment or the options before the command, and the password from the environment: a bot runs for months
@@ -73,6 +76,7 @@ def run(
     \b
     Example:
       freight-exchange bot run my_bot:bot
+      freight-exchange bot run my_bot:make_bot
     """
     typed = _typed_options("url", "email", "token_file", "timeout", "proxy", "ca_file")
     for name in sorted(typed & {"token_file", "timeout", "proxy", "ca_file"}):
@@ -88,10 +92,11 @@ def run(
 
 
 def _load_bot(target: str) -> Bot:
-    """Import the bot that `MODULE:BOT` names; the current directory is on the path.
+    """Import the bot that `MODULE:BOT` names, or call the function that makes it; the current directory is on the path.
 
     Raises:
         UsageError: There is no such bot.
+        ConfigurationError: The module runs its bot while it is imported.
     """
     module, colon, attribute = target.partition(":")
     # A name that begins with a dot is relative to a package, and there is none.
@@ -99,15 +104,26 @@ def _load_bot(target: str) -> Bot:
         raise click.UsageError(f"give MODULE:BOT, such as my_bot:bot, not {target!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        loaded = getattr(import_module(module), attribute, None)
+        with importing(module):
+            loaded = getattr(import_module(module), attribute, None)
     except ModuleNotFoundError as error:
         # A failed import within the module is a bug there, reported with its traceback.
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise click.UsageError(f"there is no module {module!r} here") from None
+    if inspect.isfunction(loaded):
+        loaded = _call_factory(loaded, target)
     if not isinstance(loaded, freight_exchange.Bot):
-        raise click.UsageError(f"{module} has no Bot that is called {attribute!r}")
+        raise click.UsageError(f"{module} has no Bot that is called {attribute!r}, and no function that makes one")
     return loaded
+
+
+def _call_factory(factory: Callable[..., object], target: str) -> object:
+    try:
+        inspect.signature(factory).bind()
+    except TypeError as error:
+        raise click.UsageError(f"{target} cannot make the bot: it is called without arguments: {error}") from None
+    return factory()
 
 
 def _typed_options(*names: str) -> set[str]:

@@ -169,7 +169,9 @@ def test_missing_file_is_reported_and_not_created(shell: Shell) -> None:
     [
         ("nowhere:bot", "there is no module 'nowhere' here"),
         ("nowhere.at.all:bot", "there is no module 'nowhere.at.all' here"),
-        ("json:dumps", "json has no Bot that is called 'dumps'"),
+        ("json:JSONDecoder", "json has no Bot that is called 'JSONDecoder', and no function that makes one"),
+        ("json:detect_encoding", "json:detect_encoding cannot make the bot: it is called without arguments: missing a"),
+        ("gc:collect", "gc has no Bot that is called 'collect', and no function that makes one"),
         ("json", "give MODULE:BOT, such as my_bot:bot, not 'json'"),
         (".my_bot:bot", "give MODULE:BOT, such as my_bot:bot, not '.my_bot:bot'"),
         ("..:bot", "give MODULE:BOT, such as my_bot:bot, not '..:bot'"),
@@ -193,6 +195,21 @@ def run_bots(monkeypatch: pytest.MonkeyPatch) -> list[Bot]:
     bots: list[Bot] = []
     monkeypatch.setattr(Bot, "run", lambda bot, backend: bots.append(bot))
     return bots
+
+
+def test_factory_makes_the_bot(shell: Shell, run_bots: list[Bot]) -> None:
+    Path("factory_of_a_bot.py").write_text(
+        "from freight_exchange import Bot\ndef make_bot(store=None):\n    return Bot(store=store)\n"
+    )
+    assert shell("bot", "run", "factory_of_a_bot:make_bot").status == 0
+    assert len(run_bots) == 1
+
+
+def test_module_that_runs_its_bot_on_import_is_refused(shell: Shell) -> None:
+    Path("bot_that_runs.py").write_text("from freight_exchange import Bot\nbot = Bot(store=None)\nbot.run()\n")
+    result = shell("bot", "run", "bot_that_runs:bot")
+    assert result.status == Status.CONFIGURATION
+    assert "module bot_that_runs runs its bot while it is imported: move its bot.run() under `if __name__" in result.err
 
 
 def test_client_that_module_creates_uses_options(shell: Shell, run_bots: list[Bot]) -> None:
