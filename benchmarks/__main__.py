@@ -18,7 +18,7 @@ import attrs
 
 from benchmarks import calls, decoding, imports, oddities, profiling, reading, storing, watching
 from benchmarks.aims import aims
-from benchmarks.report import markdown
+from benchmarks.report import markdown, summary
 from benchmarks.rounds import ROOT, Scale, Table
 
 _SECTIONS: Final[Mapping[str, Callable[[Scale, Callable[[str], None]], list[Table]]]] = {
@@ -111,7 +111,8 @@ def _write(out: Path, kept: Mapping[str, Any]) -> None:
 
     for folder in ("img", "data"):
         (out / folder).mkdir(parents=True, exist_ok=True)
-    (out / "benchmarks.md").write_text(markdown(kept))
+    (out / "benchmarks.md").write_text(summary(kept))
+    (out / "benchmark-figures.md").write_text(markdown(kept))
     (out / "data" / "bench.json").write_text(json.dumps(kept, indent=1) + "\n")
     draw({name: Table.restored(table) for name, table in kept["tables"].items()}, out / "img")
 

@@ -1,4 +1,4 @@
-"""The report: what was measured, in Markdown."""
+"""The report: a summary and the figures, in Markdown."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ from typing import Any, Final, NamedTuple
 from benchmarks.aims import aims
 from benchmarks.rounds import Table, spread
 
-__all__ = ["markdown"]
+__all__ = ["markdown", "summary"]
 
-_HEAD: Final = """\
+_SUMMARY: Final = """\
 # What things cost
 
-Measured by `make bench`, which writes this page, its drawings and [the figures of every round](data/bench.json).
-Each figure stands beside what people would otherwise use, measured in the same round: first every candidate once, then
-all of them again. Said is the median, and in brackets between what the rounds lay. **Read the ratios**: they are taken
-round by round, and hold where the machine's own speed changes. Client and server run in processes and on cores of their
-own, and every candidate in a process of its own.
+`make bench` measures this SDK beside what people would otherwise use, and writes this page.
+[The figures](benchmark-figures.md) show every measurement, how it is made, and where the time goes;
+[the raw data](data/bench.json) has every round.
+"""
+
+_HEAD: Final = """\
+# Benchmark figures
+
+Written by `make bench`, with its drawings and [the raw data](data/bench.json). [What things cost](benchmarks.md) is
+the summary. Every round measures each candidate once, so that all of them meet the same machine. A cell is the median
+of the rounds; the brackets hold the lowest and the highest. **Read the ratios**: they are taken round by round, and
+hold where the machine's own speed changes. Client and server run in processes and on cores of their own, and every
+candidate in a process of its own.
 """
 
 
@@ -113,7 +121,7 @@ Grid = Sequence[Sequence[str]]
 
 
 def markdown(kept: Mapping[str, Any]) -> str:
-    """The whole page, from the figures as `data/bench.json` has them.
+    """Return the page of all figures, from `data/bench.json`.
 
     Args:
         kept: `machine`, what was measured where; `tables`, as `attrs.asdict` gives them, by name; `oddities`, what each
@@ -121,6 +129,28 @@ def markdown(kept: Mapping[str, Any]) -> str:
     """
     tables = {name: Table.restored(table) for name, table in kept["tables"].items()}
     return "\n".join(_lines(tables, kept["machine"], kept["oddities"], kept["profiles"])) + "\n"
+
+
+def summary(kept: Mapping[str, Any]) -> str:
+    """Return the page of one screen: the first aim of each section, and how many of its aims hold."""
+    tables = {name: Table.restored(table) for name, table in kept["tables"].items()}
+    return "\n".join(_summary_lines(tables, kept["machine"])) + "\n"
+
+
+def _summary_lines(tables: Mapping[str, Table], machine: Mapping[str, Any]) -> Iterator[str]:
+    yield _SUMMARY
+    yield f"{machine['said']}\n"
+    yield from ("| | First aim | Limit | Result | Aims that hold |", "|---|---|---|---|---|")
+    for section in _SECTIONS:
+        judged = [*aims({name: table for name, table in tables.items() if name.split(" ")[0] == section.key})]
+        if not judged:
+            continue
+        first, held = judged[0], sum(aim.held for aim in judged)
+        link = f"[{section.title}](benchmark-figures.md#{section.title.lower().replace(' ', '-')})"
+        yield f"| {link} | {first.what} | {first.aim} | {first.measured} | {held} of {len(judged)} |"
+    drawings = [section.plot for section in _SECTIONS[:1] if section.plot is not None]
+    yield from (f"\n![{title}](img/bench-{name}.svg)" for name, title in drawings)
+    yield "\nThe [table of aims](benchmark-figures.md#aims) names each aim that is missed, and by how much."
 
 
 def _lines(

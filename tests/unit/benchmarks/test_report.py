@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from benchmarks.aims import aims
 from benchmarks.crowd import CrowdedExchange
 from benchmarks.decoders import DECODERS, FIELDS
 from benchmarks.imports import BOT, DEPENDENCIES, OURS
-from benchmarks.report import markdown
+from benchmarks.report import markdown, summary
 from benchmarks.rounds import ROOT, Metric, Scale, Table, interleaved
 
 from freight_exchange.models import RateRequest
@@ -86,9 +87,19 @@ def test_the_report_says_medians_and_between_what_the_rounds_lay() -> None:
     assert "**A title**, 2 rounds" in page
 
 
-def test_the_page_says_what_its_figures_say() -> None:
+def test_the_pages_say_what_their_figures_say() -> None:
     kept = json.loads((ROOT / "docs" / "data" / "bench.json").read_text())
-    assert (ROOT / "docs" / "benchmarks.md").read_text() == markdown(kept)
+    assert (ROOT / "docs" / "benchmarks.md").read_text() == summary(kept)
+    assert (ROOT / "docs" / "benchmark-figures.md").read_text() == markdown(kept)
+
+
+def test_the_summary_fits_on_a_screen_and_counts_what_is_missed() -> None:
+    kept = json.loads((ROOT / "docs" / "data" / "bench.json").read_text())
+    page, figures = summary(kept), markdown(kept)
+    assert len(page.splitlines()) <= 25
+    held = sum(int(cell.split(" of ")[0]) for cell in re.findall(r"\d+ of \d+", page))
+    judged = sum(int(cell.split(" of ")[1]) for cell in re.findall(r"\d+ of \d+", page))
+    assert judged - held == figures.count("| **missed** |")
 
 
 @pytest.mark.parametrize("name", ["cattrs", "pydantic"])
