@@ -37,8 +37,8 @@ MUTATIONS: Final = (
     one(
         "2 no sweep",
         "paging/window_walk.py",
-        "        if self.number == 0:\n            # Alone,",
-        "        if True:\n            # Alone,",
+        "        if self.number == 0:\n            # A single page",
+        "        if True:\n            # A single page",
     ),
     one(
         "2 the page size is not learned",
@@ -124,8 +124,8 @@ MUTATIONS: Final = (
     one(
         "2 who leaves a sweep is told another page size than its pages have",
         "paging/single_pass.py",
-        "self.size = self.fitting = rows",
-        "self.size = rows",
+        "self.fitting = rows",
+        "pass",
         "tests/unit/paging/test_walk.py",
     ),
     one(

@@ -23,7 +23,7 @@ class CollectedRows(Generic[T]):
         rows: The rows, by key.
         records: The records, in order.
         first: The rows of the first page.
-        before: The rows of the page before.
+        before: The rows of the previous page.
         end: The number of pages up to the last one with rows.
         moved: Two pages hold the same row, which may have moved.
     """
@@ -37,14 +37,14 @@ class CollectedRows(Generic[T]):
     _pages: set[frozenset[tuple[Hashable, int]]] = attrs.Factory(set)
 
     def holds(self, keys: list[Hashable]) -> bool:
-        """Whether every row was found before."""
+        """Return whether all rows were found before."""
         return all(key in self.rows for key in keys)
 
     def add(self, number: int, keys: list[Hashable], records: Sequence[T]) -> bool:
-        """Add a page; whether it says nothing that was not known."""
+        """Add a page; return whether it has no new row."""
         page = Counter(keys)
         content = frozenset(page.items())
-        # A page of twins may bring new rows, unless a page like it came before.
+        # A page of equal rows may hold new ones, unless an equal page came before.
         idle = content in self._pages if isinstance(keys[0], Alike) else self.holds(keys)
         self.moved = self.moved or not self.rows.keys().isdisjoint(keys)
         self._pages.add(content)

@@ -1,19 +1,31 @@
-"""One page: as it came, and as it is handed out."""
+"""One page: its request, its content as received, and its records for the caller."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeVar, overload
+from typing import Literal, NamedTuple, Protocol, TypeVar, overload
 
 import attrs
 
-__all__ = ["Page", "RawPage"]
+__all__ = ["Page", "PageRequest", "RawPage", "Step"]
 
 T_co = TypeVar("T_co", covariant=True)
 
+Step = Literal["first", "second", "page", "last row", "alive", "probe"]
+"""Role of the page requested: the first one; the second in the size of a short first one; any other; the last row of a
+short page that rows follow; the first one again, to show that the service answers; or a page of an offset probe."""
+
+
+class PageRequest(NamedTuple):
+    """Page that a pass requests next."""
+
+    number: int
+    size: int
+    step: Step
+
 
 class RawPage(Protocol[T_co]):
-    """One page as it came: records, and rows that could not be read but count as rows."""
+    """Page as received: records, and unreadable rows, which count as rows."""
 
     @property
     def records(self) -> Sequence[T_co]: ...
@@ -23,14 +35,13 @@ class RawPage(Protocol[T_co]):
 
 @attrs.frozen
 class Page(Sequence[T_co]):
-    """The records that one page added to a listing.
+    """Records that one page added to a listing.
 
     Attributes:
-        records: They, without those that earlier pages brought.
+        records: The records, without those of earlier pages.
         number: The page's number, from 0: the service's `offset` (service document, 4).
-        page_size: The rows to ask for in the next page. A later `pages(start=number + 1)` finds its place only with
-            this `page_size`: it can be less than what was asked for, where the service cuts pages. 0 where the
-            listing has no pages.
+        page_size: Rows to request in the next page. A later `pages(start=number + 1)` finds its position only with
+            this `page_size`: it is less than requested if the service cuts pages. 0 if the listing has no pages.
     """
 
     records: tuple[T_co, ...]

@@ -1,4 +1,4 @@
-"""Page sizes that a service was seen to accept, refuse or cut."""
+"""Page sizes: those that the service accepts, refuses or cuts, and the one that a reading wants."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ from freight_exchange.errors.transient import is_transient
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
 
-__all__ = ["DEFAULT_PAGE_SIZE", "LEAST_PAGE_SIZE", "SIZE_REFUSALS", "PageSizes", "size_after", "size_below"]
+__all__ = [
+    "DEFAULT_PAGE_SIZE",
+    "LEAST_PAGE_SIZE",
+    "SIZE_REFUSALS",
+    "PageSizes",
+    "WantedSize",
+    "size_after",
+    "size_below",
+]
 
 DEFAULT_PAGE_SIZE: Final = 100
-"""Default number of rows to ask for in a page."""
+"""Default number of rows in a page."""
 
 _LADDER: Final = (1000, 100, 20, 10)
 """Page sizes to step down to; 20 and 10 are the service's own defaults (service document, 4.2 and 4.4)."""
 
 LEAST_PAGE_SIZE: Final = _LADDER[-1]
-"""Least number of rows to ask for in a page where larger pages fail or show nothing."""
+"""Smallest page size, tried if larger pages fail or show nothing."""
 
 
 SIZE_REFUSALS: Final = frozenset({400, 413, 422})
@@ -31,12 +39,12 @@ _MODEST_PAGE: Final = 100
 
 
 def size_below(size: int) -> int | None:
-    """The next smaller page size to try; `None` below the least."""
+    """Return the next smaller page size to try; `None` below the least."""
     return next((rows for rows in _LADDER if rows < size), None)
 
 
 def size_after(error: FreightExchangeError, size: int) -> int | None:
-    """The page size to try after one of `size` failed like this; `None` if a smaller one does not help."""
+    """Return the page size to try after an error; `None` if a smaller one does not help."""
     over_size = error.status in SIZE_REFUSALS or error.status == _FAILURE
     outage = is_transient(error) and not isinstance(error, RateLimitedError) and size > _MODEST_PAGE
     return size_below(size) if over_size or outage else None
@@ -45,7 +53,7 @@ def size_after(error: FreightExchangeError, size: int) -> int | None:
 class PageSizes:
     """Page sizes learned per operation, shared by all listings of a client.
 
-    They decide which size to ask for. Listings never conclude from them that a page is the last: the service may cut
+    They decide which size to request. Listings never conclude from them that a page is the last: the service may cut
     pages shorter than it did before.
     """
 
@@ -56,45 +64,81 @@ class PageSizes:
         self._refused: dict[str, int] = {}
 
     def longest(self, operation: str) -> int:
-        """The most rows that one page ever held."""
+        """Return the most rows that one page ever held."""
         return self._longest.get(operation, 0)
 
     def to_ask(self, operation: str, wanted: int, *, start: int = 0) -> int:
-        """The page size to ask for when page `start` is the first.
+        """Return the page size to request when the reading starts at page `start`.
 
-        The first page begins with the first row in any size: it is asked for as large as is wanted, so that a mistaken
-        clamp mends. Later pages begin where those of the size that the service gives would.
+        Page 0 begins with the first row in any size: it is requested in the wanted size, which corrects a mistaken
+        clamp. A later page is requested in the size that the service gives, because its position depends on the size.
         """
         known = self._clamp if start else self._refused
         return min(wanted, known.get(operation, wanted))
 
     def saw(self, operation: str, rows: int) -> None:
-        """Learn from a page of so many rows."""
+        """Record the number of rows of a page."""
         self._longest[operation] = max(rows, self.longest(operation))
         if rows > self._clamp.get(operation, rows):
             del self._clamp[operation]
 
     def clamp(self, operation: str) -> int | None:
-        """The most rows in a page that the service gives, where that is known."""
+        """Return the most rows that the service puts in a page, or `None` if unknown."""
         return self._clamp.get(operation)
 
     def clamped(self, operation: str, rows: int) -> None:
-        """Learn that a page was cut to `rows`, and that more rows followed."""
+        """Record that the service cuts pages to `rows`."""
         self._clamp[operation] = rows
 
     def refused(self, operation: str, wanted: int) -> None:
-        """Learn that a page of more rows than `wanted` was refused, and one of `wanted` was not."""
+        """Record that the service refuses pages of more than `wanted` rows."""
         self._clamp[operation] = self._refused[operation] = wanted
 
     def afresh(self) -> PageSizes:
-        """Page sizes that keep the refusals alone: the service may give less than it did, and hardly takes more."""
+        """Return page sizes with the refusals only: the service may cut pages shorter than it did before."""
         fresh = PageSizes()
         for operation, wanted in self._refused.items():
             fresh.refused(operation, wanted)
         return fresh
 
     def first_repeat(self, operation: str) -> bool:
-        """Note that the operation's second page equalled its first; `True` the first time."""
+        """Record that the operation's second page equalled its first; return `True` the first time."""
         known = operation in self._repeating
         self._repeating.add(operation)
         return not known
+
+
+class WantedSize:
+    """Page size that a reading wants, reduced while the service refuses it."""
+
+    def __init__(self, operation: str, sizes: PageSizes, page_size: int, start: int) -> None:
+        self._operation = operation
+        self._sizes = sizes
+        self._refused = False
+        self.rows = sizes.to_ask(operation, page_size, start=start)
+
+    @property
+    def clamp(self) -> int | None:
+        """The most rows that the service puts in a page, or `None` if unknown."""
+        return self._sizes.clamp(self._operation)
+
+    def reduce(self, error: FreightExchangeError, size: int) -> bool:
+        """Reduce the size after an error of a page of `size`; return `False` if a smaller one does not help."""
+        smaller = size_after(error, size)
+        if smaller is None:
+            return False
+        # A size that failed may have met an outage: only a refusal is remembered.
+        self._refused = error.status in SIZE_REFUSALS
+        self.rows = smaller
+        return True
+
+    def accepted(self, size: int, rows: int, *, first: bool) -> None:
+        """Record a page of `size` that came with `rows`; only a `first` page proves that the size is accepted."""
+        self._sizes.saw(self._operation, rows)
+        if self._refused and first:
+            self._refused = False
+            self._sizes.refused(self._operation, size)
+
+    def cut(self, rows: int) -> None:
+        """Record that the service cuts pages to `rows`."""
+        self._sizes.clamped(self._operation, rows)

@@ -1,4 +1,4 @@
-"""What a listing is to its reader: one page, the records, or the pages, fetched as they are asked for."""
+"""Paginator: a listing as its first page, its records or its pages, fetched on demand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from freight_exchange.errors import (
     ValidationError,
 )
 from freight_exchange.paging.page import Page
-from freight_exchange.paging.page_sizes import PageSizes
+from freight_exchange.paging.page_sizes import PageSizes, WantedSize
 from freight_exchange.paging.prefetch import FetchPage, Prefetcher
 from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
@@ -33,28 +33,27 @@ _OFFSET_LOST = (
 )
 
 Reading = Callable[[], FetchPage[T]]
-"""Begins a reading of the listing: what fetches its pages."""
+"""Function that begins a reading of the listing: it returns the fetcher of its pages."""
 
 
 Walk = SinglePass[T] | Sweep[T] | UnpagedListing[T]
-"""The way through a listing: which page to ask for next, and what it adds."""
+"""Strategy of a reading: the next page to request, and the records that each adds."""
 
 
 class Paginator(Generic[T]):
     """A listing: `async for record in listing`, `async for page in listing.pages()`, `await listing` (its first page).
 
-    One pass yields nothing twice. It ends at an empty page, a refused one, or the previous page over again; a short
-    page does not end it. It can miss rows that leave a moving list between two pages, and rows behind a page whose rows
-    are all hidden from the user. With `sweep=True` the listing is read until two readings agree, and further past its
-    end, so that nothing is missed that was there all the time. `window` pages are in flight at a time. Records without
-    an identity of their own (listed bids) can come twice when the list moves; with `sweep=True` they come together at
-    the end, as often as they are listed.
+    One pass yields nothing twice. It ends at an empty page, a refused one, or a repetition of the previous page; a
+    short page does not end it. It can miss rows if rows before them are removed between two pages, and rows behind a
+    page whose rows are all hidden from the user. `sweep=True` repeats the pass until two readings agree, and looks past
+    the end: no row is missed that was there throughout. `window` pages are in flight at a time. Records without an
+    identity (listed bids) can come twice when the list moves; with `sweep=True` they come together at the end, as often
+    as they are listed.
 
     Raises:
-        FeedProtocolError: With `sweep=True`, the listing changed during every one of many passes. Of a strict client:
-            with `sweep=True`, the listing cannot be shown to be complete; in any mode, the service ignores which page
-            it is asked for. A reading that begins at a later page, or whose pages hold one row, cannot tell that from
-            a service that repeats its last page.
+        FeedProtocolError: With `sweep=True`, the listing changed during each of many passes. With a strict client, also
+            if `sweep=True` cannot prove the listing complete, or if the service ignores page numbers. A reading that
+            begins at a later page, or has one row per page, does not detect the latter.
     """
 
     def __init__(
@@ -96,13 +95,13 @@ class Paginator(Generic[T]):
         return _Records(self.pages())
 
     def pages(self, *, start: int = 0) -> PageIterator[T]:
-        """The listing's pages, from number `start` on; pages that add nothing are left out.
+        """Iterate over the pages from number `start` on; pages that add nothing are left out.
 
         Args:
-            start: The number after that of the last page that was read; the listing's `page_size` must be that page's.
+            start: The number of the last page read, plus one; the listing's `page_size` must be that page's.
 
         Raises:
-            ValidationError: `start` is no integer of 0 or more.
+            ValidationError: `start` is not an integer of 0 or more.
         """
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
@@ -113,11 +112,11 @@ class Paginator(Generic[T]):
         )
 
     async def collect(self) -> list[T]:
-        """Every record, in a list."""
+        """Return a list of all records."""
         return [record async for record in self]
 
     async def first(self) -> T | None:
-        """The first record, or `None` if there is none."""
+        """Return the first record, or `None` if there is none."""
         pages = self.pages()
         try:
             async for page in pages:
@@ -136,7 +135,7 @@ class Paginator(Generic[T]):
                     raise
             else:
                 records = _matching(walk.take(rows), self._where)
-                # The size by now: `pages` resumes in that of a server which cut the page.
+                # The current size: if the service cut the page, `pages` resumes with the cut size.
                 return Page(records, 0, walk.fitting)
 
     def _walk(self, *, start: int, sweep: bool) -> Walk[T]:
@@ -144,8 +143,8 @@ class Paginator(Generic[T]):
             return UnpagedListing(self._operation, self._sizes, self._identity)
         if sweep:
             return Sweep(self._operation, self._sizes, self._page_size, self._identity, start=start)
-        seen = SeenRows(self._identity)
-        return SinglePass(self._operation, self._sizes, self._page_size, seen, start=start, curious=self._strict)
+        wanted = WantedSize(self._operation, self._sizes, self._page_size, start)
+        return SinglePass(wanted, SeenRows(self._identity), start=start, curious=self._strict)
 
 
 def _matching(records: tuple[T, ...], where: Callable[[T], bool] | None) -> tuple[T, ...]:
@@ -153,9 +152,9 @@ def _matching(records: tuple[T, ...], where: Callable[[T], bool] | None) -> tupl
 
 
 class PageIterator(AsyncIterator[Page[T]]):
-    """The pages of a listing as they come. Leaving it, by `break` or `aclose()`, cancels those in flight.
+    """Iterator over the pages of a listing. Leaving it, by `break` or `aclose()`, cancels those in flight.
 
-    It is no generator: one that a loop left by `break` is closed whenever the collector comes by, and trio warns of it.
+    It is not a generator: after a `break` only the garbage collector would close one, and trio warns of that.
     """
 
     def __init__(
@@ -184,7 +183,7 @@ class PageIterator(AsyncIterator[Page[T]]):
 
     async def __anext__(self) -> Page[T]:
         if self._pulling:
-            # Both would take in the same page, which is how a listing ends.
+            # Both would process the same page, which counts as the end of a listing.
             raise ConfigurationError(
                 "another task is waiting for the next page of this listing: give each task a pages() of its own, or"
                 " have one task pull for all"
@@ -199,7 +198,7 @@ class PageIterator(AsyncIterator[Page[T]]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Stop: nothing more is fetched."""
+        """Stop fetching pages."""
         self._closed = True
         self._flights.end()
 
@@ -207,13 +206,13 @@ class PageIterator(AsyncIterator[Page[T]]):
         walk = self._walk
         if isinstance(walk, Sweep) and walk.restless:
             raise FeedProtocolError(
-                f"the listing changed during each of {MOST_ROUNDS} sweeps: what it holds cannot be told"
+                f"the listing changed during each of {MOST_ROUNDS} sweeps: its content is uncertain; read it later"
             )
         number, size = walk.number, walk.size
         try:
             rows = await self._flights.land(walk.numbers(), size)
         except FreightExchangeError as error:
-            # The login's, which a page may need first, says nothing about the listing.
+            # An error of a login that the page needed is not about the listing.
             if error.path != self._path or not walk.fail(error):
                 raise
             fresh: tuple[T, ...] = ()
@@ -228,13 +227,13 @@ class PageIterator(AsyncIterator[Page[T]]):
         return Page(fresh, number, walk.fitting) if fresh else None
 
     def _report_end(self, walk: Walk[T]) -> None:
-        """Report what the way in which the listing ended may hide."""
+        """Report that the end of the listing is uncertain."""
         if isinstance(walk, UnpagedListing):
             return
         if walk.offset_ignored and self._strict:
             raise FeedProtocolError(f"every page of the listing is its first one: {_OFFSET_LOST}")
         if walk.repeated and self._sizes.first_repeat(self._operation):
-            _logger.warning("%s: the page after the first is the first over again; %s", self._operation, _OFFSET_LOST)
+            _logger.warning("%s: the second page repeats the first; %s", self._operation, _OFFSET_LOST)
         if isinstance(walk, Sweep) and not walk.complete:
             if self._strict:
                 raise FeedProtocolError(f"{self._operation}: no two readings agree: the listing may hold more")
@@ -242,7 +241,7 @@ class PageIterator(AsyncIterator[Page[T]]):
 
 
 class _Records(AsyncIterator[T]):
-    """The records of a listing, one by one."""
+    """Iterator over the records of a listing."""
 
     def __init__(self, pages: PageIterator[T]) -> None:
         self._pages = pages
@@ -258,6 +257,6 @@ class _Records(AsyncIterator[T]):
             self._page = iter(await anext(self._pages))
 
     async def aclose(self) -> None:
-        """Stop: nothing more is fetched."""
+        """Stop fetching pages."""
         self._page = iter(())
         await self._pages.aclose()

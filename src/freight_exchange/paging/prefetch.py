@@ -1,4 +1,4 @@
-"""Pages in flight: fetched side by side, landed in the order in which they were asked for."""
+"""Prefetcher: pages fetched concurrently, returned in the order of the requests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["FetchPage", "Prefetcher"]
 T = TypeVar("T")
 
 FetchPage = Callable[[int, int], Awaitable[RawPage[T]]]
-"""Fetches the page with this number in this size."""
+"""Function that fetches the page with this number in this size."""
 
 
 class Prefetcher(Generic[T]):
-    """The pages in flight: at most `window`, landed in the order in which they were asked for."""
+    """Pages in flight: at most `window`, returned in the order of the requests."""
 
     def __init__(self, fetch: FetchPage[T], tasks: Callable[[], BackgroundTasks], window: int) -> None:
         self._fetch = fetch
@@ -34,9 +34,9 @@ class Prefetcher(Generic[T]):
         self._under_way: deque[tuple[int, int, BackgroundTask[RawPage[T]]]] = deque()
 
     async def land(self, numbers: Iterable[int], size: int) -> RawPage[T]:
-        """The first of these pages; as many of the others as the window allows are sent for.
+        """Return the first of these pages; fetch as many of the others as the window allows.
 
-        A pull that is cancelled here loses nothing: what is in flight stays there for the next one.
+        Cancellation loses nothing: pages in flight stay there for the next call.
         """
         wanted = [*islice(numbers, self._window)]
         if self._under_way and self._under_way[0][:2] != (wanted[0], size):
@@ -53,7 +53,7 @@ class Prefetcher(Generic[T]):
         except TaskCancelledError:
             raise TransportError("the client was closed while the listing was under way", permanent=True) from None
         finally:
-            # One that failed is out of the way as well: whoever pulls again has its page fetched again.
+            # A failed one is removed as well: the next call fetches its page again.
             if task.is_finished:
                 self._under_way.popleft()
 
@@ -62,7 +62,7 @@ class Prefetcher(Generic[T]):
             self._under_way.popleft()[2].cancel()
 
     def __del__(self) -> None:
-        # The collector may come by in another thread, or when the loop is gone, where nothing can be cancelled.
+        # The garbage collector may run in another thread or after the loop, where nothing can be cancelled.
         if self._under_way and self._tasks is not None:
             try:
                 self._tasks.check_loop()

@@ -1,4 +1,4 @@
-"""Second readings of a listing, to be compared with the first one. Pure."""
+"""Second readings of a listing, for comparison with the first. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from freight_exchange.paging.single_pass import REFUSALS
+from freight_exchange.paging.end_signs import REFUSALS
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
@@ -18,13 +18,13 @@ __all__ = ["LOOK_FURTHER", "Recheck", "Reread"]
 T = TypeVar("T")
 
 LOOK_FURTHER: Final = 3
-"""Pages that a sweep asks for past the first sign of the end: all rows of a page may be hidden from the user."""
+"""Pages that a sweep requests past the first sign of the end: all rows of a page may be hidden from the user."""
 
 _MISSING: Final = REFUSALS | {500}
 
 
 class Recheck(Generic[T]):
-    """Second reading of the pages of a climb, from the last to the first: `number` and `size` name the next page.
+    """Second reading of the pages of a pass, from the last to the first: `number` and `size` name the next page.
 
     Attributes:
         found: The rows, by key.
@@ -46,7 +46,7 @@ class Recheck(Generic[T]):
 
     @property
     def reached_end(self) -> bool:
-        """The reading has seen all of the listing."""
+        """`True` if the reading has seen the whole listing."""
         return self.ended
 
     @property
@@ -54,16 +54,16 @@ class Recheck(Generic[T]):
         return self._numbers[min(self._at, len(self._numbers) - 1)]
 
     def numbers(self) -> Iterable[int]:
-        """The numbers of the next pages."""
+        """Return the numbers of the next pages."""
         return self._numbers[self._at :]
 
     def take(self, rows: RawPage[T]) -> tuple[T, ...]:
-        """Take in the page that was asked for; the records that it adds."""
+        """Process the requested page; return the records that it adds."""
         keys = self._seen.keys(rows)
         self._at += 1
         page = Counter(keys)
         if self._beyond_end and page == self._page_before:
-            # A page beyond the end, which was the last one over again.
+            # A page beyond the end, which repeats the last one.
             return ()
         self._beyond_end = self._at == 1
         self._page_before = page
@@ -71,7 +71,7 @@ class Recheck(Generic[T]):
         return self._seen.add(rows, keys)
 
     def fail(self, error: FreightExchangeError) -> bool:
-        """Take a refused page for one without rows; `False` if the error is the caller's."""
+        """Treat a refused page as empty; return `False` if the caller has to raise the error."""
         if error.status not in _MISSING:
             return False
         self._at += 1
@@ -79,11 +79,10 @@ class Recheck(Generic[T]):
 
 
 class Reread(Recheck[T]):
-    """Second reading of a listing of one page, upwards, in a size that the service is known to give in full.
+    """Second reading of a listing of one page, upwards, in a size that the service gives in full.
 
-    It goes on until it has met every row of the first reading, and then looks further past the end. A first page that
-    was cut shows itself here, even where the service counts pages in the size it is asked for and hides the rows that
-    follow.
+    It continues until it has met every row of the first reading, and then looks past the end. It detects that the first
+    page was cut, even if the service counts pages in the requested size and hides the rows that follow.
     """
 
     def __init__(self, numbers: range, size: int, seen: SeenRows[T], expected: Counter[Hashable]) -> None:
@@ -97,7 +96,7 @@ class Reread(Recheck[T]):
 
     @property
     def reached_end(self) -> bool:
-        # Pages that run out before may have been cut shorter than those of the first reading.
+        # If the pages end earlier, they may have been cut shorter than in the first reading.
         return max(self._misses, self._repeats) >= LOOK_FURTHER and not self._expected - self.found
 
     def take(self, rows: RawPage[T]) -> tuple[T, ...]:
@@ -108,7 +107,7 @@ class Reread(Recheck[T]):
             self._misses += 1
             return ()
         if page == self._page_before:
-            # The end over again, or a row that moved on as another was inserted.
+            # A repeated end, or a row that moved because another was inserted.
             self._repeats += 1
             return ()
         self._misses = self._repeats = 0

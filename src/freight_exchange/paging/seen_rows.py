@@ -1,4 +1,4 @@
-"""The rows of a listing that were handed out, so that none is handed out twice."""
+"""Rows of a listing returned so far, so that none is returned twice."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Identity = Callable[[T], Hashable] | None
 
 @attrs.frozen(cache_hash=True)
 class Alike:
-    """Key of a row that has no identity: its whole content."""
+    """Key of a row without an identity: its whole content."""
 
     row: Hashable
 
 
 def keys_of(rows: RawPage[T], identity: Identity[T]) -> list[Hashable]:
-    """The keys of a page's rows, the unreadable ones last."""
+    """Return the keys of a page's rows, the unreadable ones last."""
     records = (Alike(cast("Hashable", row)) if identity is None else identity(row) for row in rows.records)
     return [*records, *map(_unreadable, rows.broken)]
 
 
 class SeenRows(Generic[T]):
-    """The rows that a reading has brought, over all its passes.
+    """Rows that a reading has returned, over all its passes.
 
-    Two rows that are alike count as two within one pass, and as the same two in the next.
+    Two equal rows count as two within one pass, and as the same two in the next.
     """
 
     def __init__(self, identity: Identity[T]) -> None:
@@ -42,14 +42,14 @@ class SeenRows(Generic[T]):
         self._twins: Counter[Hashable] = Counter()
 
     def begin_pass(self) -> None:
-        """Count rows that are alike from the first one again."""
+        """Restart the counts of equal rows."""
         self._twins.clear()
 
     def keys(self, rows: RawPage[T]) -> list[Hashable]:
         return keys_of(rows, self._identity)
 
     def add(self, rows: RawPage[T], keys: list[Hashable]) -> tuple[T, ...]:
-        """Take in a page; the records on it that no page brought before."""
+        """Add a page; return its records that no earlier page had."""
         numbered = [*self._number(keys)]
         fresh = {key: record for key, record in zip(numbered, rows.records, strict=False) if key not in self._known}
         self._known.update(numbered)

@@ -1,12 +1,12 @@
-"""One pass through a listing: which page to ask for next, what each page adds, and where the listing ends. Pure.
+"""Single pass through a listing: the next page to request, the records that each adds, and the end. Pure.
 
-A page with fewer rows than asked for proves nothing: the service may cut pages shorter than it did before, and it
-hides rows from a page after cutting it. The end is an empty page, a refused one, or the previous page over again.
+A page with fewer rows than requested proves nothing: the service may cut pages shorter than before, and it hides rows
+from a page after cutting it. The end is an empty page, a refused one, or a repetition of the previous page.
 
 The size matters as much as the number. A service that cuts pages counts page numbers either in the size that it gives
-or in the size that it is asked for. Both agree on sizes that it gives in full. So after a short first page of r rows
-the second is asked for in size r. If it holds rows of the first page, the first one was not cut, and some of its rows
-are hidden. Then the pass starts again in size r, or goes on in the size it wanted where r is a small part of that.
+or in the size requested. Both agree on sizes that it gives in full. So after a short first page of r rows the second is
+requested in size r. If it holds rows of the first page, the first one was not cut, and some of its rows are hidden.
+Then the pass restarts in size r, or continues in the wanted size if r is a small part of it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import count as count_from
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from freight_exchange.paging.collected_rows import CollectedRows
+from freight_exchange.paging.end_signs import FAILURE, REFUSALS, EndSigns
 from freight_exchange.paging.offset_probe import OffsetProbe
-from freight_exchange.paging.page_sizes import SIZE_REFUSALS, PageSizes, size_after
+from freight_exchange.paging.page import PageRequest, Step
+from freight_exchange.paging.page_sizes import SIZE_REFUSALS, WantedSize
 from freight_exchange.paging.seen_rows import Alike, SeenRows
 
 if TYPE_CHECKING:
@@ -27,85 +29,61 @@ if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
     from freight_exchange.paging.page import RawPage
 
-__all__ = ["REFUSALS", "SinglePass"]
+__all__ = ["SinglePass"]
 
 T = TypeVar("T")
 
-REFUSALS: Final = frozenset({400, 404, 416, 422})
-"""Statuses with which a service refuses a page beyond the end."""
-
-_FAILURE: Final = 500
 _MOST_RESTARTS: Final = 3
-
-Step = Literal["first", "second", "page", "last row", "alive", "trial"]
-"""What the page asked for is: the first one, the second in the size of a short first one, any other, the last row of a
-short page that rows follow, the first one again, to show that the service answers, or a page of a trial."""
 
 
 class SinglePass(Generic[T]):
-    """One pass through a listing: `number` and `size` name the page it waits for, until it has `ended`.
+    """Single pass through a listing: `number` and `size` name the next page, until it has `ended`.
 
     Args:
-        operation: The name under which page sizes are known.
-        sizes: What is known of them; the pass adds to it.
-        page_size: The rows wanted in a page.
-        seen: The rows that were handed out.
-        start: The first page's number.
-        further: How many pages to look further past the first sign of the end.
-        curious: Whether to find out, at the price of a request, why the second page equals the first.
+        wanted: Page size to request.
+        seen: Rows returned so far.
+        start: Number of the first page.
+        further: Pages to request past the first sign of the end.
+        curious: Spend a request to find out why the second page equals the first.
 
     Attributes:
-        fitting: The page size with which a later reading goes on behind the page just taken.
-        found: What the pass has found since it last started.
-        asked: The size in which the first page was asked for.
-        repeated: The listing ended with its first page over again.
+        fitting: Page size with which a later reading continues behind the page just taken.
+        found: Rows found since the last restart.
+        asked: Size in which the first page was requested.
+        repeated: The listing ended with a repetition of its first page.
         offset_ignored: The service ignores page numbers.
         full: All pages but the last were full.
-        longest: The most rows of a page, which is a size that the service gives in full.
+        longest: The most rows of a page, a size that the service gives in full.
         uncertain: The pass ended without a proper end.
     """
 
     def __init__(
-        self,
-        operation: str,
-        sizes: PageSizes,
-        page_size: int,
-        seen: SeenRows[T],
-        *,
-        start: int = 0,
-        further: int = 0,
-        curious: bool = False,
+        self, wanted: WantedSize, seen: SeenRows[T], *, start: int = 0, further: int = 0, curious: bool = False
     ) -> None:
-        self._operation = operation
-        self._sizes = sizes
         self._seen = seen
         self._start = start
-        self._further = further
         self._curious = curious
-        self._wanted = self.fitting = sizes.to_ask(operation, page_size, start=start)
-        self._size_refused = False
-        self._fails_beyond_end = False
+        self._wanted = wanted
+        self._end = EndSigns(further)
+        self.fitting = wanted.rows
         self._restarts = 0
         self._suspected = 0
         self.longest = 0
-        self._trial: OffsetProbe | None = None
+        self._probe: OffsetProbe | None = None
         self._met: set[Hashable] = set()
         self.ended = False
         self.repeated = False
         self.offset_ignored = False
         self.uncertain = False
-        self._begin(self._wanted, "first")
+        self._begin(self._wanted.rows, "first")
 
     def _begin(self, size: int, step: Step, *, hidden: bool = False) -> None:
-        """Start the pass, or start it again; `hidden` says that short pages are known to be no cut ones."""
-        self.number, self.size = self._start, size
+        """Start or restart the pass; `hidden` if short pages are known to have hidden rows, not to be cut."""
         self.asked = size
-        self._step: Step = step
-        self._return_to: tuple[int, int, Step] = (self.number, size, step)
-        self._failed_at = -1
-        self._misses = 0
-        self._undecided = self._idle = False
-        self._has_tried = False
+        self._at = self._return_to = PageRequest(self._start, size, step)
+        self._end.reset()
+        self._idle = False
+        self._has_probed = False
         self._short_at: int | None = None
         self.full = True
         self._cuts_excluded = hidden
@@ -114,26 +92,35 @@ class SinglePass(Generic[T]):
         self._seen.begin_pass()
 
     @property
+    def number(self) -> int:
+        return self._at.number
+
+    @property
+    def size(self) -> int:
+        return self._at.size
+
+    @property
     def consistent(self) -> bool:
-        """The pass found every row that it met, also before it started again."""
+        """`True` if the pass found every row that it met, also before a restart."""
         return not self.uncertain and self._met <= self.found.rows.keys()
 
     def numbers(self) -> Iterable[int]:
-        """The numbers of the next pages, as far as they are certain before the next one is there."""
-        known = self._step == "second" and self.size == self._sizes.clamp(self._operation)
-        return count_from(self.number) if self._step == "page" or known else (self.number,)
+        """Return the numbers of the next pages that are certain before the next one arrives."""
+        number, size, step = self._at
+        is_known = step == "page" or (step == "second" and size == self._wanted.clamp)
+        return count_from(number) if is_known else (number,)
 
     def take(self, rows: RawPage[T]) -> tuple[T, ...]:
-        """Take in the page that was asked for; the records that it adds."""
+        """Process the requested page; return the records that it adds."""
         keys = self._seen.keys(rows)
-        match self._step:
-            case "trial":
-                self._go_on_trying(keys)
+        match self._at.step:
+            case "probe":
+                self._continue_probe(keys)
                 return ()
             case "alive":
-                self.number, self.size, self._step = self._return_to
+                self._at = self._return_to
                 if not self.found.holds(keys):
-                    # The listing changed: the page that failed may be one of its pages by now.
+                    # The listing changed: the failed page may be one of its pages by now.
                     self._restart()
                 return ()
             case "last row":
@@ -145,12 +132,13 @@ class SinglePass(Generic[T]):
         self.longest = max(self.longest, min(len(keys), self.size))
         if not keys:
             self._meet_end()
-        elif page == self.found.before and self._step == "second" and self.size < self._wanted:
-            # Hidden rows in the first page can make this one equal. Only a page of the same size tells.
-            self.size, self._step, self._short_at = self._wanted, "page", self._start
+        elif page == self.found.before and self._at.step == "second" and self.size < self._wanted.rows:
+            # Hidden rows in the first page can make this one equal. Only a page of the same size is proof.
+            self._at = PageRequest(self.number, self._wanted.rows, "page")
+            self._short_at = self._start
         elif page == self.found.before:
             self._see_again(keys)
-        elif self._misses and self.found.holds(keys):
+        elif self._end.count and self.found.holds(keys):
             if not self._restart():
                 self._meet_end()
         elif self._is_next(page):
@@ -158,169 +146,153 @@ class SinglePass(Generic[T]):
         return ()
 
     def fail(self, error: FreightExchangeError) -> bool:
-        """Go on after an error in place of the page; `False` if the error is the caller's."""
+        """Process an error in place of the page; return `False` if the caller has to raise it."""
         refused = error.status in REFUSALS
-        if self._step in ("last row", "trial") and (refused or error.status == _FAILURE):
-            if self._step == "trial":
-                self._end_trial()
+        if self._at.step in ("last row", "probe") and (refused or error.status == FAILURE):
+            if self._at.step == "probe":
+                self._end_probe()
             else:
-                self.number, self.size, self._step = self._return_to
+                self._at = self._return_to
         elif self.number == 0:
             return self._step_down(error)
         elif refused:
             self._meet_end()
-        elif error.status == _FAILURE and self._step != "alive":
-            self._fail_beyond()
+        elif error.status == FAILURE and self._at.step != "alive":
+            if self._end.is_confirmed_by_failure(self.number):
+                self._meet_end()
+            else:
+                self._return_to = self._at
+                self._at = PageRequest(0, self.size, "alive")
         else:
             return False
         return True
 
     def _step_down(self, error: FreightExchangeError) -> bool:
-        """Ask for a smaller first page where the service refuses the size, or may have failed over it."""
+        """Request a smaller first page if the service refuses the size, or may have failed because of it."""
         refused = error.status in SIZE_REFUSALS
-        if self._step == "page" and refused and self.size < self._wanted:
-            # The size of a page that came short, which is none that this service takes.
-            self._begin(self._wanted, "page", hidden=True)
+        if self._at.step == "page" and refused and self.size < self._wanted.rows:
+            # The size came from a short page, and this service does not accept it.
+            self._begin(self._wanted.rows, "page", hidden=True)
             return True
-        size = size_after(error, self.size)
-        if self._step != "first" or size is None:
+        if self._at.step != "first" or not self._wanted.reduce(error, self.size):
             return False
-        # A size that failed may have met an outage: only a refusal is remembered.
-        self._size_refused = refused
-        self._wanted = size
-        self._begin(size, "first")
+        self._begin(self._wanted.rows, "first")
         return True
 
-    def _fail_beyond(self) -> None:
-        """Count a page that fails as the end if it fails again after the first page came."""
-        if self._fails_beyond_end or self._failed_at == self.number:
-            self._fails_beyond_end = True
-            self._meet_end()
-            return
-        self._failed_at = self.number
-        self._return_to = (self.number, self.size, self._step)
-        self.number, self._step = 0, "alive"
-
     def _is_next(self, page: Counter[Hashable]) -> bool:
-        """Whether the page lies behind those before it; if not, another one is asked for."""
+        """Return whether the page follows those before it; if not, choose another one to request."""
         rows = len(self.found.first)
-        if self._past_short_first and 2 * rows >= self._wanted:
-            # Rows far behind a short first page, and none right behind it. In its size no row is skipped.
+        wanted = self._wanted.rows
+        if self._past_short_first and 2 * rows >= wanted:
+            # Rows follow a short first page, but not directly. In its size no row is skipped.
             self._begin(rows, "page")
             return False
         self._past_short_first = False
-        if self._step != "second":
+        if self._at.step != "second":
             return True
         first = Counter(self.found.first)
         if not page & first:
-            if self._further and self._suspected != rows:
-                # Or the listing was short, and rows were added since. Its few rows would make many pages.
+            if self._end.further and self._suspected != rows:
+                # The listing may have been short, with rows added since: its few rows would be too small a page size.
                 self._suspected = rows
                 if self._restart():
                     return False
-            self._sizes.clamped(self._operation, rows)
-        elif page <= first and 2 * rows < self._wanted:
-            # It lies within the first page, so that one was not cut: most of its rows are hidden.
-            self.size, self._step, self._cuts_excluded = self._wanted, "page", True
+            self._wanted.cut(rows)
+        elif page <= first and 2 * rows < wanted:
+            # The first page holds it, and so was not cut: most of its rows are hidden.
+            self._at = PageRequest(self.number, wanted, "page")
+            self._cuts_excluded = True
             return False
         else:
             self._begin(rows, "page")
             return False
-        self._step = "page"
+        self._at = self._at._replace(step="page")
         return True
 
     def _accept(self, rows: RawPage[T], keys: list[Hashable]) -> tuple[T, ...]:
-        self._sizes.saw(self._operation, len(keys))
-        if self._size_refused and self._step == "first":
-            self._size_refused = False
-            self._sizes.refused(self._operation, self.size)
+        self._wanted.accepted(self.size, len(keys), first=self._at.step == "first")
         idle = self.found.add(self.number, keys, rows.records)
-        self._misses, self.repeated, self._undecided = 0, False, False
+        self._end.clear()
+        self.repeated = False
         fresh = self._seen.add(rows, keys)
         self._go_on(len(keys), idle=idle)
         return fresh
 
     def _go_on(self, rows: int, *, idle: bool) -> None:
-        """Choose the page after one that was accepted."""
+        """Choose the page after an accepted one."""
         if idle and self._idle:
             if not self._restart():
                 self.uncertain = self.ended = True
             return
         self._idle = idle
-        is_short, behind_short = rows < self.size, self._short_at == self.number - 1
+        number, size, step = self._at
+        is_short, behind_short = rows < size, self._short_at == number - 1
         self.full = self.full and self._short_at is None
-        self._short_at = self.number if is_short else None
-        first, self._step = self._step == "first", "page"
-        self.number += 1
-        if first and rows > self.size:
+        self._short_at = number if is_short else None
+        self._at = PageRequest(number + 1, size, "page")
+        if step == "first" and rows > size:
             # The service has a page size of its own.
-            self.size = rows
-        elif first and is_short and self._start == 0:
-            self.size = self.fitting = rows
+            self._at = PageRequest(number + 1, rows, "page")
+        elif step == "first" and is_short and self._start == 0:
+            self.fitting = rows
             self._short_at = None
-            self._step = "second"
+            self._at = PageRequest(number + 1, rows, "second")
         elif behind_short and not self._cuts_excluded:
-            # Rows follow a short page: hidden rows made it short, or it was cut, and rows were skipped.
+            # Rows follow a short page: either it has hidden rows, or it was cut and rows were skipped.
             self._cuts_excluded = True
-            self._return_to = (self.number, self.size, "page")
-            self.number, self.size, self._step = (self.number - 1) * self.size - 1, 1, "last row"
+            self._return_to = self._at
+            self._at = PageRequest(number * size - 1, 1, "last row")
 
     def _judge_last_row(self, keys: list[Hashable]) -> None:
-        self.number, self.size, self._step = self._return_to
+        self._at = self._return_to
         if len(keys) == 1 and keys[0] not in self.found.rows:
             self._restart()
 
     def _restart(self) -> bool:
-        """Start again, as the service cuts pages otherwise than it did when the pass began; at most a few times."""
+        """Restart because the service cuts pages differently by now; return `False` after too many restarts."""
         if self._restarts == _MOST_RESTARTS:
             return False
         self._restarts += 1
-        self._begin(self._wanted, "first")
+        self._begin(self._wanted.rows, "first")
         return True
 
     def _see_again(self, keys: list[Hashable]) -> None:
+        """Process a repetition of the previous page."""
         second = self.number == self._start + 1
         self.repeated = self.repeated or second
-        if (
-            second
-            and self._curious
-            and not self._has_tried
-            and self._start == 0
-            and (trial := OffsetProbe.of(self.found.first))
-        ):
-            self._has_tried = True
-            self._trial = trial
-            self._return_to = (self.number, self.size, self._step)
-            self.number, self.size, self._step = trial.number, trial.SIZE, "trial"
+        may_probe = second and self._curious and not self._has_probed and self._start == 0
+        if may_probe and (probe := OffsetProbe.of(self.found.first)):
+            self._has_probed = True
+            self._probe = probe
+            self._return_to = self._at
+            self._at = PageRequest(probe.number, probe.SIZE, "probe")
             return
-        # Pages of rows that are all alike cannot be told from one that is repeated.
+        # Pages of equal rows look like one page repeated.
         self.uncertain = self.uncertain or (isinstance(keys[0], Alike) and 1 == len(set(keys)) < len(keys))
         self._meet_end()
 
-    def _go_on_trying(self, keys: list[Hashable]) -> None:
-        assert self._trial is not None
-        self._trial.take(keys)
-        self.number = self._trial.number
-        if self._trial.offset_ignored:
+    def _continue_probe(self, keys: list[Hashable]) -> None:
+        assert self._probe is not None
+        self._probe.take(keys)
+        self._at = self._at._replace(number=self._probe.number)
+        if self._probe.offset_ignored:
             self.offset_ignored = self.uncertain = self.ended = True
-        elif self._trial.ended:
-            self._undecided = self._trial.undecided
-            self._end_trial()
+        elif self._probe.ended:
+            self._end.undecided = self._probe.undecided
+            self._end_probe()
 
-    def _end_trial(self) -> None:
-        self._trial = None
-        self.number, self.size, self._step = self._return_to
+    def _end_probe(self) -> None:
+        self._at = self._return_to
         self._meet_end()
 
     def _meet_end(self) -> None:
-        """Count a sign of the end; ask for a page further on while fewer than enough of them were met."""
-        self._misses += 1
-        if self._misses > self._further:
-            self.uncertain = self.uncertain or self._undecided
+        """Count a sign of the end; request a further page while there are too few."""
+        if self._end.add():
+            self.uncertain = self.uncertain or self._end.undecided
             self.ended = True
-        elif self._step == "second":
-            # A wholly hidden page would have been cut in the size that was wanted.
-            self.size, self._step, self._past_short_first = self._wanted, "page", True
+        elif self._at.step == "second":
+            # A page of hidden rows only would have been cut in the wanted size.
+            self._at = PageRequest(self.number, self._wanted.rows, "page")
+            self._past_short_first = True
         else:
-            self.number += 1
-            self._step = "page"
+            self._at = PageRequest(self.number + 1, self.size, "page")

@@ -1,13 +1,12 @@
-"""A reading of a listing that misses nothing that was there throughout, or says that it may have. Pure.
+"""Sweep: a reading of a listing that misses no row that was there throughout, or reports that it may have. Pure.
 
-One pass can miss rows: the list moves, the service cuts pages shorter in the middle of it, whole pages are hidden. A
-sweep is a pass that looks further past the end, and then reads the same pages again, from the last to the first and in
-another page size. If both show the same rows, nothing was missed. A page that was cut in both readings was cut at
-different rows. A row that slipped past the pass made another one leave its place, and that one is missing from the
-second reading or comes twice in it.
+One pass can miss rows: the list moves, the service cuts pages shorter during the pass, whole pages are hidden. A sweep
+makes a pass that looks past the end, and then reads the same pages again, from the last to the first, in another page
+size. If both find the same rows, nothing was missed. A page that was cut in both readings was cut at different rows. A
+row that slipped past the pass moved another one, which the second reading then lacks or finds twice.
 
-What still beats it: more hidden pages in a row than it looks further past; rows that leave the listing and come back in
-the middle of it; page lengths that change for a single page in each of the two readings, at the same row.
+Limits: more hidden pages in a row than it looks past the end; rows that leave the listing and return during the sweep;
+page lengths that change for a single page in each of the two readings, at the same row.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from freight_exchange.paging.page_sizes import LEAST_PAGE_SIZE
+from freight_exchange.paging.page_sizes import LEAST_PAGE_SIZE, WantedSize
 from freight_exchange.paging.reread import LOOK_FURTHER, Recheck, Reread
 from freight_exchange.paging.seen_rows import Alike, SeenRows
 from freight_exchange.paging.single_pass import SinglePass
@@ -30,24 +29,24 @@ __all__ = ["MOST_ROUNDS", "ROUNDS_WITHOUT_NEWS", "Sweep"]
 T = TypeVar("T")
 
 MOST_ROUNDS: Final = 16
-"""Rounds after which a sweep gives up on a listing that never stands still."""
+"""Rounds after which a sweep gives up on a listing that keeps changing."""
 
 ROUNDS_WITHOUT_NEWS: Final = 3
 """Rounds in a row without a new row after which a sweep ends. It is complete if its last readings all agreed."""
 
 
 class Sweep(Generic[T]):
-    """A climb and its recheck, again until both show the same rows: `number` and `size` name the next page.
+    """A pass and its recheck, repeated until both find the same rows: `number` and `size` name the next page.
 
-    Rows without an identity are handed out at the end, as often as the last climb shows them: before that, two rows
-    that are alike cannot be told from one that moved.
+    Rows without an identity are returned at the end, as often as the last pass found them: before that, two equal rows
+    look like one that moved.
 
     Attributes:
-        ended: It asks for nothing more.
-        complete: It has ended, and nothing that was there throughout can have been missed.
-        repeated: The listing ended with its first page over again.
+        ended: It needs no further page.
+        complete: It has ended, and missed no row that was there throughout.
+        repeated: The listing ended with a repetition of its first page.
         offset_ignored: The service ignores page numbers.
-        fitting: The page size with which a later reading goes on behind the page just taken.
+        fitting: Page size with which a later reading continues behind the page just taken.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class Sweep(Generic[T]):
         self._rounds_without_news = 0
         self._agreements = 0
         self._known = 0
-        # The most rows of any page: pages of no more are given in full, so that none of their rows is out of reach.
+        # The most rows of any page: the service gives pages of that size in full.
         self._proven = 0
         self.ended = False
         self.complete = False
@@ -79,15 +78,8 @@ class Sweep(Generic[T]):
     def _next_climb(self) -> SinglePass[T]:
         self._rounds += 1
         self._recheck = None
-        return SinglePass(
-            self._operation,
-            self._sizes,
-            self._page_size,
-            self._seen,
-            start=self._start,
-            further=LOOK_FURTHER,
-            curious=True,
-        )
+        wanted = WantedSize(self._operation, self._sizes, self._page_size, self._start)
+        return SinglePass(wanted, self._seen, start=self._start, further=LOOK_FURTHER, curious=True)
 
     @property
     def _pass(self) -> SinglePass[T] | Recheck[T]:
@@ -115,28 +107,28 @@ class Sweep(Generic[T]):
 
     @property
     def restless(self) -> bool:
-        """The listing has changed so often that the sweep cannot end."""
+        """`True` if the listing has changed so often that the sweep gives up."""
         return self._rounds > MOST_ROUNDS
 
     def numbers(self) -> Iterable[int]:
-        """The numbers of the next pages, as far as they are certain before the next one is there."""
+        """Return the numbers of the next pages that are certain before the next one arrives."""
         return self._pass.numbers()
 
     def take(self, rows: RawPage[T]) -> tuple[T, ...]:
-        """Take in the page that was asked for; the records that it adds."""
+        """Process the requested page; return the records that it adds."""
         fresh = self._pass.take(rows)
         self._conclude()
         return fresh if self._held is None else self._held_back(fresh)
 
     def fail(self, error: FreightExchangeError) -> bool:
-        """Go on after an error in place of the page; `False` if the error is the caller's."""
+        """Process an error in place of the page; return `False` if the caller has to raise it."""
         if not self._pass.fail(error):
             return False
         self._conclude()
         return True
 
     def rest(self) -> tuple[T, ...]:
-        """The records that were held back until the end."""
+        """Return the records that were held back until the end."""
         if self._held is None:
             return ()
         listed: set[Hashable] = {*self._climb.found.rows}
@@ -167,12 +159,12 @@ class Sweep(Generic[T]):
         self._end_round(self._recheck)
 
     def _telling_size(self) -> int:
-        """The page size to read in where pages may have been cut at rows that no page in the climb's size reaches."""
+        """Return the page size for another pass, if cut pages may have hidden rows from this one."""
         climb = self._climb
         if climb.found.end > self._start + 1:
-            # Pages that were all short.
+            # All pages were short.
             return self._proven
-        # Nothing at all: the rows of pages that were cut may all be hidden.
+        # No rows: those of cut pages may all be hidden.
         return LEAST_PAGE_SIZE if climb.found.end == self._start == 0 else climb.size
 
     def _begin_recheck(self) -> Recheck[T]:
@@ -184,7 +176,7 @@ class Sweep(Generic[T]):
             size = min(size, self._proven)
             most = -(-climb.asked // size) + LOOK_FURTHER
             return Reread(range(most), size, self._seen, climb.found.rows)
-        # Services take odd sizes in different ways: each round tries another one.
+        # Services treat odd sizes differently: each round tries another one.
         if start == 0 and (self._rounds <= 2 or not climb.full):
             size = max(1, size // 2 if self._rounds == 2 else size - self._rounds)
         pages = -(-climb.found.end * climb.size // size) + LOOK_FURTHER
@@ -204,6 +196,6 @@ class Sweep(Generic[T]):
         self.ended = self.complete or climb.uncertain or self._rounds_without_news >= ROUNDS_WITHOUT_NEWS
         if not self.ended:
             if isinstance(recheck, Reread) and recheck.found - climb.found.rows:
-                # The single page was a cut one after all.
+                # The single page had been cut.
                 self._page_size = recheck.size
             self._climb = self._next_climb()

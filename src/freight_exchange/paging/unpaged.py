@@ -1,7 +1,7 @@
 """Listing that the document shows without pages.
 
-A service may page it all the same, and send its first rows only. A reply of a round number of rows may be such a page:
-the next page is asked for once.
+A service may page it nevertheless, and send the first rows only. A reply with a round number of rows may be such a
+page: one further page is requested.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from freight_exchange.paging.page_sizes import WantedSize
 from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
 
@@ -26,7 +27,7 @@ _ROUND: Final = 5
 
 
 class UnpagedListing(Generic[T]):
-    """A reading of a listing without pages: `number` and `size` name the next page, size 0 the whole listing."""
+    """Reading of a listing without pages: `number` and `size` name the next page, size 0 the whole listing."""
 
     def __init__(self, operation: str, sizes: PageSizes, identity: Callable[[T], Hashable] | None) -> None:
         self._operation = operation
@@ -61,7 +62,7 @@ class UnpagedListing(Generic[T]):
         keys = self._seen.keys(rows)
         fresh = self._seen.add(rows, keys)
         if keys and len(keys) % _ROUND == 0:
-            self._further = SinglePass(self._operation, self._sizes, len(keys), self._seen, start=1)
+            self._further = SinglePass(WantedSize(self._operation, self._sizes, len(keys), 1), self._seen, start=1)
         else:
             self.ended = True
         return fresh

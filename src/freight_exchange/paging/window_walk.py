@@ -1,19 +1,18 @@
-"""The feed's way through a window of requests: up to its end, down again, until nothing was missed. Pure.
+"""Window walk: the feed's reading of a window of requests, up to the end and down, until nothing was missed. Pure.
 
-A walk climbs from the first page to the end of the listing. Then it descends again page by page, and climbs anew, until
-one descent proves that nothing was missed. It trusts page sizes that were learned: a page shorter than those is the
-last one. The feed can do so because its deep scans, which learn sizes anew, look again at all that its narrow ones did.
-Listings prove their end instead (`climb`, `sweep`).
+A walk climbs from the first page to the end of the listing. Then it descends page by page, and repeats both until one
+descent proves that nothing was missed. It trusts learned page sizes: a shorter page is the last one. The feed can do so
+because its deep scans learn the sizes again, and repeat what its narrow scans read. Other listings prove their end
+instead (`single_pass`, `sweep`).
 
-Why a descent can prove it: the climb ended at a page that showed how long the listing was at that moment. A row that
-the descent sees, and that had been seen before, was there at that moment. If every page is full, nothing in them is new
-and nothing comes twice, the rows seen are as many as the listing was long: they are all that it held, whatever was
-inserted, removed or put in another order while they were read. Two passes that agree prove less: a row that slips to
-a lower page as an earlier one is removed can miss both.
+Proof by a descent: the climb ended at a page that showed the length of the listing at that moment. A row that the
+descent reads, and that had been read before, was there at that moment. If every page is full, no row is new and none
+comes twice, the number of rows read is the length of the listing: they are all of its rows, despite insertions,
+removals and reordering during the walk. Two equal passes prove less: both can miss a row that slips to a lower page as
+an earlier one is removed.
 
-What still beats it: a record that leaves the listing and comes back between two of its pages; a server that lowers its
-clamp, or refuses a page that it has; a page that comes three times because exactly as many rows as it
-holds were inserted, twice over.
+Limits: a record that leaves the listing and returns between two pages; a server that lowers its clamp, or refuses a
+page that exists; a page that comes three times because exactly as many rows as it holds were inserted, twice.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 
+from freight_exchange.paging.end_signs import REFUSALS
 from freight_exchange.paging.offset_probe import OffsetProbe
 from freight_exchange.paging.page import RawPage
 from freight_exchange.paging.page_sizes import PageSizes
 from freight_exchange.paging.seen_rows import keys_of
-from freight_exchange.paging.single_pass import REFUSALS
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
@@ -38,16 +37,15 @@ __all__ = ["MOST_ROUNDS", "ROUNDS_THAT_LACK", "ROUNDS_WITHOUT_NEWS", "WindowWalk
 T = TypeVar("T")
 
 MOST_ROUNDS = 16
-"""Climbs, each with its descent, after which a sweep says that the listing never stands still."""
+"""Rounds of climb and descent after which a walk gives up on a listing that keeps changing."""
 
 ROUNDS_WITHOUT_NEWS = 3
-"""Rounds in a row that bring nothing new, after which a sweep ends without proof: some listings hold a row twice."""
+"""Rounds in a row without a new row, after which a walk ends without proof: some listings hold a row twice."""
 
 ROUNDS_THAT_LACK = 6
-"""The same where fewer rows have come than the listing was long: a row comes twice, or one has slipped past each round.
+"""The same limit if fewer rows came than the listing was long: a row came twice, or one slipped past each round.
 
-In a listing that is put in a new order with each page, three rounds miss a row about once in two thousand walks.
-"""
+In a listing that is reordered before each page, three rounds miss a row about once in two thousand walks."""
 
 
 @attrs.define
@@ -55,17 +53,17 @@ class _Round:
     """One climb and the descent that follows it.
 
     Attributes:
-        full: The rows of a full page.
+        full: Number of rows of a full page.
         descending: The climb has ended.
-        probing: The first page came short, and the next one is asked for in its size.
-        idle: The page before brought nothing that this climb had not seen.
-        again: The page before was the one before it over again.
-        length: How many rows the listing held when the climb ended; 0 where nothing showed it.
-        news: Something came that no earlier round brought.
+        probing: The first page was short, and the next one is requested in its size.
+        idle: The previous page had no row that was new to this climb.
+        again: The previous page repeated the one before it.
+        length: Length of the listing when the climb ended; 0 if unknown.
+        news: A row came that no earlier round had.
         moved: The descent proves nothing.
         seen: The rows of this climb, or of the descent and the climb's last page.
-        brought: The rows that this round was the first to bring.
-        page_before: The keys of the page before.
+        brought: The rows that no earlier round had.
+        page_before: The keys of the previous page.
         first: The keys of the first page.
     """
 
@@ -84,16 +82,16 @@ class _Round:
 
 
 class WindowWalk(Generic[T]):
-    """One walk through a listing: `number` and `size` say which page it waits for.
+    """Walk through a listing: `number` and `size` name the next page, until it has `ended`.
 
-    Once it has `ended`: `offset_ignored` says that every page was the first one. After a round that proved nothing,
-    `unexplained` is what it brought, for `excuse` to judge.
+    `offset_ignored`: every page repeated the first. `unexplained`: the new rows of a round without proof, which the
+    caller may `excuse`.
 
     Args:
-        operation: The name under which page sizes are known.
-        sizes: What is known of them; learned from on the way.
-        page_size: The rows wanted in a page.
-        identity: What makes a record the same record in two pages.
+        operation: Name of the listing in `sizes`.
+        sizes: Page sizes known so far; the walk adds to them.
+        page_size: Rows wanted in a page.
+        identity: Returns the key of a record.
     """
 
     def __init__(self, operation: str, sizes: PageSizes, page_size: int, identity: Callable[[T], Hashable]) -> None:
@@ -115,22 +113,22 @@ class WindowWalk(Generic[T]):
 
     @property
     def restless(self) -> bool:
-        """The listing has changed so often that what it holds cannot be told."""
+        """`True` if the listing has changed so often that its content is uncertain."""
         return self._rounds > MOST_ROUNDS
 
     @property
     def descending(self) -> bool:
-        """The walk is on the way back from the listing's end."""
+        """`True` while the walk goes back from the end of the listing."""
         return self._round.descending
 
     @property
     def _is_quiet(self) -> bool:
-        """True once enough rounds have brought nothing new."""
+        """`True` once enough rounds in a row had no new row."""
         lacks = self._length > len(self._known)
         return self._rounds_without_news >= (ROUNDS_THAT_LACK if lacks else ROUNDS_WITHOUT_NEWS)
 
     def take(self, rows: RawPage[T]) -> None:
-        """Take in the page that was asked for."""
+        """Process the requested page."""
         keys, now = keys_of(rows, self._identity), self._round
         if self._trial is not None:
             self._go_on_trying(self._trial, keys)
@@ -156,9 +154,9 @@ class WindowWalk(Generic[T]):
             self._step_up(keys, anything_unseen=unseen > 0)
 
     def excuse(self, recent: AbstractSet[Hashable]) -> None:
-        """Count the last round as one without news if all that it brought is recent, no part of what was to be seen.
+        """Count the last round as one without new rows, if all of them are too recent for this walk to need.
 
-        A listing that grows as fast as it is read would otherwise never come to an end.
+        Otherwise a walk would never end in a listing that grows as fast as it is read.
         """
         if self.unexplained and self.unexplained <= recent:
             self._rounds_without_news = self._quiet_before + 1
@@ -166,7 +164,7 @@ class WindowWalk(Generic[T]):
         self.unexplained = frozenset()
 
     def beyond(self, error: FreightExchangeError) -> bool:
-        """Take the error for the end where it is how this server says that there is no such page; else `False`."""
+        """Treat a refusal of a page beyond the end as the end; return `False` for other errors."""
         if self.number == 0 or error.status not in REFUSALS:
             return False
         if self._trial is not None:
@@ -184,19 +182,19 @@ class WindowWalk(Generic[T]):
         self._round = _Round(full=self.size)
 
     def _step_up(self, keys: list[Hashable], *, anything_unseen: bool) -> None:
-        # A row that comes twice in a page counts once, and says nothing of where the listing ends.
+        # A row that comes twice in a page counts once, and does not show the end.
         rows, now = len({*keys}), self._round
         longest = self._sizes.longest(self._operation)
         self._sizes.saw(self._operation, rows)
-        # A server may have a page size of its own, larger than the one it is asked for.
+        # A server may have a page size of its own, larger than the one requested.
         now.full = max(now.full, rows)
         if len(keys) >= now.full or (len(keys) > rows and rows < longest):
             self._pass_full_page(rows, anything_unseen=anything_unseen)
         elif rows < longest or not rows:
             self._reach_end(keys)
         else:
-            # Shorter than asked, and no page was ever longer: the end, or the most that the server gives. The next
-            # page tells; from the first page on, in this very size, which is the right one under either reading.
+            # Shorter than requested, and no page was longer: the end, or the server's largest page. The next
+            # page decides, requested in this size, which is right in both cases.
             now.full = rows
             if self.number == 0:
                 self.size = rows
@@ -206,17 +204,17 @@ class WindowWalk(Generic[T]):
     def _pass_full_page(self, rows: int, *, anything_unseen: bool) -> None:
         now = self._round
         if not anything_unseen and now.idle:
-            # Nothing showed how long the listing is: what the descent sees may be what it holds, and proves nothing.
+            # The length of the listing is unknown: the descent proves nothing.
             self._reach_end([])
             now.moved, now.length = True, 0
             return
-        # One page of rows all seen, and not the one before over again: many rows were inserted, and more may follow.
+        # All rows are known, but the page is not a repetition: many rows were inserted, and more may follow.
         now.idle = not anything_unseen
         if now.probing:
             now.probing = False
             if self._suspected != rows:
-                # Or the first page was short because the listing was, and many rows were inserted since. Taken for
-                # the most that the server gives, its few rows would make the walk a long one: it is asked for again.
+                # Or the listing was short at first, and many rows were inserted since. As a page size,
+                # its few rows would make a long walk: the page is requested again.
                 self._suspected = rows
                 self._start_climb()
                 return
@@ -224,10 +222,10 @@ class WindowWalk(Generic[T]):
         self.number += 1
 
     def _see_again(self) -> None:
-        """The last page over again, or an ignored offset."""
+        """Process a repetition of the last page: the end, or an ignored offset."""
         now = self._round
         if not now.again:
-            # Or a page of rows was inserted just now, which would pass for the end: the next one tells.
+            # Or a page of rows was inserted just now, which looks like the end: the next page decides.
             now.again = True
             self.number += 1
             return
@@ -252,9 +250,9 @@ class WindowWalk(Generic[T]):
         self._reach_end([])
 
     def _reach_end(self, last_page: list[Hashable]) -> None:
-        """Descend: the listing holds the pages below, and these rows."""
+        """Begin the descent: the listing holds the pages below, and these rows."""
         if self.number == 0:
-            # Alone, a page is a picture of the whole listing at one moment: nothing slips past it.
+            # A single page shows the whole listing at one moment: no row slips past it.
             self.ended = True
             return
         now = self._round

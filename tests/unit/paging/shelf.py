@@ -10,6 +10,7 @@ import attrs
 
 from freight_exchange.errors import APIStatusError, BadRequestError, DecodeError, NotFoundError, ServerError
 from freight_exchange.paging import PageSizes
+from freight_exchange.paging.page_sizes import WantedSize
 from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
 from freight_exchange.paging.sweep import Sweep
@@ -152,4 +153,6 @@ def reader(
     sizes = sizes or PageSizes()
     if sweep:
         return Sweep("operation", sizes, page_size, identity, start=start)
-    return SinglePass("operation", sizes, page_size, SeenRows(identity), start=start, curious=curious)
+    return SinglePass(
+        WantedSize("operation", sizes, page_size, start), SeenRows(identity), start=start, curious=curious
+    )

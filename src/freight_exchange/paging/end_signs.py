@@ -1,0 +1,49 @@
+"""Signs of a listing's end that a pass has met. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["FAILURE", "REFUSALS", "EndSigns"]
+
+REFUSALS: Final = frozenset({400, 404, 416, 422})
+"""Statuses with which a service refuses a page beyond the end."""
+
+FAILURE: Final = 500
+"""Status with which some services answer a page beyond the end, and others an outage."""
+
+
+class EndSigns:
+    """Counter of the signs in a row: empty, refused, repeated and failing pages.
+
+    Attributes:
+        further: Pages to request past the first sign.
+        count: Signs since the last page with new rows.
+        undecided: An offset probe could not exclude that the service ignores page numbers.
+    """
+
+    def __init__(self, further: int) -> None:
+        self.further = further
+        self._fails_beyond_end = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the signs of the pass before a restart."""
+        self._failed_at = -1
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the signs before a page with new rows."""
+        self.count = 0
+        self.undecided = False
+
+    def add(self) -> bool:
+        """Count a sign; return `True` if the listing has ended."""
+        self.count += 1
+        return self.count > self.further
+
+    def is_confirmed_by_failure(self, number: int) -> bool:
+        """Record that a page failed; return `True` if that is a sign: it failed twice, or such pages always do."""
+        self._fails_beyond_end = self._fails_beyond_end or self._failed_at == number
+        self._failed_at = number
+        return self._fails_beyond_end
