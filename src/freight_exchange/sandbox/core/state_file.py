@@ -12,18 +12,16 @@ import secrets
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-import attrs
-
 from freight_exchange.sandbox.core.database import Database
 from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.core.sorter import Sorter
+from freight_exchange.sandbox.core.state_records import check_references, decode_record, encode_record
 from freight_exchange.sandbox.model.profile import Profile
-from freight_exchange.sandbox.model.state import Cargo, Offer, Request, Route, Table
+from freight_exchange.sandbox.model.state import Table
 
 __all__ = ["StateError", "StateFile"]
 
@@ -56,7 +54,7 @@ _KINDS: Final[Mapping[str, Callable[[Database], Table[Any]]]] = {
 
 
 class StateError(Exception):
-    """The state file cannot be used, or not any more. The message is a sentence for its user."""
+    """The state file cannot be used, or no longer. The message is a sentence for its user."""
 
 
 class StateFile:
@@ -129,7 +127,7 @@ class StateFile:
         return int(value)
 
     def restore(self, exchange: Exchange, seed: int | None) -> bool:
-        """Load the file into a new exchange, and tell whether it held anything.
+        """Load the file into a new exchange, and return whether it held anything.
 
         `seed` determines orders and tokens; a file keeps its first seed. A file without one gets unique tokens.
 
@@ -168,7 +166,7 @@ class StateFile:
         for kind, index, position, time, body, checksum in rows:
             if zlib.crc32(body.encode()) != checksum:
                 raise ValueError(f"{kind} {index} is torn")
-            record = _decode_record(kind, body)
+            record = decode_record(kind, body)
             if record.index != index:
                 raise ValueError(f"{kind} {index} has another number inside")
             found[kind].append((time, record))
@@ -178,7 +176,7 @@ class StateFile:
         else:
             self._saved["route"] = {route.index: 1 for _, route in found["route"]}
         database.restore(found["request"], found["offer"], found["route"])
-        _check_references(database)
+        check_references(database)
         for kind in ("request", "offer"):
             self._saved[kind] = {record.index: 1 for _, record in found[kind]}
 
@@ -196,7 +194,7 @@ class StateFile:
                 # Records come newest change first: after a saved one, all are saved.
                 if known.get(index) == versions:
                     break
-                changed.append((kind, index, time, _encode_record(record)))
+                changed.append((kind, index, time, encode_record(record)))
                 seen.append((kind, index, versions))
             rows += reversed(changed)
         profile = exchange.profile
@@ -263,49 +261,3 @@ def _changed_quirks(profile: Profile) -> Mapping[str, object]:
         for knob in Profile.knobs()
         if getattr(profile, knob.name) != knob.default
     }
-
-
-def _check_references(database: Database) -> None:
-    """Check that every reference between records leads to a record."""
-    for name, table in (("request", database.requests), ("offer", database.offers)):
-        indexes = table.indexes()
-        if indexes and indexes != tuple(range(indexes[0], indexes[0] + len(indexes))):
-            raise ValueError(f"a record of the kind {name} is missing")
-    for _, _, _, request in database.requests.latest():
-        if request.owner not in database.accounts:
-            raise ValueError(f"request {request.index} belongs to nobody")
-        if request.selected is not None and database.offers.get(request.selected) is None:
-            raise ValueError(f"the selected offer {request.selected} is missing")
-    for _, _, _, offer in database.offers.latest():
-        if database.requests.get(offer.request) is None or offer.account not in database.accounts:
-            raise ValueError(f"offer {offer.index} belongs to nothing")
-
-
-def _encode_record(record: Request | Offer | Route) -> str:
-    return json.dumps(attrs.asdict(record), default=_encode_value)
-
-
-def _encode_value(value: object) -> object:
-    if isinstance(value, Decimal):
-        return {"decimal": str(value)}
-    raise TypeError(f"{value!r} cannot be kept")
-
-
-def _number(pairs: dict[str, Any]) -> Any:
-    """Decode a marked decimal. A fee named `decimal` is no mark: its amount is no text."""
-    if len(pairs) == 1 and isinstance(pairs.get("decimal"), str):
-        return Decimal(pairs["decimal"])
-    return pairs
-
-
-def _decode_record(kind: str, body: str) -> Any:
-    values = json.loads(body, object_hook=_number)
-    match kind:
-        case "request":
-            return Request(**{**values, "cargo": Cargo(**values["cargo"])})
-        case "offer":
-            return Offer(**values)
-        case "route":
-            return Route(**values)
-        case _:
-            raise ValueError(f"a record of the kind {kind}")

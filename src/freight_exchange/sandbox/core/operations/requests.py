@@ -97,7 +97,7 @@ def _window(context: RequestContext) -> int:
 
 
 def _is_visible(context: RequestContext, request: Request) -> bool:
-    """Tell whether the caller may see the request (service document, 5)."""
+    """Return whether the caller may see the request (service document, 5)."""
     if request.owner == context.account.index:
         return False
     match context.profile.hidden:
@@ -110,7 +110,7 @@ def _is_visible(context: RequestContext, request: Request) -> bool:
 
 
 def _is_listed(context: RequestContext, request: Request, kind: str) -> bool:
-    """Tell whether a listing of this type has the request."""
+    """Return whether a listing of this type has the request."""
     if request.state == "withdrawn":
         return False
     match kind:

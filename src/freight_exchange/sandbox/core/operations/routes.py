@@ -48,7 +48,7 @@ def search(context: RequestContext) -> Answer:
 
 
 def _filter(fields: Fields, contains: bool) -> Callable[[Route], bool]:
-    """Tell whether a route meets every filter. Date-times compare as text; both bounds are included."""
+    """Return whether a route meets every filter. Date-times compare as text; both bounds are included."""
     tests: list[Callable[[Route], bool]] = []
     for name, read in _TEXTS.items():
         if name in fields:
