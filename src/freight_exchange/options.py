@@ -30,7 +30,7 @@ Seconds = float | int | timedelta
 """A duration: seconds as a number, or a `timedelta`."""
 
 Start = Literal["now", "backfill"] | timedelta
-"""What the first scan hands out: nothing, all that is listed, or what was updated within this time."""
+"""Events of the first scan: none, all requests listed, or those updated within this time."""
 
 GetParameters = Literal["body", "query"]
 CurrencyField = Literal["currencyIndex", "currencyId", "both"]

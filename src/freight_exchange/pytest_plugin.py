@@ -1,6 +1,6 @@
 """pytest plugin: the fixture `sandbox`, without a `conftest.py`.
 
-pytest loads this file wherever the package is installed. The sandbox is imported when a test asks for it.
+pytest loads this file in every environment with the package. The sandbox is imported when a test asks for it.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 def _is_host(host: str) -> bool:
-    """Tell whether it can be the name of a host; an HTTP library would escape a blank and look up another name."""
+    """Return whether it can be the name of a host; an HTTP library would escape a blank and look up another name."""
     return bool(host.strip(".-")) and not any(character in host for character in " \\%<>\"'`{}|^,;")
 
 

@@ -1,4 +1,4 @@
-"""A forwarder's own offers (service document, 4.9 and 4.10)."""
+"""The own bids of a forwarder (service document, 4.9 and 4.10)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SeenBids:
         self._requests: set[int] = set()
 
     def remember(self, bids: Iterable[Bid]) -> None:
-        """Take note of what a reading has shown."""
+        """Record the bids of a complete reading."""
         self._requests.update(bid.index for bid in bids if bid.amount is not None)
 
     def __contains__(self, request: int) -> bool:
@@ -47,16 +47,15 @@ class Bids:
         window: int = 1,
         sweep: bool = False,
     ) -> Paginator[Bid]:
-        """The forwarder's offers, with the requests that they are on (service document, 4.9).
+        """List the forwarder's offers with their requests (service document, 4.9).
 
-        Listed bids carry no identifier, and two may be alike: both are listed.
+        Listed bids have no identifier; two equal ones are both listed.
 
         Args:
-            type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; unless told, what the service
-                lists by itself.
+            type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; default: the service's own choice.
             page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
-            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
+            sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
             ValidationError: An argument cannot be right.

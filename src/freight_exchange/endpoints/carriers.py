@@ -23,17 +23,16 @@ class Carriers:
         self._service = service
 
     def list(self) -> Paginator[Carrier]:
-        """Every carrier (service document, 4.11).
+        """List the carriers (service document, 4.11).
 
-        The document shows no pages. A reply of a round number of rows is looked past once, as it may be a page.
+        The document shows no pages. A reply with a round number of rows may be a page: one further page is requested.
 
-        Its pages raise `NotFoundError` where there is nothing at that address, and `DecodeError` where the reply is no
-        such list.
+        Its pages raise `NotFoundError` if nothing is at that address, and `DecodeError` if the reply is no such list.
         """
         return self._service.listing(_LISTED, wire.CARRIERS, _index, page_size=None, window=1, sweep=False)
 
     async def get(self, index: int) -> Carrier:
-        """The carrier with this index (service document, 4.11).
+        """Return the carrier with this index (service document, 4.11).
 
         Raises:
             ValidationError: The index is no positive integer.

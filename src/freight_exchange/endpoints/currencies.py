@@ -20,7 +20,7 @@ _LISTED = Listed("currencies.list", "GET", "currency", paged=False)
 _index = attrgetter("index")
 
 _GOOD_FOR = 60.0
-"""Seconds for which a code that the list lacks is refused without another look at the service's."""
+"""Seconds for which an unknown code is refused without fetching the list again."""
 
 
 class KnownCurrencies:
@@ -32,7 +32,7 @@ class KnownCurrencies:
         self.fetching: anyio.Lock | None = None
 
     def stale(self) -> bool:
-        """Whether the list may lack a currency that the service has by now."""
+        """Return whether the service may have added a currency since the list was fetched."""
         return not self.by_code or anyio.current_time() - self.fetched > _GOOD_FOR
 
 
@@ -44,17 +44,16 @@ class Currencies:
         self._known = known
 
     def list(self) -> Paginator[Currency]:
-        """Every currency (service document, 4.12).
+        """List the currencies (service document, 4.12).
 
-        The document shows no pages. A reply of a round number of rows is looked past once, as it may be a page.
+        The document shows no pages. A reply with a round number of rows may be a page: one further page is requested.
 
-        Its pages raise `NotFoundError` where there is nothing at that address, and `DecodeError` where the reply is no
-        such list.
+        Its pages raise `NotFoundError` if nothing is at that address, and `DecodeError` if the reply is no such list.
         """
         return self._service.listing(_LISTED, wire.CURRENCIES, _index, page_size=None, window=1, sweep=False)
 
     async def get(self, index: int) -> Currency:
-        """The currency with this index (service document, 4.12).
+        """Return the currency with this index (service document, 4.12).
 
         Raises:
             ValidationError: The index is no positive integer.
@@ -64,7 +63,7 @@ class Currencies:
         return await self._service.lookup(_LISTED, index, wire.CURRENCIES, _index)
 
     async def by_code(self, code: str) -> Currency:
-        """The currency with this three-letter code, in any case (service document, 4.12).
+        """Return the currency with this three-letter code, in any case (service document, 4.12).
 
         The list is fetched once, and again for a code that it lacks when it is older than a minute.
 
@@ -91,7 +90,7 @@ class Currencies:
         return found[0]
 
     async def _fetch_in_time(self) -> None:
-        """Fetch the list, within the deadline of a call however many wait for it."""
+        """Fetch the list within the deadline of one call, for all callers that wait."""
         deadline = self._service.limits.deadline
         with anyio.move_on_after(deadline):
             await self._fetch()
@@ -108,7 +107,7 @@ class Currencies:
             self._known.fetching = anyio.Lock()
         held = self._known.by_code
         async with self._known.fetching:
-            # A thousand who waited here for the same list must not fetch it one after another.
+            # A thousand callers that waited for the same list must not fetch it one after another.
             if self._known.by_code is not held:
                 return
             began = anyio.current_time()
@@ -120,7 +119,7 @@ class Currencies:
 
 
 async def index_of_currency(currencies: Currencies, currency: Currency | int | str) -> int:
-    """The index of a currency given as the record, its index or its code, which the service's own list resolves."""
+    """Return the index of a currency given as record, index or code; the service's list resolves codes."""
     if isinstance(currency, str):
         return (await currencies._by_code(currency, "currency")).index
     return index_of(currency, "currency", Currency)

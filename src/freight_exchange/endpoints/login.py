@@ -1,4 +1,4 @@
-"""Logging in (service document, 4.1)."""
+"""Login (service document, 4.1)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["log_in"]
 async def log_in(
     executor: CallExecutor, limits: Limits, email: str, password: Secret, welcome: Callable[[User], None]
 ) -> Grant:
-    """Obtain a token; `welcome` is given the user. The secrets are known to the redactor before anything is raised."""
+    """Obtain a token; `welcome` receives the user. The redactor learns the secrets before any error is raised."""
     executor.redactor.learn(password)
 
     def read(response: Response) -> Grant:

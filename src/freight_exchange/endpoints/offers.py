@@ -27,7 +27,7 @@ _MOST_SEEN = 4096
 
 
 class SeenOffers:
-    """Which request each offer was read on: where to look for what became of the offer once it is listed no more."""
+    """Request of each offer that was read: reconciliation looks there for an offer that is no longer listed."""
 
     def __init__(self) -> None:
         self._requests: OrderedDict[int, int] = OrderedDict()
@@ -52,12 +52,12 @@ class Offers:
         self._seen = seen
 
     def list(self, *, page_size: int | None = None, window: int = 1, sweep: bool = False) -> Paginator[Listing]:
-        """The shipper's requests, each with its offers (service document, 4.6).
+        """List the shipper's requests, each with its offers (service document, 4.6).
 
         Args:
             page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
-            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
+            sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
             ValidationError: An argument cannot be right.
@@ -72,9 +72,9 @@ class Offers:
         )
 
     async def get(self, index: int) -> Listing:
-        """The shipper's request with this index, with its offers (service document, 4.6, or 4.7).
+        """Return the shipper's request with this index, with its offers (service document, 4.6, or 4.7).
 
-        Where something on the way drops the bodies of GETs, `addresses={"get_offer": "quote/getoffers"}` asks by POST.
+        If a middlebox drops the bodies of GETs, `addresses={"get_offer": "quote/getoffers"}` uses POST.
 
         Raises:
             ValidationError: The index is no positive integer.
@@ -92,13 +92,13 @@ class Offers:
         window: int = 1,
         sweep: bool = False,
     ) -> Paginator[Listing]:
-        """The shipper's requests by the state of their offers (service document, 4.7).
+        """List the shipper's requests by the state of their offers (service document, 4.7).
 
         Args:
             type: `all`; `offers`, those with an offer; `sel`, with a selected one; `nsel`, without.
             page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
-            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
+            sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
             ValidationError: An argument cannot be right.
@@ -116,8 +116,7 @@ class Offers:
     async def approve(self, offer: Offer | int) -> Listing:
         """Accept an offer, given as the record or its id (service document, 4.8).
 
-        The listing that comes back carries the forwarder's contact and company, and the forwarder is given the
-        shipper's.
+        The listing returned has the forwarder's contact and company; the forwarder gets the shipper's.
 
         Raises:
             ValidationError: `offer` has no identifier, or it is no positive integer; nothing was sent.
@@ -129,8 +128,8 @@ class Offers:
     async def decline(self, offer: Offer | int) -> Listing | None:
         """Decline an offer, given as the record or its id (service document, 4.8).
 
-        Returns the listing as the service returned it, or `None` where it returned none: the document does not show
-        the outcome of a decline (section 3).
+        Returns the listing in the reply, or `None` without one: the document does not show the outcome of a decline
+        (section 3).
 
         Raises:
             ValidationError: `offer` has no identifier, or it is no positive integer; nothing was sent.

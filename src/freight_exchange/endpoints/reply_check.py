@@ -1,7 +1,7 @@
 """Check that the reply to a write is about that write. Pure.
 
 A reply that shows another request, amount or currency proves nothing about what was sent: it may be another caller's,
-or a cache's. Such a reply is a doubt, not a success. Servers round amounts, permute dimensions, alter dates and leave
+or a cache's. Such a reply leaves the outcome unknown. Servers round amounts, permute dimensions, alter dates and leave
 fields out; none of that is a contradiction.
 """
 
@@ -31,10 +31,10 @@ _COARSEST_VOLUME = Decimal("0.15")
 
 
 def check_reply(write: Write, record: object) -> None:
-    """Raise unless the record that a write's reply shows may be that write's.
+    """Check that the record in a write's reply may be that write's.
 
     Raises:
-        DecodeError: It contradicts what was sent; its message says in which field.
+        DecodeError: It contradicts the write; the message names the field.
     """
     match write, record:
         case SubmitOffer(), Bid():
@@ -75,14 +75,14 @@ def _of_response(write: Respond, listing: Listing) -> str:
     if write.request is not None and (found := _differs("index", write.request, listing.index)):
         return found
     if not write.approved:
-        # The outcome of a decline is not documented: whatever the listing shows is returned.
+        # The outcome of a decline is not documented: any listing is returned.
         return ""
     named = [offer for offer in listing.offers if offer.id is not None]
     offer = next((offer for offer in named if offer.id == write.offer), None)
     if offer is None and named:
         return f"offer {named[0].id} for {write.offer}"
     if offer is None and len(listing.offers) == 1:
-        # The document shows this very one alone, and an id may be left out.
+        # The document shows only the declined offer, and an id may be missing.
         offer = listing.offers[0]
     if offer is None:
         return ""

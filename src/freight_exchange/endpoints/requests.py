@@ -1,4 +1,4 @@
-"""Rate requests: what shippers publish and forwarders read (service document, 4.2 to 4.4)."""
+"""Rate requests, which shippers publish and forwarders read (service document, 4.2 to 4.4)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Requests:
         window: int = 1,
         sweep: bool = False,
     ) -> Paginator[RateRequest]:
-        """Open requests of other parties that an offer can be made on (service document, 4.2).
+        """List open requests of other parties, which accept offers (service document, 4.2).
 
         Args:
-            since: Only those updated within this time, rounded up to seconds; five days unless told, which is the
-                most that the service allows.
+            since: Only those updated within this time, rounded up to seconds; default five days, which is the most
+                that the service allows.
             page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
-            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
+            sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
             ValidationError: An argument cannot be right.
@@ -59,7 +59,7 @@ class Requests:
         )
 
     async def get_open(self, index: int) -> RateRequest:
-        """The open request with this index, looked for among those of five days (service document, 4.2).
+        """Return the open request with this index, updated within five days (service document, 4.2).
 
         Raises:
             ValidationError: The index is no positive integer.
@@ -78,16 +78,16 @@ class Requests:
         window: int = 1,
         sweep: bool = False,
     ) -> Paginator[RateRequest]:
-        """Requests available to a forwarder (service document, 4.4).
+        """List the requests available to a forwarder (service document, 4.4).
 
         Args:
             type: `all`; `accept`, those with an accepted offer; `pending`, those waiting for offers.
-            since: Only those updated within this time, rounded up to seconds; five days unless told, which is the
-                most that the service allows.
+            since: Only those updated within this time, rounded up to seconds; default five days, which is the most
+                that the service allows.
             where: Filter of the records, applied on the client: all pages are fetched.
             page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
-            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
+            sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
             ValidationError: An argument cannot be right.
@@ -107,7 +107,7 @@ class Requests:
         )
 
     async def get(self, index: int) -> RateRequest:
-        """The request with this index, looked for among those of five days (service document, 4.4).
+        """Return the request with this index, updated within five days (service document, 4.4).
 
         Raises:
             ValidationError: The index is no positive integer.
@@ -119,7 +119,7 @@ class Requests:
     async def publish(self, draft: RateRequestDraft) -> RateRequest:
         """Publish a rate request (service document, 4.3).
 
-        The service may return its dimensions in another order and another date: only the volume agrees.
+        The service may return its dimensions in another order, and another date; only the volume is reliable.
 
         Raises:
             ValidationError: `draft` is no `RateRequestDraft`; nothing was sent.

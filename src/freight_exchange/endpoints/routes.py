@@ -21,7 +21,7 @@ _MOST_SEEN = 1024
 
 
 class SeenRoutes:
-    """The routes that a client read last, by index: what an update whose outcome is unknown is compared with."""
+    """Routes by index, as a client read them last; reconciliation compares an update with them."""
 
     def __init__(self) -> None:
         self._routes: OrderedDict[int, Route] = OrderedDict()
@@ -71,19 +71,19 @@ class Routes:
         window: int = 1,
         sweep: bool = False,
     ) -> Paginator[Route]:
-        """Routes, all of them or those that fit the filters (service document, 4.5).
+        """List the routes that match the filters (service document, 4.5).
 
         Args:
             origin, destination: Port or city.
             carrier: A carrier or its index.
-            vessel, voyage_id, timezone: As the route has them.
+            vessel, voyage_id, timezone: Equal to the route's.
             departure, arrival, cy_cutoff, cfs_cutoff: Exact times; these and all below are naive, as the service
                 compares them.
             departs_from, departs_until, arrives_from, arrives_until: Bounds of departure and arrival.
             cy_from, cy_until, cfs_from, cfs_until: Bounds of the container yard and freight station cut-offs.
             page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
-            sweep: Read a moving listing up and down until nothing that was there all the time can have been missed.
+            sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
             ValidationError: An argument cannot be right.
@@ -118,7 +118,7 @@ class Routes:
         )
 
     async def get(self, index: int) -> Route:
-        """The route with this index (service document, 4.5).
+        """Return the route with this index (service document, 4.5).
 
         Raises:
             ValidationError: The index is no positive integer.
@@ -130,7 +130,7 @@ class Routes:
     async def create(self, draft: RouteDraft) -> Route | None:
         """Create a route (service document, 4.5).
 
-        Returns the route as the service returned it, or `None` where it returned none.
+        Returns the route in the reply, or `None` without one.
 
         Raises:
             ValidationError: `draft` is no `RouteDraft`; nothing was sent.
@@ -141,11 +141,11 @@ class Routes:
         return await self._write("POST", draft, CreateRoute(draft))
 
     async def update(self, route: Route) -> Route | None:
-        """Put this entire route in place of the one with its index (service document, 4.5).
+        """Replace the route with this index by this entire route (service document, 4.5).
 
-        Returns what the service returned, or `None` where it returned none.
-        Start from the route as it was read (`attrs.evolve(route, vessel="...")`): dates that could not be read go
-        back as the text they came as.
+        Returns the route in the reply, or `None` without one.
+        Start from the route as read (`attrs.evolve(route, vessel="...")`): unreadable dates are sent back as the text
+        received.
 
         Raises:
             ValidationError: `route` is no `Route`, or a field of it is missing, which the update would destroy; nothing
@@ -162,7 +162,7 @@ class Routes:
             written = await self._service.write(method, "route", body, wire.written_route, write, optional=True)
         except OutcomeUnknownError:
             if isinstance(route, Route):
-                # What it reads as now is the very question.
+                # Its current content is what reconciliation finds out.
                 self._seen.forget(route.index)
             raise
         if written is not None:

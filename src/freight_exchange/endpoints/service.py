@@ -1,4 +1,4 @@
-"""Calls of all resources: reads, writes and listings, in the conventions of the client."""
+"""Calls of all endpoints: reads, writes and listings, by the conventions of the client."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _MANY_ROWS: Final = 10_000
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Service:
-    """One view's access to the service.
+    """Access of one view to the service.
 
     Attributes:
-        connection: What is shared with the client's other views.
+        connection: The connection, shared with the client's other views.
         limits: Deadline, timeouts and retries of this view's calls.
-        page_size: Rows to ask for in a page, where a listing names none.
-        strict: Whether one broken record fails its listing.
-        reconciler: The client, for errors that have to find out what happened.
+        page_size: Rows in a page, where a listing names none.
+        strict: `True` if one broken record fails its listing.
+        reconciler: The client, for `OutcomeUnknownError.reconcile()`.
     """
 
     connection: Connection
@@ -70,9 +70,9 @@ class Service:
         optional: bool = False,
         started: float | None = None,
     ) -> T:
-        """Send a request that has an effect: at most once, or else `OutcomeUnknownError`.
+        """Send a write at most once; raise `OutcomeUnknownError` if it may have been carried out.
 
-        Where the reply is `optional`, an empty one is success as well, and decoded as `None`.
+        With `optional`, an empty reply is success as well, and decoded as `None`.
         """
 
         facts, repeats = CallFacts(), dict[str, DecodeError]()
@@ -112,7 +112,7 @@ class Service:
         content: bytes | None,
         write: Write | None,
     ) -> Any:
-        """Send anything; the decoded JSON, or `None` for an empty reply."""
+        """Send any request; return the decoded JSON, or `None` for an empty reply."""
 
         facts, repeats = CallFacts(), dict[str, DecodeError]()
 
@@ -150,7 +150,7 @@ class Service:
         sweep: bool,
         where: Callable[[T], bool] | None = None,
     ) -> Paginator[T]:
-        """A listing of records, page by page."""
+        """Return the paginator of a listing."""
         rows_wanted = validation.count(self.page_size if page_size is None else page_size, "page_size")
         pages_wanted = validation.identifier(window, "window")
 
@@ -160,7 +160,7 @@ class Service:
             async def fetch(number: int, rows: int) -> wire.Rows[T]:
                 page, facts = await self._page(listed, number, rows, kind)
                 if len(page.records) + len(page.broken) > _MANY_ROWS:
-                    # To read so many, and to compare them, takes long enough each: other tasks run in between.
+                    # Reading and comparing so many rows takes long: let other tasks run in between.
                     await anyio.lowlevel.checkpoint()
                 failures = () if page.failure is None else (page.failure,)
                 if failures or page.broken or page.flaws:
@@ -188,7 +188,7 @@ class Service:
     async def page(
         self, listed: Listed, number: int, rows: int, kind: wire.Kind[T], reported: ReportedErrors
     ) -> wire.Rows[T]:
-        """Fetch one page of a listing. Its broken records are the caller's to report; its flaws are reported once."""
+        """Fetch one page of a listing. The caller reports its broken records; its flaws are reported once."""
         page, facts = await self._page(listed, number, rows, kind)
         described = page.broken[: wire.MOST_DESCRIBED]
         for error in (*described, *(() if page.failure is None else (page.failure,))):
@@ -197,12 +197,12 @@ class Service:
         return page
 
     async def _page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]) -> tuple[wire.Rows[T], CallFacts]:
-        # The first request for a listing without pages asks for all of it; the service may page it all the same.
+        # The first request for an unpaged listing has no page size; the service may page it all the same.
         paging = wire.list_parameters(offset=number, rows=rows) if listed.paged or rows else {}
         try:
             return await self._rows(listed, paging, kind)
         except NotFoundError as error:
-            # Not for a login's, which says nothing about the listing.
+            # Not for the 404 of a login.
             if number == 0 and error.path == listed.path:
                 if self.conventions.missing_list_is_empty or _says_no_records(error, kind.collection):
                     return wire.Rows(()), CallFacts()
@@ -210,7 +210,7 @@ class Service:
             raise
 
     async def lookup(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T:
-        """The one record with this index; `NotFoundError` if there is none."""
+        """Return the record with this index; raise `NotFoundError` if there is none."""
         wanted = validation.identifier(index, "index")
         found, facts = await self._rows(listed, wire.list_parameters(index=self.conventions.index_value(wanted)), kind)
         record = await self._picked(found, facts, listed, wanted, identity)
@@ -221,7 +221,7 @@ class Service:
         return record
 
     async def find(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T | None:
-        """The one record with this index, or `None` where the service says so; a bare 404 says nothing of records."""
+        """Return the record with this index, or `None` if the service denies it; a bare 404 is no denial."""
         wanted = validation.identifier(index, "index")
         try:
             found, facts = await self._rows(
@@ -239,20 +239,20 @@ class Service:
     async def _picked(
         self, found: wire.Rows[T], facts: CallFacts, listed: Listed, wanted: int, identity: Callable[[T], Hashable]
     ) -> T | None:
-        """The record that was asked for, or `None` if it is not there."""
+        """Pick the requested record from a reply, or `None`."""
         for record in found.records:
             if identity(record) == wanted:
                 flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) in (wanted, None))
                 await self._reporter.report(flaws, listed, facts)
                 return record
-        # A service that ignores `index` lists others as well, and a broken one of those says nothing about this one.
+        # A service that ignores `index` lists other records as well, which may be broken.
         for index_said in (wanted, None):
             for broken in found.broken:
                 if wire.index_of_raw(broken.raw) == index_said:
                     self._reporter.describe(broken, listed.method, listed.path, facts)
                     raise broken
         if found.failure is not None:
-            # What it lacks may be what the error kept from it.
+            # The reported failure may be why the record is missing.
             self._reporter.describe(found.failure, listed.method, listed.path, facts)
             raise found.failure
         return None
@@ -260,7 +260,7 @@ class Service:
     async def _rows(
         self, listed: Listed, parameters: Mapping[str, Any], kind: wire.Kind[T]
     ) -> tuple[wire.Rows[T], CallFacts]:
-        """The records of one reply, and what errors about them say of the call."""
+        """Read the records of one reply, and the facts of the call."""
         content, params = self._placed(listed.method, {**listed.parameters, **parameters})
         facts = CallFacts()
 
@@ -291,12 +291,12 @@ class Service:
 
 
 def _is_blank(content: bytes) -> bool:
-    """Whether a body says nothing: white space, or the mark of an encoding alone."""
+    """Return whether a body is empty: white space, or a byte-order mark alone."""
     return not content.strip().removeprefix(b"\xef\xbb\xbf").strip()
 
 
 def _says_no_records(error: NotFoundError, collection: str) -> bool:
-    """Whether a 404 means that a listing is empty, in the service's own words; a bare one is a wrong address."""
+    """Return whether a 404 says that a listing is empty; a bare 404 is a wrong address."""
     if not isinstance(error.body, Mapping):
         return False
     return wire.says_no_records(wire.sentence(error.body) or "", collection)

@@ -18,18 +18,18 @@ __all__ = ["UpdatedRequests"]
 
 
 class UpdatedRequests:
-    """The requests that were updated lately, of all types: one that leaves a filter has not vanished."""
+    """Requests updated in a window, of all types: a request that changes its type is not withdrawn."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._reported = ReportedErrors()
 
     async def page(self, number: int, rows: int, window: int) -> wire.Rows[RateRequest]:
-        """One page of those updated in the last `window` seconds; what cannot be read is among its `broken`."""
+        """Fetch one page of the requests updated in the last `window` seconds; `broken` has the unreadable ones."""
         parameters = wire.list_parameters(type=SearchType.ALL, seconds=window)
         listed = SEARCH._replace(operation="feed", parameters=parameters)
         return await self._service.page(listed, number, rows, wire.REQUESTS, self._reported)
 
     async def find(self, index: int) -> RateRequest | None:
-        """The request with this index, or `None` where the service says that there is none."""
+        """Return the request with this index, or `None` if the service denies it."""
         return await self._service.find(SEARCH, index, wire.REQUESTS, attrgetter("index"))

@@ -56,4 +56,4 @@ class StillUnknown(Frozen, Generic[RecordT_co]):
 
 
 Reconciliation: TypeAlias = Applied[RecordT_co] | NotApplied | Conflict[RecordT_co] | StillUnknown[RecordT_co]
-"""What is known of a write whose outcome was unknown."""
+"""Result of reconciling a write."""

@@ -1,4 +1,4 @@
-"""Which rate requests are wanted."""
+"""Filter of rate requests."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ from freight_exchange.platform.text import fold
 __all__ = ["RequestFilter", "Texts", "Types", "Where"]
 
 Texts: TypeAlias = str | AbstractSet[str] | Sequence[str]
-"""One text, or a set or sequence of them, any of which will do."""
+"""A text, or a set or sequence of alternatives."""
 
 Types: TypeAlias = RequestType | str | AbstractSet[RequestType | str] | Sequence[RequestType | str]
-"""One way to travel, as a member or its word in any case, or a set or sequence of them, any of which will do."""
+"""A mode of transport, as a member or its word in any case, or a set or sequence of alternatives."""
 
 Where: TypeAlias = Callable[[RateRequest], bool]
-"""A test of the caller's own."""
+"""A predicate by the caller."""
 
 
 @attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
 class RequestFilter:
-    """Which rate requests are wanted: those that pass every field given. `RequestFilter()` wants them all.
+    """Filter of rate requests, which must pass every field given. All requests pass `RequestFilter()`.
 
-    What a record does not say never excludes it: a request without an Incoterm passes `incoterm="FOB"`, and blank text
-    says nothing. Text is compared whatever its case, runs of white space counting as one space and those around it not
-    at all. The fields are the rate request's (service document, Rate request).
+    A missing field never excludes a request: one without an Incoterm passes `incoterm="FOB"`. Blank text counts as
+    missing. Text is compared without regard to case; runs of white space count as one space, and those around it are
+    ignored. The fields are the rate request's (service document, Rate request).
 
-    Two filters that want the same are equal, however it was written: `origin="hong kong"` and `origin=["Hong Kong"]`.
+    Filters with the same effect are equal, such as `origin="hong kong"` and `origin=["Hong Kong"]`.
 
     Args:
-        origin, destination: A port or city as requests spell it, or several, any of which will do.
-        type: A `RequestType` or its word, or several. A word that the document does not list is compared as text: the
-            service may learn new ones.
+        origin, destination: A port or city as requests spell it, or several alternatives.
+        type: A `RequestType` or its word, or several. A word that is not in the document is compared as text: the
+            service may add new ones.
         incoterm: Three letters in any case, or several.
-        commodity: What is to be moved, its name in full, or several.
-        hazardous: `True` for dangerous goods alone, `False` for all others.
+        commodity: The full name of the goods, or several.
+        hazardous: `True` for dangerous goods only, `False` for all others.
         max_volume: The most cubic metres of all packaging units together (`RateRequest.volume`).
-        max_weight: The most kilograms, compared with `RateRequest.weight` converted from its `mass_unit`. The service
-            leaves open whether that is the weight of one unit or of all.
-        need_by: The latest arrival asked for, inclusive, as naive as `need_date` is. A `date` includes the whole day.
-        where: A test of your own, a plain function of the request. It is asked last, and what it raises is not caught.
+        max_weight: The most kilograms, compared with `RateRequest.weight` converted from its `mass_unit`. The document
+            does not specify whether that is the weight of one unit or of all.
+        need_by: The latest required arrival, inclusive, naive as `need_date` is. A `date` includes the whole day.
+        where: A predicate of your own, a plain function of the request. It is called last; its errors are not caught.
 
-    Each is kept as an attribute as it was given, collections as tuples, those of a set sorted.
+    Each argument is an attribute: collections become tuples, sets sorted ones.
 
     Raises:
-        ValidationError: A value cannot be right, or a collection is empty, which would exclude everything; `field`
+        ValidationError: A value cannot be right, or a collection is empty, which would exclude all requests; `field`
             names it.
     """
 
@@ -88,7 +88,7 @@ class RequestFilter:
         need_by: datetime | date | None = None,
         where: Where | None = None,
     ) -> None:
-        # What matching compares with, worked out once: a feed asks for every record of every page.
+        # Prepared once: a feed matches every record of every page.
         wanted = {
             "origin": _any_of(origin, "origin", validation.text),
             "destination": _any_of(destination, "destination", validation.text),
@@ -118,11 +118,11 @@ class RequestFilter:
         )
 
     def matches(self, request: RateRequest) -> bool:
-        """Whether the request is wanted."""
+        """Return whether the request passes."""
         return self.excluded_by(request) is None
 
     def excluded_by(self, request: RateRequest) -> str | None:
-        """The name of the first field, in the order above, that excludes the request; `None` if it is wanted.
+        """Return the first field, in the order above, that excludes the request; `None` if it passes.
 
         Raises:
             ValidationError: `where` turned out to be async.
@@ -172,7 +172,7 @@ _RULES: Final[dict[str, tuple[Callable[[RateRequest], Any], Callable[[Any, Any],
     "max_weight": (_kilograms, operator.le),
     "need_by": (operator.attrgetter("need_date"), operator.le),
 }
-"""What each field reads of a request, and the test of what the request says against what is wanted."""
+"""Reader and comparison of each field."""
 
 
 def _any_of(given: object, field: str, check: Callable[[object, str], str]) -> frozenset[str] | None:
@@ -190,7 +190,7 @@ def _is_collection(given: object) -> TypeGuard[AbstractSet[object] | Sequence[ob
 
 
 def _kept(given: object) -> object:
-    """Out of reach of whoever holds the collection; a set sorted, so that its repr is the same in every process."""
+    """Copy a collection; a set sorted, so that its repr is the same in every process."""
     if isinstance(given, AbstractSet):
         return tuple(sorted(given))
     return tuple(given) if _is_collection(given) else given
@@ -198,7 +198,7 @@ def _kept(given: object) -> object:
 
 def _type_word(value: object, field: str) -> str:
     if isinstance(value, Word) and not isinstance(value, RequestType):
-        # It would be compared as text, and exclude everything.
+        # As text, it would exclude every request.
         raise ValidationError(f"{field} must be a RequestType or its word, not {value!r}", field=field)
     return validation.text(value, field)
 
@@ -231,7 +231,7 @@ def _plain_function(where: object) -> object:
 def _verdict(answer: object) -> bool:
     if answer is True or answer is False:
         return answer
-    # A lambda around an async function hides it until now; taken for its truth, its coroutine would pass everything.
+    # A lambda may hide an async function until now; its coroutine would be true for every request.
     if inspect.iscoroutine(answer):
         answer.close()
         raise _async_where()

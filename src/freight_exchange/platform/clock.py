@@ -19,19 +19,19 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_time() -> float:
-    """Seconds since the machine's start, time asleep included where the system tells."""
+    """Return the seconds since the machine's start, including sleep where the system counts it."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def wall_time() -> float:
-    """Seconds since the epoch."""
+    """Return the seconds since the epoch."""
     return time.time()
 
 
 @cache
 def boot_id() -> str:
-    """Identity of the machine's start, or empty where the system has none."""
+    """Return the identity of the machine's start, or empty where the system has none."""
     try:
         return _BOOT_ID.read_text().strip()
     except (OSError, ValueError):
@@ -45,7 +45,7 @@ class Reading:
     Attributes:
         run: The event loop's run; `loop` means nothing in another.
         loop: The loop's clock, which may stand still while the machine sleeps.
-        boot_id: The machine's start, or empty where the system does not tell it; `boot` means nothing after another.
+        boot_id: The machine's start, or empty where the system has none; `boot` means nothing after another.
         boot: Seconds since the machine's start, time asleep included.
         wall: Seconds since the epoch, which the user can set.
     """
@@ -85,7 +85,7 @@ class SystemClock:
 
 
 def max_elapsed(earlier: Reading, later: Reading) -> float:
-    """Return the most seconds that can have passed, by any clock; infinity where none can tell.
+    """Return the most seconds that can have passed, by any clock; infinity if no clock is valid.
 
     A window that reaches back this far misses nothing, even when the wall clock was set forward in between.
     """
@@ -99,7 +99,7 @@ def max_elapsed(earlier: Reading, later: Reading) -> float:
 def min_elapsed(earlier: Reading, later: Reading) -> float:
     """Return the seconds passed by clocks that cannot be set, or by the wall clock where there are none.
 
-    Infinity where no clock can tell.
+    Infinity if no clock is valid.
     """
     steady = _steady(earlier, later)
     if steady is None and -_SMALL_STEP <= later.wall - earlier.wall < 0:

@@ -52,7 +52,7 @@ def read(path: str | os.PathLike[str]) -> list[Rule]:
 
 
 def contradictions(rules: Sequence[Rule]) -> list[str]:
-    """Describe each pair of rules of which both would price the same charge of a request."""
+    """Describe each pair of rules that would both price the same charge of a request."""
     lanes: dict[tuple[RequestType, str, str, str], list[Rule]] = {}
     for rule in rules:
         for origin, destination in product(sorted(rule.origin), sorted(rule.destination)):

@@ -1,6 +1,6 @@
 """Virtual time: days of waiting pass in milliseconds, on asyncio and on trio.
 
-Whenever no task can run, the clock jumps to the next timer of `anyio.sleep`, `anyio.fail_after` or the loop itself.
+If no task can run, the clock jumps to the next timer of `anyio.sleep`, `anyio.fail_after` or the loop itself.
 `time.monotonic` and `time.time` do not change.
 
 The clock does not wait for other threads or for peers on sockets: while a worker thread runs or a reply is in flight,

@@ -31,7 +31,7 @@ _STEPS = (".connect_tcp", ".connect_unix_socket", ".start_tls", ".connect_tunnel
 _CONNECTING = tuple(f"{step}.started" for step in _STEPS)
 _CONNECTED = tuple(f"{step}.complete" for step in _STEPS)
 UNCONNECTED = tuple(f"{step}.failed" for step in _STEPS)
-"""Endings of a trace's events that say that no connection came about."""
+"""Endings of the names of trace events for a failed connection."""
 
 
 class Progress:
@@ -70,7 +70,7 @@ class Progress:
         self.reply: Response | None = None
         """The reply to the attempt, once it is complete."""
         self.queue = ""
-        """Name of what the attempt waited for when its deadline passed."""
+        """Name of the queue in which the attempt waited when its deadline passed."""
 
     def hand_over(self) -> int:
         """Record that the network gets the request; return the number of times, from 1."""
@@ -98,7 +98,7 @@ class Progress:
             self._connecting, self._unconnected = self._connecting and self._abandoned, True
 
     def abandon(self) -> None:
-        """Record that no caller waits any more: a transport that has not begun to send must not begin."""
+        """Record that no caller waits any longer: a transport that has not begun to send must not begin."""
         self._abandoned = True
 
     @property
@@ -107,17 +107,17 @@ class Progress:
 
     @property
     def began(self) -> bool:
-        """Whether the trace shows that the request began to leave."""
+        """`True` if the trace shows that the request began to leave."""
         return self._sending
 
     @property
     def may_have_begun(self) -> bool:
-        """Whether the service may have seen something of the request."""
+        """`True` if the service may have received part of the request."""
         return self._sending or (self._handed and not self._connecting)
 
     @property
     def surely_unsent(self) -> bool:
-        """Whether the trace shows that no connection came about; proof once the transport has raised for just that."""
+        """`True` if the trace shows no connection: proof once the transport has raised for that reason."""
         return self._unconnected and not self._sending
 
 

@@ -44,7 +44,7 @@ _REJECTED = frozenset({200, 400, 401, 403, 422})
 
 
 def unauthorized(response: Response) -> bool:
-    """Tell whether the service refuses the token, and does nothing else.
+    """Return whether the service refuses the token, and does nothing else.
 
     That is status 401, or a body with the key `Unauthorized` and no result, at 200 or any 4xx.
     """
@@ -161,7 +161,7 @@ def login_error(response: Response, redactor: Redactor, *, retry_after: float | 
 
 
 def _without_tokens(sentence: str, word: re.Pattern[str] = _WORD) -> str:
-    """The sentence with every word masked that is long, or mixes letters and digits, as tokens are and do."""
+    """Mask every word of a sentence that is long, or mixes letters and digits, as tokens do."""
     return word.sub(lambda found: MASK if _TOKEN.search(found.group()) else found.group(), sentence)
 
 

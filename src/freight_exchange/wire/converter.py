@@ -33,7 +33,7 @@ class Field(NamedTuple):
         name: Name of the attribute.
         hook: Structure hook that reads the value: it raises `Misfit` for a value to keep in `extra`, and `ValueError`,
             with the reason, for one that breaks the record.
-        keys: Keys under which the value may stand, the most usual first.
+        keys: Keys that may hold the value, the most usual first.
         required: Whether a record without the value is broken.
     """
 
@@ -43,7 +43,7 @@ class Field(NamedTuple):
     required: bool = False
 
     def value_in(self, raw: Raw) -> object:
-        """The value, under the first of the keys that has one."""
+        """Return the value of the first of the keys that has one."""
         for key in self.keys:
             value = raw.get(key)
             if value is not None:
@@ -51,7 +51,7 @@ class Field(NamedTuple):
         return None
 
     def breaks(self, raw: Raw) -> bool:
-        """Whether this field alone makes the record unreadable."""
+        """Return whether this field alone makes the record unreadable."""
         value = self.value_in(raw)
         if value is None:
             return self.required
@@ -71,10 +71,10 @@ class RecordShape(Generic[T]):
     Args:
         model: The class.
         fields: Its scalar fields.
-        parts: Structures the nested records; moves to `extra` what it cannot read and need not.
+        parts: Structures the nested records; it moves optional ones that it cannot read to `extra`.
         complete: Fills fields of the record that depend on others.
-        also: Keys that `parts` reads, and that are therefore not unknown.
-        forgiving: Whether a field that cannot be read becomes `None`, with the original in `extra`.
+        also: Keys that `parts` reads, so that they are not unknown.
+        forgiving: `True` if an unreadable field becomes `None`, with the original in `extra`.
     """
 
     def __init__(
@@ -98,14 +98,14 @@ class RecordShape(Generic[T]):
         self._required = tuple(field for field in fields if field.required)
 
     def structure(self, raw: object, _: object = None, *, flaws: Flaws | None = None) -> T:
-        """The record.
+        """Structure a record.
 
         Args:
             raw: The wire record.
-            flaws: Takes the nested parts that cannot be read and are left out of the record; without it they break it.
+            flaws: Receives the unreadable nested parts, which the record then lacks; without it they break the record.
 
         Raises:
-            Unreadable: Something that matters in it cannot be read.
+            Unreadable: A required part of it cannot be read.
         """
         if not isinstance(raw, dict):
             raise Unreadable("", f"{kind(raw)} where a record is due")
@@ -132,11 +132,11 @@ class RecordShape(Generic[T]):
         return record if self._complete is None else self._complete(record)
 
     def field(self, name: str) -> Field:
-        """The scalar field of that name."""
+        """Return the scalar field of that name."""
         return self._by_name[name]
 
     def unstructure(self, record: T) -> dict[str, object]:
-        """The record's own scalar fields under their most usual keys, and its unknown fields."""
+        """Return the scalar fields under their most usual keys, and the unknown fields."""
         return {**self._spell(record), **record.extra}  # type: ignore[attr-defined]  # every registered class has it
 
     def _build(self, values: dict[str, Any], extra: Extra) -> T:
@@ -191,7 +191,7 @@ def _required(hook: Hook) -> Hook:
 
 
 def _failures(error: ClassValidationError) -> list[tuple[str, Exception]]:
-    """The fields that could not be read, and why."""
+    """Return the fields that could not be read, and why."""
     return [
         (next(note.name for note in reason.__notes__ if isinstance(note, AttributeValidationNote)), reason)
         for reason in error.exceptions
@@ -200,7 +200,7 @@ def _failures(error: ClassValidationError) -> list[tuple[str, Exception]]:
 
 
 def register(model: type[T], shape: RecordShape[T]) -> RecordShape[T]:
-    """Make the shape the converter's way to read and to write that class."""
+    """Register the hooks of the shape for its class."""
     _SHAPES[model] = shape
     return shape
 

@@ -46,14 +46,14 @@ class Kind(NamedTuple, Generic[T]):
 class Rows(NamedTuple, Generic[T]):
     """The records of a reply, and an error for each that could not be read.
 
-    An error's `path` is where in the reply (`raterequests.3.weight`), its `raw` the record as it came. That holds for
-    the first `MOST_DESCRIBED`; a later one quotes the record's index alone, if that can be read.
+    An error's `path` is the place in the reply (`raterequests.3.weight`), its `raw` the record as received. Errors
+    beyond the first `MOST_DESCRIBED` quote only the record's index, if it can be read.
 
     Attributes:
         records: The records that could be read.
         broken: An error for each record that could not.
-        flaws: An error for each part that was left out of a record, which is among `records` all the same.
-        failure: The error that the reply speaks of beside its records: there may be more than it has.
+        flaws: An error for each part left out of a record; the record itself is in `records`.
+        failure: The error that the reply reports beside its records: some may be missing.
     """
 
     records: tuple[T, ...]
@@ -65,7 +65,7 @@ class Rows(NamedTuple, Generic[T]):
 class UndescribedError(DecodeError):
     """Broken record beyond the first `MOST_DESCRIBED` of a reply, known by its index alone.
 
-    A reply may hold a hundred thousand: of each as little is made and kept as can be.
+    A reply may hold a hundred thousand, so that each takes little time and memory.
     """
 
     path = "$"
@@ -80,7 +80,7 @@ class UndescribedError(DecodeError):
 
     @property
     def raw(self) -> object:
-        """The record's index alone, if that can be read."""
+        """The record's index, if it can be read."""
         index = self.args[1]
         return self.__dict__.get("raw", None if index is None else {"index": index})
 
@@ -99,11 +99,11 @@ CURRENCIES: Final = Kind(fields.CURRENCIES, Currency, shapes.CURRENCY)
 
 
 MOST_DESCRIBED: Final = 100
-"""Broken records of a reply whose errors quote them; later ones only count."""
+"""Broken records of a reply that are quoted; further ones are counted."""
 
 
 def rows(data: object, kind: Kind[T]) -> Rows[T]:
-    """The records of a listing, in the order of their numbers; broken ones do not lose the others.
+    """Return the records of a listing, in the order of their numbers, and errors for broken ones.
 
     Raises:
         DecodeError: The reply is no such listing. One with other keys and without the collection is not an
@@ -111,7 +111,7 @@ def rows(data: object, kind: Kind[T]) -> Rows[T]:
     """
     found = _rows(data, kind)
     if flaws := repeats(data, kind.collection):
-        # Of a collection that comes twice, the records of the first are lost.
+        # If the collection's key repeats, the parser has dropped the records of the first.
         lost = flaws.pop(kind.collection, None)
         found = found._replace(failure=found.failure or lost, flaws=(*flaws.values(), *found.flaws))
     return found
@@ -135,7 +135,7 @@ def _rows(data: object, kind: Kind[T]) -> Rows[T]:
 
 
 def one(data: object, kind: Kind[T]) -> T:
-    """The one record that the reply to a write, or to a look-up by index, carries, without what is flawed in it.
+    """Return the only record in the reply to a write or a look-up, without its flawed parts.
 
     Raises:
         DecodeError: There is none, more than one, it cannot be read, or the reply speaks of an error as well.
@@ -151,14 +151,14 @@ def one(data: object, kind: Kind[T]) -> T:
 
 
 def _less_refusal(data: object, collection: str) -> object:
-    """The reply without the key of a refused token, where the result is there: the result wins."""
+    """Drop the key of a refused token from a reply that holds a result: the result wins."""
     if isinstance(data, dict) and data.get(collection):
         return {key: value for key, value in data.items() if key != fields.UNAUTHORIZED}
     return data
 
 
 def bid(data: object) -> Bid:
-    """The bid that the reply to a submitted offer carries (service document, 4.10).
+    """Return the bid in the reply to a submitted offer (service document, 4.10).
 
     Raises:
         DecodeError: There is none, or it cannot be read.
@@ -167,25 +167,23 @@ def bid(data: object) -> Bid:
 
 
 def written_route(data: object) -> Route | None:
-    """The route that the reply to a route's write shows, or `None` where it shows none.
+    """Return the route in the reply to a route's write, or `None` if there is none.
 
-    What it looks like is not documented (service document, 4.5): nothing, the route, and an object that speaks of
-    something else are all success.
+    The reply is not documented (service document, 4.5): an empty one, the route, and any other object are success.
 
     Raises:
-        DecodeError: The reply is no object, or one that speaks of an error.
+        DecodeError: The reply is not an object, or reports an error.
     """
     return _optional(data, ROUTES, (fields.ROUTES, fields.ROUTE))
 
 
 def declined_offer(data: object) -> Listing | None:
-    """The listing that the reply to a decline shows, or `None` where it shows none.
+    """Return the listing in the reply to a decline, or `None` if there is none.
 
-    The outcome of a decline is not documented (service document, 3): nothing, the listing, and an object that speaks of
-    something else are all success.
+    The reply is not documented (service document, 3): an empty one, the listing, and any other object are success.
 
     Raises:
-        DecodeError: The reply is no object, or one that speaks of an error.
+        DecodeError: The reply is not an object, or reports an error.
     """
     return _optional(data, OFFERS, (fields.OFFERS,))
 
@@ -205,7 +203,7 @@ def _optional(data: object, kind: Kind[T], keys: tuple[str, ...]) -> T | None:
 
 
 def index_of_raw(raw: object) -> int | None:
-    """The index of a record that could not be read, or `None` if that cannot be read either."""
+    """Return the index of an unreadable record, or `None` if it cannot be read either."""
     if not isinstance(raw, dict):
         return None
     try:
@@ -221,7 +219,7 @@ def _one_by_one(keys: list[str], raws: list[object], kind: Kind[T]) -> Rows[T]:
     flaws: list[DecodeError] = []
     suspects: list[Field] = []
     for key, raw in zip(keys, raws, strict=True):
-        # The records of a page break in the same few fields, as a rule: of later ones a look at those is enough.
+        # Records of a page usually break in the same few fields: for later ones, checking those is enough.
         enough = len(broken) >= MOST_DESCRIBED
         if enough and (not isinstance(raw, dict) or any(field.breaks(raw) for field in suspects)):
             broken.append(UndescribedError(index_of_raw(raw)))
@@ -263,7 +261,7 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
 
 
 def _is_record(held: Raw) -> bool:
-    """Whether the one record stands where a collection of it is due."""
+    """Return whether a single record stands in place of its collection."""
     said = any(key in held and not isinstance(held[key], (dict, list, type(None))) for key in fields.INDEX)
     return said and all(place(key) < 0 for key in held)
 

@@ -1,4 +1,4 @@
-"""Drafts and parameters to what the service takes: exactly the documented names, types and formats."""
+"""Encoder of drafts and parameters: exactly the documented names, types and formats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Body = dict[str, object]
 
 
 def credentials(email: str, password: str) -> bytes:
-    """The body of a login (service document, 4.1).
+    """Encode the body of a login (service document, 4.1).
 
     Raises:
         ValidationError: One of them cannot be sent; the error and its traceback hold neither.
@@ -48,13 +48,13 @@ def credentials(email: str, password: str) -> bytes:
 
 
 def request_draft(draft: RateRequestDraft) -> Body:
-    """The body that publishes a rate request (service document, 4.3)."""
+    """Encode the body that publishes a rate request (service document, 4.3)."""
     values = {key: getattr(draft, field) for field, key in fields.REQUEST_DRAFT.items()}
     return {key: _plain(value) for key, value in values.items() if value is not None}
 
 
 def offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIndex") -> Body:
-    """The body that submits an offer (service document, 4.10)."""
+    """Encode the body that submits an offer (service document, 4.10)."""
     body: Body = {fields.OFFER_REQUEST: write.request, fields.OFFER_TOTAL: write.amount}
     body |= dict.fromkeys(fields.CURRENCY_FIELDS[currency_field], write.currency)
     if write.rates is not None:
@@ -65,23 +65,22 @@ def offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIndex") -
 
 
 def response(offer_id: int, approved: bool) -> Body:
-    """The body that approves or declines an offer (service document, 4.8)."""
+    """Encode the body that approves or declines an offer (service document, 4.8)."""
     return {fields.RESPONSE_OFFER: offer_id, fields.RESPONSE_APPROVED: int(approved)}
 
 
 def route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") -> Body:
-    """The body that creates a route, or that updates it by putting the entire route (service document, 4.5).
+    """Encode the body that creates or replaces a route (service document, 4.5).
 
-    A date that could not be read goes back as the text that came, and a zone that is not known with the naive times
-    it came with.
+    An unreadable date is sent back as the text received, an unknown zone with the naive times received with it.
 
     Raises:
-        ValidationError: The route lacks a field, which putting it would destroy, or has a value there that cannot be
-            sent, an aware time and no known zone for it, or an arrival with a zone.
+        ValidationError: The route lacks a field, which replacing it would destroy; a value cannot be sent; a time is
+            aware and its zone unknown; or the arrival has a zone.
     """
     zone = _zone(draft)
     times = {key: _time(draft, field, spellings, zone) for field, (key, spellings) in fields.ROUTE_TIMES.items()}
-    # Empty text is what the service may hold, and goes back as it came.
+    # The service may hold an empty text: it is sent back as received.
     texts = {
         key: validation.text(_present(getattr(draft, field), field), field, allow_empty=True)
         for field, key in fields.ROUTE_TEXTS.items()
@@ -99,14 +98,14 @@ def list_parameters(
     index: int | str | None = None,
     type: Word | None = None,
 ) -> Body:
-    """The parameters of a listing (service document, 4): what is `None` is left to the service.
+    """Encode the parameters of a listing (service document, 4); `None` leaves one to the service.
 
     Args:
         offset: The number of the page, from 0.
-        rows: Records a page; the service takes it only together with `offset`.
-        seconds: How long ago the records were updated at most.
-        index: The one record wanted.
-        type: A word of the listing's own filter.
+        rows: Records per page; the service accepts it only together with `offset`.
+        seconds: The greatest age of the last update.
+        index: The only record wanted.
+        type: A word of the listing's filter.
 
     Raises:
         ValidationError: `offset` and `rows` are not given together.
@@ -124,7 +123,7 @@ def list_parameters(
 
 
 def check_paired(parameters: object) -> None:
-    """`ValidationError` for free-form parameters that hold `offset` without `rowsperpage`, or the other way round."""
+    """Raise `ValidationError` for `offset` without `rowsperpage`, or the reverse, in free-form parameters."""
     if isinstance(parameters, Mapping) and (fields.OFFSET in parameters) != (fields.ROWS in parameters):
         missing = fields.ROWS if fields.OFFSET in parameters else fields.OFFSET
         raise ValidationError(f"{fields.OFFSET} and {fields.ROWS} must be given together", field=missing)
@@ -151,7 +150,7 @@ def route_filters(
     cfs_from: datetime | None = None,
     cfs_until: datetime | None = None,
 ) -> Body:
-    """The filters of GET route (service document, 4.5): times are naive, as the service compares them.
+    """Encode the filters of GET route (service document, 4.5): times are naive, as the service compares them.
 
     Raises:
         ValidationError: A time has a zone, a text is empty, or the carrier is no index.
@@ -198,7 +197,7 @@ def _present(value: object, field: str) -> object:
 
 
 def _carrier(carrier: object) -> int:
-    """A carrier or its index, which an update sends back whatever number the service holds."""
+    """Return a carrier's index; an update sends any number back that the service holds."""
     index = carrier.index if isinstance(carrier, Carrier) else _present(carrier, "carrier")
     if isinstance(index, bool) or not isinstance(index, int):
         raise ValidationError(f"carrier must be a Carrier or its index, not a {type(index).__name__}", field="carrier")
@@ -206,7 +205,7 @@ def _carrier(carrier: object) -> int:
 
 
 def _zone(draft: RouteDraft | Route) -> ZoneInfo | None:
-    """The zone of a route's times; `None` for one that this machine does not know, if no time needs it."""
+    """Return the zone of a route's times, or `None` if it is unknown here and no time needs it."""
     name: object = draft.timezone
     zone = validation.find_zone(name) if name and isinstance(name, str) else None
     moments: list[object] = [getattr(draft, field) for field in fields.ROUTE_TIMES]
@@ -226,7 +225,7 @@ def _time(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...], zon
 
 
 def _kept(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...]) -> str:
-    """The text of a date that could not be read: an update must not destroy what it could not read."""
+    """Return the text of an unreadable date, so that an update does not destroy it."""
     extra = draft.extra if isinstance(draft, Route) else {}
     kept = next((value for key in spellings if isinstance(value := extra.get(key), str)), None)
     return validation.text(_present(kept, field), field, allow_empty=True)

@@ -1,6 +1,6 @@
-"""Every spelling of the wire, and nothing else: no other module knows one.
+"""Names of the wire: keys, words and parameters. No other module has any.
 
-A field that replies spell in several ways lists them all, the most usual first.
+A field with several spellings lists them all, the most usual first.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ PHONE: Final = ("phone",)
 FAX: Final = ("fax",)
 OTI_LICENSE: Final = ("otilicense",)
 
-# Refusals (service document, 7); what a 400 says is not documented, so the usual words are looked for.
+# Refusals (service document, 7); the body of a 400 is not documented, so that usual words are looked for.
 MESSAGE: Final = "message"
 UNAUTHORIZED: Final = "Unauthorized"
 SENTENCES: Final = (
@@ -101,20 +101,20 @@ SENTENCES: Final = (
     "description",
     "title",
 )
-# What such a body says beside its sentence: not fields that a sentence is about.
+# Other keys of such a body: they do not name a field at fault.
 ASIDES: Final = frozenset({"code", "loc", "path", "status", "timestamp", "type"})
 
 # The body of a login (service document, 4.1).
 LOGIN_EMAIL: Final = "email"
 LOGIN_PASSWORD: Final = "password"  # the key's name, not a password
 
-# Keys of a body that speaks of a failure, whatever its status says.
+# Keys of a body that reports a failure under any status.
 FAILURES: Final = frozenset({"error", "errors", "unauthorized"})
-# Keys of a body that says whether it went well, and of one that says how it went, in a word or by a status of HTTP.
+# Keys of a body for success or failure, as a boolean, as a word or as an HTTP status.
 SUCCESSES: Final = frozenset({"success", "ok"})
 OUTCOMES: Final = frozenset({"status", "statuscode", "status_code"})
 
-# What the key of a secret has in it: `refresh_token` and `new_password` are secrets as well.
+# Parts of the keys of secrets: `refresh_token` and `new_password` are secrets as well.
 SECRETS: Final = ("token", "password", "authorization")
 
 # Parameters of listings (service document, 4).

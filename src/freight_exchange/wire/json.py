@@ -20,8 +20,8 @@ DEEPEST: Final = 64
 LARGEST_EXPONENT: Final = 30
 MOST_DIGITS: Final = 60
 
-# A context with traps refuses what it cannot hold exactly, at the speed of `Decimal` itself: `1e999` never
-# becomes a number that takes a gigabyte to write out.
+# A context with traps refuses inexact numbers as quickly as `Decimal` itself: `1e999` never becomes a number that
+# takes a gigabyte to print.
 EXACT: Final = Context(
     prec=MOST_DIGITS,
     Emax=LARGEST_EXPONENT,
@@ -31,39 +31,38 @@ EXACT: Final = Context(
 
 _ENDLESS: Final = 10**MOST_DIGITS
 _LARGE: Final = 4096
-"""Characters from which on a quicker decoder gains more than it takes to import it."""
+"""Characters above which the quicker decoder saves more time than its import takes."""
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 _MOST_INTEGER_DIGITS: Final = 1000
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def parse(content: bytes, *, largest: int | None = LARGEST_BODY) -> object:
-    """The value that a body of JSON holds: fractions as `Decimal` exactly as written, integers as `int`.
+    """Decode a JSON body: fractions as `Decimal` exactly as written, integers as `int`.
 
-    A number beyond any price or measure stays the text that it came as: an exponent above 30, a fraction of more than
-    60 digits, an integer of thousands of them, NaN and infinity. Whoever needs a number there refuses it, and nobody
-    else is troubled.
+    A number beyond any price or measure stays text: an exponent above 30, a fraction of more than 60 digits, an integer
+    of thousands of digits, NaN and infinity. A field that needs a number refuses the text; other fields ignore it.
 
-    Text is `decoded`. Escaped halves of characters (lone surrogates) become U+FFFD, and line breaks in a string are let
-    pass. Where a key repeats the last value counts, but a collection whose numbers repeat is a list of all its records;
-    an object with such keys in it is a `RepeatedKeys`.
+    `decoded` makes the text. Escaped lone surrogates become U+FFFD, and line breaks in a string are accepted. If a key
+    repeats, its last value counts, but a collection whose numbers repeat is a list of all its records; an object with
+    repeated keys is a `RepeatedKeys`.
 
     Raises:
-        DecodeError: It is no JSON, or JSON beyond bounds: `largest` bytes (10 MB), 64 levels.
+        DecodeError: It is not JSON, or exceeds `largest` bytes (10 MB) or 64 levels.
     """
     value, problem = _parsed(content, largest)
     if problem is not None:
-        # A login's reply passes here: with it in a frame, a traceback that shows locals would show the token.
-        # Raised outside `except`, the error does not carry the parser's own, which holds the whole text.
+        # The body may be a login's reply: a traceback with locals would show its token.
+        # Raised outside `except`: the parser's own error holds the whole text.
         del content, value
         raise DecodeError(problem)
     return value
 
 
 def decoded(content: bytes) -> str:
-    """Decode text: UTF-8, with or without a byte-order mark, and bytes that are none as Windows-1252.
+    """Decode text: UTF-8, with or without a byte-order mark; invalid bytes as Windows-1252.
 
-    Byte by byte, so that one record in another charset does not garble the others of its page.
+    Only invalid bytes: one record in another charset does not garble the others of its page.
     """
     content = content.removeprefix(_BYTE_ORDER_MARK)
     try:
@@ -73,11 +72,11 @@ def decoded(content: bytes) -> str:
 
 
 def dump(value: object) -> bytes:
-    """Strict, compact JSON in UTF-8; a `Decimal` is written digit by digit as it is.
+    """Encode as strict, compact JSON in UTF-8; a `Decimal` keeps its digits.
 
     Raises:
-        ValidationError: JSON has no such value: NaN, infinity, half a character, a key that is no text,
-            another type.
+        ValidationError: JSON cannot represent it: NaN, infinity, a lone surrogate, a key that is not text, another
+            type.
     """
     return _written(value).encode()
 
@@ -96,12 +95,12 @@ def _parsed(content: bytes, largest: int | None) -> tuple[object, str | None]:
         return None, "the body does not fit in memory"
     except ValueError:
         return None, "the body is no JSON"
-    # To look for a bracket costs a thirtieth of counting it, and most replies have one kind only.
+    # Finding a bracket costs a thirtieth of counting it, and most replies have one kind only.
     containers = sum(text.count(opening) for opening in "{[" if opening in text)
     if _too_deep(value, containers):
         return None, f"the body is nested deeper than {DEEPEST}"
     repeats = Repeats()
-    # Counting costs a tenth of parsing. Where keys are missing, or a string looks like one, the text is read once more.
+    # Counting costs a tenth of parsing. If keys are missing, or a string looks like one, the text is parsed again.
     if text.count('":') != count_keys(value, containers):
         value = _cautious(repeats).decode(text)
     if "\\" in text and ("\\ud" in text or "\\uD" in text):
@@ -113,7 +112,7 @@ def _parsed(content: bytes, largest: int | None) -> tuple[object, str | None]:
 
 @cache
 def _stray_bytes() -> Mapping[int, str]:
-    """What `surrogateescape` makes of the bytes that are no UTF-8, and what they would be in Windows-1252."""
+    """Map the surrogates of `surrogateescape` to the characters of Windows-1252."""
     return {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)}
 
 
@@ -136,7 +135,7 @@ _DECODER: Final = json.JSONDecoder(parse_float=EXACT.create_decimal, parse_const
 
 
 def _cautious(hook: Callable[[list[tuple[str, Any]]], object] | None = None) -> json.JSONDecoder:
-    """A decoder that leaves numbers beyond bounds as text."""
+    """Make a decoder that leaves numbers beyond bounds as text."""
     return json.JSONDecoder(
         parse_float=_fraction_or_text,
         parse_constant=str,
@@ -148,7 +147,7 @@ def _cautious(hook: Callable[[list[tuple[str, Any]]], object] | None = None) -> 
 
 @cache
 def _quick() -> Callable[[str], object] | None:
-    """The decoder of msgspec, where it is installed: twice as quick, and as exact."""
+    """Make a decoder with msgspec, if it is installed: twice as quick, and as exact."""
     try:
         import msgspec
     except ImportError:
@@ -167,13 +166,13 @@ def _quick() -> Callable[[str], object] | None:
 def _decoded(text: str) -> object:
     if not _long_digits(text):
         if len(text) >= _LARGE and (quick := _quick()) is not None:
-            # What it refuses, the standard library may take, or says what is wrong with it.
+            # The standard library may accept it, or has the better error.
             with suppress(ValueError, ArithmeticError, RecursionError):
                 return quick(text)
         try:
             return _DECODER.decode(text)
         except ArithmeticError:
-            # One number in millions: only then is each of them asked.
+            # Rare: only then is each number checked.
             pass
     return _cautious().decode(text)
 
@@ -185,10 +184,10 @@ def _long_digits(text: str) -> bool:
 
 
 def _too_deep(value: object, openings: int) -> bool:
-    """Whether containers nest deeper than allowed; `openings` is at least how many containers there are.
+    """Return whether containers nest too deep; `openings` is at least the number of containers.
 
-    Level by level, for as long as the containers not yet met could still reach the bound: a page of flat
-    records is decided at its records, without a look into them.
+    It goes down level by level while the remaining containers could still reach the bound: for a page of flat records
+    it stops at the records.
     """
     level = [value] if isinstance(value, (dict, list)) else []
     for depth in range(1, DEEPEST + 1):
@@ -217,7 +216,7 @@ def _whole_characters(value: object) -> object:
 def _whole(text: str) -> str:
     if text.isascii():
         return text
-    # Halves that stand side by side are one character; what is left alone becomes U+FFFD.
+    # Adjacent surrogates are one character; a lone one becomes U+FFFD.
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

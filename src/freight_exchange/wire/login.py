@@ -1,4 +1,4 @@
-"""What a login's reply says, and what a refusal says (service document, 4.1 and 7)."""
+"""Decoder of the replies to logins, and of refusals (service document, 4.1 and 7)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Login:
-    """What a login brings.
+    """Result of a login.
 
     Attributes:
         user: The account.
-        said: The reply's JSON of it, without its secrets: what `user()` reads.
+        said: JSON of the account without its secrets, which `user()` reads.
         token: The bearer token, opaque.
-        lifetime: Seconds that the token lasts from now, or `None` where the reply gives a date or nothing.
-        expires_at: The date it expires, in seconds since 1970, or `None`.
+        lifetime: Seconds until the token expires, or `None` if the reply gives a date or nothing.
+        expires_at: The date when it expires, in seconds since 1970, or `None`.
     """
 
     user: User
@@ -48,25 +48,25 @@ class Login:
 
 
 def login(data: object) -> Login:
-    """The account and its token.
+    """Decode the account and its token.
 
     Raises:
-        DecodeError: The reply is neither; whether it is a refusal, `rejection` says.
+        DecodeError: The reply has none; `rejection` returns whether it is a refusal.
     """
     result = _login(data)
     if isinstance(result, Login):
         return result
-    # With the reply in a frame, a traceback that shows locals would show the token.
+    # A traceback with locals would show the token in the reply.
     del data
     path, reason = result
     raise DecodeError(reason, path=path)
 
 
 def user(said: object) -> User:
-    """Read the user of a login's reply; odd fields are left in `extra`.
+    """Decode the user of a login's reply; fields of an unexpected type go to `extra`.
 
     Raises:
-        DecodeError: It is no JSON object.
+        DecodeError: It is not a JSON object.
     """
     if not isinstance(said, dict):
         raise DecodeError("no object", path=fields.USER)
@@ -94,7 +94,7 @@ def _masked(said: Mapping[str, object], known: frozenset[str], mask: Callable[[o
 
 
 def rejection(data: object) -> str | None:
-    """What a reply says that rejects a login: an object without a token but with a message; else `None`."""
+    """Return the sentence of a reply that rejects a login (a message and no token), else `None`."""
     if not isinstance(data, dict) or _token(data) is not None:
         return None
     if fields.MESSAGE in data or fields.UNAUTHORIZED in data:
@@ -111,7 +111,7 @@ def unauthorized(data: object, *, success: bool) -> bool:
     if not isinstance(data, dict) or fields.UNAUTHORIZED not in data:
         return False
     if success and (not data[fields.UNAUTHORIZED] or isinstance(data, RepeatedKeys) or _says_done(data)):
-        # Of a key that repeats, the value that is lost may have been the result.
+        # If a key repeats, the dropped value may have been the result.
         return False
     return not any(_is_result(key, value) for key, value in data.items() if key != fields.UNAUTHORIZED)
 
@@ -129,7 +129,7 @@ def _says_done(data: dict[str, object]) -> bool:
 
 
 def sentence(data: object) -> str | None:
-    """The best sentence for a person in the body of a refusal, or `None` where there is none."""
+    """Return the sentence in the body of a refusal, or `None` if there is none."""
     found = next(_sentences(data), None)
     if found is None or len(found) <= _LONGEST_SENTENCE:
         return found
@@ -137,7 +137,7 @@ def sentence(data: object) -> str | None:
 
 
 def sentence_of_text(text: str) -> str | None:
-    """What a refusal says whose body is no JSON: short plain text is taken for a sentence, HTML and the like is not."""
+    """Return the text of a refusal that is not JSON, if it is short and plain, not HTML."""
     said = " ".join(text.split())
     if not said or len(said) > _LONGEST_SENTENCE or not said.isprintable() or _HTML.search(said):
         return None
@@ -174,7 +174,7 @@ def _without_secrets(value: object) -> object:
 
 
 def _token(data: dict[str, object]) -> object:
-    """What stands where a token should, in the user or beside it; `None` where nothing does."""
+    """Return the value of the token's key, in the user or beside it, or `None`."""
     holder = data.get(fields.USER)
     inside = holder.get(fields.TOKEN) if isinstance(holder, dict) else None
     return inside or data.get(fields.TOKEN) or None
@@ -185,7 +185,7 @@ def _lifetime(holder: dict[str, object]) -> float | None:
         try:
             seconds = number(holder.get(key))
         except ValueError:
-            # A lifetime that cannot be read is an unknown one: the service's 401 will tell.
+            # An unreadable lifetime counts as unknown: the service's 401 ends the token.
             continue
         if seconds is not None:
             return max(0.0, float(seconds))
@@ -193,7 +193,7 @@ def _lifetime(holder: dict[str, object]) -> float | None:
 
 
 def _sentences(data: object, depth: int = 0) -> Iterator[str]:
-    """What a value may be saying, the most likely first."""
+    """Yield the sentences in a value, the most likely first."""
     if isinstance(data, str):
         said = " ".join(data.split())
         if said:
@@ -201,7 +201,7 @@ def _sentences(data: object, depth: int = 0) -> Iterator[str]:
     elif depth > _DEEPEST_SENTENCE:
         return
     elif isinstance(data, list):
-        # Named ones of all items first: an error may begin with a list that only says where it is.
+        # Values under known keys first: an error may begin with a list that holds only its position.
         for item in data:
             yield from _named(item, depth + 1) if isinstance(item, dict) else _sentences(item, depth + 1)
         for item in data:
@@ -222,7 +222,7 @@ def _unnamed(data: dict[str, object], depth: int) -> Iterator[str]:
     for value in others.values():
         if isinstance(value, dict) or (isinstance(value, list) and not _is_text(value)):
             yield from _sentences(value, depth)
-    # With numbers it is a record, an echo of what was sent, and its text is no complaint.
+    # A record with numbers echoes the request: its texts are not messages.
     record = any(isinstance(value, (int, Decimal)) and not isinstance(value, bool) for value in others.values())
     for key, value in others.items():
         if (isinstance(value, str) and not record) or (isinstance(value, list) and _is_text(value)):

@@ -1,4 +1,4 @@
-"""What stands under `offer`: the offers on a record and, beside or inside them, whom to talk to."""
+"""Decoder of the key `offer`: the offers on a record, and the contacts beside or inside them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from freight_exchange.wire.scalars import Unreadable, place
 
 __all__: list[str] = []
 
-# An absent object may come as an empty list, or as what else is empty in the backend's language.
+# An absent object may come as an empty list or another empty value of the backend's language.
 NOTHING_THERE: Final[tuple[object, ...]] = (None, {}, [], "", False)
 _CONTACTS: Final = (fields.CONTACT, fields.COMPANY)
 NEGOTIATED: Final = (fields.OFFER, *_CONTACTS)
@@ -22,7 +22,7 @@ _OF_AN_OFFER: Final = (*fields.OFFER_AMOUNT, *fields.OFFER_ID)
 
 
 def _nested(model: type[Record], raw: object, key: str) -> Any:
-    """The record under a key, or `None` where there is nothing."""
+    """Return the record under a key, or `None` if it is absent."""
     if raw in NOTHING_THERE:
         return None
     try:
@@ -32,10 +32,10 @@ def _nested(model: type[Record], raw: object, key: str) -> Any:
 
 
 class Negotiation:
-    """What `offer` holds: the offers by their keys, and `rest`, what is none or cannot be read.
+    """Content of `offer`: the offers by their keys; `rest` holds other and unreadable values.
 
-    `used` is the key of the entry that the record itself is about: the only one, else the selected one. `unread` is
-    what the record itself says of contacts and cannot be read. `contacts` are the record's contact and company.
+    `used` is the key of the entry that the record itself is about: the only one, else the selected one. `unread` holds
+    the record's unreadable contacts, `contacts` its contact and company.
     """
 
     __slots__ = ("_entries", "_flaws", "contacts", "offers", "rest", "selected", "unread", "used")
@@ -57,9 +57,9 @@ class Negotiation:
         self.used = next(iter(self._entries)) if len(self._entries) == 1 else self.selected
 
     def take(self, model: type[Record], key: str, own: object) -> Any:
-        """The contact under a key: the record's own, else one beside the entries, else that of the entry in use.
+        """Take the contact under a key: the record's own, else one beside the entries, else that of the entry in use.
 
-        Where it stands again in another of these places it is not extra there, as nothing is lost with it.
+        A copy in another of these places is dropped, since it adds nothing.
         """
         found, taken = self._contact(model, own, key), own
         if found is None and own not in NOTHING_THERE:
@@ -93,7 +93,7 @@ class Negotiation:
 
 
 def negotiate(raw: Raw, extra: Extra, flaws: Flaws | None) -> Negotiation:
-    """Read the offers and the contacts of a record; what cannot be read of them moves to `extra`."""
+    """Decode the offers and contacts of a record; unreadable ones move to `extra`."""
     found = Negotiation(raw.get(fields.OFFER), flaws)
     # Bid listings have the contacts on the record, the approval's reply in the offer.
     found.contacts = {
@@ -108,7 +108,7 @@ def negotiate(raw: Raw, extra: Extra, flaws: Flaws | None) -> Negotiation:
 
 
 def _entries(raw: object) -> tuple[dict[str, object], dict[str, object]]:
-    """The offer entries in `offer` by their keys, and what stands beside them. One alone has the key ""."""
+    """Split `offer` into entries by their keys, and other values. A single entry has the key ""."""
     if raw in NOTHING_THERE:
         return {}, {}
     if isinstance(raw, list):
@@ -119,7 +119,7 @@ def _entries(raw: object) -> tuple[dict[str, object], dict[str, object]]:
     beside: dict[str, object] = {}
     for key in sorted(raw, key=place):
         entry = raw[key]
-        # A count of the entries, say: no offer, and no reason to lose one.
+        # For example a count of the entries.
         stray = place(key) < 0 and entry is not None and not isinstance(entry, (dict, list))
         if stray or (key in _CONTACTS and entry not in NOTHING_THERE):
             beside[key] = entry

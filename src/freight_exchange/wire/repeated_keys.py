@@ -1,4 +1,4 @@
-"""JSON objects in which a key repeats: parsers keep the last value, and say nothing of the others."""
+"""JSON objects in which a key repeats: parsers silently keep the last value only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RepeatedKeys(dict[str, object]):
     """A reply in which keys repeat, at any depth.
 
     Attributes:
-        repeated: Each such key, and whether all of its values are there: of the numbers of a collection they are.
+        repeated: Each repeated key, and whether all of its values were kept, as for the numbers of a collection.
     """
 
     def __init__(self, value: Mapping[str, object], repeated: Mapping[str, bool]) -> None:
@@ -36,7 +36,7 @@ def repeats(data: object, path: str = "$") -> dict[str, DecodeError]:
 class Repeats:
     """Hook for `json` that reads a collection whose numbers repeat as a list of all its records.
 
-    Of any other key that repeats, the last value counts.
+    Any other repeated key keeps its last value.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Repeats:
 def count_keys(value: object, containers: int) -> int:
     """Count the keys of all objects in a value, which has `containers` objects and lists at most.
 
-    Level by level, and no further than the last container: of a page of flat records no field is looked at.
+    It goes down level by level, and stops at the last container: the fields of flat records are not visited.
     """
     level = [value] if isinstance(value, (dict, list)) else []
     keys = 0

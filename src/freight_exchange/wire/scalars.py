@@ -1,7 +1,7 @@
-"""Structure hooks for the scalars of the wire: every spelling that is accepted, and the reason where none is.
+"""Structure hooks for the scalars of the wire: the accepted spellings, and reasons for refusing others.
 
-A hook is given a value that is not null. It raises `Misfit` for a value that its field cannot hold and that breaks
-nothing, and `ValueError` for one that breaks its record.
+A hook receives a value that is not null. It raises `Misfit` for a harmless value that its field cannot hold, and
+`ValueError` for one that breaks its record.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _FLAGS: Final = {
 
 
 class Misfit(ValueError):
-    """A value that its field cannot hold: the field is `None`, and the original is kept beside it."""
+    """A value that its field cannot hold: the field is `None`, and `extra` keeps the value."""
 
 
 class Unreadable(Exception):
-    """A value that breaks its record: where in the record, and why.
+    """A value that breaks its record: its place in the record, and the reason.
 
     Attributes:
-        field: The name of the record's own field that it is the value of, or `None` where it lies deeper.
+        field: The record's field with this value, or `None` if it lies deeper.
     """
 
     def __init__(self, path: str, reason: str, field: str | None = None) -> None:
@@ -48,7 +48,7 @@ class Unreadable(Exception):
 
 
 def text(value: object, _: object = None) -> str:
-    """Text; a number or a truth value stands for its own spelling."""
+    """Read text, also from a number or a boolean."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -59,7 +59,7 @@ def text(value: object, _: object = None) -> str:
 
 
 def number(value: object, _: object = None) -> Decimal | None:
-    """An exact number, from a number or numeric text; empty text says nothing."""
+    """Read an exact number, from a number or numeric text; empty text is no value."""
     if value is None or isinstance(value, Decimal):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -81,7 +81,7 @@ def number(value: object, _: object = None) -> Decimal | None:
 
 
 def integer(value: object, _: object = None) -> int | None:
-    """A whole number, from anything that `number` reads as one."""
+    """Read a whole number, from anything that `number` reads as one."""
     if type(value) is int and -LARGEST_INTEGER < value < LARGEST_INTEGER:
         return value
     exact = number(value)
@@ -94,7 +94,7 @@ def integer(value: object, _: object = None) -> int | None:
 
 
 def quantity(value: object, _: object = None) -> int | None:
-    """A count; half a unit, which the document's `number` allows, is no reason to lose a request."""
+    """Read a count. Half a unit, which the document's `number` allows, must not lose a request."""
     if type(value) is int:
         return integer(value)
     exact = number(value)
@@ -104,7 +104,7 @@ def quantity(value: object, _: object = None) -> int | None:
 
 
 def flag(value: object, _: object = None) -> bool | None:
-    """A truth value, from 0 and 1, their text, or a word in any case; empty text says nothing."""
+    """Read a boolean, from 0 and 1, their text, or a word in any case; empty text is no value."""
     if isinstance(value, bool):
         return value
     if isinstance(value, (int, Decimal)) and value in (0, 1):
@@ -118,7 +118,7 @@ def flag(value: object, _: object = None) -> bool | None:
 
 
 def moment(value: object, _: object = None) -> datetime:
-    """A date-time without a zone."""
+    """Read a date-time without a zone."""
     # Digits alone are seconds or milliseconds since 1970, and 1712011530000 would be read as a day of 1712.
     if not isinstance(value, str) or value.strip().isdecimal():
         raise Misfit
@@ -133,7 +133,7 @@ def moment(value: object, _: object = None) -> datetime:
 
 
 class Words(dict[object, Word | UnknownWord | None]):
-    """Every spelling of an enum's words that is likely, to be found in one look-up; others are worked out."""
+    """Likely spellings of an enum's words, found in one look-up; others are computed."""
 
     def __init__(self, members: Iterable[Word]) -> None:
         super().__init__({None: None})
@@ -143,20 +143,20 @@ class Words(dict[object, Word | UnknownWord | None]):
         self._folded: Final = {member.value.casefold(): member for member in members}
 
     def __missing__(self, word: object) -> Word | UnknownWord | None:
-        # Not stored: what a server may write in a field has no bound.
+        # Not stored: a server may send any number of words.
         if not isinstance(word, str):
             raise TypeError
         return self._folded.get(word.strip().casefold()) or UnknownWord(word) if word else None
 
 
 def place(key: str) -> int:
-    """The place in a collection that a key names, or -1 for one that names none."""
-    # Longer ones are no place in a list, and Python refuses to read the longest.
+    """Return the position in a collection that a key names, or -1 if it names none."""
+    # Longer ones are no position, and Python refuses to convert the longest.
     return int(key) if len(key) <= 18 and key.isascii() and key.isdecimal() else -1
 
 
 def kind(value: object) -> str:
-    """What a value is in JSON's terms; the value itself may be large, or not for every eye."""
+    """Return the JSON type of a value, which may itself be large or secret."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, (list, tuple)):
@@ -165,14 +165,14 @@ def kind(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A scalar, short enough for a sentence."""
+    """Format a scalar, short enough for a sentence."""
     if not isinstance(value, str):
         return kind(value)
     return repr(value if len(value) <= 40 else f"{value[:37]}...")
 
 
 def word(members: type[Word]) -> Callable[[object, object], Word | UnknownWord | None]:
-    """The hook for an enum's words: the member, or the word as it came where it is unknown."""
+    """Make the hook of an enum: it returns the member, or an unknown word as received."""
     words = Words(members)
 
     def hook(value: object, _: object = None) -> Word | UnknownWord | None:

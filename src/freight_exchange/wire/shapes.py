@@ -1,4 +1,4 @@
-"""The shape of every record: which field stands under which keys, and what of it hangs together."""
+"""Shapes of all records: the keys of each field, nested records and dependent fields."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _offer_parts(raw: Raw, extra: Extra, _: Flaws | None) -> dict[str, object]:
     if not isinstance(rates, dict):
         raise Unreadable(fields.RATES, f"{kind(rates)} where a map of fees is due")
     fees = {name: _rate(name, fee) for name, fee in rates.items()}
-    # A fee without an amount cannot be added up, and its name is information all the same.
+    # A fee without an amount cannot be added up, but its name is information.
     unsaid = {name: rates[name] for name, fee in fees.items() if fee is None}
     if unsaid:
         extra[fields.RATES] = unsaid
@@ -99,13 +99,13 @@ def _bid_parts(raw: Raw, extra: Extra, flaws: Flaws | None) -> dict[str, object]
     found = negotiate(raw, extra, flaws)
     offer = None if found.used is None else found.offers.get(found.used)
     if offer is None and found.offers:
-        # The record does not say which of them is meant: they are kept, not guessed.
+        # The record does not name the one it is about: all are kept, none is guessed.
         extra[fields.OFFER] = raw[fields.OFFER]
     return {**found.contacts, "offer": offer}
 
 
 def _complete_bid(bid: Bid) -> Bid:
-    """The price of a listed bid stands on the record, that of a submitted one in its offer."""
+    """Copy the price of a submitted bid from its offer; a listed bid has it in the record."""
     offer = bid.offer
     if offer is None or (bid.amount is not None and bid.currency is not None):
         return bid

@@ -1,4 +1,4 @@
-"""Rate requests and bids as bytes to keep, and back: equal to what was decoded, across versions of this package."""
+"""Snapshots of rate requests and bids: bytes for a store, readable by later versions of this package."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from freight_exchange.wire.shapes import CONVERTER
 __all__ = ["keep", "keep_bid", "recall", "recall_bid"]
 
 _PARTS: Final = {"offer": Offer, "contact": Contact, "company": Company}
-"""What a bid consists of beside its own fields; where a reply has them is negotiated, where they are kept is not."""
+"""Nested records of a bid. A reply has them in one of several places, a snapshot in one."""
 
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 
 
 def keep(request: RateRequest) -> bytes:
-    """The request as the wire would spell it, with its unknown fields and the dates that could not be read.
+    """Encode a request in the wire's format, with its unknown fields and unreadable dates.
 
-    Whatever was read can be kept: unlike what is sent, it may hold numbers that no price has.
+    Unlike a request to send, it may hold numbers that no price has: all that was read can be stored.
     """
     return _text(CONVERTER.unstructure(request)).encode()
 
 
 def recall(content: bytes) -> RateRequest:
-    """The request that was kept; `ValueError` where it is none."""
+    """Decode a stored request; raise `ValueError` for other bytes."""
     try:
         request: RateRequest = CONVERTER.structure(_parsed(content), RateRequest)
     except Unreadable as error:
@@ -43,7 +43,7 @@ def recall(content: bytes) -> RateRequest:
 
 
 def keep_bid(bid: Bid) -> bytes:
-    """The bid as the wire would spell it, its offer, contact and company beside it."""
+    """Encode a bid in the wire's format, its offer, contact and company beside it."""
     said: dict[str, object] = {"bid": CONVERTER.unstructure(bid)}
     for name in _PARTS:
         part: Record | None = getattr(bid, name)
@@ -56,7 +56,7 @@ def keep_bid(bid: Bid) -> bytes:
 
 
 def recall_bid(content: bytes) -> Bid:
-    """The bid that was kept."""
+    """Decode a stored bid."""
     said: Any = _parsed(content)
     parts: dict[str, Any] = {
         name: CONVERTER.structure(said[name], model) for name, model in _PARTS.items() if name in said
@@ -66,7 +66,7 @@ def recall_bid(content: bytes) -> Bid:
 
 
 def _parsed(content: bytes) -> object:
-    # One byte of a reply may be six here: what fitted into a reply is never too large to be read back.
+    # One byte of a reply may take six here: the content of any reply can be read back.
     return parse(content, largest=None)
 
 

@@ -18,7 +18,7 @@ _OWN_PAGE_ONLY = "Only the board's own page may do this."
 
 
 def is_known_host(headers: Mapping[str, str], names: Collection[str]) -> bool:
-    """Tell whether the `Host` is an IP address, `localhost` or one of `names`.
+    """Return whether the `Host` is an IP address, `localhost` or one of `names`.
 
     A call without a `Host` comes from no browser and passes.
     """
@@ -36,7 +36,7 @@ def is_known_host(headers: Mapping[str, str], names: Collection[str]) -> bool:
 
 
 def is_cross_site(headers: Mapping[str, str]) -> bool:
-    """Tell whether a browser reports that a page of another site sent this. Programs send no such header."""
+    """Return whether a browser reports that a page of another site sent this. Programs send no such header."""
     return headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
 
 

@@ -85,7 +85,7 @@ class CallGroup:
         return cls(line, line.time, 1, [line.action])
 
     def absorb(self, line: CallSummary) -> bool:
-        """Count the call here if it is more of the same, and tell whether it is."""
+        """Count the call here if it is more of the same, and return whether it is."""
         if not _are_alike(line, self.first):
             return False
         self.count += 1
@@ -161,7 +161,7 @@ class Traffic:
 
 
 def _are_alike(line: CallSummary, other: CallSummary) -> bool:
-    """Tell whether both are polls of one caller, or the same failed call."""
+    """Return whether both are polls of one caller, or the same failed call."""
     if line.fault is not None or other.fault is not None or line.caller != other.caller:
         return False
     if line.status == other.status == 200:

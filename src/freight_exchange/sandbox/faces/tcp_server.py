@@ -218,7 +218,7 @@ class ServerConnection:
         return True
 
     async def _deliver(self, reply: Reply) -> bool:
-        """Send the reply, or perform its cut. Tell whether the connection stays open."""
+        """Send the reply, or perform its cut. Return whether the connection stays open."""
         await anyio.sleep(reply.delay)
         cut = None if reply.wire is None else reply.wire.cut
         if cut is None or reply.wire is None or cut is Cut.IDLE_FIN:

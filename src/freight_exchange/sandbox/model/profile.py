@@ -122,7 +122,7 @@ class Profile:
     order: Literal["newest", "oldest", "index", "updated", "random"] = _knob(
         "newest", "the order of records; random is stable and seeded"
     )
-    rows_clamp: int | None = _knob(None, "the most rows in a page, whatever the client requests", 1, 10)
+    rows_clamp: int | None = _knob(None, "the most rows in a page, even if the client requests more", 1, 10)
     clamp_stride: Literal["clamped", "asked"] = _knob(
         "clamped", "under a clamp, pages count by the rows given or asked"
     )

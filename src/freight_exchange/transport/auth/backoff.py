@@ -184,7 +184,7 @@ class LoginBackoff:
 
 
 def _may_come_from_gateway(error: FreightExchangeError) -> bool:
-    """Tell whether the reply without a token is neither an outage nor a rate limit."""
+    """Return whether the reply without a token is neither an outage nor a rate limit."""
     return isinstance(error, DecodeError | APIStatusError) and not isinstance(error, RateLimitedError | ServerError)
 
 

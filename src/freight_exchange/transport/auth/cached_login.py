@@ -51,14 +51,14 @@ class CachedLogin:
     user: Mapping[str, object]
 
     def is_fresh(self) -> bool:
-        """Tell whether it need not be refreshed yet."""
+        """Return whether it need not be refreshed yet."""
         if self.lifetime is None:
             return True
         age = self.age()
         return age is not None and age < self.lifetime - leeway_of(self.lifetime)
 
     def age(self) -> float | None:
-        """Return the seconds since it was obtained, by the clock that shows most; `None` where none can tell."""
+        """Return the seconds since it was obtained, the maximum of all clocks; `None` if no clock is valid."""
         obtained = self.obtained
         by_wall = clock.wall_time() - obtained.wall
         by_boot = clock.boot_time() - obtained.boot

@@ -55,7 +55,7 @@ class AccessToken:
         leeway: Seconds before that in which it is refreshed early.
         obtained: When the login that gave it was sent.
         after_refusal: Whether it was obtained because the one before was refused.
-        adopted: Whether another process obtained it: the service may have refused it long since.
+        adopted: Whether another process obtained it; the service may have refused it since.
     """
 
     generation: int
@@ -85,9 +85,9 @@ class AccessToken:
         return self.lifetime is not None and self.obtained.elapsed() >= self.lifetime
 
     def is_refresh_due(self) -> bool:
-        """Tell whether to refresh it, though it may still serve."""
+        """Return whether to refresh it, though it may still serve."""
         return self.lifetime is not None and self.obtained.elapsed() >= self.lifetime - self.leeway
 
     def replaced_refused_token(self) -> bool:
-        """Tell whether it has just replaced a refused token: another login would be the second for one refusal."""
+        """Return whether it has just replaced a refused token: another login would be the second for one refusal."""
         return self.after_refusal and self.obtained.elapsed() < _REPLACEMENT_AGE

@@ -70,7 +70,7 @@ class TokenFile:
         return self._file().read()
 
     def forget(self) -> bool:
-        """Remove the file, and with it the login; tell whether there was one. It may block.
+        """Remove the file, and with it the login; return whether there was one. It may block.
 
         Raises:
             ConfigurationError: There is one file for each account, and no path; or it cannot be removed.

@@ -1,7 +1,7 @@
 """Network: one request over an HTTP library.
 
-The library is httpx for the SDK's own clients, and whichever the caller's client belongs to otherwise: httpx2 has the
-same names and unrelated classes, so that exceptions, requests and URLs are always taken from the client's own module.
+The library is httpx for the SDK's own connections, and that of the caller's client otherwise. httpx2 has the same names
+and unrelated classes: exceptions, requests and URLs are always taken from the client's own module.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Network:
         except AbandonedError:
             failure = TransportError("given up before the request was sent", unsent=True)
         except (DecodeError, TransportError) as error:
-            # Its frames hold pieces of the reply, and a login's reply holds the token.
+            # Its frames hold pieces of the reply, which may be a login's with the token.
             failure = error.with_traceback(None)
         except self._library.HTTPStatusError as error:
             if (replied := _reply_raised(error, native, number)) is not None:
@@ -127,14 +127,14 @@ class Network:
             failure = _foreign(error)
         except self._failures as error:
             if isinstance(error, OSError) and error.filename is not None:
-                # About a file: a bug in what the caller's client runs, and none of the network's.
+                # An error about a file: a bug in the caller's client, not a network failure.
                 raise
             failure = self._translate(error, request, trace)
             if failure.unsent:
                 request.progress.reset()
         except FreightExchangeError:
             raise
-        except Exception as error:  # noqa: BLE001  # a foreign transport raises what it likes, the token in its repr
+        except Exception as error:  # noqa: BLE001  # a foreign transport may raise anything, with the token in its repr
             failure = _foreign(error)
         else:
             return response
@@ -175,7 +175,7 @@ class Network:
         )
 
     def _surely_unsent(self, error: Exception, request: Request, trace: Trace | None) -> bool:
-        """Tell whether the trace and the error together prove that nothing of the request was sent.
+        """Return whether the trace and the error together prove that nothing of the request was sent.
 
         A caller's transport may have tried another way after a connection failed, without a trace. There the error must
         be the very one with which connecting failed, or caused by it; where the trace does not show that one, an error
@@ -210,7 +210,7 @@ def _foreign(error: Exception) -> TransportError:
     """Return the error for an exception that the HTTP library does not document.
 
     It names the type and the place, and quotes nothing: such exceptions show the request with its token. A builtin type
-    is taken for a bug, which no retry mends.
+    counts as a bug: it is not retried.
     """
     kind = type(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -224,8 +224,8 @@ def _foreign(error: Exception) -> TransportError:
 def _reply_raised(error: Any, native: Any, attempt: int) -> Response | None:
     """Return the reply for whose status an event hook of the caller's client raised.
 
-    `None` where it answers a request of the hook's own, which says nothing about this one. The same holds for a success
-    whose body the hook left unread: an empty one would say that all went well.
+    `None` if it answers another request, made by the hook, or is a success whose body the hook left unread: an empty
+    body would count as success.
     """
     reply = error.response
     try:

@@ -78,8 +78,8 @@ class Stream:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self.received = False
-        """Whether any byte came since this was last set to false."""
-        # Taken over and not wrapped: writing costs what it did.
+        """`True` once bytes came since this was last set to false."""
+        # Copied, not wrapped: a wrapper would slow down each write.
         self.write = stream.write
         self.aclose = stream.aclose
         self.get_extra_info = stream.get_extra_info
@@ -92,7 +92,7 @@ class Stream:
 
     async def start_tls(self, *arguments: Any, **options: Any) -> Stream:
         # The library forgets the connection where the handshake is cancelled: the socket would stay open until the
-        # garbage collector comes by, and a thousand impatient callers of a server that stalls are a thousand sockets.
+        # garbage collector runs, one for each caller that gives up on a stalled server.
         try:
             return Stream(await self._stream.start_tls(*arguments, **options))
         except BaseException:
@@ -101,7 +101,7 @@ class Stream:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing came that was not read: no bytes, and no end of the connection."""
+        """`True` if nothing is unread: no bytes, and no end of the connection."""
         return not self.get_extra_info("is_readable") and not is_tls_leftover(self)
 
     def finish(self) -> None:

@@ -24,7 +24,7 @@ _NO_SUCH_HOST = {
     code for name in ("EAI_NONAME", "EAI_NODATA", "EAI_FAIL") if (code := getattr(socket, name, None)) is not None
 }
 _CERTIFICATE = (
-    # What OpenSSL says, in the order in which it is looked for; then what it means, and what to do.
+    # Messages of OpenSSL, in the order of the search, each with its meaning and what to do.
     ("expired", "has expired", "the server needs a new one"),
     ("not yet valid", "is not valid yet", "check this machine's clock"),
     ("hostname mismatch", "is for another host", "check the host in base_url"),
@@ -53,7 +53,7 @@ class Route(NamedTuple):
     server: str
     proxy: str | None = None
     at_proxy: bool = False
-    """Whether the attempt ended before the proxy had connected to the server."""
+    """`True` if the attempt ended before the proxy had connected to the server."""
     refusal: int | None = None
     """The status with which the proxy refused to."""
 

@@ -66,7 +66,7 @@ class Body:
                     self._padded = True
                     return
                 self._gzip = zlib.decompressobj(_GZIP)
-            # One byte more than is left room for: it is what tells a bomb from a body that just fits.
+            # One byte beyond the limit distinguishes a bomb from a body that just fits.
             self._keep(self._gzip.decompress(data, LARGEST + 1 - len(self._body)))
             if not self._gzip.eof:
                 return

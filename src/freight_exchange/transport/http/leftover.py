@@ -15,7 +15,7 @@ _MAX_LAYERS = 8
 
 
 def has_leftover(layer: Any, network_stream: Any = None) -> bool:
-    """Tell whether the parser under a connection, or under a reply's stream, holds bytes beyond the reply.
+    """Return whether the parser under a connection, or under a reply's stream, holds bytes beyond the reply.
 
     Neither httpx nor httpcore shows them by a public name; without such a parser there are none. With a
     `network_stream`, bytes that TLS has received and decrypted count as well.
@@ -29,7 +29,7 @@ def has_leftover(layer: Any, network_stream: Any = None) -> bool:
 
 
 def is_tls_leftover(network_stream: Any) -> bool:
-    """Tell whether TLS, if there is any, holds unread bytes, or its end.
+    """Return whether TLS, if there is any, holds unread bytes, or its end.
 
     What came together with the reply has left the socket, and waits in TLS's own buffer. A byte of it is read here: the
     connection must not be used again.

@@ -125,7 +125,7 @@ class _PooledConnection:
         return response
 
     def is_stale(self, error: Exception) -> bool:
-        """Tell whether the failed request found a kept connection broken before a byte of its reply came."""
+        """Return whether the failed request found a kept connection broken before a byte of its reply came."""
         return type(error).__name__ in _BROKEN and not self.stream.received
 
     @property
@@ -135,7 +135,7 @@ class _PooledConnection:
 
     @property
     def has_leftover(self) -> bool:
-        """Whether the connection is closed, or has bytes beyond the reply's end, with which the next would begin."""
+        """`True` if the connection is closed, or holds bytes that the next reply would begin with."""
         if self.stream is None or not self.connection.is_idle():
             return True
         return has_leftover(self.connection)

@@ -37,7 +37,7 @@ class Trace:
         self._stream: Any = None
         self._tunnelling = False
         self.at_proxy = True
-        """Whether a proxy's tunnel, if there is one, was not complete yet."""
+        """`True` until a proxy's tunnel, if there is one, is complete."""
         self.peer: str | None = None
         """Host and port of the last TCP connection: the server's, or a proxy's."""
         self.refusal: int | None = None

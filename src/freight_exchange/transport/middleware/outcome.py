@@ -93,7 +93,7 @@ class Outcome:
 
 
 def in_doubt(request: Request) -> bool:
-    """Tell whether the request is a write that the service may have received in part."""
+    """Return whether the request is a write that the service may have received in part."""
     return request.kind is RequestKind.WRITE and request.progress.may_have_begun
 
 

@@ -1,0 +1,85 @@
+"""Language of the source: length of files, first words of docstrings, and phrases to avoid (CONTRIBUTING, Style)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+SOURCE = ROOT / "src" / "freight_exchange"
+LONGEST_FILE = 300
+
+# Still to be rewritten; an entry goes when its package has no more findings, which a test checks.
+EXEMPT = ("bot/", "feed/", "endpoints/reconcile/")
+LONG_FILES = {"bot/bot.py", "bot/offers/ledger.py", "feed/feed.py", "feed/journal.py", "feed/poller.py"}
+
+QUESTION = re.compile(r"(what|whether|how|who|whom|whose|which|when|where|why)\b", re.IGNORECASE)
+NOUN_PHRASE = re.compile(r"(the|a|an|every|each|all|one|none|whatever)\b", re.IGNORECASE)
+PHRASES = re.compile(
+    r"\b(unless told|whoever|whatever|whichever|wherever|nobody|of which|thereby|such as it is|cannot be told(?! from))\b",
+    re.IGNORECASE,
+)
+
+DEFINITION = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def files() -> Iterator[tuple[str, Path]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path.relative_to(SOURCE).as_posix(), path
+
+
+@cache
+def findings() -> tuple[str, ...]:
+    return tuple(finding for name, path in files() for finding in findings_in(name, path.read_text()))
+
+
+def findings_in(name: str, text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        for before, statement in pairwise([None, *getattr(node, "body", [])] if isinstance(node, DEFINITION) else ()):
+            if not isinstance(before, None | ast.Assign | ast.AnnAssign):
+                continue
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str(docstring))):
+                    place, first = f"{name}:{statement.lineno}", docstring.splitlines()[0]
+                    if QUESTION.match(first):
+                        yield f"{place}: opens with a question word: {first}"
+                    elif before is None and is_function(node) and NOUN_PHRASE.match(first):
+                        yield f"{place}: a function's docstring opens with a noun phrase, not a verb: {first}"
+    for number, text_of_line in enumerate(text.splitlines(), 1):
+        if found := PHRASES.search(text_of_line):
+            yield f"{name}:{number}: {found[0]!r}: {text_of_line.strip()}"
+
+
+def is_function(node: ast.AST) -> bool:
+    """Return whether it is a function, other than a property (a value) or a command (a help text)."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    return not re.search("property|command|group", " ".join(map(ast.unparse, node.decorator_list)))
+
+
+def test_source_file_has_at_most_300_lines() -> None:
+    long = {name for name, path in files() if len(path.read_text().splitlines()) > LONGEST_FILE}
+    assert long <= LONG_FILES
+    assert long >= LONG_FILES, f"no longer too long: {sorted(LONG_FILES - long)}; remove from LONG_FILES"
+
+
+def test_docstrings_and_phrases_are_plain() -> None:
+    assert [finding for finding in findings() if not finding.startswith(EXEMPT)] == []
+
+
+def test_exempt_package_has_findings() -> None:
+    done = [package for package in EXEMPT if not any(finding.startswith(package) for finding in findings())]
+    assert done == [], "remove from EXEMPT"
+
+
+def test_finding_in_bad_source() -> None:
+    text = (
+        '"""What it does."""\nX = 1\n"""How many."""\n'
+        'def f():\n    """The result."""\n    # Whoever asks.\n'
+        'class C:\n    @property\n    def p(self):\n        """The result."""\n'
+    )
+    assert [finding.split(":")[1] for finding in findings_in("x.py", text)] == ["1", "3", "5", "6"]
