@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from freight_exchange import wire
 from freight_exchange.models._base import NOTHING
 
 if TYPE_CHECKING:
@@ -26,6 +27,16 @@ class Conventions(NamedTuple):
     def index_value(self, index: int) -> int | str:
         """Return the `index` of a look-up in the JSON type that the service takes (service document, 4)."""
         return index if self.index_type == "integer" else str(index)
+
+    def place(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
+        """Return the body and the query pairs that carry the parameters of a listing."""
+        if method != "GET":
+            return wire.dump(parameters), ()
+        if not parameters:
+            return None, ()
+        if self.get_parameters == "query":
+            return None, tuple((name, str(value)) for name, value in parameters.items())
+        return wire.dump(parameters), ()
 
 
 class Listed(NamedTuple):

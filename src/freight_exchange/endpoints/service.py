@@ -261,7 +261,7 @@ class Service:
         self, listed: Listed, parameters: Mapping[str, Any], kind: wire.Kind[T]
     ) -> tuple[wire.Rows[T], CallFacts]:
         """Read the records of one reply, and the facts of the call."""
-        content, params = self._placed(listed.method, {**listed.parameters, **parameters})
+        content, params = self.conventions.place(listed.method, {**listed.parameters, **parameters})
         facts = CallFacts()
 
         def read(response: Response) -> wire.Rows[T]:
@@ -279,15 +279,6 @@ class Service:
             call_id=facts.call_id,
         )
         return rows, facts
-
-    def _placed(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
-        if method != "GET":
-            return wire.dump(parameters), ()
-        if not parameters:
-            return None, ()
-        if self.conventions.get_parameters == "query":
-            return None, tuple((name, str(value)) for name, value in parameters.items())
-        return wire.dump(parameters), ()
 
 
 def _is_blank(content: bytes) -> bool:

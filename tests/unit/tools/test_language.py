@@ -20,7 +20,7 @@ LONG_FILES = {"bot/bot.py", "bot/offers/ledger.py", "feed/feed.py", "feed/journa
 QUESTION = re.compile(r"(what|whether|how|who|whom|whose|which|when|where|why)\b", re.IGNORECASE)
 NOUN_PHRASE = re.compile(r"(the|a|an|every|each|all|one|none|whatever)\b", re.IGNORECASE)
 PHRASES = re.compile(
-    r"\b(unless told|whoever|whatever|whichever|wherever|nobody|of which|thereby|such as it is|cannot be told(?! from))\b",
+    r"\b(unless told|whoever|whatever|whichever|wherever|nobody|of which|thereby|cannot be told(?! from))\b",
     re.IGNORECASE,
 )
 
