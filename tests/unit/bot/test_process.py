@@ -47,6 +47,24 @@ class TestSignals:
         assert "draining" in complained
         assert "Traceback" not in complained
 
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_first_drains_where_the_loop_takes_no_signal_handlers(self, number: signal.Signals) -> None:
+        with process(loop="as on Windows", handler="heeds", requests=20) as child:
+            until(child, "at the handlers")
+            child.send_signal(number)
+            status, said, complained = end_of(child)
+        assert (status, said) == (0, "closed\noffers 20\n")
+        assert f"{number.name}: draining" in complained
+
+    def test_second_ends_at_once_where_the_loop_takes_no_signal_handlers(self) -> None:
+        with process(loop="as on Windows", handler="hangs", drain=3600) as child:
+            until(child, "at the handlers")
+            child.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            assert child.poll() is None
+            child.send_signal(signal.SIGINT)
+            assert end_of(child)[0] == 128 + signal.SIGINT
+
     @BACKENDS
     def test_after_its_deadline_the_drain_cuts_off_and_the_status_is_0(self, backend: str, tmp_path: Path) -> None:
         store = str(tmp_path / "bot.db")

@@ -16,6 +16,7 @@ import anyio
 
 from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
+from freight_exchange.bot.runtime.signals import receive_signals
 from freight_exchange.bot.runtime.watchdog import Watchdog
 from freight_exchange.bot.task_groups import unwrap_errors
 from freight_exchange.errors import (
@@ -189,7 +190,7 @@ async def _main(program: Program, watchdog: Watchdog, in_flight: InFlight, drain
         received.append(number)
 
     async def handle_signals() -> None:
-        with anyio.open_signal_receiver(*_SIGNALS) as signals:
+        with receive_signals(*_SIGNALS) as signals:
             for number in _SIGNALS:
                 _handle_at_once(number, on_signal)
             is_handling.set()
