@@ -18,8 +18,8 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 # The tests start hundreds of processes: without byte code each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-watcher test test-all test-long test-search test-browser pytest wheel-test lint types \
-	floors format deploy-check docs bench lock clean
+.PHONY: help setup demo demo-watcher test test-all test-long test-search test-browser pytest wheel-test snippets lint \
+	types floors format deploy-check docs bench lock clean
 
 help:
 	@echo "make demo       a forwarder's bot at work, killed in the middle, and what came of it"
@@ -29,6 +29,7 @@ help:
 	@echo "make test-long  the tests that take minutes"
 	@echo "make test-search  the properties again, with examples that no run has met yet"
 	@echo "make test-browser  the sandbox's board in a real browser"
+	@echo "make snippets   the blocks of the pages, each in an environment with what its page says to install"
 	@echo "make docs       the documentation, built into site/"
 	@echo "make deploy-check  the files of deploy/, without a container engine"
 	@echo "make bench      what things cost, beside their peers (ARGS=--quick: a first look)"
@@ -72,11 +73,14 @@ test-search: $(READY)
 pytest: $(READY)
 	@$(BIN)/python -m pytest
 
+snippets: $(READY)
+	@$(BIN)/python -m tools.snippets
+
 lint: $(READY)
 	@$(BIN)/python tools/check.py lint format
 
 types: $(READY)
-	@$(BIN)/python tools/check.py mypy pyright
+	@$(BIN)/python tools/check.py snippets mypy pyright
 
 floors: $(READY)
 	@$(BIN)/python tools/check.py floors

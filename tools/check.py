@@ -21,6 +21,8 @@ SCRIPTS = Path(sysconfig.get_path("scripts"))
 
 # Folders that come later are judged as soon as they are there.
 TYPED = [name for name in ("src", "tests", "tools", "examples", "benchmarks") if (ROOT / name).is_dir()]
+# Where the type checkers read the blocks of the pages, as they are written there.
+SNIPPETS = "build/snippets"
 
 PYTEST = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "worksteal"]
 QUICK = [
@@ -36,7 +38,8 @@ STREAMED = {"tests": [*PYTEST, f"--ignore={CONTRACT}"]}
 BESIDE = {
     "lint": [PYTHON, "-m", "ruff", "check", "."],
     "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
-    "mypy": [PYTHON, "-m", "mypy", *TYPED],
+    "snippets": [PYTHON, "-m", "tools.snippets.pages", SNIPPETS],
+    "mypy": [PYTHON, "-m", "mypy", *TYPED, SNIPPETS],
     "pyright": [PYTHON, "-m", "pyright", "--pythonpath", PYTHON],
     "floors": [str(SCRIPTS / "lint-imports"), "--no-logo"],
     "wheel": [PYTHON, "tools/wheel_test.py"],

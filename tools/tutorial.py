@@ -1,9 +1,10 @@
 """Follow the tutorial to the letter, as a reader does: its commands are typed, its files saved, its keys pressed.
 
-`python tools/tutorial.py` begins in an empty folder with the wheel that it builds, and says how long it takes from
-there to the bot's first offer. Whatever the page shows has to appear; the exit status is 1 if something else does.
+`python tools/tutorial.py` begins in a folder that holds a clone of the project and nothing else, and says how long it
+takes from there to the bot's first offer. What the page shows has to appear; the exit status is 1 if something else
+does.
 
-What there is to do, comments in the page say in front of its blocks: `terminal: NAME` types the lines after `$` and
+What there is to do, comments in the page say in front of its blocks: `terminal: NAME` types the lines and
 waits for each to end (`stays`: not for the last one; `again`: types that one until it shows what follows); `run: file`
 saves; `shows: NAME` waits for those lines, in which `…` stands for anything;
 `press: NAME, quit` or `stop` sends the signal that Ctrl-\\ or Ctrl-C sends.
@@ -23,12 +24,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self
-
-# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-
-from tools.wheel_test import build
 
 __all__ = ["PAGE", "Step", "follow", "steps_of"]
 
@@ -55,7 +50,7 @@ class Step(NamedTuple):
 
     @property
     def commands(self) -> list[str]:
-        return [line.removeprefix("$ ") for line in self.text.splitlines()]
+        return self.text.splitlines()
 
 
 def steps_of(page: str) -> list[Step]:
@@ -211,12 +206,7 @@ def _tell(error: BaseException | None, terminals: Mapping[str, Terminal]) -> Non
 def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        wheel = build(folder)
-        # What pip is asked for by its name is the wheel that was built here.
-        links = f"{os.environ.get('PIP_FIND_LINKS', '')} {folder}".strip()
-        constraint = folder / "constraint.txt"
-        constraint.write_text(f"freight-exchange=={wheel.name.split('-')[1]}\n")
-        environment = os.environ | {"PIP_FIND_LINKS": links, "PIP_CONSTRAINT": str(constraint), "PYTHONPATH": ""}
+        environment = os.environ | {"PYTHONPATH": ""}
         # The reader's own interpreter, and none of this tree's environments.
         environment["PATH"] = os.pathsep.join(
             part for part in environment["PATH"].split(os.pathsep) if not part.startswith(str(ROOT))
@@ -224,10 +214,11 @@ def main() -> int:
         environment.pop("VIRTUAL_ENV", None)
         empty = folder / "empty"
         empty.mkdir()
+        (empty / "freight-exchange").symlink_to(ROOT)  # the reader's clone
         began = time.monotonic()
         seconds = follow(steps_of(PAGE.read_text()), empty, environment, said=lambda line: print(line, flush=True))
         print(f"{time.monotonic() - began:6.1f} s  all of it")
-        print(f"\nfrom an empty folder to the bot's first offer: {seconds:.0f} s")
+        print(f"\nfrom a clone to the bot's first offer: {seconds:.0f} s")
     return 0
 
 

@@ -1,97 +1,49 @@
-"""Every block of the README runs, as it stands, on both backends."""
+"""The README is short, and has its parts in their order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+import re
 
-import httpx
-import pytest
-from tests.unit import blocks
-from tests.unit.blocks import ROOT, blocks_of, run_against_a_server, run_program
+from tools.snippets.pages import PAGES, ROOT, snippets_of
 
-from freight_exchange import FreightExchange
-
-README = ROOT / "README.md"
-BLOCKS = blocks_of(README)
+README = (ROOT / "README.md").read_text()
+LIMIT = 1_500
+"""Words of a guide, its code left out."""
+REFERENCE = {"bot-reference.md", "service.md", "benchmark-figures.md"}
 
 
-def compiled(code: str) -> Callable[[Callable[..., None]], Any]:
-    """The block as an async function that prints through its argument."""
-    return blocks.compiled(code, README)
+def test_readme_has_at_most_600_words_before_the_links() -> None:
+    before, links, _ = README.partition("\n## Documentation\n")
+    assert links
+    assert len(before.split()) <= 600
 
 
-def test_every_python_block_is_marked_to_run_in_a_way_that_there_is() -> None:
-    assert len(BLOCKS) > 5
-    ways = [how[:2] for how, _ in BLOCKS]
-    known = [["asyncio"], ["asyncio", "environment"], ["asyncio", "uvicorn"], ["application"], ["pytest"], ["process"]]
-    assert all(way in known for way in ways)
-    # A way without a block would be a test that is skipped.
-    assert all(way in ways for way in known)
+def test_readme_has_its_parts_in_order() -> None:
+    parts = [
+        "A typed Python SDK",
+        "pip install ",
+        "freight-exchange demo",
+        'title="quickstart.py"',
+        'title="my_bot.py"',
+        "docs/img/board-busy.png",
+        "make demo",
+        "make test",
+        "## Documentation",
+    ]
+    places = [README.index(part) for part in parts]
+    assert places == sorted(places)
 
 
-@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["asyncio"]])
-async def test_a_block_on_its_own(code: str) -> None:
-    printed: list[tuple[object, ...]] = []
-    await compiled(code)(lambda *values: printed.append(values))
-    assert printed
+def test_readme_has_one_script_and_one_bot() -> None:
+    snippets = snippets_of(ROOT / "README.md")
+    assert [(snippet.name, snippet.way) for snippet in snippets] == [("quickstart.py", "program"), ("my_bot.py", "bot")]
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["asyncio", "uvicorn"]])
-async def test_a_block_under_uvicorn(code: str) -> None:
-    printed: list[tuple[object, ...]] = []
-    await compiled(code)(lambda *values: printed.append(values))
-    (_, url, _), (references,) = printed
-    assert str(url).startswith("http://127.0.0.1:")
-    assert references
+def test_no_guide_is_too_long() -> None:
+    for page in PAGES:
+        prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        assert len(prose.split()) <= LIMIT or page.name in REFERENCE, page
 
 
-@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["application"]])
-async def test_a_block_that_makes_an_application(code: str) -> None:
-    printed: list[tuple[object, ...]] = []
-    namespace: dict[str, Any] = {"print": lambda *values: printed.append(values)}
-    exec(compile(code, str(README), "exec"), namespace)  # the README is ours
-    ((_, email, _, password),) = printed
-    carrier = httpx.ASGITransport(namespace["application"])
-    async with httpx.AsyncClient(transport=carrier) as http_client:
-        url = "http://127.0.0.1:8000/api"
-        client = FreightExchange(url, email=str(email), password=str(password), http_client=http_client)
-        async with client as exchange:
-            assert len(await exchange.requests.search()) == 1
-
-
-SERVED = [code for how, code in BLOCKS if how[:2] == ["asyncio", "environment"]]
-
-
-@pytest.mark.parametrize("code", SERVED)
-async def test_a_block_against_a_server(code: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    await against_a_server(code, monkeypatch)
-
-
-async def against_a_server(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    exchange, printed = await run_against_a_server(code, README, monkeypatch)
-    assert printed
-    if "OutcomeUnknownError" in code:
-        assert printed[0][0] == "the offer stands:"
-        assert not exchange.audit_log.duplicate_offers()
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["process"]])
-async def test_a_block_that_is_a_program(code: str, tmp_path: Path) -> None:
-    offers, said = await run_program(code, tmp_path)
-    assert offers == 1
-    assert "Traceback" not in said
-
-
-@pytest.mark.parametrize("code", [code for how, code in BLOCKS if how == ["pytest"]])
-async def test_a_block_that_is_a_test(code: str) -> None:
-    namespace: dict[str, Any] = {}
-    exec(compile(code, str(README), "exec"), namespace)  # the README is ours
-    tests = [value for name, value in namespace.items() if name.startswith("test_")]
-    assert tests
-    for test in tests:
-        await test()
+def test_guide_to_bots_is_short_with_its_code() -> None:
+    assert len((ROOT / "docs" / "bot.md").read_text().split()) <= LIMIT

@@ -29,7 +29,7 @@ def test_the_time_that_it_takes_is_the_one_that_was_measured() -> None:
     (seconds,) = re.findall(r"to the bot's first offer: (\d+) s", kept)
     installed = next(round(float(line.split()[0])) for line in kept.splitlines() if line.endswith("shows one"))
     said = " ".join(PAGE.read_text().split())
-    measured = f"{seconds} seconds after the empty folder, including {installed} seconds for the installation"
+    measured = f"{seconds} seconds after the first command, including {installed} seconds for the installation"
     assert f"the first offer {measured}" in said
 
 
@@ -40,13 +40,13 @@ def test_the_tutorial_to_the_letter(tmp_path: Path) -> None:
         step._replace(
             text=step.text.replace("8765", port)
             .replace("freight-exchange sandbox", f"freight-exchange sandbox --port {port}")
-            .replace("$ . .venv/bin/activate\n", "")
+            .replace(". .venv/bin/activate\n", "")
         )
         for step in STEPS
         if "install" not in step.words
     ]
     (tmp_path / "first-bot").mkdir()
-    began = steps[0]._replace(text=f"$ cd first-bot\n{steps[0].text}")
+    began = steps[0]._replace(text=f"cd first-bot\n{steps[0].text}")
     # What is installed here stands before whatever else the machine has.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # This project's own tests load a plugin that the reader does not have.

@@ -12,16 +12,15 @@ from tests.unit.blocks import ROOT
 from tests.unit.cli.harness import COMMAND, Shell, run_on_terminal
 
 PAGE = ROOT / "docs" / "cli.md"
-SESSION = re.compile(r"<!-- run: session -->\n```console\n(.*?)```", re.DOTALL)
-ERRORS = re.compile(r"<!-- run: errors -->\n```console\n(.*?)```", re.DOTALL)
+REFERENCE = ROOT / "docs" / "cli-reference.md"
+STEP = re.compile(r"<!-- run: (session|errors) -->\n```sh\n(.*?)\n```(?:\n\n```text\n(.*?)\n```)?", re.DOTALL)
 BASE_URL = "http://127.0.0.1:8765"
 TIMES = re.compile(r"\b\d\d:\d\d:\d\d\b|\b\d+\.\d\d(?= s\])")
 
 
-def split_steps(block: str) -> list[tuple[str, str]]:
-    """Return each command of a block with its output."""
-    steps = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
-    return [(step.partition("\n")[0], step.partition("\n")[2]) for step in steps]
+def steps_of(page: Path, kind: str) -> list[tuple[str, str]]:
+    """Return each command of a page with its output."""
+    return [(command, output) for found, command, output in STEP.findall(page.read_text()) if found == kind]
 
 
 def prompt_answers(output: str) -> dict[str, str]:
@@ -46,7 +45,7 @@ def test_sessions_and_errors_on_page_are_current(shell: Shell) -> None:
     Path("tiles.toml").write_text(draft)
     shell.clear_environment()
     root = shell.url.removesuffix("/api")
-    steps = [step for block in SESSION.findall(page) for step in split_steps(block)]
+    steps = steps_of(PAGE, "session")
     commands = " ".join(command for command, _ in steps)
     for word in ("login", "requests list", "requests watch", "bids submit", "offers approve"):
         assert word in commands
@@ -66,8 +65,7 @@ def check_errors(shell: Shell, root: str) -> None:
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
     program.chmod(0o755)
-    (block,) = ERRORS.findall(PAGE.read_text())
-    steps = split_steps(block)
+    steps = steps_of(REFERENCE, "errors")
     assert len(steps) == 9
     exports: list[str] = []
     for command, output in steps:

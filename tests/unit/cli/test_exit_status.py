@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import signal
 
 import pytest
-from tests.unit.blocks import ROOT
 from tests.unit.cli.harness import SUBMIT, Shell
 
 from freight_exchange import errors
@@ -60,11 +58,6 @@ def test_statuses_keep_their_numbers() -> None:
 )
 def test_statuses_agree_with_those_of_a_bot(error: errors.FreightExchangeError) -> None:
     assert status_of(error) == dict(BOT_STATUSES)[type(error)]
-
-
-def test_page_documents_every_status() -> None:
-    page = (ROOT / "docs" / "cli.md").read_text()
-    assert {int(number) for number in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == set(Status)
 
 
 def test_wrong_password_is_reported_without_it(shell: Shell) -> None:

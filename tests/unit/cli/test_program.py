@@ -16,7 +16,7 @@ from tests.unit.blocks import ROOT
 
 from freight_exchange.cli.program import program, run
 
-PAGE = ROOT / "docs" / "cli.md"
+PAGE = ROOT / "docs" / "cli-reference.md"
 
 
 def walk(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:

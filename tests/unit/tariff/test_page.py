@@ -1,30 +1,28 @@
-"""The guide to tariffs: its blocks, run as one program against the sandbox."""
+"""The bot of the guide to tariffs offers what its tariff says. `test_snippets.py` runs the blocks."""
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from tools.snippets.pages import ROOT, snippets_of
 
 from freight_exchange.testing import Cargo, Sandbox
-
-PAGE = (Path(__file__).parents[3] / "docs" / "tariff.md").read_text(encoding="utf-8")
 
 
 async def test_page_quotes_and_its_bot_offers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (file,) = re.findall(r"```csv\n(.*?)```", PAGE, re.DOTALL)
-    (tmp_path / "tariff.csv").write_text(file, encoding="utf-8")
+    code = {snippet.name: snippet.code for snippet in snippets_of(ROOT / "docs" / "tariff.md")}
+    (tmp_path / "tariff.csv").write_text(code["tariff.csv"], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    program: dict[str, object] = {"__name__": "my_bot"}
-    code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)).replace('store="bot.db"', "store=None")
-    exec(compile(code, "tariff.md", "exec", dont_inherit=True), program)  # the page is ours
+    exec(compile(code["price.py"], "price.py", "exec"), {})  # the page is ours
     assert (
         capsys.readouterr().out == "1297.80 USD {'Ocean Freight': Decimal('1252.80'), 'Documents': Decimal('45.00')}\n"
     )
+    program: dict[str, object] = {"__name__": "quoting_bot"}
+    exec(compile(code["quoting_bot.py"].replace('store="bot.db"', "store=None"), "quoting_bot.py", "exec"), program)
     sandbox = Sandbox()
     tiles = Cargo(
         destination="Long Beach", quantity=20, length=Decimal("1.2"), width=1, height=Decimal("0.9"), weight=640
