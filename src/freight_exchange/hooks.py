@@ -20,7 +20,9 @@ from freight_exchange.models._base import Frozen
 from freight_exchange.models.writes import Write
 from freight_exchange.platform.reply_headers import NO_HEADERS, ReplyHeaders
 
-__all__ = ["Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Recovered", "Retry", "Scan"]
+__all__ = [
+    "Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Recovered", "Retry", "Scan", "ScanProgress",
+]  # fmt: skip
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -129,6 +131,32 @@ class Scan(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
+class ScanProgress(Frozen):
+    """Page of a feed's scan that has more pages to read.
+
+    The first scan of a large market takes minutes; this record says how far it is. The events of its pages are handed
+    out meanwhile.
+
+    Attributes:
+        feed: The feed's name.
+        rung: How deep it looks, as in `Scan`.
+        first: Whether the scan belongs to the feed's first one.
+        window: Seconds that it looks back.
+        pages: Pages so far.
+        requests: Different requests on them.
+        elapsed: Seconds since the scan began.
+    """
+
+    feed: str
+    rung: str
+    first: bool
+    window: int
+    pages: int
+    requests: int
+    elapsed: float
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Degraded(Frozen):
     """Begin of failing scans of a feed, which goes on trying; reported once until it has recovered.
 
@@ -151,7 +179,7 @@ class Recovered(Frozen):
     after: float
 
 
-Event = Attempt | Retry | Login | BrokenRecord | Scan | Degraded | Recovered
+Event = Attempt | Retry | Login | BrokenRecord | Scan | ScanProgress | Degraded | Recovered
 
 Hook = Callable[[Event], Awaitable[None] | None]
 

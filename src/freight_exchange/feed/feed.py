@@ -44,8 +44,9 @@ _INTERVALS_A_LEASE: Final = 3
 class Feed:
     """Events of rate requests: `async for event in feed`. Made by `exchange.watch()`.
 
-    Entering it makes the first scan, unless an earlier run has, and goes on trying through trouble that may pass; what
-    does not pass, a wrong URL or a certificate that is not valid, it raises. Pulling the next event acknowledges the
+    Entering it reads the first pages, unless an earlier run has, and retries through transient trouble; a wrong URL, an
+    invalid certificate or a rejected login is raised. The rest of the first scan is read, page by page, while events
+    are awaited. Pulling the next event acknowledges the
     one in hand, durably; leaving the loop does not, and it comes again, after a restart too. Scans are made while an
     event is awaited and at no other time: a slow reader only makes the next one look further back.
 
@@ -325,7 +326,7 @@ class Feed:
         age = state.cover.least(self._clock.read())
         return FeedStatus(
             state=watcher.phase,
-            cover_age=timedelta(seconds=min(age, 1e9)) if state.primed else None,
+            cover_age=timedelta(seconds=min(age, 1e9)) if state.entered else None,
             last_success=watcher.last_success,
             window=timedelta(seconds=watcher.window),
             pages=watcher.pages,

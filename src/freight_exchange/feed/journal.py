@@ -15,6 +15,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.feed.core import lacking, schedule
 from freight_exchange.feed.core.classify import classify, gone
+from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED, next_stage
 from freight_exchange.feed.core.observation import UNTOLD, Lately, Observation
 from freight_exchange.feed.core.planner import is_young
 from freight_exchange.feed.core.scanner import OPERATION, Scanner
@@ -58,7 +59,8 @@ class Look:
         rung: How deep it looks.
         window: Seconds that it looks back.
         own: Seconds that it would look back if no scan before it had lacked anything.
-        silent: Whether what it sees for the first time is the baseline.
+        silent: Whether what it sees for the first time is no event.
+        first: Whether it belongs to the first scan.
         before: The cover when it began.
         began: When its first page was sent.
         started: The same by the loop's clock, of its first try.
@@ -82,6 +84,7 @@ class Look:
     window: int
     own: int
     silent: bool
+    first: bool
     before: Watermark
     began: Reading
     started: float
@@ -151,7 +154,7 @@ class Journal:
         came = state.cover.time_at(received)
         covered = complete and self._covers(look, received)
         lately = UNTOLD if look.rung is schedule.NARROW else look.lately
-        sight = self._sight(look.number, sent, received, look.window, silent=look.silent, lately=lately)
+        sight = self._scan_sight(look, sent, received, lately)
         records = () if page is None else page.records
         broken = () if page is None else page.broken
         about = {record.index for record in records}
@@ -161,7 +164,7 @@ class Journal:
         after = attrs.evolve(state, scan=scan, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))
         gap, after = self._gap(after, received)
         look.indexes |= about
-        turned = frozenset[tuple[int, str]]()
+        turned = frozenset[tuple[int | None, str]]()
 
         def decide(found: ReadSet) -> Commit:
             nonlocal after, turned
@@ -182,7 +185,10 @@ class Journal:
             look.missing = [] if look.doubt else [lacking.missed(row, most) for row in absent]
             after = attrs.evolve(after, schema=meaning.schema, lacking=doubt)
             if covered and look.doubt is None:
-                after = self._advanced(after, look)
+                after = self._advanced(after, look) if state.primed else self._first_advanced(after, look, came)
+            elif look.first and not look.silent and not state.entered:
+                # All that is seen for the first time is handed out, by whichever scan sees it: nothing is undecided.
+                after = self._covered_up_to(attrs.evolve(after, stage="listing"), look)
             return Commit(
                 requests=(*meaning.seen, *look.missing),
                 events=(*gap, *meaning.events),
@@ -224,9 +230,9 @@ class Journal:
 
     async def found(self, record: RateRequest, received: Reading) -> None:
         """Write down a request that scans lack and a look-up has found."""
-        sight = self._sight(self.state.scan, received, received, WIDEST, silent=False, lately=UNTOLD)
+        sight = self._sight(self.state.scan, received, received, WIDEST)
 
-        turned = frozenset[tuple[int, str]]()
+        turned = frozenset[tuple[int | None, str]]()
 
         def decide(found: ReadSet) -> Commit:
             nonlocal turned
@@ -265,22 +271,38 @@ class Journal:
         tells = look.rung is not schedule.NARROW and bool(look.news) and is_young(look.before, now)
         self.suspects = (frozenset(look.news), look.before) if tells else None
 
-    def _sight(
-        self, scan: int, sent: Reading, received: Reading, window: int, *, silent: bool, lately: Lately | None
-    ) -> Observation:
+    def _scan_sight(self, look: Look, sent: Reading, received: Reading, lately: Lately | None) -> Observation:
+        sight = self._sight(look.number, sent, received, look.window)
+        state, between = self.state, sight.between
+        if state.primed:
+            return attrs.evolve(sight, lately=lately)
+        if not state.entered or (look.first and not look.silent):
+            # What is seen for the first time may be older than the feed.
+            between = (None, between[1])
+        return attrs.evolve(
+            sight,
+            silent=look.silent,
+            version=UNDECIDED if state.entered else BASELINE,
+            baseline_is_new=not state.entered or (look.first and not look.silent),
+            undecided_since=state.cover.time - state.allowance,
+            covered=None,
+            between=between,
+            lately=lately,
+        )
+
+    def _sight(self, scan: int, sent: Reading, received: Reading, window: int) -> Observation:
         state = self.state
-        earliest = self._at_the_earliest(state.cover.time - state.allowance, received)
+        covered = state.cover.time - state.allowance
         return Observation(
             scan=scan,
             sent=state.cover.time_at(sent),
             window=window,
-            silent=silent,
-            priming=not state.primed,
-            covered=state.cover.time - state.allowance if state.primed else None,
-            between=(earliest if state.primed else None, wall(received)),
+            silent=False,
+            covered=covered,
+            between=(self._at_the_earliest(covered, received), wall(received)),
             schema=state.schema,
-            lately=lately,
             unsteady=self._unsteady.of,
+            unsteady_extras=self._unsteady.common,
         )
 
     def _at_the_earliest(self, time: float, received: Reading) -> datetime:
@@ -294,28 +316,38 @@ class Journal:
         if look.window >= WIDEST:
             # There is no more to ask for: what lies before it is a gap, and is told.
             return True
-        if not state.primed:
-            within = self._start.total_seconds() if isinstance(self._start, timedelta) else 0.0
-            return is_covered(look.window, state.since_entered(received) + within, 0.0)
+        if look.first and not look.silent and isinstance(self._start, timedelta):
+            return is_covered(look.window, state.since_entered(received) + self._start.total_seconds(), 0.0)
         return is_covered(look.window, state.cover.most(received), state.allowance)
 
     def _advanced(self, state: State, look: Look) -> State:
         """The state after a scan that leaves nothing open."""
-        time = state.cover.time_at(look.began)
         late, allowance = self._lateness(state, look)
-        overtaken = look.began.run == state.cover.reading.run and look.began.loop < state.cover.reading.loop
-        partial = not state.primed and isinstance(self._start, timedelta)
-        stays = (partial and not look.silent) or overtaken
+        tiers = dict.fromkeys(schedule.reached(look.window), state.cover.time_at(look.began))
+        return attrs.evolve(
+            self._covered_up_to(state, look), rungs={**state.rungs, **tiers}, late=late, allowance=allowance
+        )
+
+    def _first_advanced(self, state: State, look: Look, came: float) -> State:
+        """Return the state after a complete scan of a feed that is not primed."""
+        if not look.first:
+            began, listed = state.cover.time_at(look.began), state.rungs.get(schedule.DEEPEST.name, math.inf)
+            settled = state.stage == "settling" and began - state.allowance >= listed
+            return self._covered_up_to(attrs.evolve(state, stage="primed" if settled else state.stage), look)
+        after = attrs.evolve(state, rungs={**state.rungs, **dict.fromkeys(schedule.reached(look.window), came)})
+        listed = schedule.DEEPEST.name in after.rungs
+        if not state.entered:
+            after = self._covered_up_to(after, look)
+        return attrs.evolve(after, stage=next_stage(state.stage, self._start, listed=listed))
+
+    def _covered_up_to(self, state: State, look: Look) -> State:
+        """Return the state with the cover at the beginning of a scan, unless another scan has overtaken it."""
+        if look.began.run == state.cover.reading.run and look.began.loop < state.cover.reading.loop:
+            return state
         return attrs.evolve(
             state,
-            # The second scan of such a start sees a part of the window only, and narrow scans may have overtaken a deep
-            # one.
-            cover=state.cover if stays else Watermark(time, look.began),
-            behind=state.behind if stays else self._behind(state, look.began),
-            primed=state.primed or not (partial and look.silent),
-            rungs={**state.rungs, **dict.fromkeys(schedule.reached(look.window), time)},
-            late=late,
-            allowance=allowance,
+            cover=Watermark(state.cover.time_at(look.began), look.began),
+            behind=self._behind(state, look.began),
             gap_until=None,
         )
 
@@ -352,7 +384,7 @@ class Journal:
         now, furthest = state.cover.time_at(reading), state.cover.time + state.cover.most(reading)
         now = max(now, furthest) if math.isfinite(furthest) else now
         lost = now - WIDEST
-        if not state.primed or lost <= since:
+        if not state.entered or lost <= since:
             return (), state
         # A little more than is lost now: the window slides on while the scan lasts.
         until = lost + _MARGIN_OF_A_GAP

@@ -18,12 +18,12 @@ from freight_exchange.errors import DeadlineExceededError, FreightExchangeError,
 from freight_exchange.errors.transient import READ_ERRORS, is_transient, retry_delay
 from freight_exchange.feed.confirm_withdrawn import WithdrawalCheck
 from freight_exchange.feed.core import schedule
-from freight_exchange.feed.core.planner import Planner, is_young
+from freight_exchange.feed.core.planner import Depth, Planner, is_young
 from freight_exchange.feed.core.scanner import PAGE_SIZE, Scanner
 from freight_exchange.feed.core.watermark import WIDEST, is_covered
 from freight_exchange.feed.fetch import PageFetcher
 from freight_exchange.feed.journal import Journal, Look, wall
-from freight_exchange.hooks import Degraded, Recovered, Scan
+from freight_exchange.hooks import Degraded, Recovered, Scan, ScanProgress
 from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments
 from freight_exchange.options import Start
 from freight_exchange.paging import PageSizes
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from freight_exchange.feed.core.pacer import Pacer
     from freight_exchange.feed.source import Source
     from freight_exchange.hooks import Hooks
+    from freight_exchange.options import Start
     from freight_exchange.platform.clock import Clock
 
 __all__ = ["Phase", "Poller"]
@@ -44,6 +45,8 @@ _logger = logging.getLogger("freight_exchange.feed")
 _BETWEEN_PRUNINGS: Final = 3600.0
 _NARROW_DEADLINE: Final = 600.0
 _PAGES_AT_A_TIME: Final = 3
+_PAGES_BEFORE_ENTRY: Final = 2
+"""Pages of the first scan that are read before a feed is entered: the second tells whether the first one was all."""
 _TRIES_OF_A_PAGE: Final = 12
 _MOST_LEFT: Final = 3
 """The readers who may leave one after another before a page comes, until it counts as trouble."""
@@ -91,6 +94,7 @@ class Poller:
         self._deep: Look | None = None
         self._deep_failed = False
         self._turn_of_deep = False
+        self._is_entering = False
         self._failing_since: float | None = None
         self._untold: deque[Degraded | Recovered] = deque()
         self._page_sizes = dict[str, int]()
@@ -105,14 +109,33 @@ class Poller:
             self.last_success = wall(journal.state.cover.reading)
 
     async def prime(self) -> None:
-        """Make the first complete scan, if no run before this one has. What waiting cannot mend is raised."""
-        while not self._journal.state.primed:
-            if self._deep is None:
-                await self._until_due()
-                self._deep = self._plan()
-            await self._proceed(self._deep)
-            self._planner.fresh = False
+        """Begin the first scan, if no run before this one has, until updates from now on are reported.
+
+        A listing of one page is read whole. Of a longer one the first page is read, and what was updated lately: it
+        is the baseline of the narrow scans that come while `look` reads the rest.
+
+        Raises:
+            FreightExchangeError: The service is not there, or refuses: waiting does not help.
+        """
+        self._is_entering = True
+        while not self._journal.state.entered:
+            await self._proceed(await self._entry_scan())
+        self._is_entering = False
+        if self._journal.state.stage == "window":
+            # What is to be handed out is read before the rest.
+            self._deep = None
         self._pacer.begin(anyio.current_time())
+
+    async def _entry_scan(self) -> Look:
+        if self._deep is None:
+            await self._until_due()
+            self._deep = self._plan()
+        if self._deep.scanner.pages < _PAGES_BEFORE_ENTRY:
+            return self._deep
+        if self._narrow is None:
+            await self._until_due()
+            self._narrow = self._look(self._planner.recent(self._journal.state, self._clock.read()))
+        return self._narrow
 
     async def look(self) -> None:
         """Wait until a scan is due, and make it.
@@ -132,13 +155,16 @@ class Poller:
             return
         look = self._under_way()
         if look is None:
-            await self._until_due()
+            at_once = self._first_scan_waits()
+            if not at_once:
+                await self._until_due()
             look = self._plan()
-            if look.rung is schedule.NARROW:
+            if look.rung is schedule.NARROW and not look.first:
                 self._narrow, self._turn_of_deep = look, True
             else:
                 self._deep = look
-                self._pacer.took_turn(look.started)
+                if not at_once:
+                    self._pacer.took_turn(look.started)
         elif look.scanner.attempts and self._keeps_up():
             # A page that failed is asked for in the place of a narrow scan: in trouble there are no more requests.
             await self._until_due()
@@ -175,7 +201,13 @@ class Poller:
     def _keeps_up(self) -> bool:
         """Whether there are narrow scans, which are not to be held up."""
         state = self._journal.state
-        return state.primed and is_young(state.cover, self._clock.read())
+        return state.entered and is_young(state.cover, self._clock.read())
+
+    def _first_scan_waits(self) -> bool:
+        """Tell whether a part of the first scan may begin at once, between two turns."""
+        if self._journal.state.stage not in ("window", "listing") or self._deep is not None or self._deep_failed:
+            return False
+        return self._pacer.quiet_until <= anyio.current_time() < self._pacer.due and self._keeps_up()
 
     async def _until_due(self) -> None:
         # Some timers fire a little early, and a scan that began before it is due would be followed by another.
@@ -193,7 +225,8 @@ class Poller:
         try:
             ended = await self._in_time(look)
             if ended is None:
-                self.phase = "catching-up" if self.phase == "backing-off" else self.phase
+                if self.phase == "backing-off":
+                    self.phase = self._phase_without_trouble("catching-up")
                 return
             covered, error = ended, look.doubt
         except LoginRejectedError:
@@ -202,7 +235,7 @@ class Poller:
         except READ_ERRORS as trouble:
             if self._is_kept(look, trouble):
                 look.due = self._pacer.failed(anyio.current_time(), retry_delay(trouble))
-                if self._journal.state.primed and not self._keeps_up():
+                if self._journal.state.entered and not self._keeps_up():
                     self.phase = "backing-off"
                 self._planner.stalled(look.rung)
                 self._note_trouble(trouble)
@@ -210,7 +243,7 @@ class Poller:
                 return
             error = trouble
         self._end(look)
-        self.window, self.pages = look.window, look.scanner.pages
+        self._show(look)
         now = anyio.current_time()
         # What happened is noted first: neither a hook that raises nor whoever leaves now must undo the pace.
         if error is None:
@@ -227,7 +260,7 @@ class Poller:
         """Whether a scan goes on with the page that failed: what a deep one has read is not thrown away lightly."""
         scanner = look.scanner
         stuck = 0 < scanner.attempts < _TRIES_OF_A_PAGE
-        return look is self._deep and scanner.pages > 0 and stuck and is_transient(error)
+        return (look is self._deep or look.first) and scanner.pages > 0 and stuck and is_transient(error)
 
     def _end(self, look: Look) -> None:
         self._narrow = None if look is self._narrow else self._narrow
@@ -237,7 +270,7 @@ class Poller:
 
     async def _in_time(self, look: Look) -> bool | None:
         # A deep one may take as long as its pages do: each has a deadline, and the rounds through them are counted.
-        deadline = _NARROW_DEADLINE if look is self._narrow else math.inf
+        deadline = _NARROW_DEADLINE if look is self._narrow and not look.first else math.inf
         began, so_far = anyio.current_time(), (look.scanner.pages, look.recent)
         try:
             with anyio.move_on_after(deadline):
@@ -261,7 +294,7 @@ class Poller:
             return
         waited = now - max(began, look.due)
         look.due = self._pacer.failed(now)
-        self.phase = "backing-off" if self._journal.state.primed else self.phase
+        self.phase = "backing-off" if self._journal.state.entered else self.phase
         self._note_trouble(
             DeadlineExceededError(
                 f"{look.left} times in a row whoever awaited an event left before a page of the scan had come, after "
@@ -270,18 +303,21 @@ class Poller:
         )
 
     def _plan(self) -> Look:
-        state, now = self._journal.state, self._clock.read()
         suspects = None if self._journal.suspects is None else self._journal.suspects[1]
         deep = self._deep is None and not self._deep_failed
-        depth = self._planner.next(state, now, suspects=suspects, deep=deep)
+        return self._look(self._planner.next(self._journal.state, self._clock.read(), suspects=suspects, deep=deep))
+
+    def _look(self, depth: Depth) -> Look:
+        state = self._journal.state
         return Look(
             number=state.scan + 1,
             rung=depth.rung,
             window=depth.window,
             own=depth.own,
             silent=depth.silent,
+            first=depth.first,
             before=state.cover,
-            began=now,
+            began=self._clock.read(),
             started=anyio.current_time(),
             # The deepest scans trust nothing: a service that lowers the size of its pages would hide what is beyond.
             scanner=Scanner(
@@ -302,10 +338,19 @@ class Poller:
             self._note_progress(look)
             if look.scanner.ended:
                 return look.covered
-            many = look is self._deep and look.scanner.pages > _PAGES_AT_A_TIME
-            # After a long silence there is no pause: its window is as wide as it must be, and slides on meanwhile.
-            if many and (self._narrow_is_due() or (self._keeps_up() and look.events > handed_over)):
-                return None
+            if look is self._deep:
+                await self._tell_progress(look)
+                if self._pauses(look, handed_over):
+                    return None
+
+    def _pauses(self, look: Look, handed_over: int) -> bool:
+        """Tell whether a deep scan lets others go first."""
+        if self._is_entering:
+            return self._journal.state.entered or look.scanner.pages >= _PAGES_BEFORE_ENTRY
+        if look.scanner.pages <= _PAGES_AT_A_TIME:
+            return False
+        # After a long silence there is no pause: its window is as wide as it must be, and slides on meanwhile.
+        return self._narrow_is_due() or (self._keeps_up() and look.events > handed_over)
 
     async def _look_up(self) -> None:
         try:
@@ -316,7 +361,7 @@ class Poller:
 
     def _note_progress(self, look: Look) -> None:
         """Show how far a scan is; one that takes long is logged now and then."""
-        self.window, self.pages = look.window, look.scanner.pages
+        self._show(look)
         now = anyio.current_time()
         if now - max(self._reported, look.started) < _BETWEEN_REPORTS:
             return
@@ -328,6 +373,25 @@ class Poller:
             look.scanner.pages,
             len(look.indexes),
         )
+
+    def _show(self, look: Look) -> None:
+        # Until the first scan is done, the status shows how far it is.
+        if look.first or self.phase != "priming":
+            self.window, self.pages = look.window, look.scanner.pages
+
+    async def _tell_progress(self, look: Look) -> None:
+        if self._hooks:
+            await self._emit(
+                ScanProgress(
+                    feed=self._name,
+                    rung=look.rung.name,
+                    first=look.first,
+                    window=look.window,
+                    pages=look.scanner.pages,
+                    requests=len(look.indexes),
+                    elapsed=anyio.current_time() - look.started,
+                )
+            )
 
     # Afterwards
 
@@ -360,23 +424,20 @@ class Poller:
             self._planner.took(look.rung, ended - look.started)
         # Narrow scans may have overtaken a deep one.
         self.last_success = began if self.last_success is None else max(began, self.last_success)
-        if not state.primed:
-            self._pacer.due = ended
-            return
-        if not self._planner.fresh:
+        if state.primed and not self._planner.fresh:
             self._journal.judged(look, self._clock.read())
         elif look.window >= WIDEST:
             self._planner.fresh = False
-        self.phase = "live"
+        self.phase = self._phase_without_trouble("live")
         self._pacer.succeeded(look.started)
 
     def _note_failure(self, look: Look, ended: float, error: FreightExchangeError) -> None:
         state = self._journal.state
-        if not state.primed and not is_transient(error):
+        if not state.entered and not is_transient(error):
             # A wrong address must not look like patience.
             self.phase = "stopped"
             raise error
-        self._deep_failed = look.rung is not schedule.NARROW
+        self._deep_failed = look.first or look.rung is not schedule.NARROW
         if not look.scanner.pages and (smaller := size_after(error, look.scanner.size)) is not None:
             # Perhaps it cannot give that many rows: the next scan of this depth asks for fewer, a later one for all.
             self._page_sizes[look.rung.name] = smaller
@@ -384,8 +445,11 @@ class Poller:
             self._page_sizes.pop(look.rung.name, None)
         self._planner.failed(look.rung, state.cover.time_at(self._clock.read()))
         self._pacer.failed(ended, retry_delay(error))
-        self.phase = "backing-off" if state.primed else self.phase
+        self.phase = "backing-off" if state.entered else self.phase
         self._note_trouble(error)
+
+    def _phase_without_trouble(self, phase: Phase) -> Phase:
+        return phase if self._journal.state.stage in ("settling", "primed") else "priming"
 
     def _note_trouble(self, error: FreightExchangeError) -> None:
         if self._failing_since is None:
@@ -423,7 +487,7 @@ class Poller:
             await self._emit(self._untold[0])
             self._untold.popleft()
 
-    async def _emit(self, event: Scan | Degraded | Recovered) -> None:
+    async def _emit(self, event: Scan | ScanProgress | Degraded | Recovered) -> None:
         if self._hooks:
             await self._hooks.emit(event)
 

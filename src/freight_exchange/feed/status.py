@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import attrs
 
+from freight_exchange.feed.core.first_scan import BASELINE
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.events import Gap, RequestEvent, RequestKind, Unreadable
 from freight_exchange.feed.poller import Phase
@@ -23,13 +24,13 @@ class FeedStatus:
     """How a feed is.
 
     Attributes:
-        state: `priming`, until the first complete scan; `live`; `catching-up`, after a restart or when a scan took
+        state: `priming`, until the first scan is complete; `live`; `catching-up`, after a restart or when a scan took
             longer than its window allowed for; `backing-off`, while scans fail; `draining`; `stopped`.
         cover_age: How long ago the moment was before which nothing can have been missed, but for what the service
-            shows later than `allowance`; `None` while priming. A feed is alive while this is young.
+            shows later than `allowance`; `None` before the feed was entered. A feed is alive while this is young.
         last_success: When the last complete scan began, UTC.
-        window: How far back the last scan looked, or the one under way.
-        pages: Its pages so far. While priming they show how far a long first scan is.
+        window: How far back the last scan looked, or the one under way; while priming, the first scan.
+        pages: Its pages so far.
         clamp: The most rows in a page that the service gives, where that is known.
         allowance: How long the service is given to show an update; it grows when updates are found late.
         late: Requests that showed up later than allowed for, and were found by deep scans.
@@ -136,7 +137,7 @@ def explain(
     excluded = None if where is None or record is None else where.excluded_by(record)
     if excluded is not None:
         return said("excluded", f"is left out by the filter: {excluded}")
-    if seen.version == 0:
+    if seen.version <= BASELINE:
         return said(
             "baseline", "was listed when the feed began, which was to hand out later ones only, and has not changed"
         )

@@ -67,7 +67,11 @@ class _Judge:
 
     def judge(self) -> list[Find]:
         for error in self.log.errors:
-            self.find("error", None, 0, error)
+            # Entering a feed raises what does not look like an outage.
+            refused = not self.log.live and any(
+                self.server.served[-1].at in t.span for t in self.schedule.habits.troubles
+            )
+            self.find("error", None, 0, error, "refused on entry" if refused else "")
         if not self.log.errors:
             self._events()
             self._final_states()
@@ -112,6 +116,8 @@ class _Judge:
             return
         if told.kind == "new" and before is not None:
             self.find("repeated", index, told.at, f"new after {before.kind}")
+        if told.kind == "new" and self.schedule.start == "now" and self._stood_before(index, told.at):
+            self.find("stood before", index, told.at, f"{told.content}")
         if told.returned != gone:
             self.find("returned", index, told.at, f"{told.kind} returned={told.returned} after {before}")
         if before is not None and not gone and before.content == told.content:
@@ -124,6 +130,12 @@ class _Judge:
             if versions[-1].until <= first:
                 excuse = "replies that are older than others" if self.schedule.habits.stale() else ""
                 self.find("went back", index, told.at, f"{before.content} -> {told.content}", excuse)
+
+    def _stood_before(self, index: int, at: float) -> bool:
+        """Whether a request was there before the first listing, and was not updated since."""
+        first = next(s.at for s in self.server.served if s.asked == "listing")
+        row = self.market.rows(at).get(index)
+        return row is not None and row.stamp < self.schedule.habits.service_clock(first)
 
     def _withdrawal(self, told: Told, index: int, appeared: float) -> None:
         since = max(told.at - self.schedule.habits.stale() - _SLACK, appeared)
@@ -204,9 +216,8 @@ class _Judge:
                 if told is not None and told.kind != "withdrawn":
                     known = told.observed is not None and told.observed[0] is not None
                     excuse = "" if known else "there before the feed began, not seen updated"
-                    if known and any(gap.kind == "Gap" and self._far_jump(gap.at) for gap in self.log.told):
-                        # It seems older than the widest window, which proves nothing of it: the gap says so.
-                        excuse = "a wall clock that is set five days"
+                    if known and told.kind != "withdrawn" and self._may_be_older(told, version.since):
+                        excuse = "a wall clock that was set: it may be older than every window"
                     self.find("missed withdrawal", index, version.since, f"last told {told}", excuse)
                 continue
             if told is None and self.schedule.start != "backfill":
@@ -218,10 +229,33 @@ class _Judge:
                 excuse = "" if self._reached(index, visible) else "never listed"
                 if told is not None and told.kind == "withdrawn" and not self._reached(index, self.schedule.end):
                     excuse = "shown to no question, as if gone" if self.schedule.habits.lookups_have_windows else excuse
-                cache = self.schedule.habits.cache
-                if told is None and cache is not None and cache.listings and cache.key == "page":
+                if told is None and self._was_hidden_by_a_cache(index, version.content):
                     excuse = "a cache that answers every window alike"
                 self.find("missed", index, version.since, f"{version.content}; last told {told}", excuse)
+
+    def _was_hidden_by_a_cache(self, index: int, content: Content) -> bool:
+        """Whether a cache that answers every window alike showed a state to the first scan only, or never."""
+        cache = self.schedule.habits.cache
+        if cache is None or not cache.listings or cache.key != "page":
+            return False
+        listed = math.inf if self.log.listed is None else self.log.listed
+        return not any(
+            s.at > listed for s in self.server.served if s.asked == "listing" and s.rows.get(index) == content
+        )
+
+    def _may_be_older(self, told: Told, gone: float) -> bool:
+        """Whether the watcher's wall clock went forward after a request was last seen updated, or right before, by so
+        much that no two listings since prove its absence."""
+        listings = [s for s in self.server.served if s.asked == "listing" and not s.failed and not s.body["offset"]]
+        for when, by in self.schedule.wall_jumps:
+            first = next((s.at for s in listings if s.at >= when), math.inf)
+            # The scan after the jump shows what was updated in all the time that the wall clock says has passed.
+            if by <= 0 or told.at > first + _SLACK:
+                continue
+            proofs = [s for s in listings if s.at > gone and float(s.body["secondsSinceUpdate"]) > by + s.at - told.at]
+            if len(proofs) < _SCANS:
+                return True
+        return False
 
     def _baseline(self, index: int) -> Content | None:
         """What the first scans showed of a request."""
@@ -287,7 +321,9 @@ class _Judge:
 
     def _loud_trouble(self) -> None:
         interval = self.schedule.interval.total_seconds()
-        most = _HOUR / interval + 2
+        # A token that is no longer valid costs a login, in health as well.
+        logins = _HOUR / max(interval, self.schedule.habits.token_lifetime)
+        most = _HOUR / interval + logins + 2
         for trouble in self.schedule.habits.troubles:
             span = trouble.span
             if trouble.share < 1 or span.end - span.start < _HOUR:
@@ -296,7 +332,7 @@ class _Judge:
                 continue
             count = loudest_hour(self.server, span)
             if count > most:
-                text = f"{count} requests an hour in {trouble.kind}; in health {_HOUR / interval:.0f}"
+                text = f"{count} requests an hour in {trouble.kind}; in health {_HOUR / interval + logins:.0f}"
                 self.finds.append(Find("loud", None, span.start, text))
 
 

@@ -58,13 +58,20 @@ class Cover:
 
 @attrs.define
 class Log:
-    """What the watcher said and did."""
+    """What the watcher said and did.
+
+    Attributes:
+        live: When each of its runs was entered.
+        listed: When the first scan had read everything that the service listed.
+        slept: When its reader paused.
+    """
 
     told: list[Told] = attrs.field(factory=list)
     covers: list[Cover] = attrs.field(factory=list)
     degraded: list[float] = attrs.field(factory=list)
     recovered: list[float] = attrs.field(factory=list)
     live: list[float] = attrs.field(factory=list)
+    listed: float | None = None
     slept: list[Span] = attrs.field(factory=list)
     errors: list[str] = attrs.field(factory=list)
 
@@ -129,6 +136,7 @@ class _Watch:
                 ):
                     self._feed = feed
                     self.log.live.append(anyio.current_time())
+                    self._note_listed()
                     async for event in feed:
                         self._note(event)
                         if self.schedule.pauses and self._chance.random() < 0.1:
@@ -174,11 +182,16 @@ class _Watch:
             case Recovered():
                 self.log.recovered.append(now)
             case Scan(complete=True) if self._feed is not None:
+                self._note_listed()
                 age = self._feed.status().cover_age
                 if age is not None:
                     self.log.covers.append(Cover(now, now - age.total_seconds(), event.rung))
             case _:
                 pass
+
+    def _note_listed(self) -> None:
+        if self.log.listed is None and self._feed.status().state != "priming":
+            self.log.listed = anyio.current_time()
 
 
 def _same(one: Told, other: Told) -> bool:

@@ -21,8 +21,8 @@ _MARGIN = 700.0
 
 @attrs.frozen
 class Flaw:
-    """One thing that is wrong: `missed`, `duplicate`, `order`, `withdrawn`, `untold`, `lost`, `cover`, `gap` or
-    `schema`, and what it is about."""
+    """One thing that is wrong: `missed`, `duplicate`, `order`, `stood`, `withdrawn`, `untold`, `lost`, `cover`, `gap`
+    or `schema`, and what it is about."""
 
     kind: str
     what: str
@@ -59,8 +59,13 @@ class _Court:
             else:
                 spans.append(_Span(said, history.shown_at(change.time), [change.time]))
         self._baseline: dict[int, set[State]] = defaultdict(set)
-        for index, state in history.baseline:
-            self._baseline[index].add(state)
+        self._began = history.audit_log.calls[0].time if history.audit_log.calls else 0.0
+        for index, own in self._spans.items():
+            for span, later in zip(own, [*own[1:], None], strict=True):
+                # What was there at some time between the first request and the entry may have been seen.
+                stood = history.entered is not None and span.since <= history.entered
+                if stood and span.said is not None and (later is None or later.since > self._began):
+                    self._baseline[index].add(span.said)
 
     # What was handed out
 
@@ -82,6 +87,7 @@ class _Court:
         for index in self._spans:
             own = told.pop(index, [])
             yield from self._sequence(index, own)
+            yield from self._stood_before(index, own)
             yield from self._last_word(index, own)
         yield from (Flaw("order", f"request {index} is told of and never was") for index in told)
 
@@ -107,6 +113,17 @@ class _Court:
             before = delivery
         if news > 1:
             yield Flaw("duplicate", f"request {index} was new {news} times")
+
+    def _stood_before(self, index: int, told: Sequence[Delivery]) -> Iterator[Flaw]:
+        """A start from now on hands out nothing that was there before and was not updated since."""
+        history = self._history
+        if history.start != "now" or index in history.holes or index in history.lies:
+            return
+        for delivery in told:
+            spans = [span for span in self._spans[index] if span.said == delivery.said and span.since <= delivery.time]
+            updates = [history.shown_at(update) for span in spans for update in span.updates]
+            if delivery.kind == "new" and updates and max(updates) < self._began:
+                yield Flaw("stood", f"request {index} was new at {delivery.time:.3f}, and was there before the feed")
 
     def _last_word(self, index: int, told: Sequence[Delivery]) -> Iterator[Flaw]:
         """The last that was told is how it is."""
@@ -137,7 +154,7 @@ class _Court:
             return True
         if unreadable and any(when >= span.since for when in history.lies.get(index, ())):
             return True
-        if history.primed is None:
+        if history.entered is None:
             return False
         if alone and self._is_baseline(index, span.said):
             return True
@@ -146,18 +163,17 @@ class _Court:
     def _is_baseline(self, index: int, said: State | None) -> bool:
         """Whether that was known from the beginning, and not to be told: the same again later is no news either."""
         history = self._history
-        if history.primed is None or history.start == "backfill" or said not in self._baseline[index]:
+        if history.entered is None or history.start == "backfill" or said not in self._baseline[index]:
             return False
         if history.start == "now":
             return True
         updates = (update for span in self._spans[index] if span.said == said for update in span.updates)
-        since = history.primed - history.start
-        began = history.audit_log.calls[0].time
-        return all(update < since for update in updates if history.shown_at(update) <= began)
+        since = history.entered - history.start
+        return all(update < since for update in updates if history.shown_at(update) <= self._began)
 
     def _beyond_reach(self, update: float) -> bool:
-        assert self._history.primed is not None
-        if update <= self._history.primed - FIVE_DAYS:
+        assert self._history.entered is not None
+        if update <= self._history.entered - FIVE_DAYS:
             return True
         return any(gap.since <= update <= gap.until for gap in self._history.gaps)
 

@@ -67,8 +67,7 @@ class History:
         audit_log: The service's own record.
         shown_at: When a change that was made at a time showed.
         start: What was to be handed out of that which was there at first; a number is seconds.
-        primed: When the feed was entered for the first time, or `None`.
-        baseline: What the service had told until then: request and state.
+        entered: When the feed was entered for the first time, or `None`.
         deliveries: What was handed out, in order.
         notes: What was written down, in order.
         gaps: What was told of times without a watcher.
@@ -82,8 +81,7 @@ class History:
     audit_log: AuditLog
     shown_at: Callable[[float], float]
     start: Literal["now", "backfill"] | float
-    primed: float | None = None
-    baseline: set[tuple[int, State]] = attrs.field(factory=set)
+    entered: float | None = None
     deliveries: list[Delivery] = attrs.field(factory=list)
     notes: list[Note] = attrs.field(factory=list)
     gaps: list[Gap] = attrs.field(factory=list)

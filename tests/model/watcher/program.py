@@ -125,7 +125,7 @@ class Program:
                     self._world.count("raised DiskFull")
                     await anyio.sleep(self._after_failure)
                 except APIStatusError as error:
-                    if self._history.primed is not None:
+                    if self._history.entered is not None:
                         # Only the first scan may end by it: a wrong address must not look like patience.
                         raise
                     self._world.count(f"raised {type(error).__name__}")
@@ -145,8 +145,8 @@ class Program:
             allowance=timedelta(seconds=plan.allowance),
         )
         async with feed:
-            if self._history.primed is None:
-                self._history.primed = self._clocks.now()
+            if self._history.entered is None:
+                self._history.entered = self._clocks.now()
             await self._read(feed)
 
     async def _read(self, feed: Feed) -> None:

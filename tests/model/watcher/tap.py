@@ -248,6 +248,6 @@ class _TappedFeed:
         state = json.loads(text)
         reading = state["cover"]["reading"]
         cover = (reading["boot_id"], reading["boot"])
-        if state["primed"] and cover != self._tap.cover:
+        if state["stage"] == "primed" and cover != self._tap.cover:
             self._tap.cover = cover
             self._tap.covered(self._tap.clocks.meant(*cover))

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import httpx
 from tests.model.watcher.clocks import Clocks
-from tests.model.watcher.history import UNREADABLE, History, of_wire, weight
+from tests.model.watcher.history import UNREADABLE, History, weight
 from tests.model.watcher.lateness import Lateness
 from tests.model.watcher.schedule import Op, Plan
 
@@ -275,10 +275,9 @@ class World:
             return reply
         # A look-up shows a record as the listing does; it is no page all the same.
         listed = page is not None
-        unprimed = listed and self.history.primed is None
         if listed:
             self._longest = max(self._longest, reply.body.count(b'"refId"'))
-        if not (unprimed or (listed and self._lies) or self._poisoned):
+        if not ((listed and self._lies) or self._poisoned):
             return reply
         try:
             payload = json.loads(reply.body, parse_float=str)
@@ -294,10 +293,6 @@ class World:
         lied = bool(listed and rows and self._lies)
         if lied:
             self._lie(rows, now)
-        if unprimed:
-            self.history.baseline.update(
-                (int(row["index"]), of_wire(row)) for row in rows.values() if isinstance(row, dict)
-            )
         if not (lied or self._poisoned):
             return reply
         payload["raterequests"] = rows if isinstance(records, dict) else list(rows.values())

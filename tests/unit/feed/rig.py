@@ -165,6 +165,12 @@ class Rig:
         self.held.release()
         return Rig(self.service, store=self.store, clock=attrs.evolve(self.clock, run=run), **self._options)
 
+    async def primes(self) -> None:
+        """Enter, and read until the first scan is done and nothing of it is undecided."""
+        await self.watcher.prime()
+        while not self.journal.state.primed:
+            await self.watcher.look()
+
     async def looks(self, count: int = 1) -> None:
         for _ in range(count):
             await self.watcher.look()

@@ -25,7 +25,6 @@ SIGHT = Observation(
     sent=1000.0,
     window=95,
     silent=False,
-    priming=False,
     covered=900.0,
     between=(NOON, NOON),
     schema=Schema(),
@@ -122,7 +121,7 @@ def test_rule_7_there_and_back_again_are_two_updates() -> None:
 
 
 def test_a_silent_sight_is_the_baseline_and_a_later_change_of_it_an_update() -> None:
-    silent, known = look([request()], silent=True, priming=True, covered=None)
+    silent, known = look([request()], silent=True, baseline_is_new=True, covered=None)
     assert not silent.events
     assert known[1].version == 0
     meaning, _ = look([request(notes="b")], known)
@@ -130,10 +129,10 @@ def test_a_silent_sight_is_the_baseline_and_a_later_change_of_it_an_update() -> 
 
 
 def test_rule_9_what_a_first_scan_saw_is_new_to_one_that_hands_out() -> None:
-    _, known = look([request()], silent=True, priming=True)
-    meaning, known = look([request()], known, priming=True)
+    _, known = look([request()], silent=True, baseline_is_new=True)
+    meaning, known = look([request()], known, baseline_is_new=True)
     assert [event.kind for event in told(meaning)] == ["new"]
-    again, _ = look([request()], known, priming=True)
+    again, _ = look([request()], known, baseline_is_new=True)
     assert not again.events
 
 

@@ -28,7 +28,7 @@ READING = Reading(run="r", loop=1.5, boot_id="b", boot=2.5, wall=1.7e9 + 0.125)
 def test_a_state_comes_back_as_it_was() -> None:
     state = State(
         cover=Watermark(12.25, READING),
-        primed=True,
+        stage="primed",
         allowance=120.0,
         scan=77,
         rungs={"five days": 1.0, "half an hour": 9.5},
@@ -48,7 +48,7 @@ def test_a_state_that_knows_nothing_yet_comes_back_too() -> None:
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.looks()
     return rig
 

@@ -109,6 +109,18 @@ def test_pause_after_failures_pays_for_the_repeated_request(seed: int) -> None:
     assert due + 27 <= pacer.due <= due + 33
 
 
+@given(seeds, st.sampled_from([10.0, 60.0, 300.0, 600.0]), st.integers(1, 6))
+def test_no_hour_of_failures_holds_more_requests_than_an_hour_of_scans(seed: int, interval: float, sent: int) -> None:
+    """A refused page is asked for in smaller sizes: such a burst may come at both ends of an hour."""
+    pacer, now, times = Pacer(interval, Random(seed)), 0.0, list[float]()
+    for _ in range(200):
+        times += [now] * sent
+        pacer.again(sent=sent)
+        now = pacer.failed(now)
+    loudest = max(sum(start <= time < start + 3600 for time in times[place:]) for place, start in enumerate(times))
+    assert loudest <= 3600 / interval
+
+
 @given(seeds, st.integers(0, 10_000))
 def test_backoff_has_full_jitter_under_a_bound_that_doubles(seed: int, failures: int) -> None:
     pause = Pacer(30.0, Random(seed)).backoff(failures)

@@ -31,7 +31,7 @@ DOWN = ServerError("down", status=503)
 async def live(service: Service, store: Store, **options: object) -> Rig:
     """A watcher that has primed, and whose first scans are forgotten."""
     rig = Rig(service, store=store, **options)  # type: ignore[arg-type]  # as the rig takes them
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.looks()
     service.pages.clear()
     return rig
@@ -201,7 +201,7 @@ async def test_rule_5_a_restart_looks_five_days_back(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     rig = rig.again()
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.looks(2)
     assert service.windows[0] == WIDEST
     assert service.windows[1] < 100
@@ -220,7 +220,7 @@ async def test_rule_11_one_request_for_an_idle_poll_at_the_interval_give_or_take
 async def test_rule_11_the_first_phase_is_random(store: Store) -> None:
     service = Service()
     rig = Rig(service, store=store)
-    await rig.watcher.prime()
+    await rig.primes()
     primed = anyio.current_time()
     await rig.looks()
     assert 0 < anyio.current_time() - primed < 26

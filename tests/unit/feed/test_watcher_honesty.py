@@ -34,7 +34,7 @@ def store() -> Iterator[Store]:
 
 async def live(service: Service, store: Store) -> Rig:
     rig = Rig(service, store=store)
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.looks()
     service.pages.clear()
     rig.told.clear()
@@ -262,7 +262,7 @@ async def test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_
 
     service = Narrowing()
     rig = Rig(service, store=store, interval=300.0)
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.looks()
     service.publish(1)
     await rig.goes_on_for(3.5 * DAY)

@@ -36,7 +36,7 @@ class Failing(Service):
 async def live(store: Store, *, interval: float, standing: int = 30) -> tuple[Failing, Rig]:
     service = Failing()
     rig = Rig(service, store=store, interval=interval)
-    await rig.watcher.prime()
+    await rig.primes()
     service.publish(*range(1, standing + 1))
     await rig.goes_on_for(600.0)
     return service, rig
@@ -119,7 +119,7 @@ async def test_lone_recent_request_is_not_withdrawn_by_empty_listings(store: Sto
 async def test_page_size_that_shrinks_below_half_is_found_out_without_look_ups(store: Store) -> None:
     service = Failing()
     rig = Rig(service, store=store, interval=10.0)
-    await rig.watcher.prime()
+    await rig.primes()
     service.publish(*range(1, 9))
     await rig.looks(2)
     service.clamp = 4
@@ -187,7 +187,7 @@ async def test_last_request_of_a_window_is_withdrawn_once_a_listing_of_others_la
     service = Service()
     service.publish(*range(9, 9 + others))
     rig = Rig(service, store=store, interval=30.0)
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.goes_on_for(7 * HOUR)
     service.publish(1)
     await rig.looks(2)

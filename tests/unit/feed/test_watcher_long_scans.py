@@ -19,7 +19,7 @@ pytestmark = pytest.mark.virtual_time
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.looks()
     return rig
 
@@ -42,7 +42,7 @@ async def test_a_listing_that_grows_as_fast_as_it_is_read_is_read_to_its_end(sto
     lively(service, 1000, every=9)
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(HOUR):
-        await rig.watcher.prime()
+        await rig.primes()
     assert {index for _, index in rig.tale} >= set(range(1, 401))
     assert max(Counter(rig.tale).values()) == 1
 
@@ -60,7 +60,7 @@ async def test_what_is_recent_is_read_to_its_end_however_long_that_is(store: Sto
     service.on_page = publish
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(DAY / 4):
-        await rig.watcher.prime()
+        await rig.primes()
     assert {index for _, index in rig.tale} >= set(range(1, 1201))
 
 
@@ -117,7 +117,7 @@ async def test_a_slow_reader_after_days_of_silence_loses_nothing(store: Store) -
     service.publish(*range(1, 201))
     await anyio.sleep(begun + 4.9 * DAY - anyio.current_time())
     rig = rig.again()
-    await rig.watcher.prime()
+    await rig.primes()
     for _ in range(40):
         await rig.looks()
         await anyio.sleep(2000.0)

@@ -23,7 +23,7 @@ def at(time: float) -> Reading:
 def after(age: float, *, now: float = 2 * DAY, allowance: float = 60.0, **ago: float) -> State:
     """The state of a feed whose cover is that old, and whose rungs are so many seconds back."""
     rungs = {rung.name: now - ago.get(rung.name.replace(" ", "_"), 0.0) for rung in DEEP}
-    return State(cover=Watermark(now - age, at(now - age)), primed=True, allowance=allowance, rungs=rungs)
+    return State(cover=Watermark(now - age, at(now - age)), stage="primed", allowance=allowance, rungs=rungs)
 
 
 @pytest.fixture

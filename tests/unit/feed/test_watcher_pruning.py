@@ -38,7 +38,7 @@ def prunes(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
 
 async def test_while_more_is_due_each_scan_prunes_another_part(prunes: Callable[..., tuple[Rig, Pruned]]) -> None:
     rig, pruned = prunes(True, True, True, False)
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.goes_on_for(0.9 * HOUR)
     first, *others = pruned.times
     assert len(others) == 3
@@ -53,7 +53,7 @@ async def test_a_store_that_does_not_say_whether_more_is_due_prunes_once_an_hour
     prunes: Callable[..., tuple[Rig, Pruned]], nothing: bool | None
 ) -> None:
     rig, pruned = prunes(*[nothing] * 9)
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.goes_on_for(2.5 * HOUR)
     assert len(pruned.times) == 3
     assert min(later - one for one, later in zip(pruned.times, pruned.times[1:], strict=False)) >= HOUR
@@ -65,7 +65,7 @@ async def test_what_comes_faster_than_one_part_in_an_hour_is_let_go_of_all_the_s
     monkeypatch.setattr(feed_sql, "_PRUNE_BATCH", 2)
     service = Service()
     rig = Rig(service, store=store, interval=600.0)
-    await rig.watcher.prime()
+    await rig.primes()
     service.publish(*range(1, 81))
     await rig.looks(2)
     rig.held.acknowledge([one.id for one in rig.held.pending(limit=100)], at=rig.journal.state.cover.time)

@@ -22,7 +22,7 @@ DOWN = ServerError("down", status=503)
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.looks()
     return rig
 
@@ -41,7 +41,7 @@ async def test_rule_7_new_updated_there_and_back(store: Store) -> None:
 async def test_rule_7_what_cannot_be_read_is_told_once_and_before_the_cover_moves(store: Store) -> None:
     service = Service(broken=(DecodeError("bad", raw={"index": 9, "weight": "x"}),))
     rig = Rig(service, store=store)
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.looks(3)
     rig = rig.again()
     await rig.looks(2)

@@ -24,7 +24,7 @@ DOWN = ServerError("down", status=503)
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
     with anyio.fail_after(30 * DAY):
-        await rig.watcher.prime()
+        await rig.primes()
     await rig.looks()
     return rig
 
@@ -46,7 +46,7 @@ async def test_rule_9_a_restart_never_primes_again(store: Store) -> None:
     service.publish(1)
     await anyio.sleep(HOUR)
     rig = rig.again()
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.looks()
     assert rig.tale == [("new", 1)]
 
@@ -60,7 +60,7 @@ async def test_rule_9_a_first_scan_that_failed_has_not_primed(store: Store) -> N
     assert not rig.journal.state.primed
     rig = rig.again()
     service.publish(2, notes="moved while nobody knew it")
-    await rig.watcher.prime()
+    await rig.primes()
     assert rig.journal.state.primed
     assert not rig.events
 
@@ -70,7 +70,7 @@ async def test_rule_9_backfill_tells_all_and_each_once_though_the_first_scan_fai
     service.publish(1, 2, 3, 4, 5, age=4 * DAY)
     rig = Rig(service, store=store, start="backfill")
     service.faults[:] = [None, DOWN, DOWN, DOWN]
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.looks()
     assert Counter(rig.tale) == {("new", index): 1 for index in (1, 2, 3, 4, 5)}
 
@@ -93,7 +93,7 @@ async def test_rule_9_an_outage_between_the_two_first_scans_shortens_nothing(sto
     await rig.looks()
     assert not rig.journal.state.primed
     service.faults[:] = [DOWN] * 800
-    await rig.watcher.prime()
+    await rig.primes()
     assert anyio.current_time() > HOUR / 2
     assert rig.tale == [("new", 1)]
 
@@ -104,7 +104,7 @@ async def test_rule_9_an_outage_at_the_very_start_shortens_nothing(store: Store)
     service.publish(1, age=0.75 * HOUR)
     rig = Rig(service, store=store, start=timedelta(hours=1))
     service.faults[:] = [DOWN] * 800
-    await rig.watcher.prime()
+    await rig.primes()
     assert anyio.current_time() > HOUR / 2
     assert rig.tale == [("new", 1)]
 
@@ -112,11 +112,11 @@ async def test_rule_9_an_outage_at_the_very_start_shortens_nothing(store: Store)
 async def test_a_wrong_address_raises_while_priming_and_an_outage_does_not(store: Store) -> None:
     service = Service(faults=[DOWN] * 10)
     rig = Rig(service, store=store)
-    await rig.watcher.prime()
+    await rig.primes()
     assert rig.journal.state.primed
     other = Rig(Service(faults=[NotFoundError("nothing here", status=404)]))
     with pytest.raises(NotFoundError):
-        await other.watcher.prime()
+        await other.primes()
     assert other.watcher.phase == "stopped"
 
 

@@ -26,7 +26,7 @@ DOWN = ServerError("down", status=503)
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
-    await rig.watcher.prime()
+    await rig.primes()
     await rig.looks()
     service.pages.clear()
     return rig
@@ -46,7 +46,7 @@ async def test_the_oldest_that_a_start_is_to_hand_out_do_not_slide_out_of_the_wi
     for index in range(101, 131):
         service.publish(index, age=HOUR - 100 + 3 * (index - 101))
     rig = Rig(service, store=store, start=timedelta(hours=1))
-    await rig.watcher.prime()
+    await rig.primes()
     assert Counter(rig.tale) == {("new", index): 1 for index in range(1, 131)}
 
 
@@ -55,7 +55,7 @@ async def test_a_start_with_more_pages_than_ten_minutes_hold_comes_to_an_end(sto
     service.publish(*range(1, 1001), age=DAY)
     rig = Rig(service, store=store, start=timedelta(days=2))
     with anyio.fail_after(DAY / 2):
-        await rig.watcher.prime()
+        await rig.primes()
     assert len(rig.tale) == 1000
 
 
@@ -84,11 +84,11 @@ async def test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_ra
     service.publish(*range(1, 1501), age=DAY)
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(HOUR):
-        await rig.watcher.prime()
-    assert service.windows == [WIDEST] * len(service.windows)
+        await rig.primes()
     assert len(rig.tale) == 1500
     # Up to the end, down again, and no page for nothing but those that were refused.
-    assert len(service.pages) < 310
+    assert sum(window == WIDEST for _, _, window in service.pages) < 310
+    assert scans(rig) & Counter({"five days": 9}) == {"five days": 1}
 
 
 @attrs.define
@@ -115,9 +115,10 @@ async def test_a_lively_listing_comes_to_its_end_under_a_limit_of_rate(store: St
     service.publish(*range(1, 201), age=DAY)
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(HOUR / 3):
-        await rig.watcher.prime()
+        await rig.primes()
     assert {index for _, index in rig.tale} >= set(range(1, 201))
-    assert [told.complete for told in rig.told if isinstance(told, Scan)] == [True]
+    assert scans(rig)["five days"] == 1
+    assert not scans(rig, complete=False)["five days"]
 
 
 async def test_what_is_recent_is_not_asked_for_without_end(store: Store) -> None:
@@ -135,7 +136,7 @@ async def test_what_is_recent_is_not_asked_for_without_end(store: Store) -> None
             return await service.page(number, rows, window)
 
     rig = Rig(Refusing(), store=store, start="backfill")
-    await rig.watcher.prime()
+    await rig.primes()
     # Once more at once, and then the scan goes on without.
     assert len(refused) % 2 == 0
     assert len(refused) < 10
@@ -228,7 +229,7 @@ async def test_a_service_that_cannot_give_large_pages_is_asked_for_smaller_ones(
     service.publish(*range(1, 501), age=DAY)
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(600):
-        await rig.watcher.prime()
+        await rig.primes()
     assert len(rig.tale) == 500
     assert rig.journal.state.clamp is None
 
@@ -248,7 +249,7 @@ async def test_a_service_that_fails_on_all_but_small_pages_is_read_by_the_smalle
     service.publish(*range(1, 41), age=DAY)
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(3600):
-        await rig.watcher.prime()
+        await rig.primes()
     assert len(rig.tale) == 40
 
 

@@ -27,7 +27,7 @@ class Frozen(Service):
 async def live(store: Store, interval: float = 120.0) -> tuple[Frozen, Rig]:
     service = Frozen()
     rig = Rig(service, store=store, interval=interval)
-    await rig.watcher.prime()
+    await rig.primes()
     service.publish(1, 2)
     await rig.looks(2)
     return service, rig

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import attrs
@@ -18,15 +19,16 @@ pytestmark = pytest.mark.virtual_time
 
 @attrs.define
 class TwoReleases(Service):
-    """Every other page comes from a release that sends other fields."""
+    """Every other page, or each with this chance, comes from a release that sends other fields."""
 
     older: dict[str, Any] = attrs.field(factory=dict)
+    chance: Random | None = None
     replies: int = 0
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
         page = await Service.page(self, number, rows, window)
         self.replies += 1
-        if self.replies % 2:
+        if self.replies % 2 if self.chance is None else self.chance.random() < 0.5:
             return page
         return Rows(tuple(attrs.evolve(record, **self.older) for record in page.records), page.broken)
 
@@ -34,7 +36,7 @@ class TwoReleases(Service):
 async def live(store: Store, count: int, **older: Any) -> tuple[TwoReleases, Rig]:
     service = TwoReleases(older=older)
     rig = Rig(service, store=store, interval=300.0)
-    await rig.watcher.prime()
+    await rig.primes()
     service.publish(*range(1, count + 1), incoterm="FOB", extra={"carbon": 12})
     await rig.looks(2)
     return service, rig
@@ -60,6 +62,20 @@ async def test_field_that_comes_and_goes_is_told_a_few_times_only(
     await touched_for_two_hours(service, rig)
     assert len(updates(rig)) <= 4 * count
     assert len([event for event in rig.events if isinstance(event, SchemaChanged)]) <= 4
+
+
+@pytest.mark.parametrize("seed", [0, 3, 4, 7])
+async def test_releases_that_take_turns_on_requests_that_come_and_go_are_told_a_few_times(
+    store: Store, seed: int
+) -> None:
+    """No request is listed for long enough that its own field counts as unsteady."""
+    service = TwoReleases(older={"extra": {}}, chance=Random(seed))
+    rig = Rig(service, store=store, interval=600.0)
+    await rig.primes()
+    for turn in range(24):
+        service.publish(*range(4 * turn, 4 * turn + 4), incoterm="FOB", extra={"carbon": 12})
+        await rig.looks()
+    assert len([event for event in rig.events if isinstance(event, SchemaChanged)]) <= 5
 
 
 async def test_other_updates_of_such_a_request_are_told(store: Store) -> None:

@@ -42,7 +42,7 @@ async def test_update_during_a_long_first_scan_is_never_taken_for_a_change_of_sh
     service = Annotating(clamp=5, latency=0.3)
     service.publish(*range(1, 152), age=DAY)
     rig = Rig(service, store=store, start=start)  # type: ignore[arg-type]  # one of the two words
-    await rig.watcher.prime()
+    await rig.primes()
     known = {index: rig.seen(index).last_seen for index in service.books}
     await rig.goes_on_for(400)
     assert not any(isinstance(event, SchemaChanged) for event in rig.events)
@@ -60,7 +60,7 @@ async def test_withdrawn_request_that_is_listed_again_is_reported_as_returned_an
     service = Service()
     service.publish(9)
     rig = Rig(service, store=store)
-    await rig.watcher.prime()
+    await rig.primes()
     service.publish(1)
     await rig.looks(2)
     service.withdraw(1)

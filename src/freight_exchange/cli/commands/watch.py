@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from freight_exchange.cli.render.event import event_to_json, format_event
 from freight_exchange.cli.render.listing import show_progress
 from freight_exchange.cli.render.record import print_json
 from freight_exchange.cli.session import run_with_client
-from freight_exchange.hooks import Attempt
+from freight_exchange.hooks import Scan, ScanProgress
 
 if TYPE_CHECKING:
     from freight_exchange import Feed, FreightExchange
@@ -93,35 +93,42 @@ def watch(
     """
     request_filter = build_filter(filters)
     is_live = sys.stdout.isatty() and not as_json
-    advance: Callable[[int], None] | None = None
+    advance: Callable[[int], None] = _ignore
+    progress = ExitStack()
 
-    def count_pages(event: HookEvent) -> None:
-        if advance is not None and isinstance(event, Attempt) and event.path != "login":
+    def show_first_scan(event: HookEvent) -> None:
+        if isinstance(event, ScanProgress) and event.first:
             advance(1)
+        elif isinstance(event, Scan) and event.rung == "five days":
+            progress.close()
 
     async def work(exchange: FreightExchange) -> None:
         nonlocal advance
-        async with AsyncExitStack() as stack:
-            # A backfill reads the whole list before it shows an event.
-            with show_progress("reading the list,", "pages") as advance:
-                feed = await stack.enter_async_context(
-                    exchange.watch(store=store, start=start, interval=interval, where=request_filter)
-                )
-            advance = None
-            if not is_live:
-                await _pull(feed, count, partial(_print_json, per) if as_json else _print_line)
-            else:
-                from freight_exchange.cli.render.live import show_live
+        with progress:
+            advance = progress.enter_context(show_progress("reading the list,", "pages"))
+            async with exchange.watch(store=store, start=start, interval=interval, where=request_filter) as feed:
+                if sys.stdout.isatty():
+                    # Events are shown on the same terminal; the live view shows the progress in its status line.
+                    progress.close()
+                    advance = _ignore
+                if not is_live:
+                    await _pull(feed, count, partial(_print_json, per) if as_json else _print_line)
+                else:
+                    from freight_exchange.cli.render.live import show_live
 
-                await show_live(feed, partial(_pull, feed, count))
+                    await show_live(feed, partial(_pull, feed, count))
 
     try:
-        run_with_client(options, work, hook=count_pages)
+        run_with_client(options, work, hook=show_first_scan)
     except KeyboardInterrupt:
         if not is_live:
             raise
         # Ctrl-C is the regular end of the live view.
         raise QuietInterrupt from None
+
+
+def _ignore(count: int) -> None:
+    """Show no progress."""
 
 
 async def _pull(feed: Feed, limit: int | None, show: Callable[[Event], None]) -> None:

@@ -65,4 +65,5 @@ def format_status(status: FeedStatus, event_count: int) -> str:
         coverage = "list not read yet"
     else:
         coverage = f"all seen up to {status.cover_age.total_seconds():.0f} s ago"
-    return f"{status.state} · {coverage} · {event_count} shown · Ctrl-C ends"
+    progress = f" · {status.pages} pages of the list read" if status.state == "priming" and status.pages else ""
+    return f"{status.state}{progress} · {coverage} · {event_count} shown · Ctrl-C ends"

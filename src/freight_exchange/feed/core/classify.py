@@ -16,6 +16,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
 from freight_exchange.feed.core.diff import DIGEST, differences, digest, present
+from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED
 from freight_exchange.feed.core.observation import Observation, Schema
 from freight_exchange.feed.core.schema_drift import Change, change_of_shape, is_only_the_shape
 from freight_exchange.feed.core.unsteady_fields import with_unsteady
@@ -37,7 +38,8 @@ class Meaning:
         news: The indexes of requests that are new or changed.
         schema: The last change of shape that is known now.
         excused: The indexes of requests that differ, and are no news: in nothing but the service's shape.
-        turned: Indexes and fields of requests in which nothing changed but that this field came or went.
+        turned: Indexes and fields of requests in which nothing changed but that this field came or went; without an
+            index, the field came or went in nearly all of them.
     """
 
     seen: Sequence[TrackedRequest]
@@ -45,7 +47,7 @@ class Meaning:
     news: frozenset[int]
     schema: Schema
     excused: frozenset[int]
-    turned: frozenset[tuple[int, str]] = frozenset()
+    turned: frozenset[tuple[int | None, str]] = frozenset()
 
 
 def classify(
@@ -65,7 +67,10 @@ def classify(
         if index in digests and before.digest != digests[index] and before.record is not None and before.digest
     }
     now = {index: several[-1] for index, several in fresh.items()}
-    schema, event = change_of_shape(now, {index: several[-1] for index, several in changes.items()}, known, sight)
+    last = {index: several[-1] for index, several in changes.items()}
+    # Another release may show for the first time what requests lacked before.
+    steady = {index: change for index, change in last.items() if not change.is_only_of(sight.unsteady_extras)}
+    schema, event = change_of_shape(now, steady, known, sight)
     seen: list[TrackedRequest] = []
     events: list[tuple[str, int | None, Event]] = []
     if event is not None:
@@ -76,9 +81,9 @@ def classify(
     excused: set[int] = set()
     for index, several in fresh.items():
         before = known.get(index)
-        version, record = (0 if before is None else before.version), several[-1]
+        version, record = (sight.version if before is None else before.version), several[-1]
         told: Iterable[RequestEvent]
-        if before is None or (sight.priming and before.version == 0):
+        if before is None or _counts_as_unseen(before, sight):
             told = () if sight.silent else _in_turn("new", None, several, sight)
         elif before.digest == digests[index]:
             told = ()
@@ -88,12 +93,13 @@ def classify(
         else:
             # Where nothing differs another version of this package wrote the digest.
             differing = [change for change in changes[index] if change.fields]
+            differing = [change for change in differing if not change.is_only_of(sight.unsteady_extras)]
             real = [change for change in differing if not is_only_the_shape(change, before, schema, sight)]
             if len(real) < len(differing):
                 excused.add(index)
             told = _in_turn("updated", changes[index][0].previous, [change.record for change in real], sight)
         for event_of_it in told:
-            version, record = version + 1, event_of_it.request
+            version, record = max(version, BASELINE) + 1, event_of_it.request
             events.append((f"{index}:{version}", index, event_of_it))
             news.add(index)
         turn = index in changes and any(_turned_by(change) for change in changes[index])
@@ -111,7 +117,7 @@ def classify(
         frozenset(news),
         schema,
         frozenset(excused),
-        frozenset(_turned(changes)),
+        frozenset((*_turned(changes), *(() if event is None else ((None, name) for name in schema.fields)))),
     )
 
 
@@ -119,7 +125,7 @@ def gone(
     before: TrackedRequest, between: tuple[datetime | None, datetime], at: float
 ) -> tuple[TrackedRequest, NewEvent | None]:
     """What is known of a request after it was found to be withdrawn, and the event, unless nothing is left to tell."""
-    after = attrs.evolve(before, digest=b"", version=before.version + 1, last_seen=at, missed_scans=0)
+    after = attrs.evolve(before, digest=b"", version=max(before.version, BASELINE) + 1, last_seen=at, missed_scans=0)
     if before.record is None or not before.digest:
         return after, None
     request = recall(before.record)
@@ -127,6 +133,12 @@ def gone(
     return after, NewEvent(
         key=f"{before.index}:{after.version}", index=before.index, kind=event.kind, payload=pack(event)
     )
+
+
+def _counts_as_unseen(before: TrackedRequest, sight: Observation) -> bool:
+    if before.version > BASELINE:
+        return False
+    return sight.baseline_is_new or (before.version == UNDECIDED and before.first_seen > sight.undecided_since)
 
 
 def _steadied(record: RateRequest, before: TrackedRequest | None, sight: Observation) -> RateRequest:

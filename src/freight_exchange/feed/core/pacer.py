@@ -17,6 +17,7 @@ from freight_exchange.transport.retry_after import LONGEST_HONOURED
 __all__ = ["Pacer"]
 
 _FIRST_PAUSE: Final = 1.0
+_HOUR: Final = 3600.0
 _LONGEST_BACKOFF: Final = 20.0
 _LONGEST_PAUSE: Final = 3600.0
 """Seconds: no pause is longer, unless the interval is or the service asks for it."""
@@ -109,7 +110,7 @@ class Pacer:
     def failed(self, now: float, retry_after: float | None = None) -> float:
         """Nothing is sent before an interval has passed for every request that failed; give the time until which."""
         widened = 1 + self._random.random() * min(1.0, 0.5 + self.failures / 8)
-        pause = min(max(1, self._owed) * self._interval * widened, max(self._interval, _LONGEST_PAUSE))
+        pause = min(self._cost(max(1, self._owed)) * widened, max(self._interval, _LONGEST_PAUSE))
         if retry_after is not None:
             pause = max(pause, min(retry_after, LONGEST_HONOURED))
         self.quiet_until = max(self.quiet_until, now + pause)
@@ -119,6 +120,11 @@ class Pacer:
         # A failed call is counted by what it sent.
         self._extra()
         return self.quiet_until
+
+    def _cost(self, requests: int) -> float:
+        """Return the seconds after so many failed requests by which no hour holds more of them than of scans."""
+        bursts = int(_HOUR / self._interval) // requests
+        return max(requests * self._interval, _HOUR / bursts if bursts else _LONGEST_PAUSE)
 
     def backoff(self, failures: int) -> float:
         """Seconds to wait for what is not the service, after that many failures before this one: full jitter."""

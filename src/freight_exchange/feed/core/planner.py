@@ -29,13 +29,15 @@ class Depth:
         rung: How deep it looks.
         window: Seconds that it looks back.
         own: Seconds that it would look back if no scan before it had lacked anything.
-        silent: Whether what it sees for the first time is the baseline.
+        silent: Whether what it sees for the first time is no event.
+        first: Whether it belongs to the first scan.
     """
 
     rung: schedule.Tier
     window: int
     own: int
     silent: bool = False
+    first: bool = False
 
 
 @attrs.frozen
@@ -85,7 +87,7 @@ class Planner:
             deep: Whether a deep look may be made only because its turn has come.
         """
         if not state.primed:
-            return self._first(state, now)
+            return self._unprimed(state, now, deep=deep)
         age, expected = state.cover.most(now), self._narrow_times.expected()
         doubtful = 0 if self._doubt is None else window_for(self._doubt.back(now), 0.0, expected)
         follow_up = schedule.within(doubtful)
@@ -136,15 +138,36 @@ class Planner:
         seconds = min(rung.every, _FIRST_REST if before is None else 2 * before.seconds)
         self._rests[rung.name] = _Rest(time + seconds, seconds)
 
-    def _first(self, state: State, now: Reading) -> Depth:
-        """All that is listed. What of it is handed out, if only a part is, a second scan with that window tells."""
-        if isinstance(self._start, timedelta) and schedule.DEEPEST.name in state.rungs:
-            # Counted from when the feed was first entered, however long it took until this succeeds.
-            age = state.since_entered(now) + self._start.total_seconds()
-            expected = max(self._narrow_times.expected(), self._deep_times.expected())
-            window = window_for(age, 0.0, expected)
-            return Depth(schedule.within(age), window, window)
-        return Depth(schedule.DEEPEST, WIDEST, WIDEST, silent=self._start != "backfill")
+    def recent(self, state: State, now: Reading) -> Depth:
+        """Return the scan of what was updated lately, which is the baseline of the narrow scans to come."""
+        return self._since_cover(state, now, silent=True, first=True)
+
+    def _unprimed(self, state: State, now: Reading, *, deep: bool) -> Depth:
+        if not state.entered:
+            return self._listing()
+        if state.stage == "settling" or not deep or not is_young(state.cover, now):
+            return self._since_cover(state, now)
+        return self._listing() if state.stage == "listing" else self._within_start(state, now)
+
+    def _listing(self) -> Depth:
+        return Depth(schedule.DEEPEST, WIDEST, WIDEST, silent=self._start != "backfill", first=True)
+
+    def _within_start(self, state: State, now: Reading) -> Depth:
+        # Counted from when the feed was first entered, however long it took until this succeeds.
+        within = self._start.total_seconds() if isinstance(self._start, timedelta) else 0.0
+        age = state.since_entered(now) + within
+        expected = max(self._narrow_times.expected(), self._deep_times.expected())
+        window = window_for(age, 0.0, expected)
+        return Depth(schedule.within(age), window, window, first=True)
+
+    def _since_cover(self, state: State, now: Reading, *, silent: bool = False, first: bool = False) -> Depth:
+        """Return a scan of exactly what was updated since the cover, however long that was ago."""
+        age, expected = state.cover.most(now), self._narrow_times.expected()
+        tier = schedule.within(age)
+        if tier is not schedule.NARROW:
+            expected = max(expected, self._deep_times.expected())
+        window = window_for(age, state.allowance, expected)
+        return Depth(tier, window, window, silent=silent, first=first)
 
     def _due(self, state: State, now: Reading) -> schedule.Tier:
         last = dict(state.rungs)

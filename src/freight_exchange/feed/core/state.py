@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from freight_exchange.errors import StoreError
+from freight_exchange.feed.core.first_scan import Stage
 from freight_exchange.feed.core.observation import Schema
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.feed.serialization import NOT_OURS, UNREADABLE
@@ -52,9 +53,9 @@ class State:
     """The state of a feed, committed together with what led to it.
 
     Attributes:
-        cover: The moment before which everything is covered; while the feed is not `primed`, merely that at which it
-            began.
-        primed: Whether the first complete scan is done: from then on the feed knows what is new.
+        cover: The moment before which everything is covered. While the stage is `entering`, the moment at which the
+            feed was first entered; until it is `primed`, only what was updated since then is covered.
+        stage: The stage of the first scan.
         allowance: Seconds that the service is given to show an update.
         scan: The number of the last scan.
         rungs: When each rung of the ladder was last completed, on the feed's clock.
@@ -68,7 +69,7 @@ class State:
     """
 
     cover: Watermark
-    primed: bool = False
+    stage: Stage = "entering"
     allowance: float
     scan: int = 0
     rungs: Mapping[str, float] = attrs.field(factory=dict)
@@ -80,9 +81,19 @@ class State:
     behind: Behind = attrs.field(factory=Behind)
     lacking: Lacking | None = None
 
+    @property
+    def primed(self) -> bool:
+        """Whether the first scan is done: all that the service lists is known."""
+        return self.stage == "primed"
+
+    @property
+    def entered(self) -> bool:
+        """Whether the first scan has come so far that updates from then on are reported."""
+        return self.stage != "entering"
+
     def since_entered(self, now: Reading) -> float:
-        """The most seconds since the feed was first entered, as long as it is not `primed`."""
-        return max(self.cover.most(now), self.cover.time_at(now))
+        """Return the most seconds that can have passed since the feed was first entered."""
+        return self.cover.time + self.cover.most(now) + self.behind.by
 
     def dump(self) -> str:
         said = attrs.asdict(self, recurse=True)
@@ -100,6 +111,9 @@ class State:
             said: dict[str, Any] = json.loads(text)
             cover, schema, behind = said.pop("cover"), said.pop("schema"), said.pop("behind", {})
             lacking = said.pop("lacking", None)
+            if said.pop("primed", False):
+                # Earlier versions knew no other stages.
+                said["stage"] = "primed"
             return cls(
                 **said,
                 cover=Watermark(cover["time"], Reading(**cover["reading"])),

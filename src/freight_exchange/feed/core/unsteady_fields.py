@@ -33,16 +33,24 @@ class UnsteadyFields:
     """The unsteady fields of each request, as this run of the program has found them out."""
 
     def __init__(self) -> None:
-        self._turns: dict[tuple[int, str], tuple[int, float]] = {}
+        self._turns: dict[tuple[int | None, str], tuple[int, float]] = {}
         self._fields: dict[int, frozenset[str]] = {}
         self._common = _NONE
+
+    @property
+    def common(self) -> frozenset[str]:
+        """The fields beside the service's document that are unsteady for all requests."""
+        return self._common
 
     def of(self, index: int) -> frozenset[str]:
         """The unsteady fields of a request; those beside the service's document are so for all, if for a few."""
         return self._fields.get(index, _NONE) | self._common
 
-    def saw(self, turned: Iterable[tuple[int, str]], now: float) -> None:
-        """Take note of requests in which nothing changed but that this field came or went."""
+    def saw(self, turned: Iterable[tuple[int | None, str]], now: float) -> None:
+        """Take note of requests in which nothing changed but that this field came or went.
+
+        Without a request, the field came or went in nearly all of them at once.
+        """
         if len(self._turns) > _MOST:
             self._turns.clear()
             self._fields.clear()
@@ -51,7 +59,9 @@ class UnsteadyFields:
             turns, last = self._turns.get((index, name), (0, now))
             turns = turns + 1 if now - last <= _WITHIN else 1
             self._turns[index, name] = turns, now
-            if turns >= _TURNS:
+            if turns >= _TURNS and index is None:
+                self._common |= {name}.difference(FIELDS)
+            elif turns >= _TURNS and index is not None:
                 self._fields[index] = self._fields.get(index, _NONE) | {name}
                 if name not in FIELDS and sum(name in fields for fields in self._fields.values()) >= _FEW:
                     self._common |= {name}

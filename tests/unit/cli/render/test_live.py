@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import anyio
 import anyio.lowlevel
+import attrs
 import pytest
 from rich.console import Console
 from tests.unit.cli.harness import TIMEOUT, Shell, open_terminal, render_screen
@@ -82,6 +84,21 @@ def test_view_counts_events_during_backfill() -> None:
 )
 def test_status_line_shows_coverage(age: timedelta | None, text: str) -> None:
     assert format_status(make_status(age), 0).startswith(text)
+
+
+def test_status_line_shows_progress_of_the_first_scan() -> None:
+    status = attrs.evolve(make_status(timedelta(seconds=3)), pages=12)
+    assert format_status(status, 40).startswith("priming · 12 pages of the list read · all seen up to 3 s ago · 40")
+
+
+def test_watch_into_a_pipe_shows_progress_of_the_first_scan(shell: Shell) -> None:
+    shell.exchange.profile = attrs.evolve(shell.exchange.profile, rows_clamp=1)
+    for _ in range(8):
+        shell.publish()
+    result = shell("requests", "watch", "--start", "backfill", "--count", "8", typed="")
+    assert result.status == 0
+    assert result.out.count("Ceramic tiles") == 8
+    assert re.search("reading the list, [1-9][0-9]* pages", result.err)
 
 
 def test_watch_on_terminal_runs_until_ctrl_c(shell: Shell) -> None:

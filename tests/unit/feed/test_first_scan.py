@@ -1,0 +1,220 @@
+"""The first scan: a feed is entered after its first page, and hands out events while the rest is read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from tests.unit.feed.rig import DAY, HOUR, Rig, Service
+
+from freight_exchange.errors import NotFoundError, ServerError
+from freight_exchange.feed.core.watermark import WIDEST
+from freight_exchange.hooks import Scan, ScanProgress
+from freight_exchange.options import Start
+from freight_exchange.store import Store
+
+pytestmark = pytest.mark.virtual_time
+
+STARTS: tuple[Start, ...] = ("now", "backfill", timedelta(hours=1))
+DOWN = ServerError("down", status=503)
+
+
+def large_market(**options: Any) -> Service:
+    """Requests of two days, in sixty pages of a second."""
+    service = Service(clamp=10, latency=1.0, **options)
+    for index in range(1, 601):
+        service.publish(index, age=2 * DAY * index / 600)
+    return service
+
+
+@pytest.mark.parametrize("start", STARTS, ids=str)
+async def test_feed_is_entered_after_its_first_pages(store: Store, start: Start) -> None:
+    service = large_market()
+    rig = Rig(service, store=store, start=start)
+    await rig.watcher.prime()
+    assert len(service.pages) <= 4
+    assert rig.watcher.phase == "priming"
+    assert not rig.journal.state.primed
+
+
+async def test_backfill_hands_out_events_while_the_listing_is_read(store: Store) -> None:
+    service = large_market()
+    rig = Rig(service, store=store, start="backfill")
+    await rig.watcher.prime()
+    assert len(rig.tale) == 10
+    await rig.looks()
+    assert 10 < len(rig.tale) <= 50
+    await rig.primes()
+    assert Counter(rig.tale) == {("new", index): 1 for index in service.books}
+
+
+async def test_window_of_a_start_is_handed_out_before_the_listing_is_read(store: Store) -> None:
+    service = large_market()
+    rig = Rig(service, store=store, start=timedelta(hours=1))
+    await rig.watcher.prime()
+    await rig.looks()
+    recent = [("new", index) for index in range(1, 13)]
+    assert rig.tale == recent
+    assert len(service.pages) < 10
+    await rig.primes()
+    assert rig.tale == recent
+
+
+@pytest.mark.parametrize("start", STARTS, ids=str)
+async def test_what_is_published_during_the_first_scan_is_new_and_handed_out_soon(store: Store, start: Start) -> None:
+    service = large_market()
+    rig = Rig(service, store=store, start=start)
+    await rig.watcher.prime()
+    published: dict[int, float] = {}
+    kinds: dict[int, str] = {}
+    handed_out: dict[int, float] = {}
+    last = 0
+    while not rig.journal.state.primed:
+        if len(published) < 10 and anyio.current_time() > 12.0 * len(published):
+            index = 3000 + len(published)
+            service.publish(index)
+            published[index] = anyio.current_time()
+        await rig.looks()
+        for event in rig.held.pending(after=last, limit=1000):
+            last = event.id
+            if event.index is not None and event.index >= 3000:
+                assert kinds.setdefault(event.index, event.kind) == "new"
+                handed_out[event.index] = anyio.current_time()
+    assert len(published) == 10
+    assert handed_out.keys() == published.keys()
+    assert max(handed_out[index] - published[index] for index in published) < 60.0
+    assert max(Counter(rig.tale).values()) == 1
+
+
+async def test_start_now_reports_nothing_that_was_there_before(store: Store) -> None:
+    service = large_market()
+    service.publish(*range(2001, 2011), age=1.0)
+    rig = Rig(service, store=store)
+    await rig.primes()
+    await rig.goes_on_for(7 * HOUR)
+    assert rig.tale == []
+
+
+async def test_update_during_the_first_scan_is_reported_once(store: Store) -> None:
+    service = large_market()
+    rig = Rig(service, store=store)
+    await rig.watcher.prime()
+    await rig.looks()
+    # The first page shows request 3; no page has shown requests 590 and 591.
+    service.publish(3, 590, notes="moved")
+    service.touch(591)
+    await rig.primes()
+    await rig.looks(3)
+    # Without an earlier state, an update is new: the feed has never seen the request.
+    assert Counter(rig.tale) == {("updated", 3): 1, ("new", 590): 1, ("new", 591): 1}
+
+
+async def test_request_of_the_baseline_that_is_touched_later_is_no_event(store: Store) -> None:
+    service = large_market()
+    rig = Rig(service, store=store)
+    await rig.watcher.prime()
+    while rig.journal.state.stage != "settling":
+        await rig.looks()
+    await anyio.sleep(100.0)
+    await rig.looks(2)
+    service.touch(400)
+    await rig.primes()
+    await rig.looks(3)
+    assert rig.tale == []
+
+
+@pytest.mark.parametrize("start", STARTS, ids=str)
+@pytest.mark.parametrize("kills", [1, 4])
+async def test_killed_first_scan_loses_and_repeats_nothing(store: Store, start: Start, kills: int) -> None:
+    service = large_market()
+    rig = Rig(service, store=store, start=start)
+    await rig.watcher.prime()
+    published = []
+    for kill in range(kills):
+        for _ in range(kill):
+            await rig.looks()
+        published.append(3000 + kill)
+        service.publish(published[-1])
+        with anyio.move_on_after(7.0 * kill):
+            await rig.looks(100)
+        rig = rig.again(run=f"run {kill}")
+        await rig.watcher.prime()
+    await rig.primes()
+    await rig.looks(3)
+    told = Counter(rig.tale)
+    assert set(told.values()) == {1}
+    assert {index for _, index in told if index >= 3000} == {*published}
+    old = {index for _, index in told if index < 3000}
+    if start == "now":
+        assert not old
+    elif start == "backfill":
+        assert old == set(range(1, 601))
+    else:
+        assert old == set(range(1, 13))
+
+
+async def test_first_scan_goes_on_after_a_long_time_without_a_program(store: Store) -> None:
+    service = large_market()
+    rig = Rig(service, store=store)
+    await rig.watcher.prime()
+    await rig.looks()
+    await anyio.sleep(HOUR)
+    service.publish(3000)
+    await anyio.sleep(2 * HOUR)
+    rig = rig.again()
+    service.pages.clear()
+    await rig.primes()
+    assert rig.tale == [("new", 3000)]
+    # First what was missed, and then the listing from its beginning.
+    assert 3 * HOUR < service.windows[0] < 3 * HOUR + 120
+    assert WIDEST in service.windows
+
+
+@pytest.mark.parametrize("start", STARTS, ids=str)
+async def test_configuration_error_is_raised_on_entry_and_trouble_later_is_not(store: Store, start: Start) -> None:
+    other = Rig(Service(faults=[NotFoundError("nothing here", status=404)]), start=start)
+    with pytest.raises(NotFoundError):
+        await other.watcher.prime()
+    service = large_market()
+    rig = Rig(service, store=store, start=start)
+    await rig.watcher.prime()
+    service.faults[:] = [NotFoundError("nothing here", status=404)] * 3
+    await rig.looks(2)
+    assert {rig.watcher.phase} <= {"backing-off", "priming"}
+    await rig.primes()
+    assert rig.watcher.phase == "live"
+
+
+async def test_progress_of_the_first_scan_is_reported(store: Store) -> None:
+    service = large_market()
+    rig = Rig(service, store=store)
+    await rig.watcher.prime()
+    pages = []
+    while rig.watcher.phase == "priming":
+        pages.append(rig.watcher.pages)
+        await rig.looks()
+    assert pages == sorted(pages)
+    progress = [told for told in rig.told if isinstance(told, ScanProgress) and told.first]
+    assert [told.pages for told in progress] == [*range(1, len(progress) + 1)]
+    assert len(progress) >= 60
+    assert {told.rung for told in progress} == {"five days"}
+    assert max(told.requests for told in progress) == 600
+    (first,) = (told for told in rig.told if isinstance(told, Scan) and told.rung == "five days")
+    assert first.complete
+
+
+async def test_withdrawal_during_the_first_scan_is_reported_after_it(store: Store) -> None:
+    service = large_market()
+    rig = Rig(service, store=store)
+    await rig.watcher.prime()
+    service.publish(3000)
+    while not rig.tale:
+        await rig.looks()
+    service.withdraw(3000, 600)
+    await rig.primes()
+    assert rig.tale == [("new", 3000)]
+    await rig.goes_on_for(HOUR)
+    assert rig.tale == [("new", 3000), ("withdrawn", 3000)]
