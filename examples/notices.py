@@ -1,7 +1,7 @@
 """Notices of won requests: a mail to the sales desk, and a signed webhook to another system.
 
-Run it with `python examples/notices.py bot.db`. The exchange and the account come from the environment, as for `bot.py`,
-and so do `NOTICE_SMTP`, `NOTICE_FROM`, `NOTICE_TO`, `NOTICE_WEBHOOK` and `NOTICE_SECRET`.
+Run it with `python examples/notices.py bot.db`. The exchange and the account come from the environment, as for
+`bot.py`, and so do `NOTICE_SMTP`, `NOTICE_FROM`, `NOTICE_TO`, `NOTICE_WEBHOOK` and `NOTICE_SECRET`.
 
 Each notice is a delivery of its own. If the mail server or the webhook fails, the bot calls that handler again, with
 growing delays and over restarts, and keeps a dead letter after the last attempt. A notice may arrive twice, after a
