@@ -78,6 +78,10 @@ __all__ = [
     "User",
     "ValidationError",
     "__version__",
+    "from_dict",
+    "from_json",
+    "to_dict",
+    "to_json",
 ]
 
 logging.getLogger("freight_exchange").addHandler(logging.NullHandler())
@@ -140,6 +144,7 @@ if TYPE_CHECKING:
     from freight_exchange.models.request_filter import RequestFilter
     from freight_exchange.options import Addresses, RetryPolicy, Timeouts
     from freight_exchange.paging import Page, Paginator
+    from freight_exchange.serialization import from_dict, from_json, to_dict, to_json
     from freight_exchange.transport.auth.token_store import TokenFile
     from freight_exchange.transport.message import Request, Response
 
@@ -220,6 +225,10 @@ else:
         "User": "models",
         "ValidationError": "errors",
         "__version__": "platform.version",
+        "from_dict": "serialization",
+        "from_json": "serialization",
+        "to_dict": "serialization",
+        "to_json": "serialization",
     }
 
     def __getattr__(name: str) -> object:

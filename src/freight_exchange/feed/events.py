@@ -10,6 +10,7 @@ import attrs
 
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.models import Bid, RateRequest
+from freight_exchange.models._base import Serializable
 
 __all__ = [
     "KINDS", "BidSelected", "Event", "Gap", "RequestEvent", "RequestKind", "SchemaChanged", "Unreadable",
@@ -20,7 +21,7 @@ __all__ = [
 RequestKind = Literal["new", "updated", "withdrawn"]
 
 
-class _HandedOut:
+class _HandedOut(Serializable):
     """An event can be acknowledged by itself; it is a value all the same: it compares, prints and pickles as one."""
 
     __slots__ = ("__weakref__", "_acknowledge", "_number")

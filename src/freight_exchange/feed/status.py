@@ -13,6 +13,7 @@ from freight_exchange.feed.core.state import State
 from freight_exchange.feed.events import Gap, RequestEvent, RequestKind, Unreadable
 from freight_exchange.feed.poller import Phase
 from freight_exchange.feed.serialization import recall, unpack
+from freight_exchange.models._base import Serializable
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.store.protocol import StoredEvent, TrackedRequest
 
@@ -20,7 +21,7 @@ __all__ = ["Explanation", "FeedStatus", "explain"]
 
 
 @attrs.frozen(kw_only=True)
-class FeedStatus:
+class FeedStatus(Serializable):
     """How a feed is.
 
     Attributes:
@@ -56,7 +57,7 @@ class FeedStatus:
 
 
 @attrs.frozen(kw_only=True)
-class Explanation:
+class Explanation(Serializable):
     """Why a request was, or was not yet, handed out; `str()` gives the sentence.
 
     Attributes:

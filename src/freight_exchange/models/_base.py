@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Context, Decimal
+from importlib import import_module
 from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
@@ -79,7 +80,26 @@ def _frozen_value(value: object) -> object:
     return value
 
 
-class Frozen:
+class Serializable:
+    """Base of what `freight_exchange.to_dict` converts, and of what pydantic validates and FastAPI returns."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return _pydantic().core_schema(source)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
+        return _pydantic().json_schema(cls)
+
+
+def _pydantic() -> Any:
+    # By name: this module is below the converter, and pydantic need not be installed.
+    return import_module("freight_exchange.serialization.pydantic")
+
+
+class Frozen(Serializable):
     """Base of frozen attrs classes: they compare, hash and print by their fields.
 
     Fields that are `None`, empty or declared with `repr=False` are not printed. Subclasses turn off the methods that

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeVar, overload
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar, overload
 
 import attrs
+
+from freight_exchange.models._base import Serializable
 
 __all__ = ["Page", "PageRequest", "RawPage", "Step"]
 
@@ -34,7 +36,7 @@ class RawPage(Protocol[T_co]):
 
 
 @attrs.frozen
-class Page(Sequence[T_co]):
+class Page(Serializable, Sequence[T_co], Generic[T_co]):
     """Records that one page added to a listing.
 
     Attributes:

@@ -12,13 +12,14 @@ import attrs
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.status import Explanation, FeedStatus
+from freight_exchange.models._base import Serializable
 from freight_exchange.store.work import Delivery, DeliveryState
 
 __all__ = ["BotStatus", "DeadLetter", "Doubt", "FileStatus", "Handling"]
 
 
 @attrs.frozen(kw_only=True)
-class BotStatus:
+class BotStatus(Serializable):
     """Status of a bot.
 
     Attributes:
@@ -57,7 +58,7 @@ class BotStatus:
 
 
 @attrs.frozen(kw_only=True)
-class DeadLetter:
+class DeadLetter(Serializable):
     """Delivery that was given up. It is kept until it is replayed.
 
     Attributes:
@@ -90,7 +91,7 @@ class DeadLetter:
 
 
 @attrs.frozen(kw_only=True)
-class Doubt:
+class Doubt(Serializable):
     """Offer in doubt: the service may or may not have it.
 
     Attributes:
