@@ -1,7 +1,8 @@
-"""A forwarder's bot: it prices requests by a tariff table, offers once on each, and tells when it won.
+"""Bot of a forwarder: it prices requests by a tariff table, offers once on each, and logs the offers that are selected.
 
-Run it with `python examples/bot.py bot.db`; stop it with Ctrl-C. Which exchange, and whose bot it is, comes from the
-environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL, FREIGHT_EXCHANGE_PASSWORD. Its tests are in `test_bot.py`.
+Run it with `python examples/bot.py bot.db`; Ctrl-C stops it. It begins with the requests that are listed already, then
+waits for new ones. The exchange and the account come from the environment: FREIGHT_EXCHANGE_URL,
+FREIGHT_EXCHANGE_EMAIL, FREIGHT_EXCHANGE_PASSWORD. Its tests are in `test_bot.py`.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ AIR = {
     ("Hong Kong", "Chicago"): Decimal("5.10"),
 }
 DOCUMENTS = Decimal("45.00")
-# Is a request's weight that of one packaging unit, or the total? The service document says per unit; its samples make
-# sense either way. Ask your exchange, and set it here.
+# The weight of a request is that of one packaging unit, or the total. The service document says per unit; its samples
+# fit both. Ask your exchange, and set it here.
 WEIGHT_PER: cargo.Per = "unit"
 TERMS = "valid 14 days"
 
 
 class Tariff:
-    """What freight costs. Here it is two tables; yours may be a database, which is why it is asked asynchronously."""
+    """Tariff of two tables. Its methods are async, because yours may read a database."""
 
     async def by_sea(self, request: RateRequest) -> Mapping[str, Decimal] | None:
-        """The fees, or `None` where we do not go."""
+        """Return the fees, or `None` for a lane without a tariff."""
         rate = SEA.get(lane(request))
         if rate is None:
             return None
@@ -45,7 +46,7 @@ class Tariff:
         return {"Ocean Freight": cents(rate * charged.tons), "Documents": DOCUMENTS}
 
     async def by_air(self, request: RateRequest) -> Mapping[str, Decimal] | None:
-        """The fees, or `None` where we do not go."""
+        """Return the fees, or `None` for a lane without a tariff."""
         rate = AIR.get(lane(request))
         if rate is None:
             return None
@@ -79,18 +80,18 @@ async def won(bid: Bid, ctx: Context) -> None:
 
 @router.on_gap(id="gap")
 async def unwatched(gap: Gap, ctx: Context) -> None:
-    ctx.log.error("nobody watched from %s to %s: look through the requests of that time by hand", gap.since, gap.until)
+    ctx.log.error("no scan between %s and %s: check the requests of that time by hand", gap.since, gap.until)
 
 
 async def offer(ctx: Context, fees: Mapping[str, Decimal] | None) -> None:
     if fees is None:
         raise Drop("there is no tariff for this lane")
-    # Safe to call again, after a crash too: the first offer on a request stands, and is given back.
+    # Safe to repeat, after a crash too: a second call returns the first bid.
     await ctx.offer(amount=sum(fees.values()), currency="USD", rates=fees, terms=TERMS)
 
 
 def refuse_doubtful(gross: cargo.GrossWeight) -> None:
-    """Leave a request to a person where no freight has such a density: its weight is probably read wrongly."""
+    """Drop a request with an implausible density: its weight is probably read wrongly."""
     if gross.warning is not None:
         raise Drop(f"the weight is implausible: {gross.warning.message}")
 
@@ -104,18 +105,18 @@ def cents(amount: Decimal) -> Decimal:
 
 
 async def shared() -> AsyncIterator[Tariff]:
-    """What the handlers share, opened once: the place for a database pool."""
+    """Open what the handlers share, such as a database pool."""
     yield Tariff()
 
 
 def main(store: str) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    bot = Bot(store=store, lifespan=shared, port=9100)
+    bot = Bot(store=store, start="backfill", lifespan=shared, port=9100)
     bot.include(router)
     bot.run()
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("give the file that the bot keeps: python examples/bot.py bot.db")
+        sys.exit("name the file of the bot: python examples/bot.py bot.db")
     main(sys.argv[1])

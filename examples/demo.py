@@ -1,12 +1,11 @@
-"""A forwarder's bot at work against the sandbox, over real HTTP, and what becomes of its promises when it is killed.
+"""Demonstration of a forwarder's bot that keeps its promises while it is killed, over real HTTP, against the sandbox.
 
-Two shippers publish requests. The bot (`bot.py`) is a process of its own. Its tariff for air freight is flaky, answers
-get lost on their way to it, and it is killed (`kill -9`) while an offer of its is on the way. It is started again, a
-shipper approves an offer, and the bot is told. At the end everything is counted twice: by what the exchange really saw,
-and by what the bot's file says. The exit status is 1 if a promise was broken.
+Two shippers publish requests. The bot (`bot.py`) is a process of its own. Its tariff for air freight is flaky, replies
+to it get lost, and it is killed (`kill -9`) while an offer is in flight. After a restart, a shipper approves an offer,
+and the bot is notified. At the end everything is counted twice: from the log of the exchange, and from the bot's file.
+The exit status is 1 if a promise was broken.
 
-Run it with `make demo`, or `python examples/demo.py`. How to trade by hand is in `trading.py`, and how to watch without
-a bot in `watching.py`.
+Run it with `make demo` or `python examples/demo.py`. `trading.py` trades by hand; `watching.py` watches without a bot.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.protocol import Binding
 
-# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+# A script's own folder is on the path; the root, which the next import needs, is not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from examples.stage import Program, air, client, say, sea
 
 POISON = "Violins"
-# Each with what the tariff table makes of it, worked out by hand.
+# Each request with its price by the tariff, calculated by hand.
 EVENING = {
     air(POISON, "Hong Kong", "Chicago", 4): None,
     sea("Ceramic tiles", "Hong Kong", "Long Beach", 20): Decimal("1392.84"),
@@ -61,7 +60,7 @@ SUBMIT = "quote/submitoffer"
 async def main() -> int:
     async with AsyncExitStack() as stack:
         sandbox = Exchange()
-        # This face can really break a connection; for other uses see `freight_exchange.sandbox.faces.asgi`.
+        # This server can break connections; `freight_exchange.sandbox.faces.asgi` serves other programs.
         url = (await stack.enter_async_context(serve_tcp(sandbox))).url
         say("exchange", f"listens at {url}")
         second = sandbox.add_account("consignor@demo.example", "consignor", firstname="Paula", lastname="Port")
@@ -80,7 +79,7 @@ async def main() -> int:
 async def work(
     sandbox: Exchange, shipper: FreightExchange, consignor: FreightExchange, rival: FreightExchange, bot: Program
 ) -> Mapping[int, Decimal | None]:
-    """Everything that happens. What was published, each with the price that is to be offered on it."""
+    """Play the story, and return each published request with its expected price."""
     prices: dict[int, Decimal | None] = {}
 
     async def publish(drafts: Mapping[RateRequestDraft, Decimal | None]) -> None:
@@ -140,14 +139,14 @@ async def approve(shipper: FreightExchange, rival: FreightExchange, request: int
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """What the bot's file says.
+    """Content of the bot's file.
 
     Attributes:
-        delivered: The requests that came to a handler.
-        retries: How many attempts there were beyond the first ones.
-        dead: The requests that were given up: dead letters.
-        open: How many deliveries are neither done nor dead.
-        offers: How many offers are in the ledger, by what became of them.
+        delivered: Requests that reached a handler.
+        retries: Attempts beyond the first ones.
+        dead: Requests of dead letters.
+        open: Number of deliveries that are neither done nor dead.
+        offers: Number of offers in the ledger, by state.
     """
 
     delivered: frozenset[int | None]
@@ -175,7 +174,7 @@ class Kept:
 
 @attrs.frozen(kw_only=True)
 class Counts:
-    """What is left to say when all is over; `broken()` says which promises were not kept."""
+    """Counts at the end; `broken()` names the promises that were not kept."""
 
     requests: int
     offers: int
@@ -214,7 +213,7 @@ class Counts:
 
     def broken(self) -> list[str]:
         never = ("duplicates", "missed", "wrong_prices", "in_doubt", "unfinished", "exit_status")
-        # The rest shows that what the promises are about did happen.
+        # These show that the failures did happen.
         exactly = {"told_of_selection": 1, "dead_letters": 1, "lost_answers": 3, "offers": self.requests - 1}
         wanted = {**dict.fromkeys(never, 0), **exactly}
         broken = [
@@ -226,7 +225,7 @@ class Counts:
 
 
 def verdict(counts: Counts) -> int:
-    """Says how it ended, and with what status to exit."""
+    """Print the counts, and return the exit status."""
     print()
     for name, count in attrs.asdict(counts).items():
         print(f"{name.replace('_', ' '):>17} | {count:>3}")

@@ -1,6 +1,6 @@
-"""The bot of the demonstration: the forwarder's bot of `bot.py`, in a hurry, and with a flaky tariff for air freight.
+"""Bot of the demonstration: that of `bot.py` with short intervals and a flaky tariff for air freight.
 
-`demo.py` starts it, kills it, and starts it again: `python -m examples.demo_bot STORE`.
+`demo.py` starts it, kills it and starts it again: `python -m examples.demo_bot STORE`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ POISON = "Violins"
 
 
 class FlakyTariff(Tariff):
-    """Hangs up at the first question about each request, and at every question about violins."""
+    """Tariff that fails once for each request, and always for violins."""
 
     def __init__(self) -> None:
         self._asked: set[int] = set()
@@ -39,7 +39,7 @@ async def shared() -> AsyncIterator[Tariff]:
 
 
 class OneLine(logging.Formatter):
-    """What a record says, in one line: which request, and an error without its traceback."""
+    """Formatter of one line: the request, the message and the error without its traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         error = record.exc_info[1] if record.exc_info else None

@@ -1,11 +1,11 @@
-"""An application that embeds the feed: which lanes are in demand, kept up to date, and asked for while it runs.
+"""Application with a feed: a table of the lanes in demand, kept up to date while it runs.
 
-Run it with `python examples/lanes.py`; Ctrl-C ends it. The feed is one task of the program, and tells of each change
-once. What the program makes of it is its own: here a table of lanes, in memory. So the feed keeps its state in memory
-too, and begins with all that is open. A program that keeps its table in a database gives the feed a file as well
-(`store="lanes.db"`): it goes on after a restart, and what was not acknowledged comes again.
+Run it with `python examples/lanes.py`; Ctrl-C ends it. One task follows the feed, which yields each change once;
+another prints the table after the first scan, and then each minute. Table and feed are in memory, so that each run
+begins with all listed requests. A program that keeps its table in a database gives the feed a file too
+(`store="lanes.db"`): after a restart the feed continues, and repeats only the events that were not acknowledged.
 
-Which exchange, and who asks, comes from the environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL,
+The exchange and the account come from the environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL,
 FREIGHT_EXCHANGE_PASSWORD.
 """
 
@@ -29,14 +29,14 @@ Lane = tuple[str, str]
 
 @attrs.define
 class Demand:
-    """What is open on a lane."""
+    """Open requests of a lane."""
 
     requests: int = 0
     volume: Decimal = Decimal(0)
 
 
 class Lanes:
-    """The application's own state, fed by events."""
+    """Open requests by lane."""
 
     def __init__(self) -> None:
         self._open: dict[int, RateRequest] = {}
@@ -45,8 +45,11 @@ class Lanes:
         if event.kind == "withdrawn":
             self._open.pop(event.request.index, None)
         else:
-            # A request that was updated takes the place of what it was; told twice, it changes nothing.
+            # An update replaces the request; a repeated event changes nothing.
             self._open[event.request.index] = event.request
+
+    def __len__(self) -> int:
+        return len(self._open)
 
     def busiest(self) -> list[tuple[Lane, Demand]]:
         lanes: defaultdict[Lane, Demand] = defaultdict(Demand)
@@ -58,29 +61,34 @@ class Lanes:
 
 
 async def follow(feed: Feed, lanes: Lanes) -> None:
-    """Take in what the feed hands out, for ever. Pulling the next event acknowledges the one before."""
+    """Apply each event to the table. Pulling the next event acknowledges the one before."""
     async for event in feed:
         match event:
             case RequestEvent():
                 lanes.take(event)
             case Gap(since=since, until=until):
-                logger.error("nobody watched from %s to %s", since, until)
+                logger.error("no scan between %s and %s: requests of that time may be missing", since, until)
             case Unreadable(index=index, error=error):
                 logger.error("request %s cannot be read: %s", index, error)
 
 
 async def report(feed: Feed, lanes: Lanes, every: timedelta) -> None:
-    """Say how things are. A cover that is not young means that what follows is old."""
+    """Print the table after the first complete scan, and then regularly."""
+    print("reading the listed requests", flush=True)
+    while (status := feed.status()).cover_age is None or status.unacknowledged:  # noqa: ASYNC110  # it has no event
+        await anyio.sleep(0.5)
     while True:
-        await anyio.sleep(every.total_seconds())
-        age = feed.status().cover_age
-        print(f"as of {'?' if age is None else round(age.total_seconds())} s ago", flush=True)
+        age = feed.status().cover_age or timedelta()
+        count = "1 open request" if len(lanes) == 1 else f"{len(lanes)} open requests"
+        print(f"{count}, as of {round(age.total_seconds())} s ago", flush=True)
         for (origin, destination), demand in lanes.busiest()[:10]:
-            print(f"  {origin} -> {destination}: {demand.requests} requests, {demand.volume} m3", flush=True)
+            requests = "1 request" if demand.requests == 1 else f"{demand.requests} requests"
+            print(f"  {origin} -> {destination}: {requests}, {demand.volume} m3", flush=True)
+        await anyio.sleep(every.total_seconds())
 
 
 async def run(exchange: FreightExchange, lanes: Lanes, interval: timedelta, every: timedelta) -> None:
-    """Both at once, until they are cancelled, or something ends the feed that does not pass."""
+    """Follow and report at once, until a cancellation or an error that ends the feed."""
     async with exchange.watch(start="backfill", interval=interval) as feed, anyio.create_task_group() as tasks:
         tasks.start_soon(report, feed, lanes, every)
         await follow(feed, lanes)

@@ -4,7 +4,7 @@
 # # A look at the market
 #
 # A notebook as a script: each `# %%` begins a cell. Editors run the cells one by one, and `jupytext` turns the file
-# into a notebook. In a cell, `await` stands by itself: the notebook has a loop already.
+# into a notebook. A cell can `await`, because the notebook runs an event loop.
 
 # %%
 from __future__ import annotations
@@ -15,22 +15,22 @@ from decimal import Decimal
 from freight_exchange import FreightExchange, cargo
 
 # %% [markdown]
-# Enter the client in a cell of its own. It stays open until the last cell closes it; a cell is no `async with` block.
-# Here it takes the account from the environment: no password in a notebook, which others will read.
+# Enter the client in a cell of its own. It stays open until the last cell closes it. The account
+# comes from the environment: others may read a notebook, so keep passwords out of it.
 
 # %%
 exchange = await FreightExchange().__aenter__()
 await exchange.login()
 
 # %% [markdown]
-# Everything that is open, five days back. Four pages at a time.
+# All listed requests of the last five days, four pages at a time.
 
 # %%
 requests = await exchange.requests.search(window=4).collect()
 print(len(requests), "requests")
 
 # %% [markdown]
-# What is asked for, and where it goes.
+# The busiest lanes.
 
 # %%
 lanes = Counter((request.origin, request.destination) for request in requests)
@@ -38,8 +38,8 @@ for (origin, destination), count in lanes.most_common(5):
     print(f"{count:>5}  {origin} -> {destination}")
 
 # %% [markdown]
-# How much a carrier by sea would charge for. `per="unit"`: the weight is that of one pallet. A doubt about a weight is
-# a warning, and no error.
+# The quantity that a sea carrier charges for. `per="unit"`: the weight is that of one pallet. An implausible weight is
+# a warning, not an error.
 
 # %%
 tons = Decimal(0)
@@ -52,7 +52,7 @@ for request in requests:
 print(tons, "revenue tons by sea")
 
 # %% [markdown]
-# Close it when you have done. A notebook that is left open holds its connections.
+# Close the client at the end: an open one keeps its connections.
 
 # %%
 await exchange.aclose()

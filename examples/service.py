@@ -1,10 +1,11 @@
-"""A bot in an existing FastAPI service: `pip install fastapi uvicorn`, and then `uvicorn examples.service:app`.
+"""Bot in an existing FastAPI service: `pip install fastapi uvicorn`, then `uvicorn examples.service:app`.
 
-The service has routes of its own; the bot runs beside them in the same loop, begins with the service, and is drained
-when the service stops. The tariff is the service's: people change it over HTTP, and the bot quotes by it.
+The bot runs in the event loop of the service: it starts with the service and drains when the service stops. Users
+change the tariff over HTTP, and `GET /bot` shows the offers. The bot begins with the requests that are listed already.
 
-Which exchange, and whose bot it is, comes from the environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL,
-FREIGHT_EXCHANGE_PASSWORD. The bot's file is BOT_STORE, `bot.db` unless told. Run one worker: a file has one holder.
+The exchange and the account come from the environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL,
+FREIGHT_EXCHANGE_PASSWORD. BOT_STORE names the bot's file; the default is `bot.db`. Run one worker: one process holds a
+file.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CENT = Decimal("0.01")
 
 
 def make_app(exchange: FreightExchange | None = None, store: Store | str | None = None) -> FastAPI:
-    """The service. Its tests give a client of the sandbox, and a store of their own."""
+    """Make the service. Tests pass a client of the sandbox and a store."""
     rates: dict[str, Decimal] = {"Long Beach": Decimal("62.40")}
 
     @asynccontextmanager
@@ -34,14 +35,14 @@ def make_app(exchange: FreightExchange | None = None, store: Store | str | None 
             yield
 
     app = FastAPI(lifespan=lifespan)
-    # Made here and not when it starts: a bot without a client takes one from the environment when it is entered.
+    # A bot without a client takes one from the environment when it starts.
     bot = Bot(exchange, store=store or os.environ.get("BOT_STORE", "bot.db"), start="backfill")
 
     @bot.on_new(type="Shipping")
     async def quote(request: RateRequest, ctx: Context) -> None:
         rate = rates.get(request.destination or "")
         if rate is None or request.volume is None:
-            raise RetryLater(timedelta(minutes=10), "no tariff yet: somebody may put one")
+            raise RetryLater(timedelta(minutes=10), "no tariff yet")
         await ctx.offer(amount=(rate * request.volume).quantize(CENT, ROUND_HALF_UP), currency="USD")
 
     @app.get("/rates")
@@ -56,7 +57,7 @@ def make_app(exchange: FreightExchange | None = None, store: Store | str | None 
 
     @app.get("/bot")
     async def status() -> dict[str, Any]:
-        """For people: how the bot is."""
+        """Return the status of the bot, for people."""
         now = bot.status()
         return {
             "state": now.state,
@@ -68,7 +69,7 @@ def make_app(exchange: FreightExchange | None = None, store: Store | str | None 
 
     @app.get("/livez")
     async def alive(response: Response) -> None:
-        """For the supervisor: a service whose bot hears nothing is not alive."""
+        """Answer a supervisor: a service whose bot cannot reach the exchange is not alive."""
         response.status_code = 200 if bot.status().live else 503
 
     return app

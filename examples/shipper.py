@@ -1,13 +1,13 @@
-"""A shipper publishes its requests from a CSV file, and no row of it twice: `python examples/shipper.py requests.csv`.
+"""Shipper that publishes requests from a CSV file, and no row twice: `python examples/shipper.py requests.csv`.
 
-Stop it, kill it, pull the plug, and run it again: it goes on with the row that it had come to. What it has done is kept
-beside the file, in `requests.csv.progress`. Before a row is sent, that is written down; a row of which it is not known
-whether it was taken is looked for among the own requests, and sent again only when it is provably not there. One thing
-it cannot tell apart: a request just like it that somebody else publishes for the same account in that moment.
+After a stop, a kill or a power cut, run it again: it continues with the row that it had reached. It records its
+progress beside the file, in `requests.csv.progress`, before it sends a row. A row that may have been sent is looked up
+among the account's own requests, and sent again only if it is provably absent. One case is indistinguishable: an equal
+request that another program publishes for the same account at the same moment.
 
-Which exchange, and whose requests, comes from the environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL,
-FREIGHT_EXCHANGE_PASSWORD. It must be a shipper's account. What was done for one account at one exchange says nothing of
-another: for that, give the file another name. The exit status is 0 when every row is published, else 1.
+The exchange and the account, which must be a shipper's, come from the environment: FREIGHT_EXCHANGE_URL,
+FREIGHT_EXCHANGE_EMAIL, FREIGHT_EXCHANGE_PASSWORD. The progress belongs to one account at one exchange: for another,
+copy the file to a new name. The exit status is 0 when every row is published, else 1.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ YES_OR_NO = {"yes": True, "no": False}
 
 
 class ShipperError(Exception):
-    """What is wrong with the file, or with what is kept beside it: a sentence for whoever started the program."""
+    """Problem with the file or its progress, as a sentence for the user."""
 
 
 # The file
@@ -71,7 +71,7 @@ class ShipperError(Exception):
 
 @attrs.frozen
 class Row:
-    """A row of the file. Two rows that read the same are two requests: the `key` counts them."""
+    """Row of the file. Two equal rows are two requests: the `key` counts them."""
 
     line: int
     key: str
@@ -79,9 +79,9 @@ class Row:
 
 
 def read(file: Path) -> list[Row]:
-    """The rows of the file, all of them checked before the first is sent: `ShipperError` names the line."""
+    """Read and check all rows before the first is sent; `ShipperError` names the line."""
     try:
-        # What a spreadsheet saves as UTF-8 begins with a mark, which is not part of the first column's name.
+        # Spreadsheets begin UTF-8 files with a byte order mark.
         with file.open(newline="", encoding="utf-8-sig") as lines:
             rows = rows_of(lines)
     except OSError as error:
@@ -120,14 +120,14 @@ def rows_of(lines: Iterable[str]) -> list[Row]:
 
 
 def checked(columns: list[str]) -> list[str]:
-    """The names in the first line, if they are the right ones, in whichever order."""
+    """Check the column names of the first line; their order is free."""
     missing = [name for name in COLUMNS if name not in columns]
     if missing:
         hint = ": are its cells separated by commas?" if len(columns) == 1 else ""
         raise ShipperError(f"there is no column {', '.join(missing)}{hint}")
     for name, count in Counter(columns).items():
         if name not in COLUMNS + OPTIONAL:
-            raise ShipperError(f"nobody knows a column {name!r}: there are {', '.join(COLUMNS + OPTIONAL)}")
+            raise ShipperError(f"unknown column {name!r}; the columns are {', '.join(COLUMNS + OPTIONAL)}")
         if count > 1:
             raise ShipperError(f"there are {count} columns {name}")
     return columns
@@ -161,18 +161,18 @@ def draft_of(cells: Mapping[str, str]) -> RateRequestDraft:
     )
 
 
-# What is kept beside it
+# The progress
 
 
 class Progress:
-    """What became of each row, and which own requests there were before: a small SQLite file, synced at each step.
+    """Progress in an SQLite file, synced at each step: the state of each row, and the account's earlier requests.
 
-    One program at a time: a second one on the same file is told that the database is locked.
+    One program at a time: for a second one on the same file the database is locked.
 
     Args:
         path: The file.
-        whose: The account and the exchange that it is about. It is never used for another one, whose requests it would
-            take for published.
+        whose: The account and the exchange. The file is refused for others, whose requests it would take for
+            published.
     """
 
     def __init__(self, path: Path, whose: str) -> None:
@@ -218,19 +218,19 @@ class Progress:
         self._file.execute("DELETE FROM row WHERE key = ?", (row.key,))
 
     def remember(self, own: Iterable[Listing]) -> None:
-        """These are the own requests now. What there was earlier is forgotten: it cannot stand for a new one."""
+        """Replace the known requests of the account by these."""
         self._file.execute("BEGIN")
         self._file.execute("DELETE FROM own")
         self._file.executemany("INSERT OR IGNORE INTO own VALUES (?)", [(listing.index,) for listing in own])
         self._file.execute("COMMIT")
 
     def before(self) -> Sequence[Listing]:
-        """The own requests that are surely not the one in doubt."""
+        """Return the account's requests that cannot be the one in doubt."""
         known = self._file.execute("SELECT request FROM own UNION SELECT request FROM row WHERE request IS NOT NULL")
         return [Listing(index=index) for (index,) in known]
 
     def published(self) -> set[tuple[int, str | None]]:
-        """What it says is published: the index and the commodity of each request."""
+        """Return index and commodity of each published request."""
         return {*self._file.execute("SELECT request, commodity FROM row WHERE state = 'published'")}
 
     def lost(self) -> ShipperError:
@@ -247,11 +247,11 @@ class Progress:
 async def publish_all(
     exchange: FreightExchange, rows: Sequence[Row], progress: Progress, settle: timedelta = SETTLE
 ) -> Counter[str]:
-    """Publish what is not published yet; how many rows are in which state at the end."""
+    """Publish the open rows, and return the number of rows in each state."""
     await recognize(exchange, progress, settle)
     for row in rows:
         if progress.state(row) == "sending":
-            # An earlier run ended before it knew.
+            # An earlier run ended before the reply.
             say(row, "may have been sent before: looking for it")
             resolve(row, progress, await look_for(exchange, row, progress, settle))
     if not any(progress.state(row) == "sending" for row in rows):
@@ -264,14 +264,14 @@ async def publish_all(
 
 
 async def recognize(exchange: FreightExchange, progress: Progress, settle: timedelta) -> None:
-    """Make sure that the exchange is the one that the file is about, and has not begun anew under its old address."""
+    """Check that the exchange still has a published request: a new one may have the same address."""
     published = progress.published()
     patience = anyio.current_time() + settle.total_seconds()
     while published:
         own = await exchange.offers.list(sweep=True).collect()
         if published & {(listing.index, listing.commodity) for listing in own}:
             return
-        # What was published a moment ago may not be listed yet.
+        # A new request may not be listed yet.
         if anyio.current_time() >= patience:
             raise progress.lost()
         await anyio.sleep(min(5, settle.total_seconds()))
@@ -282,13 +282,13 @@ async def publish(exchange: FreightExchange, row: Row, progress: Progress, settl
     try:
         published = await exchange.requests.publish(row.draft)
     except OutcomeUnknownError as error:
-        say(row, f"nobody knows whether it was taken: {error}")
+        say(row, f"may have been taken: {error}")
         resolve(row, progress, await error.reconcile(settle=settle, baseline=progress.before()))
     except BadRequestError as error:
         progress.note(row, "refused")
         say(row, f"was refused: {error}")
     except FreightExchangeError:
-        # Any other error says that it was not taken. The next run sends it.
+        # Any other error means that it was not taken. The next run sends it.
         progress.forget(row)
         raise
     else:
@@ -309,7 +309,7 @@ def resolve(row: Row, progress: Progress, found: Reconciliation) -> None:
             progress.forget(row)
             say(row, "was provably not taken: it will be sent")
         case _:
-            say(row, "stays in doubt: the next run looks again, and sends nothing before it knows")
+            say(row, "stays in doubt: the next run looks it up again before it sends anything")
 
 
 def say(row: Row, what: str) -> None:
@@ -335,9 +335,9 @@ async def main(file: Path) -> int:
 
 
 def run(arguments: Sequence[str]) -> int | str:
-    """The exit status, or the sentence that the program ends with, which makes it 1."""
+    """Run the program; return the exit status, or the sentence that ends it with status 1."""
     if len(arguments) != 1:
-        return "give one file with requests: python examples/shipper.py examples/requests.csv"
+        return "name one file of requests: python examples/shipper.py examples/requests.csv"
     file = Path(arguments[0])
     try:
         return anyio.run(main, file)
@@ -346,7 +346,7 @@ def run(arguments: Sequence[str]) -> int | str:
     except sqlite3.Error as error:
         return f"{beside(file)} cannot be used: {error}"
     except KeyboardInterrupt:
-        return "stopped: run it again, and it goes on where it was"
+        return "stopped: run it again to continue"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the demonstrations share: freight to publish, programs that are started and killed, and who says what."""
+"""Shared parts of the demonstrations: freight to publish, and programs that are started and killed."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ def say(who: str, what: str) -> None:
 
 async def until(true: Callable[[], bool], patience: float = 60) -> None:
     async with asyncio.timeout(patience):
-        while not true():  # noqa: ASYNC110  # what is waited for happens in other processes
+        while not true():  # noqa: ASYNC110  # other processes make it true
             await asyncio.sleep(0.02)
 
 
 class Program:
-    """A program of ours as a process: it is started, and it drains or dies. It takes its exchange from the environment.
+    """Program in a process of its own, which takes its exchange from the environment.
 
     Args:
-        who: What it is called in the transcript.
-        arguments: Of the interpreter: the program, and its own.
-        url: Where the exchange is.
-        account: Whose program it is.
+        who: Name in the transcript.
+        arguments: Arguments of the interpreter: the program and its own.
+        url: URL of the exchange.
+        account: Account of the program.
 
     Attributes:
-        said: Every line that it has said.
-        exit_status: 0 as long as it ended well whenever it was asked to.
+        said: Every line that it printed.
+        exit_status: 0 if every requested stop ended well.
     """
 
     def __init__(self, who: str, arguments: Sequence[str], url: str, account: Account) -> None:
@@ -104,7 +104,7 @@ class Program:
             await self.dies()
 
     def says(self, words: str) -> int:
-        """How many of its lines have these words."""
+        """Return the number of printed lines with these words."""
         return sum(words in line for line in self.said)
 
     async def starts(self) -> None:
@@ -115,7 +115,7 @@ class Program:
         self._listening = asyncio.create_task(self._listen(self._process))
 
     async def until(self, true: Callable[[], bool]) -> None:
-        """Wait for something that happens while it is at work."""
+        """Wait for a condition while the program runs."""
         await until(lambda: true() or self._process.returncode is not None)
         if not true():
             raise RuntimeError(f"the {self._who} ended by itself, with status {self._process.returncode}")
@@ -125,7 +125,7 @@ class Program:
         await self._ended()
 
     async def drains(self) -> None:
-        """Ends as a service does that is stopped."""
+        """Stop it as a supervisor does."""
         self._process.send_signal(signal.SIGTERM)
         self.exit_status |= await self._ended()
 

@@ -1,4 +1,4 @@
-"""The tests of the forwarder's bot in `bot.py`, against the sandbox: `pytest examples/test_bot.py`.
+"""Tests of the bot in `bot.py`, against the sandbox: `pytest examples/test_bot.py`.
 
 Time is virtual: an hour of waiting takes a moment. No network, no account.
 """
@@ -58,7 +58,7 @@ def bot_on(store: Store | None = None, lifespan: Any = shared) -> Bot:
 
 
 def prices(sandbox: Sandbox, request: int) -> list[Any]:
-    """The amounts of all offers that the exchange ever took on the request."""
+    """Return the amounts of all offers on the request."""
     return [record.offer.amount for record in sandbox.audit_log.offers_on(request)]
 
 
@@ -76,7 +76,7 @@ async def test_it_offers_by_the_tariff() -> None:
     [Cargo(destination="Narvik"), Cargo(destination="Long Beach", quantity=1000), Cargo(hazardous=1)],
     ids=["no tariff", "too much", "dangerous"],
 )
-async def test_it_leaves_alone_what_it_does_not_carry(cargo: Cargo) -> None:
+async def test_request_without_tariff_gets_no_offer(cargo: Cargo) -> None:
     sandbox = Sandbox()
     async with sandbox.running(bot_on()) as trial:
         request = sandbox.publish(cargo)
@@ -85,13 +85,13 @@ async def test_it_leaves_alone_what_it_does_not_carry(cargo: Cargo) -> None:
     assert prices(sandbox, request) == []
 
 
-async def test_a_tariff_that_is_away_for_a_while_delays_the_offer_and_no_more() -> None:
+async def test_unavailable_tariff_delays_the_offer() -> None:
     class Away(Tariff):
         questions = 0
 
         async def by_air(self, request: RateRequest) -> Mapping[str, Decimal] | None:
             self.questions += 1
-            if self.questions <= 3:  # a quarter of an hour, at five minutes from one to the next
+            if self.questions <= 3:  # a quarter of an hour, at five minutes each
                 raise TimeoutError
             return await super().by_air(request)
 
@@ -106,9 +106,9 @@ async def test_a_tariff_that_is_away_for_a_while_delays_the_offer_and_no_more() 
     assert prices(sandbox, request) == [WATCHES_BY_AIR]
 
 
-# `FAILPOINTS` names every place; these are the ones on an offer's way. "resolved" is met when an answer was lost.
+# `FAILPOINTS` has them all; these are the ones of an offer. "resolved" comes after a lost reply only.
 @pytest.mark.parametrize("point", [point for point in FAILPOINTS if point.split()[1] in ("intent", "sending", "send")])
-async def test_it_may_be_killed_wherever_it_likes(point: str) -> None:
+async def test_killed_bot_offers_once(point: str) -> None:
     sandbox, store = Sandbox(), MemoryStore()
     request = sandbox.publish(TILES)
     async with sandbox.running(bot_on(store), crash_at=point) as trial:
@@ -119,7 +119,7 @@ async def test_it_may_be_killed_wherever_it_likes(point: str) -> None:
     assert prices(sandbox, request) == [TILES_BY_SEA]
 
 
-async def test_an_answer_that_is_lost_is_looked_for_and_not_asked_for_again() -> None:
+async def test_lost_reply_causes_no_second_offer() -> None:
     sandbox = Sandbox()
     sandbox.strike(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
     async with sandbox.running(bot_on()) as trial:
@@ -129,7 +129,7 @@ async def test_an_answer_that_is_lost_is_looked_for_and_not_asked_for_again() ->
     assert prices(sandbox, request) == [TILES_BY_SEA]
 
 
-async def test_it_says_whom_to_call(caplog: pytest.LogCaptureFixture) -> None:
+async def test_selected_offer_is_logged_with_its_contact(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "freight_exchange.bot")
     sandbox = Sandbox()
     async with sandbox.running(bot_on()) as trial:

@@ -1,4 +1,4 @@
-"""Trading by hand at the exchange: a shipper, a forwarder and a rival, over real HTTP, against the sandbox.
+"""Trade by hand: a shipper, a forwarder and a rival, over real HTTP, against the sandbox.
 
 Run it with `python examples/trading.py`.
 """
@@ -18,7 +18,7 @@ from freight_exchange import FreightExchange, Listing, RateRequest, RequestType,
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.faces.asgi import serve
 
-# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+# A script's own folder is on the path; the root, which the next import needs, is not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from examples.stage import CARTONS, PALLETS, client, say

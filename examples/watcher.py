@@ -1,7 +1,8 @@
-"""A program that tells of every request, once, however often it is killed: `python examples/watcher.py watcher.db`.
+"""Watcher that prints each request once, through any number of kills: `python examples/watcher.py watcher.db`.
 
-Which exchange, and who asks, comes from the environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL,
-FREIGHT_EXCHANGE_PASSWORD. The second argument, if there is one, is the seconds from one look to the next.
+It begins with the requests that are listed already, then waits for new ones; Ctrl-C ends it. An optional second
+argument is the number of seconds between scans. The exchange and the account come from the environment:
+FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL, FREIGHT_EXCHANGE_PASSWORD.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from freight_exchange import FreightExchange, FreightExchangeError, Gap, Request
 
 
 async def main(store: str, interval: timedelta) -> None:
-    async with FreightExchange() as exchange, exchange.watch(store=store, interval=interval) as feed:
-        print("watching", flush=True)
+    async with FreightExchange() as exchange, exchange.watch(store=store, start="backfill", interval=interval) as feed:
+        print("watching for requests", flush=True)
         async for event in feed:  # pulling the next event acknowledges this one
             match event:
                 case RequestEvent(kind=kind, request=request):
@@ -30,8 +31,8 @@ async def main(store: str, interval: timedelta) -> None:
 
 
 def run(arguments: Sequence[str]) -> str | None:
-    """The sentence that the program ends with where it cannot go on; it makes the exit status 1."""
-    usage = "give a file, and the seconds between two looks if not 30: python examples/watcher.py watcher.db 30"
+    """Run the program; return the sentence that ends it with status 1, or `None`."""
+    usage = "name a file, and the seconds between scans if not 30: python examples/watcher.py watcher.db 30"
     if len(arguments) not in (1, 2):
         return usage
     try:

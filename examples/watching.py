@@ -1,4 +1,4 @@
-"""A watcher that is killed in the middle of the night and misses nothing, over real HTTP, against the sandbox.
+"""Demonstration of a watcher that is killed at night and misses nothing, over real HTTP, against the sandbox.
 
 The watcher (`watcher.py`) is a process of its own. Run it with `python examples/watching.py`.
 """
@@ -17,7 +17,7 @@ from freight_exchange import FreightExchange, RateRequestDraft
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.faces.asgi import serve
 
-# A script's own folder is on the path, the tree's root is not, and what follows needs it.
+# A script's own folder is on the path; the root, which the next import needs, is not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from examples.stage import Program, client, say, sea
@@ -48,12 +48,12 @@ async def main() -> int:
 
 
 async def night(sandbox: Exchange, shipper: FreightExchange, watcher: Program) -> int:
-    """A watcher is killed while the shipper goes on publishing; what it told is held against what really happened."""
+    """Kill the watcher while the shipper publishes, and compare what it printed with what was published."""
     await watcher.starts()
     await watcher.until(lambda: watcher.says("watching") > 0)
     await publish(shipper, AT_NIGHT[:3])
     await watcher.until(lambda: watcher.says("new") >= 3)
-    # It acknowledges what it told when it looks again: killed before that, it would tell the last one twice.
+    # The next scan acknowledges the printed events. Killed before it, the watcher would repeat the last one.
     await watcher.until(looked_again(sandbox))
     await watcher.dies()
     await publish(shipper, AT_NIGHT[3:6])
@@ -71,7 +71,7 @@ async def night(sandbox: Exchange, shipper: FreightExchange, watcher: Program) -
 
 
 def looked_again(sandbox: Exchange) -> Callable[[], bool]:
-    """Whether the exchange was asked for requests since now."""
+    """Return a function that is true after another scan."""
     looks = len(sandbox.audit_log.calls_to("POST", "quote/getrequests"))
     return lambda: len(sandbox.audit_log.calls_to("POST", "quote/getrequests")) > looks
 

@@ -171,7 +171,7 @@ HEADER, TILES, *_ = FILE.read_text().splitlines()
         (f"{HEADER}\n,,,\n\n", "has no rows: there is nothing to publish"),
         (f"{HEADER}\n{TILES}extra,cells", "line 2: it has 15 cells, and there are 14 columns: is a text with a comma"),
         (f"{HEADER}\n{TILES}\nTiles,Shipping", "line 3: it has 2 cells, and there are 14 columns"),
-        (f"{HEADER},colour\n{TILES},red", "line 1: nobody knows a column 'colour': there are commodity, "),
+        (f"{HEADER},colour\n{TILES},red", "line 1: unknown column 'colour'; the columns are commodity, "),
         (f"{HEADER},notes\n{TILES},", "line 1: there are 2 columns notes"),
         (HEADER.replace("incoterm,", ""), "line 1: there is no column incoterm"),
         (HEADER.replace(",", ";"), "line 1: there is no column commodity, type, "),
@@ -217,17 +217,17 @@ def test_a_column_for_notes_that_is_empty_makes_no_other_rows(tmp_path: Path) ->
 
 @pytest.mark.parametrize("arguments", [[], ["one.csv", "two.csv"]])
 def test_without_one_file_it_says_what_to_give(arguments: list[str]) -> None:
-    assert shipper.run(arguments) == "give one file with requests: python examples/shipper.py examples/requests.csv"
+    assert shipper.run(arguments) == "name one file of requests: python examples/shipper.py examples/requests.csv"
 
 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("bot.py", "give the file that the bot keeps"),
-        ("bot.py bot.db other.db", "give the file that the bot keeps"),
-        ("watcher.py", "give a file, and the seconds between two looks"),
-        ("watcher.py watcher.db soon", "give a file, and the seconds between two looks"),
-        ("watcher.py watcher.db nan", "give a file, and the seconds between two looks"),
+        ("bot.py", "name the file of the bot"),
+        ("bot.py bot.db other.db", "name the file of the bot"),
+        ("watcher.py", "name a file, and the seconds between scans"),
+        ("watcher.py watcher.db soon", "name a file, and the seconds between scans"),
+        ("watcher.py watcher.db nan", "name a file, and the seconds between scans"),
         ("watcher.py watcher.db", "give base_url, or set FREIGHT_EXCHANGE_URL"),
         ("lanes.py lanes.db", "it takes no arguments"),
         ("lanes.py", "give base_url, or set FREIGHT_EXCHANGE_URL"),
@@ -380,7 +380,9 @@ async def test_the_lanes_follow_the_market(capsys: pytest.CaptureFixture[str]) -
         await anyio.sleep(7200)
         tasks.cancel_scope.cancel()
     assert table.busiest() == [(("Hong Kong", "Rotterdam"), lanes.Demand(1, Decimal(12)))]
-    assert "Shenzhen -> Hamburg: 1 requests, 5 m3" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.startswith("reading the listed requests\n2 open requests, as of 0 s ago\n")
+    assert "Shenzhen -> Hamburg: 1 request, 5 m3" in out
 
 
 # The bot in a service
