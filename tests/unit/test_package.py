@@ -74,6 +74,12 @@ class TestTheLock:
         assert refused == {}
 
 
+def test_pytest_finds_the_fixture_of_the_installed_package(pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.pluginmanager.has_plugin("freight-exchange")
+    (entry,) = metadata.entry_points(group="pytest11", name="freight-exchange")
+    assert entry.load().__all__ == ["sandbox"]
+
+
 def test_the_installed_version_is_the_projects() -> None:
     assert metadata.version("freight-exchange") == freight_exchange.__version__
 

@@ -20,6 +20,7 @@ WAYS: Final = {
     "bot": "runs until it is stopped; makes an offer",
     "watcher": "runs until it is stopped; prints a line",
     "test": "pytest runs it",
+    "recorded": "pytest runs it with an exchange, and again without one",
     "saved": "another block needs it",
 }
 """First word of a mark, `<!-- run: program, forwarder -->`. The other words name the account and what happens."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -60,6 +60,9 @@ async def run_page(page: Path, interpreter: Interpreter, folder: Path) -> list[O
     tests = [snippet for snippet in snippets if snippet.way == "test"]
     if tests:
         outcomes += await _run_tests(tests, _saved(snippets, folder / "tests", *tests), interpreter)
+    for snippet in snippets:
+        if snippet.way == "recorded":
+            outcomes += await _run_recorded(snippet, _saved(snippets, folder / "recorded", snippet), interpreter)
     return outcomes
 
 
@@ -79,8 +82,27 @@ def _saved(snippets: list[Snippet], folder: Path, *wanted: Snippet) -> Path:
     return folder
 
 
-async def _run_tests(tests: list[Snippet], folder: Path, interpreter: Interpreter) -> list[Outcome]:
-    process = interpreter.start(["-m", "pytest", "-p", "no:cacheprovider"], folder, {}, folder / "output.txt")
+async def _run_recorded(snippet: Snippet, folder: Path, interpreter: Interpreter) -> list[Outcome]:
+    """Record the test against an exchange, and replay it without one; the recording holds no password and no token."""
+    exchange = Exchange()
+    _publish_samples(exchange)
+    account = exchange.forwarder
+    async with serve_tcp(exchange) as face:
+        environment = environment_of(face.url, account)
+        (outcome,) = await _run_tests([snippet], folder, interpreter, environment)
+    if outcome.problem:
+        return [outcome]
+    (cassette,) = (path.read_text() for path in (folder / "cassettes").iterdir())
+    if any(secret in cassette for secret in ("password", *exchange.database.tokens)):
+        return [Outcome(snippet, cassette, "a secret is recorded")]
+    return await _run_tests([snippet], folder, interpreter)
+
+
+async def _run_tests(
+    tests: list[Snippet], folder: Path, interpreter: Interpreter, environment: Mapping[str, str] | None = None
+) -> list[Outcome]:
+    command = ["-m", "pytest", "-p", "no:cacheprovider"]
+    process = interpreter.start(command, folder, environment or {}, folder / "output.txt")
     status = await _wait(process)
     output = (folder / "output.txt").read_text()
     complete = all(f"{test.name} ." in output for test in tests)
