@@ -129,6 +129,11 @@ def test_every_page_is_in_the_menu_once() -> None:
     assert sorted(menu()) == [str(page.relative_to(DOCS)) for page in PAGES]
 
 
+def test_the_menu_gives_no_page_a_second_name() -> None:
+    """The menu shows the heading of a page."""
+    assert re.findall(r"^ +- .+: +\S+\.md$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_every_page_begins_with_its_title_and_says_something(page: Path) -> None:
     text = INCLUDED.sub(lambda match: (ROOT / match["path"]).read_text(), page.read_text())

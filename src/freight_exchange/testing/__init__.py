@@ -8,9 +8,8 @@
         async with sandbox.client() as exchange:
             assert len(await exchange.requests.search().collect()) == 1
 
-`sandbox.running(bot)` runs a bot against it, and can crash the bot at any failpoint. With pytest,
-`from freight_exchange.testing import sandbox` in a `conftest.py` gives every test the fixture `sandbox`. No sockets are
-opened, on asyncio and on trio.
+`sandbox.running(bot)` runs a bot against it, and can crash the bot at any failpoint. With pytest, every
+test has the fixture `sandbox`. No sockets are opened, on asyncio and on trio.
 
 `world` has the sandbox, `trial` the run of a bot, and `virtual_time` the clocks that jump.
 """
