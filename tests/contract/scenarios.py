@@ -106,37 +106,51 @@ SECOND: Final = timedelta(seconds=1)
 
 @attrs.frozen
 class Stage:
-    """Exchange and clients of its accounts, whose first tokens have expired."""
+    """Exchange and clients of its accounts, which are made when a scenario asks for them."""
 
     exchange: Exchange
     connect: Connect
-    shipper: FreightExchange
-    forwarder: FreightExchange
-    idle_shipper: FreightExchange
-    idle_forwarder: FreightExchange
+    clients: dict[str, FreightExchange] = attrs.field(factory=dict)
+
+    @property
+    def shipper(self) -> FreightExchange:
+        return self._client(self.exchange.shipper)
+
+    @property
+    def forwarder(self) -> FreightExchange:
+        return self._client(self.exchange.forwarder)
+
+    @property
+    def idle_shipper(self) -> FreightExchange:
+        return self._client(self.exchange.add_account("idle.shipper@demo.example", "idle", role="shipper"))
+
+    @property
+    def idle_forwarder(self) -> FreightExchange:
+        return self._client(self.exchange.add_account("idle.forwarder@demo.example", "idle", role="forwarder"))
+
+    def _client(self, account: Account) -> FreightExchange:
+        if account.email not in self.clients:
+            self.clients[account.email] = self.connect(account)
+        return self.clients[account.email]
 
 
 async def run_scenario(row: Row, exchange: Exchange, connect: Connect, **options: Any) -> Outcomes:
     """Run the scenario of a row; `connect(account, **options)` creates a client."""
-    accounts = (
-        exchange.shipper,
-        exchange.forwarder,
-        exchange.add_account("idle.shipper@demo.example", "idle", role="shipper"),
-        exchange.add_account("idle.forwarder@demo.example", "idle", role="forwarder"),
-    )
 
     def create_client(account: Account, **other: Any) -> FreightExchange:
         return connect(account, **{"addresses": row.addresses, **options, **other})
 
+    stage = Stage(exchange, create_client)
+    calls = SCENARIOS[row.name](stage)
     async with AsyncExitStack() as open_clients:
-        clients = [await open_clients.enter_async_context(create_client(account)) for account in accounts]
-        stage = Stage(exchange, create_client, *clients)
+        for client in stage.clients.values():
+            await open_clients.enter_async_context(client)
         if row.path != "login":
             # The calls renew the tokens, however the service rejects them.
-            for client in clients:
+            for client in stage.clients.values():
                 await client.login()
             exchange.expire_tokens()
-        return {name: await outcome(call) for name, call in SCENARIOS[row.name](stage).items()}
+        return {name: await outcome(call) for name, call in calls.items()}
 
 
 Calls = Mapping[str, Awaitable[object]]

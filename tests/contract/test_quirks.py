@@ -24,7 +24,7 @@ from freight_exchange.sandbox.faces.inprocess import transport
 QUIRKS: dict[str, tuple[str, Any]] = {
     f"{knob.name}={value}": (knob.name, value) for knob in Profile.knobs() for value in knob.values
 }
-SAMPLE = KNOB_VALUES[::6]
+SAMPLE = KNOB_VALUES[::12]
 """Quirks tested on trio too; a sample, since no quirk depends on the backend."""
 
 CASES = [*(("asyncio", name) for name in KNOB_VALUES), *(("trio", name) for name in SAMPLE)]

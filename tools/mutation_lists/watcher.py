@@ -126,7 +126,7 @@ MUTATIONS: Final = (
         "paging/single_pass.py",
         "self.fitting = rows",
         "pass",
-        "tests/unit/paging/test_walk.py",
+        "tests/unit/paging/test_page_sizes.py",
     ),
     one(
         "7 a machine that was saved counts on its own clocks",

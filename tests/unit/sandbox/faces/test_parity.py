@@ -20,8 +20,6 @@ from freight_exchange.sandbox.faces.tcp import refused_port, serve_tcp, stalled_
 from freight_exchange.sandbox.faults.script import Fault
 from freight_exchange.sandbox.model.messages import Cut, WireFault
 
-pytestmark = pytest.mark.both_backends
-
 LOGIN = {"email": "shipper@demo.example", "password": "shipper"}
 
 LATE = {

@@ -28,8 +28,6 @@ from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.sandbox.model.messages import Cut
 
-pytestmark = pytest.mark.both_backends
-
 
 class Trace:
     """Trace callback that records names and acts at one of them."""

@@ -1,0 +1,68 @@
+"""Codes of currencies, resolved through the list of the service."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from tests.unit.endpoints.scripted import Desk, says
+
+from freight_exchange import (
+    ValidationError,
+)
+
+
+class TestCurrencies:
+    USD = {"index": 1, "name": "US Dollar", "code": " usd "}
+    EUR = {"index": 2, "name": "Euro", "code": "EUR"}
+
+    async def test_an_empty_list_is_not_kept(self) -> None:
+        desk = Desk(says({"currencies": []}), says({"currencies": [self.USD]}))
+        async with desk.client() as exchange:
+            with pytest.raises(ValidationError, match="none"):
+                await exchange.currencies.by_code("USD")
+            assert (await exchange.currencies.by_code("Usd ")).index == 1
+
+    @pytest.mark.virtual_time
+    async def test_a_code_that_the_list_lacks_is_looked_for_again_after_a_minute(self) -> None:
+        desk = Desk(says({"currencies": [self.USD]}), says({"currencies": [self.USD, self.EUR]}))
+        async with desk.client() as exchange:
+            await exchange.currencies.by_code("USD")
+            with pytest.raises(ValidationError, match="which has USD"):
+                await exchange.currencies.by_code("EUR")
+            assert len(desk.asked) == 1
+            await anyio.sleep(61)
+            await exchange.currencies.by_code("USD")
+            assert len(desk.asked) == 1
+            assert (await exchange.currencies.by_code("EUR")).index == 2
+            with pytest.raises(ValidationError, match="which has EUR, USD"):
+                await exchange.currencies.by_code("GBP")
+            assert len(desk.asked) == 2
+
+    @pytest.mark.parametrize("listed", [[], [USD]], ids=["an empty list", "a list"])
+    async def test_many_who_wait_for_the_list_fetch_it_once(self, listed: list[object]) -> None:
+        desk = Desk(says({"currencies": listed}))
+        refused: list[ValidationError] = []
+
+        async def look() -> None:
+            try:
+                await exchange.currencies.by_code("EUR")
+            except ValidationError as error:
+                refused.append(error)
+
+        async with desk.client() as exchange:
+            await exchange.login()
+            async with anyio.create_task_group() as group:
+                for _ in range(50):
+                    group.start_soon(look)
+        assert len(refused) == 50
+        assert len(desk.asked) == 1
+
+    async def test_one_code_of_two_currencies(self) -> None:
+        desk = Desk(says({"currencies": [self.USD, self.EUR | {"code": "USD"}]}))
+        async with desk.client() as exchange:
+            with pytest.raises(ValidationError, match="index, one of 1, 2") as caught:
+                await exchange.currencies.by_code("USD")
+            assert caught.value.field == "code"
+            with pytest.raises(ValidationError, match="index, one of 1, 2") as caught:
+                await exchange.bids.submit(4, amount=5, currency="USD")
+            assert caught.value.field == "currency"

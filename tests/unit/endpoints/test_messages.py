@@ -1,0 +1,107 @@
+"""Messages of errors: replies of gateways, empty listings, and logins."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import httpx
+import pytest
+from tests.unit.endpoints.scripted import Desk, says
+
+from freight_exchange import (
+    BadRequestError,
+    LoginRejectedError,
+    NotFoundError,
+    RateLimitedError,
+    Request,
+    Response,
+)
+from freight_exchange.endpoints.updated_requests import UpdatedRequests
+from freight_exchange.transport.message import Next
+
+
+class TestMessages:
+    async def test_a_listing_where_there_is_nothing(self) -> None:
+        async with Desk(says(b"<html>", 404)).client() as exchange:
+            with pytest.raises(NotFoundError, match="base_url may be wrong"):
+                await exchange.carriers.list()
+            with pytest.raises(NotFoundError) as caught:
+                await exchange.carriers.get(4)
+        assert "base_url" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("said", "told"),
+        [
+            ("No records found.", True),
+            ("No rate requests found", True),
+            ("There are no open requests", False),
+            ("The request could not be routed", False),
+            ("No healthy upstream for request", False),
+            ("No routes found", False),
+        ],
+    )
+    async def test_what_a_404_says_of_records_is_an_empty_listing_and_what_a_gateway_says_is_not(
+        self, said: str, told: bool
+    ) -> None:
+        async with Desk(says({"message": said}, 404)).client() as exchange:
+            updated = UpdatedRequests(exchange.requests._service)
+            if told:
+                assert not (await exchange.requests.search()).records
+                assert await updated.find(4) is None
+                return
+            with pytest.raises(NotFoundError, match=f"{said}; base_url may be wrong"):
+                await exchange.requests.search()
+            with pytest.raises(NotFoundError, match=said):
+                await updated.find(4)
+
+    @pytest.mark.parametrize("answer", [says(b"<html>", 404), says({"message": "no route"}, 404)], ids=["HTML", "JSON"])
+    async def test_a_404_is_an_empty_listing_where_the_client_says_so(self, answer: httpx.Response) -> None:
+        desk = Desk(answer)
+        async with desk.client(missing_list_is_empty=True) as exchange:
+            assert await exchange.requests.search().collect() == []
+            # A look-up is no listing.
+            with pytest.raises(NotFoundError):
+                await exchange.requests.get(4)
+            with pytest.raises(NotFoundError):
+                await UpdatedRequests(exchange.requests._service).find(4)
+
+    @pytest.mark.parametrize("said", ["no route", "no records found"])
+    async def test_a_login_where_there_is_nothing(self, said: str) -> None:
+        async with Desk(says({}), login=says({"message": said}, 404)).client() as exchange:
+            with pytest.raises(NotFoundError, match=rf"{said}; base_url may be wrong \[POST login"):
+                await exchange.carriers.list()
+
+    async def test_a_rejected_login_says_what_to_do(self) -> None:
+        async with Desk(says({}), login=says({"message": "Wrong password."}, 401)).client() as exchange:
+            for _ in range(2):
+                with pytest.raises(LoginRejectedError, match=r"Wrong password; .*credentials change.*reset_login\(\)"):
+                    await exchange.login()
+
+    @pytest.mark.parametrize(
+        ("body", "said"),
+        [(b"no such fee\r\n", "wrong: no such fee [POST"), (b"<html>oops</html>", "wrong [POST"), (b"", "wrong [POST")],
+    )
+    async def test_what_is_said_without_json(self, body: bytes, said: str) -> None:
+        async with Desk(says(body, 400)).client() as exchange:
+            with pytest.raises(BadRequestError) as caught:
+                await exchange.requests.search()
+        assert said in str(caught.value)
+
+    async def test_too_many_calls(self) -> None:
+        desk = Desk(httpx.Response(429, headers={"Retry-After": "400"}))
+        async with desk.client() as exchange:
+            with pytest.raises(RateLimitedError, match="wait 400 s"):
+                await exchange.carriers.list()
+
+
+async def test_the_query_string_of_a_free_call() -> None:
+    asked: list[Request] = []
+
+    async def note(request: Request, call_next: Next) -> Response:
+        asked.append(request)
+        return await call_next(request)
+
+    async with Desk(says({})).client(middleware=[note], deadline=timedelta(seconds=9)) as exchange:
+        await exchange.request("GET", "route", params={"index": 301, "timezone": "Asia/Hong_Kong"})
+    (params,) = [request.params for request in asked if request.path == "route"]
+    assert params == (("index", "301"), ("timezone", "Asia/Hong_Kong"))

@@ -1,0 +1,25 @@
+"""Fixtures of the tests of paging."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from tests.unit.paging.server import MakeServer, Server
+from tests.unit.paging.shelf import Shelf
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[MakeServer]:
+    """Makes servers; afterwards nothing of theirs may be left running."""
+    servers: list[Server] = []
+
+    def make(length: int, **habits: Any) -> Server:
+        servers.append(Server(Shelf([*range(length)], **habits)))
+        return servers[-1]
+
+    yield make
+    await anyio.wait_all_tasks_blocked()
+    assert [server.under_way for server in servers] == [0] * len(servers)

@@ -1,0 +1,197 @@
+"""Page sizes of a listing: learned, refused, cut, and stepped down."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from tests.unit.paging.shelf import ENDS, End, IncompleteError, Shelf, learned, read, reader, same
+
+from freight_exchange.errors import (
+    BadRequestError,
+    FreightExchangeError,
+    ServerError,
+    TransportError,
+)
+from freight_exchange.paging import PageSizes
+from freight_exchange.paging.reread import LOOK_FURTHER
+from freight_exchange.paging.single_pass import SinglePass
+from freight_exchange.paging.sweep import Sweep
+
+
+def test_an_unknown_clamp_is_probed_in_the_size_received() -> None:
+    shelf = Shelf([*range(25)], clamp=10)
+    assert read(shelf, page_size=100) == [*range(25)]
+    assert shelf.asked == [(0, 100), (1, 10), (2, 10), (3, 10)]
+
+
+def test_a_server_that_counts_pages_of_the_size_asked_for_loses_nothing() -> None:
+    shelf = Shelf([*range(25)], clamp=10, stride="asked")
+    assert read(shelf, page_size=100) == [*range(25)]
+
+
+def test_a_learned_clamp_is_asked_for_from_the_second_page_on() -> None:
+    sizes = PageSizes()
+    read(Shelf([*range(25)], clamp=10), page_size=100, sizes=sizes)
+    shelf = Shelf([*range(25)], clamp=10)
+    assert read(shelf, page_size=100, sizes=sizes) == [*range(25)]
+    assert shelf.asked == [(0, 100), (1, 10), (2, 10), (3, 10)]
+
+
+def test_a_clamp_that_was_learned_wrongly_is_forgotten() -> None:
+    """A row that is there at first, and another when the next page is asked for, pass for a clamp of one row."""
+    sizes = PageSizes()
+    read(Shelf([0]), page_size=100, sizes=sizes, meanwhile=[lambda rows: rows.append(1)])
+    assert sizes.clamp("operation") == 1
+    shelf = Shelf([*range(25)])
+    assert read(shelf, page_size=100, sizes=sizes) == [*range(25)]
+    assert shelf.asked == [(0, 100), (1, 25)]
+    assert sizes.clamp("operation") is None
+
+
+@pytest.mark.parametrize("stride", ["clamped", "asked"])
+def test_reading_resumes_behind_any_page_of_a_sweep(stride: Literal["clamped", "asked"]) -> None:
+    walk: SinglePass[int] | Sweep[int] = reader(100, sweep=True)
+    shelf = Shelf([*range(35)], clamp=10, stride=stride)
+    while not walk.ended:
+        number = walk.number
+        walk.take(shelf.page(number, walk.size))
+        behind = read(Shelf([*range(35)], clamp=10, stride=stride), page_size=walk.fitting, start=number + 1)
+        assert behind == [*range(35)][walk.fitting * (number + 1) :], (number, walk.fitting)
+
+
+def test_a_sweep_makes_sure_that_a_clamp_is_one() -> None:
+    sizes, shelf = PageSizes(), Shelf([0])
+    found = read(shelf, page_size=100, sizes=sizes, sweep=True, meanwhile=[lambda rows: rows.extend(range(1, 40))])
+    assert sorted(found) == [*range(40)]
+    assert sizes.clamp("operation") is None
+    assert shelf.asked[:4] == [(0, 100), (1, 1), (0, 100), (1, 40)]
+
+
+def test_a_reading_that_resumes_asks_for_the_pages_that_the_server_gives() -> None:
+    sizes = PageSizes()
+    read(Shelf([*range(25)], clamp=10), page_size=100, sizes=sizes)
+    shelf = Shelf([*range(25)], clamp=10, stride="asked")
+    assert read(shelf, page_size=100, sizes=sizes, start=1) == [*range(10, 25)]
+
+
+def test_a_size_that_was_refused_is_not_asked_for_again() -> None:
+    sizes = PageSizes()
+    sizes.refused("operation", 50)
+    assert (sizes.to_ask("operation", 100), sizes.to_ask("operation", 20), sizes.clamp("operation")) == (50, 20, 50)
+
+
+def test_a_clamp_is_not_learned_from_a_row_that_came_late() -> None:
+    sizes = PageSizes()
+    shelf = Shelf([*range(5)])
+    assert read(shelf, page_size=100, sizes=sizes, meanwhile=[lambda rows: rows.append(5)]) == [*range(6)]
+    assert sizes.to_ask("operation", 100) == 100
+
+
+def test_a_small_page_that_is_honoured_is_no_clamp() -> None:
+    sizes = PageSizes()
+    read(Shelf([*range(25)]), page_size=5, sizes=sizes)
+    assert sizes.to_ask("operation", 100) == 100
+
+
+def test_sizes_are_learned_per_operation() -> None:
+    sizes = learned(50)
+    assert (sizes.longest("operation"), sizes.longest("another")) == (50, 0)
+
+
+def test_a_listing_shorter_than_the_longest_page_is_looked_past_once() -> None:
+    shelf = Shelf([*range(29)])
+    assert read(shelf, page_size=100, sizes=learned(30)) == [*range(29)]
+    assert shelf.asked == [(0, 100), (1, 29)]
+
+
+@pytest.mark.parametrize("sweep", [False, True])
+@pytest.mark.parametrize("stride", ["clamped", "asked"])
+def test_a_clamp_lowered_after_longer_pages_were_seen_cuts_nothing(
+    sweep: bool, stride: Literal["clamped", "asked"]
+) -> None:
+    shelf = Shelf([*range(450)], clamp=50, stride=stride)
+    assert read(shelf, page_size=100, sizes=learned(100), sweep=sweep) == [*range(450)]
+
+
+@pytest.mark.parametrize("stride", ["clamped", "asked"])
+@pytest.mark.parametrize("change", range(1, 12))
+@pytest.mark.parametrize("clamps", [(100, 50), (50, 100), (100, 30), (20, 70)])
+def test_a_clamp_that_changes_in_the_middle_of_a_sweep_skips_nothing(
+    stride: Literal["clamped", "asked"], change: int, clamps: tuple[int, int]
+) -> None:
+    shelf = Shelf([*range(450)], stride=stride, clamps=lambda before: clamps[before >= change])
+    assert sorted(read(shelf, page_size=100, sweep=True)) == [*range(450)]
+
+
+@pytest.mark.parametrize("identity", [same, None])
+@pytest.mark.parametrize("change", range(1, 6))
+def test_a_clamp_lowered_for_the_end_of_a_listing_is_noticed_by_a_sweep(change: int, identity: None) -> None:
+    """It is back when the pages are read again: only the size of that reading shows the rows that were cut."""
+    shelf = Shelf([*range(115)], stride="asked", clamps=lambda before: 10 if change <= before < change + 5 else 100)
+    assert sorted(read(shelf, page_size=100, sweep=True, identity=identity)) == [*range(115)]
+
+
+@pytest.mark.parametrize("sweep", [False, True])
+def test_a_first_page_of_one_row_does_not_make_every_page_one_of_one_row(sweep: bool) -> None:
+    shelf = Shelf([*range(2000)], hidden=lambda row: 1 < row < 100)
+    found = read(shelf, page_size=100, sweep=sweep)
+    assert found == [0, 1, *range(100, 2000)] or not sweep
+    assert len(shelf.asked) < 60
+
+
+@pytest.mark.parametrize("most_rows", [10, 20, 99, 100])
+@pytest.mark.parametrize("sweep", [False, True])
+@pytest.mark.parametrize("wanted", [1000, 500, 100])
+def test_a_size_that_is_refused_is_stepped_down_and_remembered(most_rows: int, sweep: bool, wanted: int) -> None:
+    sizes, rows = PageSizes(), [*range(115)]
+    assert read(Shelf(rows, most_rows=most_rows), page_size=wanted, sizes=sizes, sweep=sweep) == rows
+    taken = max(size for size in (wanted, 100, 20, 10) if size <= most_rows)
+    shelf = Shelf(rows, most_rows=most_rows)
+    assert read(shelf, page_size=wanted, sizes=sizes, sweep=sweep) == rows
+    assert shelf.asked[0] == (0, taken)
+
+
+@pytest.mark.parametrize("error", [TransportError("reset"), ServerError(status=503)])
+def test_an_outage_at_the_first_page_is_met_with_a_modest_size(error: FreightExchangeError) -> None:
+    walk: SinglePass[int] | Sweep[int] = reader(1000)
+    assert walk.fail(error)
+    assert (walk.number, walk.size) == (0, 100)
+    assert not walk.fail(error)
+
+
+@pytest.mark.parametrize("sweep", [False, True])
+def test_a_failure_over_a_page_size_is_stepped_down_to_the_least(sweep: bool) -> None:
+    walk: SinglePass[int] | Sweep[int] = reader(1000, sweep=sweep)
+    for size in (100, 20, 10):
+        assert walk.fail(ServerError(status=500))
+        assert (walk.number, walk.size) == (0, size)
+    assert not walk.fail(ServerError(status=500))
+
+
+def test_what_is_refused_in_every_size_is_an_error() -> None:
+    walk: SinglePass[int] | Sweep[int] = reader(1000)
+    for size in (100, 20, 10):
+        assert walk.fail(BadRequestError(status=400))
+        assert walk.size == size
+    assert not walk.fail(BadRequestError(status=400))
+
+
+@pytest.mark.parametrize("own", [3, 10, 25, 40])
+@pytest.mark.parametrize("sweep", [False, True])
+@pytest.mark.parametrize("end", ENDS)
+def test_a_server_with_a_page_size_of_its_own(own: int, sweep: bool, end: End) -> None:
+    shelf = Shelf([*range(25)], own_page_size=own, end=end)
+    if sweep and own >= 25 and end == "last page":
+        # So does one that is not told which page is wanted, and has more.
+        with pytest.raises(IncompleteError):
+            read(shelf, page_size=5, sweep=True)
+    else:
+        assert read(shelf, page_size=5, sweep=sweep) == [*range(25)]
+    assert len(shelf.asked) <= 25 // own * 3 + 8 + LOOK_FURTHER
+
+
+def test_a_page_longer_than_asked_for_shows_the_size_of_the_others() -> None:
+    shelf = Shelf([*range(17)], own_page_size=10)
+    assert read(shelf, page_size=5) == [*range(17)]
+    assert [number for number, _ in shelf.asked] == [0, 1, 2]

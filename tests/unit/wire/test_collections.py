@@ -1,0 +1,133 @@
+"""Collections of a reply: keyed objects, lists, empty ones, and errors beside them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.wire.raw_records import (
+    READ,
+    REQUEST,
+    request,
+    shuffled,
+)
+
+from freight_exchange import wire
+from freight_exchange.errors import DecodeError
+
+
+def test_documented_record_is_decoded() -> None:
+    assert request() == READ
+    assert request().volume == Decimal("9.600")
+    assert str(request().width) == "1.20"
+
+
+class TestCollections:
+    """Objects keyed by numbers, lists, and the several ways to be empty."""
+
+    def test_sorted_by_number_with_gaps(self) -> None:
+        raws = {"10": {**REQUEST, "index": 10}, "9": {**REQUEST, "index": 9}, "0": {**REQUEST, "index": 0}}
+        for order in shuffled(raws):
+            found = wire.rows({"raterequests": order}, wire.REQUESTS)
+            assert [record.index for record in found.records] == [0, 9, 10]
+
+    @given(st.permutations(list(range(30))), st.sets(st.integers(0, 29)))
+    def test_any_order_and_any_gaps(self, order: list[int], gaps: set[int]) -> None:
+        raws = {str(place): {**REQUEST, "index": place} for place in order if place not in gaps}
+        found = wire.rows({"raterequests": raws}, wire.REQUESTS)
+        assert [record.index for record in found.records] == sorted(set(range(30)) - gaps)
+
+    def test_a_list(self) -> None:
+        found = wire.rows({"raterequests": [REQUEST, {**REQUEST, "index": 5}]}, wire.REQUESTS)
+        assert [record.index for record in found.records] == [4, 5]
+
+    @pytest.mark.parametrize("empty", [{}, [], None])
+    @pytest.mark.parametrize(
+        ("key", "said"), [("error", "the database is away"), ("Errors", [{"code": 7}]), ("error", True)]
+    )
+    def test_an_error_beside_an_empty_collection_is_not_an_empty_one(
+        self, empty: object, key: str, said: object
+    ) -> None:
+        """A watcher that took it for one would be deaf."""
+        with pytest.raises(DecodeError, match="an error beside an empty 'raterequests'"):
+            wire.rows({"raterequests": empty, key: said}, wire.REQUESTS)
+
+    @pytest.mark.parametrize("said", [None, False, "", [], "No records found.", "No rate requests found"])
+    def test_what_says_that_there_are_none_is_no_error(self, said: object) -> None:
+        assert wire.rows({"raterequests": [], "error": said, "message": "db"}, wire.REQUESTS) == wire.Rows(())
+
+    @pytest.mark.parametrize(
+        ("key", "said"),
+        [
+            *itertools.product(["success", "Success", "ok"], [False, "false", 0, "0", " No "]),
+            *itertools.product(["status", "statusCode"], [False, "error", "Failed", 500, "503", 404]),
+        ],
+    )
+    def test_what_says_that_it_went_wrong_is_not_empty(self, key: str, said: object) -> None:
+        with pytest.raises(DecodeError, match="an error beside an empty 'raterequests'"):
+            wire.rows({"raterequests": [], key: said, "message": "the database is away"}, wire.REQUESTS)
+        none = {"raterequests": [], key: said, "message": "No records found."}
+        assert wire.rows(none, wire.REQUESTS) == wire.Rows(())
+
+    def test_an_error_beside_records_loses_neither(self) -> None:
+        said = {"raterequests": [REQUEST], "error": "query timed out after 1 of 3 rows"}
+        found = wire.rows(said, wire.REQUESTS)
+        assert [record.index for record in found.records] == [4]
+        assert found.failure is not None
+        assert found.failure.raw == said
+
+    @pytest.mark.parametrize(
+        "beside",
+        [
+            {"success": True},
+            {"success": None},
+            {"message": "failed over"},
+            {"error": False},
+            {"ok": 1},
+            {"status": "ok"},
+            {"status": 200},
+            {"status": 0},
+            {"status": "4"},
+        ],
+    )
+    def test_what_is_no_failure_beside_records(self, beside: dict[str, object]) -> None:
+        assert wire.rows({"raterequests": [REQUEST], **beside}, wire.REQUESTS).failure is None
+
+    @pytest.mark.parametrize("empty", [{}, [], None])
+    def test_empty(self, empty: object) -> None:
+        assert wire.rows({"raterequests": empty}, wire.REQUESTS) == wire.Rows(())
+        assert wire.rows(empty, wire.REQUESTS) == wire.Rows(())
+
+    @pytest.mark.parametrize(
+        "data",
+        [{"message": "maintenance"}, {"offers": {}}, [1, 2, 3], [REQUEST], "text", 0, False, Decimal(1), ""],
+    )
+    def test_a_reply_without_the_collection_is_not_an_empty_one(self, data: object) -> None:
+        with pytest.raises(DecodeError) as caught:
+            wire.rows(data, wire.REQUESTS)
+        assert caught.value.path == "$"
+
+    @pytest.mark.parametrize("held", ["none", 3, {"message": "maintenance"}, True])
+    def test_a_collection_that_is_none(self, held: object) -> None:
+        with pytest.raises(DecodeError) as caught:
+            wire.rows({"raterequests": held}, wire.REQUESTS)
+        assert caught.value.path == "raterequests"
+
+    def test_a_stray_key_loses_nothing(self) -> None:
+        found = wire.rows({"raterequests": {"0": REQUEST, "total": 1, "9" * 5000: 2}}, wire.REQUESTS)
+        assert found.records == (READ,)
+        assert [error.path for error in found.broken] == ["raterequests.total", f"raterequests.{'9' * 5000}"]
+
+
+def test_byte_order_mark_is_ignored() -> None:
+    content = b"\xef\xbb\xbf" + json.dumps({"raterequests": {"0": REQUEST}}, default=float).encode()
+    assert wire.one(wire.parse(content), wire.REQUESTS).index == 4
+
+
+def test_reference_lists() -> None:
+    assert wire.one({"carriers": {"0": {"index": "3", "name": "Line"}}}, wire.CARRIERS).index == 3
+    assert wire.one({"currencies": {"0": {"index": 1, "name": "Dollar", "code": "USD"}}}, wire.CURRENCIES).code == "USD"
