@@ -47,73 +47,71 @@ _SECTIONS: Final = (
     Section(
         "calls",
         "A call",
-        "The same POST of the same server, its reply far from the server's ceiling. The libraries' own clients give"
-        " dicts; this SDK gives typed records, with the deadline, the retries, the token's renewal, the limiter and a"
-        " task that no cancellation can cut in two. The vendors' SDKs make the generic call that their methods make,"
-        " into models of their own base class. The ratio is to the own client of the HTTP library that each is made on:"
-        " httpx2 for both vendors.",
+        "One POST to one server, far below the server's limit. The clients of httpx and httpx2 return dicts. This "
+        "SDK returns typed records, and includes the deadline, retries, token renewal, the limiter and a task "
+        "that completes a write after a cancellation. The vendors' SDKs make their generic call, into models of "
+        "their own base class. The ratio is to the client of the underlying HTTP library: httpx2 for both "
+        "vendors.",
         ("calls", "CPU of a call, by how many callers there are at a time"),
     ),
     Section(
         "decoding",
         "Decoding",
-        "Bytes to objects with renamed fields, exact decimals, date-times and enumerations, as each library's own"
-        " documentation sets it up; plain JSON has none of that. With the extra `speedups` msgspec"
-        " parses long replies, to the same values. Only this converter also takes what the wire really carries:"
-        " [the table below](#what-each-decoder-takes) says what becomes of a page in which one record is odd. The ratio"
-        " is to json + cattrs.",
+        "From bytes to objects with renamed fields, exact decimals, date-times and enumerations, set up as each "
+        "library's documentation does; plain JSON has none of these. With the extra `speedups`, msgspec parses "
+        "long replies to the same values. Only this converter also accepts the irregular records of the wire: "
+        "[the table below](#what-each-decoder-takes) shows the result of a page with one odd record. The ratio is "
+        "to json + cattrs.",
         ("decoding", "CPU of a record, by decoder"),
     ),
     Section(
         "reading",
         "A long listing",
-        "The limit is what no reader can beat: that many pages wait together, and the processor's work, the reader's"
-        " own, is done one after another: max((latency + CPU) / in flight, CPU). By hand is a loop, or several, over"
-        " httpx, and the ratio is to that with as many in flight. This SDK asks for the first page alone, so that a"
-        " listing of one page costs one request in any window: of 8 in flight, a thirteenth of the time.",
+        "No reader can beat the limit: that many pages wait at once, and the reader's CPU work is serial: "
+        "max((latency + CPU) / in flight, CPU). By hand is a loop, or several, over httpx; the ratio is to that "
+        "with as many in flight. This SDK asks for the first page alone, so that a listing of one page costs one "
+        "request with any window. With 8 in flight, this is a thirteenth of the time.",
         ("reading", "Seconds for 10,000 records; the black line is the limit"),
     ),
     Section(
         "watching",
         "Watching",
-        "Polls every 30 s in virtual time, a state every 30 s, and 240 within 20 s in the middle; the exchange lists"
-        " the newest first, 1,000 rows at the most. A usual poll is the median one: the watcher's deeper looks, by"
-        " which it finds what came late, are in the bytes of an event. Each round has another seed. What each"
-        " algorithm misses where the exchange is slow to show, cuts pages or fails is measured in"
-        " [How the watcher misses nothing](watcher.md). All of it is fetched by this SDK: the difference is the"
-        " algorithm's. Of 100,000 open requests, everything is read for a tenth of the time only.",
+        "Polls every 30 s in virtual time, with a new state every 30 s and 240 within 20 s in the middle. The "
+        "exchange lists the newest first, 1,000 rows at most. A usual poll is the median one; the bytes of an "
+        "event include the deep scans, which find late updates. Each round has another seed. [How the watcher "
+        "misses nothing](watcher.md) shows what each algorithm misses when the exchange is slow, cuts pages or "
+        "fails. This SDK fetches for all of them, so the difference is the algorithm's. Reading all of 100,000 "
+        "open requests is measured for a tenth of the time only.",
         ("watching", "Bytes of a usual poll, by how many requests are open"),
     ),
     Section(
         "writes",
         "Store and bot",
-        "What a scan commits: a row of what is known and one event for each request. SQLite writes the same rows to"
-        " the same tables by two statements in a loop, and the least that it can do is one table without an index; the"
-        " ratio of each is to the line above. All with a write-ahead log and `synchronous=FULL`. The rate is that of"
-        " the median commit. Where the disk takes long, it decides; without it (memory) the code does.",
+        "A scan commits one known row and one event for each request. SQLite writes the same rows to the same "
+        "tables with two statements in a loop; its least is one table without an index. The ratio of each is to "
+        "the line above. All use a write-ahead log and `synchronous=FULL`. The rate is that of the median commit. "
+        "On a slow disk the disk decides; in memory the code does.",
         ("writes", "Events a second on a disk that takes no time, by how many share a commit"),
     ),
-    Section("deliveries", "Deliveries", "The work around a handler that does nothing: claimed, settled, and durable."),
+    Section("deliveries", "Deliveries", "The work around an empty handler: claim and settle, durably."),
     Section(
         "imports",
         "Importing",
-        "A fresh process each, read from byte code, as from a program's second start on, and without click, for which"
-        " httpx would import a command line of its own.",
+        "Each in a fresh process, from byte code, as from the second start of a program on. click is absent, "
+        "since httpx would import a command line with it.",
         ("imports", "CPU of an import"),
     ),
 )
 
 
 _PROFILES: Final = (
-    "Shares of the processor's time under a profiler, which makes calls of Python functions look dearer than they are:"
-    " they say where to look, and no more. Over httpx2 the SDK sends through the"
-    " caller's own client, whose event hooks, mounts and instrumentation must go on working: it pays for that client as"
-    " everybody does, and beside it for the task that no cancellation can cut in two and for one look-up of the clock"
-    " and one cancel scope for each of the deadline, the task and the reply's end. Its own connections, on httpx, are"
-    " sent through directly. A record costs what plain JSON takes, which only the extra `speedups` shortens, and about"
-    " as much again for nineteen fields that are looked up, checked and set, exact decimals and dates among them."
-    " An import's own time is spread over seventy modules; the largest part of it is what attrs writes for the classes"
-    " in them."
+    "Shares of CPU time under a profiler, which exaggerates calls of Python functions: use them to find where to "
+    "look. Over httpx2 the SDK sends through the caller's client, with its event hooks, mounts and "
+    "instrumentation, and pays for that client. Beside it, the SDK pays for the task that completes a write after "
+    "a cancellation, and for one clock reading and one cancel scope each for the deadline, the task and the end "
+    "of the reply. Its own connections, on httpx, send directly. A record costs as much as plain JSON, which only "
+    "the extra `speedups` shortens, and about as much again for nineteen fields with exact decimals and dates. "
+    "The time of an import is spread over seventy modules; most of it goes into the classes that attrs generates."
 )
 
 Grid = Sequence[Sequence[str]]
