@@ -210,8 +210,9 @@ class Journal:
             look.events += self._store.commit(decide, indexes=tuple(about), absence=absence)
             # In one breath with the commit: whoever is cancelled while he waits for it finds both done.
             self.state = after
-            # What is lacking may be beyond a page that passed for the last one.
-            self.sizes = sizes.afresh() if look.doubt and state.lacking is None else sizes
+            # What is lacking may be beyond a page that passed for the last one: the next scan makes sure.
+            lacks_more = any(row.missed_scans == 1 for row in look.missing) or (look.doubt and state.lacking is None)
+            self.sizes = sizes.afresh() if complete and lacks_more else sizes
             self._unsteady.saw(turned, came)
             look.unwritten, look.lately, look.covered = None, None, covered and look.doubt is None
 

@@ -258,9 +258,14 @@ class _Judge:
         return False
 
     def _baseline(self, index: int) -> Content | None:
-        """What the first scans showed of a request."""
-        shown = [s.rows[index] for s in self.server.served if s.at <= self.began and index in s.rows]
-        return shown[-1] if shown else None
+        """What the first scan showed of a request as it was when the feed was entered."""
+        until = self.began if self.log.listed is None else self.log.listed
+        shown = [s for s in self.server.served if s.at <= until and index in s.rows]
+        stood = next(v.content for v in self.versions(index) if v.since <= self.began < v.until)
+        if any(s.rows[index] == stood for s in shown):
+            return stood
+        early = [s.rows[index] for s in shown if s.at <= self.began]
+        return early[-1] if early else None
 
     def _reached(self, index: int, at: float) -> bool:
         """Whether the widest window that the service knows reached back to the last update of a request."""

@@ -106,12 +106,12 @@ async def test_many_look_ups_that_fail_slowly_do_not_hold_up_the_scans(store: St
     service.publish(*range(1, 121))
     await rig.looks()
     service.withdraw(*range(1, 31))
-    times = []
-    while anyio.current_time() < HOUR:
+    times, until = [], anyio.current_time() + HOUR
+    while anyio.current_time() < until:
         await rig.looks()
         times.append(anyio.current_time())
-    assert max(later - earlier for earlier, later in pairwise(times)) < 150
-    assert len(service.lookups) > 30
+    assert max(later - earlier for earlier, later in pairwise(times)) < 200
+    assert len(service.lookups) >= 25
 
 
 @virtual_time
@@ -325,17 +325,25 @@ async def test_what_one_of_two_machines_has_shown_and_the_other_not_yet_is_not_w
     assert rig.tale[-1] == ("withdrawn", 201)
 
 
+class Empty(Service):
+    """Look-ups fail, and are answered as if there was nothing."""
+
+    async def find(self, index: int) -> RateRequest | None:
+        self.lookups.append(index)
+        return None
+
+
 @virtual_time
-async def test_a_server_that_gives_less_than_it_did_is_found_out_by_a_look_up(store: Store) -> None:
-    """What a look-up finds may be beyond a page that was taken for the last one."""
-    service = Service()
+async def test_server_that_gives_less_than_it_did_is_found_out_by_a_scan_that_lacks_a_request(store: Store) -> None:
+    """What a scan lacks may be beyond a page that was taken for the last one: the next scan reads to an empty page."""
+    service = Empty()
     rig = await live(service, store, interval=10.0)
     service.publish(*range(1, 9))
     await rig.looks()
     service.clamp = 7
     service.publish(9)
     await rig.goes_on_for(300.0)
-    assert service.lookups
+    assert not [kind for kind, _ in rig.tale if kind == "withdrawn"]
     rig.told.clear()
     service.pages.clear()
     service.publish(*range(11, 31))
