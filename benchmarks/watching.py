@@ -150,7 +150,7 @@ async def _trade(service: CrowdedExchange, hours: float) -> None:
 
 
 async def _poll(name: str, exchange: Any, tell: Callable[[Mapping[str, Any]], None]) -> None:
-    from tools.naive_watchers import everything_open, newest_of_the_last_hour, since_the_last_poll
+    from tools.lib.naive_watchers import everything_open, newest_of_the_last_hour, since_the_last_poll
 
     async def ask(page: int, rows: int, window: int) -> Sequence[Mapping[str, Any]]:
         body = {"type": "all", "offset": page, "rowsperpage": rows, "secondsSinceUpdate": window}

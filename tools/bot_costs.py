@@ -32,7 +32,7 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from tools.endless_exchange import EndlessExchange
+from tools.lib.endless_exchange import EndlessExchange
 
 from freight_exchange import Bot, FreightExchange, RequestEvent
 from freight_exchange.store import MemoryStore, SQLiteStore

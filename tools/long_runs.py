@@ -29,8 +29,8 @@ import attrs
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from tools.bot_long import BotMonth, bot_month
-from tools.watcher_costs import idle, month, start
+from tools.lib.bot_long import BotMonth, bot_month
+from tools.lib.watcher_costs import idle, month, start
 
 PARTS: Final = ("idle", "month", "many", "bot")
 _T = TypeVar("_T")

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from tests.model.watcher.clocks import Clocks
-from tools.naive_watchers import Tell, newest_of_the_last_hour, since_the_last_poll
+from tools.lib.naive_watchers import Tell, newest_of_the_last_hour, since_the_last_poll
 
 from freight_exchange import FreightExchange, RequestEvent, RetryPolicy
 from freight_exchange.sandbox import Exchange

@@ -19,7 +19,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 UV = Path(sys.executable).parent / "uv"
-SMOKE = ROOT / "tools" / "wheel_smoke.py"
+SMOKE = ROOT / "tools" / "lib" / "wheel_smoke.py"
 EXTRAS = ("cli", "httpx2", "sandbox", "speedups")
 
 # Name, uv's resolution, extras. Without extras too, since an extra can hide a missing dependency.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from tools.bot_long import bot_month
+from tools.lib.bot_long import bot_month
 
 pytestmark = pytest.mark.long
 

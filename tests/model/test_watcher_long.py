@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from tools.watcher_costs import Month, idle, month, start
+from tools.lib.watcher_costs import Month, idle, month, start
 
 Backend = Literal["asyncio", "trio"]
 both = pytest.mark.parametrize("backend", ["asyncio", "trio"])

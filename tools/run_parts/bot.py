@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from tests.model.bot_adversary import Verdict, run, scenario_names
+from tools.run_parts import Part
 
-__all__ = ["CHUNK", "choices", "is_clean", "merge", "replay", "run_chunk"]
-
-CHUNK = 4
+__all__ = ["PART"]
 
 _COLUMNS: Final = (
     "runs",
@@ -25,39 +24,12 @@ _COLUMNS: Final = (
 )
 
 
-def choices() -> tuple[str, ...]:
-    return tuple(scenario_names())
-
-
-def run_chunk(seeds: range, only: str) -> list[Verdict]:
-    logging.disable(logging.CRITICAL)
-    names = (only,) if only else choices()
-    return [_run(names[seed % len(names)], seed) for seed in seeds]
-
-
 def _run(name: str, seed: int) -> Verdict:
     try:
         return run(name, seed)
     except Exception:  # noqa: BLE001 - the next line says why
         # A run that breaks its own world is a finding too, and must not end the others.
         return Verdict(name, seed, lost=1, flaws=traceback.format_exc().splitlines())
-
-
-def merge(total: list[Verdict] | None, chunk: list[Verdict]) -> list[Verdict]:
-    return [*(total or ()), *chunk]
-
-
-def is_clean(total: list[Verdict]) -> bool:
-    print(_table(sorted({verdict.scenario for verdict in total}), total))
-    bad = sorted((each.scenario, each.seed, each.flaws) for each in total if each.is_bad)
-    for name, seed, flaws in bad:
-        print(f"\n{name}, seed {seed}:", *flaws, sep="\n  ")
-    return not bad
-
-
-def replay(seed: int, only: str) -> bool:
-    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(name)s %(message)s")
-    return is_clean([run(name, seed) for name in ((only,) if only else choices())])
 
 
 def _table(names: Iterable[str], verdicts: list[Verdict]) -> str:
@@ -76,3 +48,30 @@ def _table(names: Iterable[str], verdicts: list[Verdict]) -> str:
         )
         lines.append(" | ".join((name, *map(str, sums))))
     return "\n".join(f"| {line} |" for line in lines)
+
+
+class BotRuns(Part[list[Verdict]]):
+    chunk = 4
+    choices = tuple(scenario_names())
+
+    def run_chunk(self, seeds: range, only: str) -> list[Verdict]:
+        logging.disable(logging.CRITICAL)
+        names = (only,) if only else self.choices
+        return [_run(names[seed % len(names)], seed) for seed in seeds]
+
+    def add(self, total: list[Verdict], chunk: list[Verdict]) -> None:
+        total.extend(chunk)
+
+    def is_clean(self, total: list[Verdict]) -> bool:
+        print(_table(sorted({verdict.scenario for verdict in total}), total))
+        bad = sorted((each.scenario, each.seed, each.flaws) for each in total if each.is_bad)
+        for name, seed, flaws in bad:
+            print(f"\n{name}, seed {seed}:", *flaws, sep="\n  ")
+        return not bad
+
+    def replay(self, seed: int, only: str) -> bool:
+        logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(name)s %(message)s")
+        return self.is_clean([run(name, seed) for name in ((only,) if only else self.choices)])
+
+
+PART = BotRuns()

@@ -5,35 +5,25 @@ from __future__ import annotations
 import logging
 
 from tests.model.paging import Tally, run
+from tools.run_parts import Part
 
-__all__ = ["CHUNK", "choices", "is_clean", "merge", "replay", "run_chunk"]
-
-CHUNK = 250
-
-
-def choices() -> tuple[str, ...]:
-    return ()
+__all__ = ["PART"]
 
 
-def run_chunk(seeds: range, _: str) -> Tally:
-    return Tally.of(map(run, seeds))
+class PagingRuns(Part[Tally]):
+    def run_chunk(self, seeds: range, only: str) -> Tally:
+        return Tally.of(map(run, seeds))
+
+    def is_clean(self, total: Tally) -> bool:
+        print(total.report())
+        return not total.wrong and total.decided_share >= 0.99
+
+    def replay(self, seed: int, only: str) -> bool:
+        logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
+        ran = run(seed)
+        print(ran.plan)
+        print(f"{ran.outcome} after {ran.pages} pages; {ran.judgement}")
+        return ran.judgement.wrong is None
 
 
-def merge(total: Tally | None, chunk: Tally) -> Tally:
-    if total is None:
-        return chunk
-    total.add(chunk)
-    return total
-
-
-def is_clean(total: Tally) -> bool:
-    print(total.report())
-    return not total.wrong and total.decided_share >= 0.99
-
-
-def replay(seed: int, _: str) -> bool:
-    logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
-    ran = run(seed)
-    print(ran.plan)
-    print(f"{ran.outcome} after {ran.pages} pages; {ran.judgement}")
-    return ran.judgement.wrong is None
+PART = PagingRuns()

@@ -5,58 +5,55 @@ from __future__ import annotations
 import logging
 
 from tests.model.strange_servers import HABITS, Tally, draw, judge, run, watch
+from tools.run_parts import Part
 
-__all__ = ["CHUNK", "choices", "is_clean", "merge", "replay", "run_chunk"]
-
-CHUNK = 50
-
-
-def choices() -> tuple[str, ...]:
-    return tuple(sorted(HABITS))
+__all__ = ["PART"]
 
 
-def run_chunk(seeds: range, only: str) -> Tally:
-    # A strange server is a reason to warn; these are strange on purpose.
-    logging.disable(logging.ERROR)
-    total = Tally()
-    total.add(run(seed, (only,) if only else ()) for seed in seeds)
-    return total
+class ServerRuns(Part[Tally]):
+    chunk = 50
+    choices = tuple(sorted(HABITS))
+
+    def run_chunk(self, seeds: range, only: str) -> Tally:
+        # A strange server is a reason to warn; these are strange on purpose.
+        logging.disable(logging.ERROR)
+        total = Tally()
+        total.add(run(seed, (only,) if only else ()) for seed in seeds)
+        return total
+
+    def add(self, total: Tally, chunk: Tally) -> None:
+        total.merge(chunk)
+
+    def is_clean(self, total: Tally) -> bool:
+        print(total.report())
+        return total.broken == 0
+
+    def replay(self, seed: int, only: str) -> bool:
+        schedule = draw(seed, (only,) if only else ())
+        log, server = watch(schedule)
+        finds = judge(schedule, log, server)
+        print(schedule.names, schedule.habits)
+        quiet = f"{schedule.active:.0f} to {schedule.end:.0f}"
+        print(f"start {schedule.start}, interval {schedule.interval}, quiet from {quiet}")
+        print("sessions:", *schedule.sessions, "live:", log.live)
+        for find in finds:
+            print(find)
+        wanted = next((find.index for find in finds if not find.excuse), None)
+        if wanted is not None:
+            print(*schedule.market.versions(wanted), sep="\n")
+            stamps = {
+                row.stamp for at in (s.at for s in server.served) if (row := schedule.market.rows(at).get(wanted))
+            }
+            print("stamps:", sorted(stamps))
+            lines = [(told.at, f"TOLD {told}") for told in log.told if told.index in (wanted, None)]
+            lines += [(at, "Degraded") for at in log.degraded] + [(at, "Recovered") for at in log.recovered]
+            lines += [(cover.at, f"complete {cover.rung}, covered {cover.since:.0f}") for cover in log.covers]
+            for served in server.served:
+                shown = f"{len(served.rows)} rows, {wanted}: {served.rows.get(wanted)}"
+                lines.append((served.at, f"{served.asked} {served.note} {served.body} -> {shown}"))
+            for at, line in sorted(lines):
+                print(f"{at:9.1f} {line}")
+        return all(find.excuse for find in finds)
 
 
-def merge(total: Tally | None, chunk: Tally) -> Tally:
-    if total is None:
-        return chunk
-    total.merge(chunk)
-    return total
-
-
-def is_clean(total: Tally) -> bool:
-    print(total.report())
-    return total.broken == 0
-
-
-def replay(seed: int, only: str) -> bool:
-    schedule = draw(seed, (only,) if only else ())
-    log, server = watch(schedule)
-    finds = judge(schedule, log, server)
-    print(schedule.names, schedule.habits)
-    print(
-        f"start {schedule.start}, interval {schedule.interval}, quiet from {schedule.active:.0f} to {schedule.end:.0f}"
-    )
-    print("sessions:", *schedule.sessions, "live:", log.live)
-    for find in finds:
-        print(find)
-    wanted = next((find.index for find in finds if not find.excuse), None)
-    if wanted is not None:
-        print(*schedule.market.versions(wanted), sep="\n")
-        stamps = {row.stamp for at in (s.at for s in server.served) if (row := schedule.market.rows(at).get(wanted))}
-        print("stamps:", sorted(stamps))
-        lines = [(told.at, f"TOLD {told}") for told in log.told if told.index in (wanted, None)]
-        lines += [(at, "Degraded") for at in log.degraded] + [(at, "Recovered") for at in log.recovered]
-        lines += [(cover.at, f"complete {cover.rung}, covered {cover.since:.0f}") for cover in log.covers]
-        for served in server.served:
-            shown = f"{len(served.rows)} rows, {wanted}: {served.rows.get(wanted)}"
-            lines.append((served.at, f"{served.asked} {served.note} {served.body} -> {shown}"))
-        for at, line in sorted(lines):
-            print(f"{at:9.1f} {line}")
-    return all(find.excuse for find in finds)
+PART = ServerRuns()

@@ -6,46 +6,41 @@ import logging
 from typing import cast
 
 from tests.model.socket_runs import TRANSPORTS, Tally, Transport, backend_of, repeat, tally
+from tools.run_parts import Part
 
-__all__ = ["CHUNK", "choices", "is_clean", "merge", "replay", "run_chunk"]
-
-CHUNK = 250
-
-
-def choices() -> tuple[str, ...]:
-    return TRANSPORTS
-
-
-def run_chunk(seeds: range, only: str) -> list[Tally]:
-    return [tally(transport, seeds, backend_of(transport, seeds.start)) for transport in _transports(only)]
-
-
-def merge(total: list[Tally] | None, chunk: list[Tally]) -> list[Tally]:
-    if total is None:
-        return chunk
-    for one, more in zip(total, chunk, strict=True):
-        one.add(more)
-    return total
-
-
-def is_clean(total: list[Tally]) -> bool:
-    for one in total:
-        print(one.report())
-    return all(one.is_clean for one in total)
-
-
-def replay(seed: int, only: str) -> bool:
-    logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
-    clean = True
-    for transport in _transports(only):
-        ran = repeat(transport, seed)
-        print(ran.plan)
-        print(f"fired (name, carried out first): {ran.fired}")
-        print(*ran.endings, sep="\n")
-        print(*(f"WRONG: {judgement}" for judgement in ran.judgements), sep="\n")
-        clean = clean and not ran.judgements
-    return clean
+__all__ = ["PART"]
 
 
 def _transports(only: str) -> tuple[Transport, ...]:
     return (cast("Transport", only),) if only else TRANSPORTS
+
+
+class SocketRuns(Part[list[Tally]]):
+    choices = TRANSPORTS
+
+    def run_chunk(self, seeds: range, only: str) -> list[Tally]:
+        return [tally(transport, seeds, backend_of(transport, seeds.start)) for transport in _transports(only)]
+
+    def add(self, total: list[Tally], chunk: list[Tally]) -> None:
+        for one, more in zip(total, chunk, strict=True):
+            one.add(more)
+
+    def is_clean(self, total: list[Tally]) -> bool:
+        for one in total:
+            print(one.report())
+        return all(one.is_clean for one in total)
+
+    def replay(self, seed: int, only: str) -> bool:
+        logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
+        clean = True
+        for transport in _transports(only):
+            ran = repeat(transport, seed)
+            print(ran.plan)
+            print(f"fired (name, carried out first): {ran.fired}")
+            print(*ran.endings, sep="\n")
+            print(*(f"WRONG: {judgement}" for judgement in ran.judgements), sep="\n")
+            clean = clean and not ran.judgements
+        return clean
+
+
+PART = SocketRuns()

@@ -7,44 +7,9 @@ from collections.abc import Iterator
 
 from tests.model.watcher import Ran, Tally, draw, run
 from tests.model.watcher.clocks import BEGAN
+from tools.run_parts import Part
 
-__all__ = ["CHUNK", "choices", "is_clean", "merge", "replay", "run_chunk"]
-
-CHUNK = 100
-
-
-def choices() -> tuple[str, ...]:
-    return ()
-
-
-def run_chunk(seeds: range, _: str) -> Tally:
-    logging.disable(logging.CRITICAL)
-    return Tally.of(seeds)
-
-
-def merge(total: Tally | None, chunk: Tally) -> Tally:
-    if chunk.failed:
-        print(f"seeds with a flaw: {sorted(chunk.failed)}", flush=True)
-    if total is None:
-        return chunk
-    total.add(chunk)
-    return total
-
-
-def is_clean(total: Tally) -> bool:
-    print(total.report())
-    return not total.failed and total.naive_share >= 0.2
-
-
-def replay(seed: int, _: str) -> bool:
-    ran = run(draw(seed))
-    print(ran.plan)
-    for time, line in sorted(_lines(ran)):
-        print(f"{time - BEGAN:14.3f}  {line}")
-    for flaw in ran.flaws:
-        print(f"{flaw.kind}: {flaw.what}")
-    print(f"{len(ran.flaws)} flaws")
-    return not ran.flaws
+__all__ = ["PART"]
 
 
 def _lines(ran: Ran) -> Iterator[tuple[float, str]]:
@@ -61,3 +26,33 @@ def _lines(ran: Ran) -> Iterator[tuple[float, str]]:
         yield gap.time, f"written down: a gap from {gap.since - BEGAN:.3f} to {gap.until - BEGAN:.3f}"
     for delivery in history.deliveries:
         yield delivery.time, f"handed out: {delivery}"
+
+
+class WatcherRuns(Part[Tally]):
+    chunk = 100
+
+    def run_chunk(self, seeds: range, only: str) -> Tally:
+        logging.disable(logging.CRITICAL)
+        return Tally.of(seeds)
+
+    def merge(self, total: Tally | None, chunk: Tally) -> Tally:
+        if chunk.failed:
+            print(f"seeds with a flaw: {sorted(chunk.failed)}", flush=True)
+        return super().merge(total, chunk)
+
+    def is_clean(self, total: Tally) -> bool:
+        print(total.report())
+        return not total.failed and total.naive_share >= 0.2
+
+    def replay(self, seed: int, only: str) -> bool:
+        ran = run(draw(seed))
+        print(ran.plan)
+        for time, line in sorted(_lines(ran)):
+            print(f"{time - BEGAN:14.3f}  {line}")
+        for flaw in ran.flaws:
+            print(f"{flaw.kind}: {flaw.what}")
+        print(f"{len(ran.flaws)} flaws")
+        return not ran.flaws
+
+
+PART = WatcherRuns()

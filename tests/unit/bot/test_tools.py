@@ -9,7 +9,7 @@ from typing import Any, Literal
 import httpx
 import pytest
 from tools.bot_costs import WAYS, BiddingExchange, Way, cost
-from tools.bot_long import LivelyExchange, bot_month
+from tools.lib.bot_long import LivelyExchange, bot_month
 
 from freight_exchange import FreightExchange
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import anyio
 import attrs
 from tools.bot_costs import BiddingExchange
-from tools.watcher_costs import Machine, Month, client, in_virtual_time, memory
+from tools.lib.watcher_costs import Machine, Month, client, in_virtual_time, memory
 
 from freight_exchange import Bot
 from freight_exchange.store import SQLiteStore

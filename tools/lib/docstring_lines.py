@@ -1,7 +1,7 @@
-"""For the reference: a line of a docstring that is about several names becomes a line for each.
+"""Extension of the documentation's docstring reader: a line about several names becomes one line for each.
 
-`origin, destination: Port or city.` reads well in the code. The site's reader of docstrings knows one name a line: it
-would show the second one as the type of the first. `mkdocs.yml` names this file.
+`origin, destination: Port or city.` reads well in the code, but the reader expects one name per line: it would take the
+second one for the type of the first. `mkdocs.yml` names this file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHARED = re.compile(
 
 
 def lines_of_their_own(docstring: str) -> str:
-    """The docstring with each name on a line of its own, which says what the shared line said."""
+    """Give each name a line of its own, with the text of the shared line."""
 
     def apart(shared: re.Match[str]) -> str:
         said = shared["said"] if shared["said"].endswith("\n") else f"{shared['said']}\n"
@@ -27,7 +27,7 @@ def lines_of_their_own(docstring: str) -> str:
 
 
 class DocstringLines(griffe.Extension):  # type: ignore[misc]  # as above
-    """Puts the lines of every docstring apart, before they are read."""
+    """Griffe extension that splits shared lines before docstrings are parsed."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import anyio
 import attrs
 import httpx
-from tools.endless_exchange import EndlessExchange
+from tools.lib.endless_exchange import EndlessExchange
 
 from freight_exchange import FreightExchange, RequestEvent
 from freight_exchange.feed.events import Event

@@ -1,0 +1,3 @@
+"""Modules that the tools import or run."""
+
+from __future__ import annotations
