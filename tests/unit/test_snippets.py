@@ -43,6 +43,33 @@ async def test_blocks_of_a_page_run(
     assert {outcome.snippet.name for outcome in outcomes} == {snippet.name for snippet in run}
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+@pytest.mark.parametrize(
+    ("code", "problem", "output"),
+    [
+        ("import trio\nprint(trio)", "exit status 1", "No module named 'trio'"),
+        ("async with None:\n    print(1)", "exit status 1", "'async with' outside async function"),
+        ("total = 1", "nothing is printed", ""),
+    ],
+    ids=["not installed", "no program", "silent"],
+)
+async def test_block_that_a_reader_cannot_run_fails(
+    code: str, problem: str, output: str, server_for: Callable[[frozenset[str]], ForkServer], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"<!-- run: program -->\n```python\n{code}\n```\n")
+    (outcome,) = await run_page(page, server_for(requirements_of(page)), tmp_path / "run")
+    assert outcome.problem == problem
+    assert output in outcome.output
+
+
+def test_block_without_a_mark_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1)\n```\n")
+    with pytest.raises(ValueError, match="not marked"):
+        snippets_of(page)
+
+
 def test_marks_name_ways_that_exist_and_files_that_differ() -> None:
     snippets = [snippet for page in PAGES for snippet in snippets_of(page)]
     assert {snippet.way for snippet in snippets} == {*WAYS}

@@ -21,7 +21,7 @@ from freight_exchange.sandbox.faces.tcp import serve_tcp
 
 __all__ = ["Outcome", "environment_of", "run_page"]
 
-_TIMEOUT: Final = 60.0
+_TIMEOUT: Final = 100.0
 _SUBMIT: Final = "quote/submitoffer"
 
 
@@ -164,7 +164,7 @@ def _prepare(exchange: Exchange, snippet: Snippet) -> None:
     if "lost answer" in snippet.marks:
         exchange.faults.add(*FAULTS["reset_after_processing"](path=_SUBMIT))
     if "slow answer" in snippet.marks:
-        exchange.faults.add(*FAULTS["slow"](path=_SUBMIT, seconds=1.5))
+        exchange.faults.add(*FAULTS["slow"](path=_SUBMIT, seconds=3))
     if "failed scan" in snippet.marks:
         exchange.faults.add(*FAULTS["reset_after_send"](path="quote/getrequests", times=2))
     if "an offer comes" in snippet.marks:
@@ -184,7 +184,7 @@ def _offer_on_newest(exchange: Exchange, now: float) -> None:
 
 
 async def _wait(process: Process) -> int:
-    """Wait for the end of a process, which is killed after a minute."""
+    """Wait for the end of a process, which is killed when it takes too long."""
     status = -signal.SIGKILL
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_kill_later, process)
@@ -199,7 +199,7 @@ async def _kill_later(process: Process) -> None:
 
 
 async def _stop_when(process: Process, ready: Callable[[], bool]) -> int:
-    """Send SIGTERM when the program is ready, or after a minute, and return its exit status."""
+    """Send SIGTERM when the program is ready, or when it takes too long, and return its exit status."""
     with anyio.move_on_after(_TIMEOUT):
         while not ready():  # noqa: ASYNC110  # another process gets ready
             await anyio.sleep(0.02)
