@@ -78,6 +78,13 @@ def test_marks_name_ways_that_exist_and_files_that_differ() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_starts_the_sandbox_that_its_programs_need(page: Path) -> None:
+    if any({"forwarder", "shipper"} & {*snippet.marks} for snippet in snippets_of(page)):
+        text = page.read_text()
+        assert "freight-exchange sandbox" in text or "calls.md#run-the-programs" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_saved_block_is_named_by_a_page(page: Path) -> None:
     """A reader has to know the name of a file that another block continues."""
     for snippet in snippets_of(page):
