@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import httpx
@@ -282,12 +283,14 @@ def test_refused_quirk_is_reset_with_the_reason(window: Window) -> None:
 def test_screen_reader_gets_summaries_of_many_changes(window: Window, served: Served) -> None:
     page = window.page
     listen(page)
+    began = time.monotonic()
     served.examples(20)
     for request in range(1, 11):
         served.ask("offer_as_rival", request=request)
     expect(page.locator("#count-waiting")).to_have_text("10")
     until(lambda: "10 new offers" in tallied(heard(page)))
-    assert len(heard(page)) <= 3
+    # At most one in three seconds, however slow the machine is.
+    assert len(heard(page)) <= (time.monotonic() - began) / 3 + 1
     assert "20 new requests" in tallied(heard(page))
     live = page.locator("[aria-live], [role=status], [role=alert]")
     assert {element.get_attribute("id") for element in live.all()} == {

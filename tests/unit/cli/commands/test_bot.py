@@ -226,6 +226,17 @@ def test_client_that_module_creates_uses_options(shell: Shell, run_bots: list[Bo
     assert anyio.run(client._account) == "shipper@demo.example"
 
 
+def test_bot_takes_proxies_and_conventions_from_environment_and_options(shell: Shell, run_bots: list[Bot]) -> None:
+    Path("bot_without_a_client.py").write_text("from freight_exchange import Bot\nbot = Bot(store=None)\n")
+    shell.set("FREIGHT_EXCHANGE_ADDRESSES", "")
+    assert shell("--addresses", "submit=quote/bid", "bot", "run", "bot_without_a_client:bot").status == 0
+    assert os.environ["FREIGHT_EXCHANGE_TRUST_ENV"] == "1"
+    assert os.environ["FREIGHT_EXCHANGE_ADDRESSES"] == "submit=quote/bid"
+    shell.set("FREIGHT_EXCHANGE_TRUST_ENV", "0")
+    assert shell("bot", "run", "bot_without_a_client:bot").status == 0
+    assert os.environ["FREIGHT_EXCHANGE_TRUST_ENV"] == "0"
+
+
 def test_options_override_environment_that_module_changes(shell: Shell, run_bots: list[Bot]) -> None:
     Path("environment_of_its_own.py").write_text(
         f"import os\nfrom freight_exchange import Bot\nos.environ['FREIGHT_EXCHANGE_URL'] = {ELSEWHERE!r}\n"
