@@ -25,7 +25,7 @@ CLIENTS: Final = (
 _ONE: Final = {"index": 1, "secondsSinceUpdate": 432000}
 _PAGE: Final = {"type": "all", "secondsSinceUpdate": 432000, "offset": 0, "rowsperpage": 100}
 # Of 500 callers some wait long for one of the library's connections.
-_PATIENCE: Final = 120.0
+_TIMEOUT: Final = 120.0
 _KINDS: Final = {
     int: "index qty hazardous",
     float: "width height length weight",
@@ -68,7 +68,7 @@ async def client(name: str, root: str, *, page: bool) -> AsyncIterator[Call]:
 def _bare(library: str, root: str) -> Any:
     """The library's own client, as people use it."""
     return __import__(library).AsyncClient(
-        base_url=root, headers={"Authorization": "Bearer benchmark"}, verify=False, trust_env=False, timeout=_PATIENCE
+        base_url=root, headers={"Authorization": "Bearer benchmark"}, verify=False, trust_env=False, timeout=_TIMEOUT
     )
 
 
@@ -83,7 +83,7 @@ async def _sdk(root: str, *, page: bool, on_httpx2: bool) -> AsyncIterator[Call]
 
         http_client = httpx2.AsyncClient(verify=False, trust_env=False)
     async with FreightExchange(
-        root, email="ben@demo.example", password="benchmark", deadline=_PATIENCE, http_client=http_client
+        root, email="ben@demo.example", password="benchmark", deadline=_TIMEOUT, http_client=http_client
     ) as exchange:
         await exchange.login()
 
@@ -104,7 +104,7 @@ async def _vendor(name: str, root: str, body: object) -> AsyncIterator[Call]:
     listing = _listing(base)
     http_client = vendor.DefaultAsyncHttpxClient(verify=False, trust_env=False)
     async with getattr(vendor, kind)(
-        base_url=root, api_key="benchmark", timeout=_PATIENCE, http_client=http_client
+        base_url=root, api_key="benchmark", timeout=_TIMEOUT, http_client=http_client
     ) as sdk:
 
         async def post() -> object:

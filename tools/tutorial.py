@@ -30,7 +30,7 @@ __all__ = ["PAGE", "Step", "follow", "steps_of"]
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "tutorial.md"
 FIRST_OFFER: Final = "offered 1347.84"
-PATIENCE: Final = 100.0
+TIMEOUT: Final = 100.0
 KEYS: Final = {"quit": signal.SIGQUIT, "stop": signal.SIGINT}
 
 _STEP: Final = re.compile(
@@ -122,7 +122,7 @@ class Terminal:
     def repeats(self, command: str, lines: list[str]) -> None:
         """Type the command until it shows these lines."""
         began = time.monotonic()
-        while not self.has_shown(lines) and time.monotonic() - began < PATIENCE:
+        while not self.has_shown(lines) and time.monotonic() - began < TIMEOUT:
             self.type(command, wait=True, may_fail=True)
 
     def press(self, key: signal.Signals) -> None:
@@ -134,7 +134,7 @@ class Terminal:
     def until(self, true: Callable[[], bool], what: str) -> None:
         began = time.monotonic()
         while not true():
-            assert time.monotonic() - began < PATIENCE, f"it did not come to this:\n{what}"
+            assert time.monotonic() - began < TIMEOUT, f"it did not come to this:\n{what}"
             time.sleep(0.02)
 
     def _read(self) -> None:

@@ -28,7 +28,7 @@ from freight_exchange.transport.auth.token_store import TokenFile
 
 _SHARER = Path(__file__).with_name("sharer.py")
 _SRC = Path(__file__).parents[2] / "src"
-_PATIENCE = 100.0
+_TIMEOUT = 100.0
 _FLEET = 8
 _EMAIL = "canary@demo.example"
 
@@ -88,7 +88,7 @@ async def fleet(
 
 
 async def answers(sharers: Sequence[Sharer]) -> list[Any]:
-    with anyio.fail_after(_PATIENCE):
+    with anyio.fail_after(_TIMEOUT):
         return [await sharer.answer() for sharer in sharers]
 
 
@@ -160,7 +160,7 @@ async def test_process_killed_during_its_login_releases_the_lock(tmp_path: Path)
         fleet(sandbox, face.url, store, tmp_path / "log", 3) as [first, *others],
     ):
         await first.tell()
-        with anyio.fail_after(_PATIENCE):
+        with anyio.fail_after(_TIMEOUT):
             while not logins(sandbox):  # noqa: ASYNC110  # another process does it
                 await anyio.sleep(0.01)
         for other in others:

@@ -27,8 +27,8 @@ async def test_the_deadline_bounds_all_attempts_and_waits(fault: str, kind: Kind
         # The time of the login counts as well.
         arm(sandbox, "slow", Kind.LOGIN, seconds=1.5)
     arm(sandbox, fault, kind, times=None, seconds=1.0)
-    patience = RetryPolicy(attempts=100, base=0.5)
-    options = {"timeouts": Timeouts(read=2), "retries": patience, "deadline": 5}
+    retries = RetryPolicy(attempts=100, base=0.5)
+    options = {"timeouts": Timeouts(read=2), "retries": retries, "deadline": 5}
     async with sandbox.http_client() as http_client, patient(sandbox, http_client=http_client, **options) as exchange:
         started = anyio.current_time()
         ended = await outcome(exchange, kind)

@@ -58,7 +58,7 @@ login itself refused: that ends the bot, as it should."""
 _SETTLE: Final = 0.3
 _CHANGED_IN_DOUBT: Final = 0.5
 _LONGEST_LIFE: Final = 10.0
-_PATIENCE: Final = 180.0
+_TIMEOUT: Final = 180.0
 _CALLS_MORE: Final = 5
 _MOST_TRIES: Final = 3
 _CHANGING_CLAMP: Final = 20
@@ -233,7 +233,7 @@ class Ordeal:
         born = await self._bear(cradle, url, Kill(None))
         ended: int | None = None
         calls: int | None = None
-        with anyio.move_on_after(_PATIENCE):
+        with anyio.move_on_after(_TIMEOUT):
             while ended is None and (calls is None or self._exchange.audit_log.count < calls + _CALLS_MORE):
                 with anyio.move_on_after(0.2):
                     ended = await cradle.ended()
@@ -241,7 +241,7 @@ class Ordeal:
                     calls = self._exchange.audit_log.count
         if ended is None:
             os.kill(born, signal.SIGTERM)
-            with anyio.move_on_after(_PATIENCE):
+            with anyio.move_on_after(_TIMEOUT):
                 ended = await cradle.ended()
         if ended is None:
             os.kill(born, signal.SIGKILL)

@@ -13,7 +13,7 @@ __all__ = ["Judgement", "Wrong", "judge"]
 
 # On the reads, these leave nothing to decide by: the service asks to be left alone for ages, or is out for good.
 _LASTING = frozenset({"throttled_huge", "unavailable_forever", "unauthorized_forever"})
-# Each strike of this one costs a call its whole minute, and three of them all the patience there is.
+# Each strike of this one costs a call its whole minute, and three of them all the time there is.
 _SLOW, _TOO_OFTEN = "pool_exhausted", 3
 # What the service answers when it wrote a route or declined an offer is not shown (service document, 3 and 4.5), so
 # that nothing at all, or any object under a 200, is success. These are sent in its place by a service that did nothing.

@@ -126,7 +126,7 @@ class Program:
                     await anyio.sleep(self._after_failure)
                 except APIStatusError as error:
                     if self._history.entered is not None:
-                        # Only the first scan may end by it: a wrong address must not look like patience.
+                        # Only the first scan may end by it: a wrong address must not look like waiting.
                         raise
                     self._world.count(f"raised {type(error).__name__}")
                     await anyio.sleep(1.0)

@@ -73,9 +73,9 @@ async def test_another_caller_takes_over_where_the_one_that_reads_is_cancelled(c
     """The caller is cancelled before its reading begins, or in the middle of it."""
     shared, listing, found = SharedReadings(), Listing(), list[int]()
 
-    async def ask(delay: float, patience: float) -> None:
+    async def ask(delay: float, timeout: float) -> None:
         await anyio.sleep(delay)
-        with anyio.move_on_after(patience):
+        with anyio.move_on_after(timeout):
             found.append(await shared.read("bids", listing.read))
 
     async with anyio.create_task_group() as group:

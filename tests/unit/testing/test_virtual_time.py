@@ -95,7 +95,7 @@ class TestTheAsyncioLoop:
         assert run_virtually(main) == 0
 
     def test_loop_waits_for_a_socket_without_timers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        # The sender is a thread: without patience for threads, only the socket can be what is waited for.
+        # The sender is a thread: without waiting for threads, only the socket can be what is waited for.
         monkeypatch.setattr(virtual_time, "_THREAD_TIMEOUT", 0)
 
         async def main() -> bytes:

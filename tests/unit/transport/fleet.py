@@ -77,7 +77,7 @@ class Process:
         store: TokenFile,
         *,
         account: str = EMAIL,
-        patience: float = 30.0,
+        lock_timeout: float = 30.0,
         log_in: LoginCall | None = None,
     ) -> None:
         self.service = service
@@ -86,7 +86,7 @@ class Process:
         self.adopted: list[tuple[str, User]] = []
         self.sent: list[str] = []
         self.jobs = BackgroundTasks()
-        self.shared = SharedLogin(store, URL, log_in or service.log_in, adopt=self.adopt, lock_timeout=patience)
+        self.shared = SharedLogin(store, URL, log_in or service.log_in, adopt=self.adopt, lock_timeout=lock_timeout)
         self.renewal = TokenRefresh(
             self.jobs, Hooks((self.events.append,)), self.credentials, self.shared, on_refused=self.shared.refuse
         )

@@ -161,8 +161,8 @@ class ServerConnection:
     async def run(self) -> None:
         dying: WireFault | None = None
         while True:
-            patience = dying.seconds if dying is not None and dying.seconds else math.inf
-            with anyio.move_on_after(patience):
+            timeout = dying.seconds if dying is not None and dying.seconds else math.inf
+            with anyio.move_on_after(timeout):
                 if not self._unread:
                     self._unread = await self._stream.receive()
             if not self._unread:

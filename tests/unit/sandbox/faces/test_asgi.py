@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.unit.sandbox.faces.test_parity import LOGIN, STALLS, libraries, outcome, over_tcp, patience, struck
+from tests.unit.sandbox.faces.test_parity import LOGIN, STALLS, libraries, outcome, over_tcp, struck, timeouts_for
 
 from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.asgi import app, serve
@@ -76,7 +76,7 @@ async def test_under_uvicorn(anyio_backend: str, library: Any) -> None:
 async def test_cuts_under_uvicorn_are_performed_or_named(anyio_backend: str, cut: Cut) -> None:
     exchange = struck(cut, seconds=0.0001)
     async with serve(exchange) as url, over_tcp(url, httpx) as client:
-        timeout = patience(cut if cut in UNDER_UVICORN and cut in STALLS else None, httpx)
+        timeout = timeouts_for(cut if cut in UNDER_UVICORN and cut in STALLS else None, httpx)
         assert await outcome(client, httpx, timeout=timeout) == UNDER_UVICORN.get(cut, "500")
         assert await outcome(client, httpx) == "200"
     assert [fired.name for fired in exchange.faults.fired] == [cut.value]

@@ -87,7 +87,7 @@ async def outcome(client: Any, library: Any, method: str = "POST", **options: An
     return str(reply.status_code)
 
 
-def patience(cut: Cut | None, library: Any) -> Any:
+def timeouts_for(cut: Cut | None, library: Any) -> Any:
     """Short where this cut stalls, and nowhere else: a busy machine must not add a timeout of its own."""
     return library.Timeout(5, **({STALLS[cut]: 0.1} if cut in STALLS else {}))
 
@@ -108,9 +108,9 @@ def test_every_cut_has_an_expected_outcome() -> None:
 async def test_cuts_after_the_send_raise_the_same_errors(cut: Cut, library: ModuleType) -> None:
     there, here = struck(cut, seconds=0.0001), struck(cut, seconds=0.0001)
     async with serve_tcp(there) as face, over_tcp(face.url, library) as client:
-        by_socket = await outcome(client, library, timeout=patience(cut, library))
+        by_socket = await outcome(client, library, timeout=timeouts_for(cut, library))
     async with in_process(here, library) as client:
-        by_process = await outcome(client, library, timeout=patience(cut, library))
+        by_process = await outcome(client, library, timeout=timeouts_for(cut, library))
     assert by_process == by_socket == LATE[cut]
     for exchange in (there, here):
         assert [fired.name for fired in exchange.faults.fired] == [cut.value]
@@ -199,7 +199,7 @@ async def _behind_a_stalled_call(library: Any, **options: Any) -> str:
 async def test_connection_failures_raise_the_same_errors(
     cut: Cut, library: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exchange, timeout = struck(cut), patience(cut, library)
+    exchange, timeout = struck(cut), timeouts_for(cut, library)
     by_socket = await really(cut, library, monkeypatch, timeout=timeout)
     async with in_process(exchange, library) as client:
         assert await outcome(client, library, timeout=timeout) == by_socket == BEFORE_A_CONNECTION[cut]

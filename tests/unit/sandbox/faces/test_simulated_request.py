@@ -18,10 +18,10 @@ from tests.unit.sandbox.faces.test_parity import (
     libraries,
     outcome,
     over_tcp,
-    patience,
     really,
     settled,
     struck,
+    timeouts_for,
 )
 
 from freight_exchange.sandbox.core.exchange import Exchange
@@ -78,7 +78,7 @@ NORMAL = [
 @libraries
 async def test_trace_is_the_same_as_over_sockets(method: str, cut: Cut | None, library: ModuleType) -> None:
     there, here = (Exchange() if cut is None else struck(cut) for _ in range(2))
-    timeout = patience(cut, library)
+    timeout = timeouts_for(cut, library)
     async with serve_tcp(there) as face, over_tcp(face.url, library) as client:
         by_socket = await two_traces(client, library, method, timeout)
     async with in_process(here, library) as client:
@@ -115,7 +115,7 @@ async def test_trace_of_failed_connections_is_the_same(
     cut: Cut, library: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there, here = Trace(), Trace()
-    timeout = patience(cut, library)
+    timeout = timeouts_for(cut, library)
     await really(cut, library, monkeypatch, timeout=timeout, extensions=traced(there))
     async with in_process(struck(cut), library) as client:
         await outcome(client, library, timeout=timeout, extensions=traced(here))

@@ -305,10 +305,10 @@ class TestHold:
         assert await exchange.call() == 200
 
     async def test_login_of_another_process_proves_the_account(self) -> None:
-        holdback = LoginBackoff()
+        backoff = LoginBackoff()
         credentials = ("me@co.example", Secret("right"))
-        holdback.login_adopted("me@co.example")
-        assert type(holdback.login_failed(credentials, rejection(GATEWAYS))) is AuthenticationError
+        backoff.login_adopted("me@co.example")
+        assert type(backoff.login_failed(credentials, rejection(GATEWAYS))) is AuthenticationError
 
 
 class TestThrottledLogin:

@@ -35,7 +35,7 @@ class TestWaiting:
         frozen = FileLock.acquire(store.of(URL, EMAIL).path.with_name("token.json.lock"))
         assert frozen is not None
         service = Service()
-        fleet = [Process(service, store, patience=30) for _ in range(8)]
+        fleet = [Process(service, store, lock_timeout=30) for _ in range(8)]
         began = anyio.current_time()
         assert await all_of(fleet) == {200}
         assert 24 <= anyio.current_time() - began <= 33
