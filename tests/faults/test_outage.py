@@ -13,8 +13,10 @@ CALLS = 1_000
 pytestmark = pytest.mark.virtual_time
 
 
-@pytest.mark.parametrize("fault", ["unavailable_forever", "refused", "stall", "throttled"])
-@pytest.mark.parametrize("at_once", [True, False], ids=["at_once", "in_turn"])
+@pytest.mark.parametrize(
+    ("fault", "at_once"),
+    [("unavailable_forever", False), ("refused", False), ("stall", True), ("throttled", False), ("throttled", True)],
+)
 async def test_traffic_under_a_total_outage(fault: str, at_once: bool) -> None:
     sandbox = stocked(Sandbox())
     async with unkept(sandbox) as http_client, patient(sandbox, http_client=http_client, deadline=1e6) as exchange:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Literal
 
 import pytest
@@ -21,8 +22,11 @@ def settings() -> list[Setting]:
     return [Setting(column, ORDERS[place % len(ORDERS)], 0, HOURS) for place, column in enumerate(COLUMNS)]
 
 
-@pytest.mark.parametrize("setting", settings(), ids=lambda setting: setting.column)
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize(
+    ("setting", "backend"),
+    list(zip(settings(), itertools.cycle(("asyncio", "trio")))),
+    ids=lambda value: value.column if isinstance(value, Setting) else value,
+)
 def test_the_watcher_misses_nothing_and_tells_nothing_twice(
     setting: Setting, backend: Literal["asyncio", "trio"]
 ) -> None:
