@@ -9,7 +9,7 @@ from typing import Final
 from freight_exchange.models._base import Serializable
 from freight_exchange.platform.errors import ValidationError
 
-__all__ = ["KEY", "class_of", "name_of"]
+__all__ = ["KEY", "class_of", "is_known", "name_of"]
 
 KEY: Final = "object"
 """Key of the class's name; no field has this name."""
@@ -53,13 +53,18 @@ def _snake_case(name: str) -> str:
 _CLASSES: Final = {_snake_case(name): name for name in _MODULES}
 
 
+def is_known(cls: type) -> bool:
+    """Return whether objects of a class can be serialized."""
+    return cls.__name__ in _MODULES and issubclass(cls, Serializable)
+
+
 def name_of(cls: type) -> str:
     """Return the name of a class in the key `object`.
 
     Raises:
         ValidationError: It cannot be serialized.
     """
-    if cls.__name__ not in _MODULES or not issubclass(cls, Serializable):
+    if not is_known(cls):
         raise ValidationError(f"record must be a record of this package, not {cls.__name__}", field="record")
     return _snake_case(cls.__name__)
 

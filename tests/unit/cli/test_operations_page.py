@@ -133,6 +133,7 @@ TYPED: dict[str, tuple[str, ...]] = {
     "freight-exchange requests get INDEX": ("1",),
     "freight-exchange requests watch": ("--start", "backfill", "--count", "1"),
     "freight-exchange requests publish": ("--file", "draft.json", "--yes"),
+    "freight-exchange requests import FILE": ("requests.csv", "--past", "--yes"),
     "freight-exchange routes list": (),
     "freight-exchange routes get INDEX": ("ROUTE",),
     "freight-exchange routes create": ("--file", "route.json", "--yes"),
@@ -155,6 +156,7 @@ def test_commands_reach_their_operation(shell: Shell) -> None:
     (shell.home / "route.json").write_text(json.dumps(ROUTE))
     (tariff,) = (one for one in snippets_of(ROOT / "docs" / "tariff.md") if one.name == "tariff.csv")
     (shell.home / "tariff.csv").write_text(tariff.code)
+    (shell.home / "requests.csv").write_bytes((ROOT / "examples" / "requests.csv").read_bytes())
     shell.publish(TILES)
     (route,) = shell("routes", "create", "--file", "route.json", "--yes", "--json").objects
     exchange = shell.exchange
@@ -164,7 +166,7 @@ def test_commands_reach_their_operation(shell: Shell) -> None:
             continue
         for command in quoted(commands):
             words = [word for word in command.split(" ")[1:] if word.islower()]
-            is_shipper = "offers" in words or words[-1] == "publish"
+            is_shipper = "offers" in words or words[-1] in ("publish", "import")
             shell.use_account(exchange.shipper if is_shipper else exchange.forwarder)
             before = len(exchange.audit_log.calls)
             arguments = [

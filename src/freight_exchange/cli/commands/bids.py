@@ -12,6 +12,8 @@ import freight_exchange
 from freight_exchange.cli.drafts import draft_options, require_fields
 from freight_exchange.cli.exit_status import InterruptedWriteError
 from freight_exchange.cli.options import INDEX, EnumChoice, json_option, limit_option, yes_option
+from freight_exchange.cli.output import Output, format_options
+from freight_exchange.cli.render.csv_rows import csv_columns
 from freight_exchange.cli.render.freight import format_units
 from freight_exchange.cli.render.listing import print_listing
 from freight_exchange.cli.render.record import (
@@ -45,9 +47,9 @@ def bids() -> None:
     "--state", type=EnumChoice("BidsType"), help="State: selected (sel), not selected (nsel), active, or all (offers)."
 )
 @limit_option
-@json_option
+@format_options
 @client_command
-async def list_(exchange: FreightExchange, /, state: str | None, limit: int | None, as_json: bool) -> None:
+async def list_(exchange: FreightExchange, /, state: str | None, limit: int | None, output: Output) -> None:
     """List your own offers, with the contact of each selected one.
 
     \b
@@ -56,8 +58,9 @@ async def list_(exchange: FreightExchange, /, state: str | None, limit: int | No
     """
     await print_listing(
         exchange.bids.list(type=state),
-        _columns({} if as_json else await currency_codes(exchange)),
-        as_json=as_json,
+        _columns({} if output else await currency_codes(exchange)),
+        output=output,
+        csv_columns=csv_columns(freight_exchange.Bid),
         empty_message="You have no such offers.",
         limit=limit,
     )

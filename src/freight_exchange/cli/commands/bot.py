@@ -16,7 +16,7 @@ from click.core import ParameterSource
 import freight_exchange
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.bot.runtime.process import importing
-from freight_exchange.cli.commands.bot_records import dead, doubts, gap_to_json, gaps
+from freight_exchange.cli.commands.bot_records import dead, doubts, gaps
 from freight_exchange.cli.json_log import log_as_json
 from freight_exchange.cli.options import GlobalOptions, bot_file_options, json_option
 from freight_exchange.cli.render.record import print_details, print_json, to_json
@@ -171,7 +171,7 @@ def status(store: str, name: str | None, as_json: bool) -> None:
     report = BotFile(store, name=name).status()
     if as_json:
         fields = {field: to_json(getattr(report, field)) for field in _STATUS_FIELDS}
-        print_json(fields | {"gaps": [gap_to_json(gap) for gap in report.gaps]})
+        print_json(fields | {"gaps": to_json(report.gaps)})
         return
     covered = "nothing yet" if report.covered_until is None else f"{report.covered_until:%Y-%m-%d %H:%M:%S} UTC"
     in_doubt = report.offers["sending"] + report.offers["unknown"]

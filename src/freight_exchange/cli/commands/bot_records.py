@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+import freight_exchange
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.cli.exit_status import Status
 from freight_exchange.cli.options import INDEX, bot_file_options, json_option, yes_option
-from freight_exchange.cli.render.record import format_timestamp, print_json, print_result
-from freight_exchange.cli.render.table import Column, print_table
+from freight_exchange.cli.output import Output, format_options
+from freight_exchange.cli.render.csv_rows import csv_columns
+from freight_exchange.cli.render.listing import print_records
+from freight_exchange.cli.render.record import print_result
+from freight_exchange.cli.render.table import Column
 from freight_exchange.cli.terminal import confirm, require_confirmation
 from freight_exchange.errors import ValidationError
 
 if TYPE_CHECKING:
     from freight_exchange import DeadLetter, Doubt, Gap
 
-__all__ = ["dead", "doubts", "gap_to_json", "gaps"]
+__all__ = ["dead", "doubts", "gaps"]
 
 
 T = TypeVar("T", "DeadLetter", "Doubt")
@@ -31,18 +34,19 @@ def dead() -> None:
 
 @dead.command("list")
 @bot_file_options
-@json_option
-def dead_list(store: str, name: str | None, as_json: bool) -> None:
+@format_options
+def dead_list(store: str, name: str | None, output: Output) -> None:
     """List the dead letters, the oldest first.
 
     \b
     Example:
       freight-exchange bot dead list --store bot.db
     """
-    _print_records(
+    print_records(
         BotFile(store, name=name).dead_letters(),
         _DEAD_LETTER_COLUMNS,
-        as_json=as_json,
+        output=output,
+        csv_columns=csv_columns(freight_exchange.DeadLetter),
         empty_message="There are no dead letters.",
     )
 
@@ -90,8 +94,8 @@ def doubts() -> None:
 
 @doubts.command("list")
 @bot_file_options
-@json_option
-def doubts_list(store: str, name: str | None, as_json: bool) -> None:
+@format_options
+def doubts_list(store: str, name: str | None, output: Output) -> None:
     """List the offers in doubt, the oldest first.
 
     The parked ones need your decision; the bot resolves the others.
@@ -100,10 +104,11 @@ def doubts_list(store: str, name: str | None, as_json: bool) -> None:
     Example:
       freight-exchange bot doubts list --store bot.db
     """
-    _print_records(
+    print_records(
         BotFile(store, name=name).doubts(),
         _DOUBT_COLUMNS,
-        as_json=as_json,
+        output=output,
+        csv_columns=csv_columns(freight_exchange.Doubt),
         empty_message="There are no offers in doubt.",
     )
 
@@ -152,8 +157,8 @@ def gaps() -> None:
 
 @gaps.command("list")
 @bot_file_options
-@json_option
-def gaps_list(store: str, name: str | None, as_json: bool) -> None:
+@format_options
+def gaps_list(store: str, name: str | None, output: Output) -> None:
     """List the gaps that were not acknowledged.
 
     Check the requests of that time on the service's website.
@@ -162,12 +167,13 @@ def gaps_list(store: str, name: str | None, as_json: bool) -> None:
     Example:
       freight-exchange bot gaps list --store bot.db
     """
-    records = BotFile(store, name=name).gaps()
-    if as_json:
-        for gap in records:
-            print_json(gap_to_json(gap))
-    else:
-        print_table(records, _GAP_COLUMNS, empty_message="There are no gaps.")
+    print_records(
+        BotFile(store, name=name).gaps(),
+        _GAP_COLUMNS,
+        output=output,
+        csv_columns=csv_columns(freight_exchange.Gap),
+        empty_message="There are no gaps.",
+    )
 
 
 @gaps.command("ack")
@@ -214,16 +220,3 @@ _GAP_COLUMNS: tuple[Column[Gap], ...] = (
     Column("SINCE", lambda gap: f"{gap.since:%Y-%m-%d %H:%M:%S} UTC"),
     Column("UNTIL", lambda gap: f"{gap.until:%Y-%m-%d %H:%M:%S} UTC"),
 )
-
-
-def _print_records(records: Sequence[T], columns: Sequence[Column[T]], *, as_json: bool, empty_message: str) -> None:
-    if as_json:
-        for record in records:
-            print_json(record)
-    else:
-        print_table(records, columns, empty_message=empty_message)
-
-
-def gap_to_json(gap: Gap) -> dict[str, str]:
-    """Convert a gap to a JSON object."""
-    return {"since": format_timestamp(gap.since), "until": format_timestamp(gap.until)}

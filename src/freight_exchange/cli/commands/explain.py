@@ -40,12 +40,7 @@ def explain(index: int, store: str, name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(
             {
-                "index": index,
-                "verdict": explanation.verdict,
-                "sentence": explanation.sentence,
-                "first_seen": to_json(explanation.first_seen),
-                "last_seen": to_json(explanation.last_seen),
-                "events": to_json(explanation.events),
+                **to_json(explanation),
                 "deliveries": [
                     {"kind": kind, "handler": handler, "state": state, "error": error}
                     for kind, handler, state, error in report.deliveries
@@ -54,7 +49,7 @@ def explain(index: int, store: str, name: str | None, as_json: bool) -> None:
                     {
                         "revision": offer.revision,
                         "state": offer.state,
-                        "amount": offer.amount,
+                        "amount": to_json(offer.amount),
                         "currency": offer.currency,
                     }
                     for offer in report.offers

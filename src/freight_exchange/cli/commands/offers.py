@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
+import freight_exchange
 from freight_exchange import quotes
 from freight_exchange.cli.options import INDEX, EnumChoice, json_option, limit_option, yes_option
-from freight_exchange.cli.render.listing import collect, print_listing, show_progress
+from freight_exchange.cli.output import Output, format_options
+from freight_exchange.cli.render.comparison import comparison_columns
+from freight_exchange.cli.render.csv_rows import csv_columns
+from freight_exchange.cli.render.listing import collect, show_progress, start_output
 from freight_exchange.cli.render.record import (
     currency_codes,
     fee_details,
@@ -18,6 +22,7 @@ from freight_exchange.cli.render.record import (
     format_value,
     print_details,
     print_json,
+    to_json,
 )
 from freight_exchange.cli.render.table import Column, print_table
 from freight_exchange.cli.session import client_command, run_with_client
@@ -25,11 +30,8 @@ from freight_exchange.cli.terminal import confirm, require_confirmation
 from freight_exchange.errors import BadRequestError, NotFoundError
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from freight_exchange import FreightExchange, Listing, Offer
     from freight_exchange.cli.options import GlobalOptions
-    from freight_exchange.quotes import ComparedOffer, Comparison
 
 __all__ = ["offers"]
 
@@ -67,18 +69,26 @@ def _parse_rates(context: click.Context, option: click.Parameter, values: Sequen
     help="Your requests with offers (offers), with a selected one (sel), without a selected one (nsel), or all.",
 )
 @limit_option
-@json_option
+@format_options
 @client_command
-async def list_(exchange: FreightExchange, /, state: str, limit: int | None, as_json: bool) -> None:
+async def list_(exchange: FreightExchange, /, state: str, limit: int | None, output: Output) -> None:
     """List your requests, each with the offers on it.
+
+    CSV has a row for each offer.
 
     \b
     Example:
       freight-exchange offers list --state offers
     """
     listing = exchange.offers.search(type=state)
-    if as_json:
-        await print_listing(listing, (), as_json=True, empty_message="", limit=limit)
+    if output == "json":
+        await collect(listing, limit=limit, on_record=print_json)
+        return
+    if output == "csv":
+        print_row = start_output("csv", _csv_columns())
+        for record in await collect(listing, limit=limit):
+            for offer in record.offers or (None,):
+                print_row({**to_json(record), "offer": to_json(offer)})
         return
     codes = await currency_codes(exchange)
     records = await collect(listing, limit=limit)
@@ -131,7 +141,7 @@ async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Ma
     if as_json:
         print_json(comparison)
         return
-    print_table(comparison.offers, _comparison_columns(comparison), empty_message="There are no priced offers.")
+    print_table(comparison.offers, comparison_columns(comparison), empty_message="There are no priced offers.")
     if comparison.common_terms:
         click.echo(f"\nTerms of all offers: {format_value('; '.join(comparison.common_terms))}")
 
@@ -225,6 +235,14 @@ async def _find(exchange: FreightExchange, number: int) -> tuple[Listing, Offer]
     raise NotFoundError(f"there is no offer {number} on your requests; nothing was changed")
 
 
+def _csv_columns() -> list[str]:
+    """Return the columns of a request, and those of one of its offers."""
+    return [
+        *csv_columns(freight_exchange.Listing, exclude=("offers", "selected")),
+        *csv_columns(freight_exchange.Offer, prefix="offer."),
+    ]
+
+
 def _columns(codes: Mapping[int, str]) -> Sequence[Column[_Row]]:
     return (
         Column("REQUEST", lambda row: row.listing.index, align_right=True),
@@ -240,26 +258,6 @@ def _columns(codes: Mapping[int, str]) -> Sequence[Column[_Row]]:
         Column("STATUS", lambda row: "no offer yet" if row.offer is None else row.offer.status),
         Column("TERMS", lambda row: None if row.offer is None else row.offer.terms, wraps=True, drop_order=4),
     )
-
-
-def _comparison_columns(comparison: Comparison) -> Sequence[Column[ComparedOffer]]:
-    def fee_column(name: str) -> Column[ComparedOffer]:
-        figures = {id(compared): fee for compared, fee in comparison.by_fee(name)}
-        return Column(name.upper(), lambda row: _format_figure(figures.get(id(row))), align_right=True, drop_order=2)
-
-    return (
-        Column("RANK", lambda row: row.rank, align_right=True),
-        Column("OFFER", lambda row: row.offer.id, align_right=True),
-        Column(f"TOTAL {comparison.currency}", lambda row: _format_figure(row.total), align_right=True),
-        Column("OFFERED", lambda row: f"{row.offer.amount} {row.currency}", align_right=True, drop_order=3),
-        *map(fee_column, comparison.fee_names),
-        Column("STATUS", lambda row: row.offer.status, drop_order=4),
-        Column("OWN TERMS", lambda row: "; ".join(row.own_terms) or None, wraps=True, drop_order=1),
-    )
-
-
-def _format_figure(figure: Decimal | None) -> str | None:
-    return None if figure is None else f"{figure:.2f}"
 
 
 def _print_listing(listing: Listing, codes: Mapping[int, str]) -> None:

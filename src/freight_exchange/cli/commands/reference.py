@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from freight_exchange.cli.options import json_option
+import freight_exchange
+from freight_exchange.cli.output import Output, format_options
+from freight_exchange.cli.render.csv_rows import csv_columns
 from freight_exchange.cli.render.listing import print_listing
 from freight_exchange.cli.render.table import Column
 from freight_exchange.cli.session import client_command
@@ -28,22 +30,28 @@ _CURRENCIES: tuple[Column[Currency], ...] = (
 
 
 @click.command
-@json_option
+@format_options
 @client_command
-async def carriers(exchange: FreightExchange, /, as_json: bool) -> None:
+async def carriers(exchange: FreightExchange, /, output: Output) -> None:
     """List the carriers of routes.
 
     \b
     Example:
       freight-exchange carriers
     """
-    await print_listing(exchange.carriers.list(), _CARRIERS, as_json=as_json, empty_message="There are no carriers.")
+    await print_listing(
+        exchange.carriers.list(),
+        _CARRIERS,
+        output=output,
+        csv_columns=csv_columns(freight_exchange.Carrier),
+        empty_message="There are no carriers.",
+    )
 
 
 @click.command
-@json_option
+@format_options
 @client_command
-async def currencies(exchange: FreightExchange, /, as_json: bool) -> None:
+async def currencies(exchange: FreightExchange, /, output: Output) -> None:
     """List the currencies of offers.
 
     \b
@@ -51,5 +59,9 @@ async def currencies(exchange: FreightExchange, /, as_json: bool) -> None:
       freight-exchange currencies --json
     """
     await print_listing(
-        exchange.currencies.list(), _CURRENCIES, as_json=as_json, empty_message="There are no currencies."
+        exchange.currencies.list(),
+        _CURRENCIES,
+        output=output,
+        csv_columns=csv_columns(freight_exchange.Currency),
+        empty_message="There are no currencies.",
     )

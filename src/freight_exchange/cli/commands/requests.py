@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+import freight_exchange
 from freight_exchange import cargo
+from freight_exchange.cli.commands.requests_import import import_
 from freight_exchange.cli.commands.watch import watch
 from freight_exchange.cli.drafts import build_draft, draft_options, past_option, reject_past_arrival
 from freight_exchange.cli.options import (
@@ -23,7 +25,9 @@ from freight_exchange.cli.options import (
     weight_option,
     yes_option,
 )
+from freight_exchange.cli.output import Output, format_options
 from freight_exchange.cli.render import freight
+from freight_exchange.cli.render.csv_rows import csv_columns
 from freight_exchange.cli.render.listing import print_listing
 from freight_exchange.cli.render.record import format_value, print_details, print_json
 from freight_exchange.cli.render.table import Column
@@ -38,6 +42,10 @@ if TYPE_CHECKING:
 
 __all__ = ["requests"]
 
+_COMPUTED: Final = (
+    "volume", "weight_per", "gross_weight", "chargeable.amount", "chargeable.unit", "chargeable.by"
+)  # fmt: skip
+"""Columns of CSV that are computed from the fields of a request."""
 _ASSUMED_WEIGHT: Final = "KG reads each weight as that of one unit; --weight total reads it as the total of all units."
 _WEIGHT_READINGS: Final[dict[Per, str]] = {"unit": "that of one unit", "total": "the total of all units"}
 
@@ -60,7 +68,7 @@ def requests() -> None:
 )
 @weight_option
 @limit_option
-@json_option
+@format_options
 @click.pass_context
 def list_(
     context: click.Context,
@@ -69,7 +77,7 @@ def list_(
     since: timedelta | None,
     per: Per,
     limit: int | None,
-    as_json: bool,
+    output: Output,
     **filters: Any,
 ) -> None:
     """List the requests of the last five days, open and awarded.
@@ -89,17 +97,18 @@ def list_(
       freight-exchange requests list --json | jq .index
     """
     request_filter = build_filter(filters)
-    warns_of_weight = is_weight_assumed(context) and not as_json
+    warns_of_weight = is_weight_assumed(context) and not output
 
     async def work(exchange: FreightExchange) -> None:
         printed = await print_listing(
             exchange.requests.search(type=state, since=since),
             _columns(per),
-            as_json=as_json,
+            output=output,
+            csv_columns=[*csv_columns(freight_exchange.RateRequest), *_COMPUTED],
             empty_message="There are no such requests. See `freight-exchange offers list` for your own.",
             limit=limit,
             is_included=lambda request: request_filter is None or request_filter.matches(request),
-            to_json=lambda request: freight.request_to_json(request, per),
+            convert=lambda request: freight.request_to_json(request, per),
         )
         if printed and warns_of_weight:
             warn(_ASSUMED_WEIGHT)
@@ -164,6 +173,7 @@ def publish(options: GlobalOptions, /, past: bool, yes: bool, as_json: bool, **f
     run_with_client(options, work, lookup_command="offers list")
 
 
+requests.add_command(import_)
 requests.add_command(watch)
 
 

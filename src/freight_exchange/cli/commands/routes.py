@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+import freight_exchange
 from freight_exchange.cli.drafts import build_draft, collect_fields, draft_options, past_option, reject_past_arrival
 from freight_exchange.cli.options import DATETIME, INDEX, json_option, limit_option, yes_option
+from freight_exchange.cli.output import Output, format_options
+from freight_exchange.cli.render.csv_rows import csv_columns
 from freight_exchange.cli.render.listing import print_listing
-from freight_exchange.cli.render.record import format_value, print_details, print_json, to_json
+from freight_exchange.cli.render.record import format_value, print_details, print_json
 from freight_exchange.cli.render.table import Column
 from freight_exchange.cli.session import client_command, run_with_client
 from freight_exchange.cli.terminal import confirm, require_confirmation, warn
@@ -57,9 +60,9 @@ def routes() -> None:
 @click.option("--arrives-from", type=DATETIME, metavar="DATE", help="Earliest arrival.")
 @click.option("--arrives-until", type=DATETIME, metavar="DATE", help="Latest arrival.")
 @limit_option
-@json_option
+@format_options
 @client_command
-async def list_(exchange: FreightExchange, /, limit: int | None, as_json: bool, **filters: Any) -> None:
+async def list_(exchange: FreightExchange, /, limit: int | None, output: Output, **filters: Any) -> None:
     """List routes. Cut-offs and departure are in the route's time zone; the zone of the arrival is not stated.
 
     \b
@@ -69,7 +72,8 @@ async def list_(exchange: FreightExchange, /, limit: int | None, as_json: bool, 
     await print_listing(
         exchange.routes.list(**filters),
         _COLUMNS,
-        as_json=as_json,
+        output=output,
+        csv_columns=csv_columns(freight_exchange.Route),
         empty_message="There are no such routes.",
         limit=limit,
     )
@@ -119,7 +123,7 @@ def create(options: GlobalOptions, /, past: bool, yes: bool, as_json: bool, **fi
             return
         warn("The route is created; the service did not return its number.")
         if as_json:
-            print_json({"index": None, **to_json(draft), "extra": {}})
+            print_json(draft)
         else:
             print_details(_details(draft))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import freight_exchange
 from freight_exchange.cli.render.freight import request_to_json
-from freight_exchange.cli.render.record import format_timestamp, format_value, to_json
+from freight_exchange.cli.render.record import format_value, to_json
 
 if TYPE_CHECKING:
     from freight_exchange.cargo import Per
@@ -16,36 +16,13 @@ __all__ = ["event_to_json", "format_event"]
 
 
 def event_to_json(event: Event, per: Per = "unit") -> dict[str, Any]:
-    """Convert an event to a JSON object; `per` selects the reading of weights."""
-    match event:
-        case freight_exchange.RequestEvent():
-            since, until = event.observed_between
-            return {
-                "kind": event.kind,
-                "request": request_to_json(event.request, per),
-                "previous": None if event.previous is None else request_to_json(event.previous, per),
-                "changed": to_json(event.changed),
-                "observed_after": None if since is None else format_timestamp(since),
-                "observed": format_timestamp(until),
-            }
-        case freight_exchange.Gap():
-            return {"kind": event.kind, "since": format_timestamp(event.since), "until": format_timestamp(event.until)}
-        case freight_exchange.SchemaChanged():
-            return {
-                "kind": event.kind,
-                "added": to_json(event.added),
-                "removed": to_json(event.removed),
-                "requests": to_json(event.requests),
-                "observed": format_timestamp(event.observed),
-            }
-        case freight_exchange.Unreadable():
-            return {
-                "kind": event.kind,
-                "index": event.index,
-                "raw": to_json(event.raw),
-                "error": event.error,
-                "observed": format_timestamp(event.observed),
-            }
+    """Convert an event to a JSON object, requests with computed values; `per` selects the reading of weights."""
+    converted: dict[str, Any] = {**to_json(event), "kind": event.kind}
+    if isinstance(event, freight_exchange.RequestEvent):
+        converted["request"] = request_to_json(event.request, per)
+        if event.previous is not None:
+            converted["previous"] = request_to_json(event.previous, per)
+    return converted
 
 
 def format_event(event: Event) -> str:

@@ -87,12 +87,12 @@ def request_to_json(request: RateRequest, per: Per) -> dict[str, Any]:
     weight, quantity = gross_weight(request, per), chargeable(request, per)
     return {
         **to_json(request),
-        "volume": request.volume,
+        "volume": to_json(request.volume),
         "weight_per": per,
-        "gross_weight": None if weight is None else weight.kilograms,
+        "gross_weight": None if weight is None else to_json(weight.kilograms),
         "chargeable": None
         if quantity is None
-        else {"amount": quantity.amount, "unit": quantity.unit, "by": quantity.basis},
+        else {"amount": to_json(quantity.amount), "unit": quantity.unit, "by": quantity.basis},
         "doubts": to_json(find_warnings(request, per)),
     }
 

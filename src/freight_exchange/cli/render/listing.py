@@ -1,19 +1,22 @@
-"""Listings: JSON lines while they arrive, or a table, with progress on a terminal."""
+"""Listings: JSON lines or CSV while they arrive, or a table, with progress on a terminal."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from freight_exchange.cli.render.record import print_json
+from freight_exchange.cli.render.csv_rows import print_csv_header, print_csv_row
+from freight_exchange.cli.render.record import print_json, to_json
 from freight_exchange.cli.render.table import Column, print_table
 
 if TYPE_CHECKING:
     from freight_exchange import Paginator
+    from freight_exchange.cli.output import Output
 
-__all__ = ["collect", "print_listing", "show_progress"]
+__all__ = ["collect", "print_listing", "print_records", "show_progress", "start_output"]
 
 T = TypeVar("T")
 
@@ -22,32 +25,58 @@ async def print_listing(
     listing: Paginator[T],
     columns: Sequence[Column[T]],
     *,
-    as_json: bool,
+    output: Output,
     empty_message: str,
+    csv_columns: Sequence[str],
     limit: int | None = None,
     is_included: Callable[[T], bool] = lambda _: True,
-    to_json: Callable[[T], object] = lambda record: record,
+    convert: Callable[[T], Mapping[str, Any]] = to_json,
 ) -> list[T]:
     """Read a listing, print it, and return the printed records.
 
     Args:
         listing: The listing.
         columns: The columns of the table.
-        as_json: Whether to print each record as JSON as soon as it arrives, instead of a table.
+        output: The format. JSON and CSV are printed as the records arrive.
         empty_message: The message for an empty table.
+        csv_columns: The columns of CSV.
         limit: The maximum number of records.
         is_included: The filter.
-        to_json: Converts a record for JSON.
+        convert: Converts a record for JSON and CSV.
     """
-
-    def print_record(record: T) -> None:
-        if as_json:
-            print_json(to_json(record))
-
-    records = await collect(listing, limit=limit, is_included=is_included, on_record=print_record)
-    if not as_json:
+    if output is None:
+        records = await collect(listing, limit=limit, is_included=is_included)
         print_table(records, columns, empty_message=empty_message)
-    return records
+        return records
+    print_converted = start_output(output, csv_columns)
+    return await collect(
+        listing, limit=limit, is_included=is_included, on_record=lambda record: print_converted(convert(record))
+    )
+
+
+def print_records(
+    records: Sequence[T],
+    columns: Sequence[Column[T]],
+    *,
+    output: Output,
+    empty_message: str,
+    csv_columns: Sequence[str],
+) -> None:
+    """Print records that are there already, as `print_listing` does."""
+    if output is None:
+        print_table(records, columns, empty_message=empty_message)
+        return
+    print_converted = start_output(output, csv_columns)
+    for record in records:
+        print_converted(to_json(record))
+
+
+def start_output(output: Literal["json", "csv"], csv_columns: Sequence[str]) -> Callable[[Mapping[str, Any]], None]:
+    """Print the header of CSV; return the function that prints a converted record."""
+    if output == "json":
+        return print_json
+    print_csv_header(csv_columns)
+    return partial(print_csv_row, csv_columns)
 
 
 async def collect(

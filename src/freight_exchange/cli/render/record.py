@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 import click
@@ -20,13 +20,13 @@ from freight_exchange.platform.text import clean
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange
+    from freight_exchange.models._base import Serializable
 
 __all__ = [
     "currency_codes",
     "escape_json",
     "fee_details",
     "format_amount",
-    "format_timestamp",
     "format_value",
     "print_details",
     "print_json",
@@ -54,19 +54,22 @@ def format_value(value: object) -> str:
             return clean(str(value))
 
 
-def format_timestamp(time: datetime) -> str:
-    """Format a time for JSON, to the second."""
-    return time.isoformat(" ", "seconds")
-
-
 def to_json(value: object) -> Any:
-    """Convert a record to JSON types: fields by their Python names, dates as the service writes them."""
+    """Convert a value to JSON types: a record as `freight_exchange.to_dict` does, others by the same rules."""
+    # Imported with the first record: help and completion need neither.
+    from freight_exchange.serialization import to_dict
+    from freight_exchange.serialization.kinds import is_known
+
     kind: Any = type(value)
     match value:
+        case _ if is_known(kind):
+            return to_dict(cast("Serializable", value))
         case _ if attrs.has(kind):
             return {field.name: to_json(getattr(value, field.name)) for field in attrs.fields(kind)}
         case datetime():
-            return value.isoformat(" ")
+            return value.isoformat()
+        case Decimal():
+            return str(value)
         case Mapping():
             return {str(key): to_json(item) for key, item in value.items()}
         case list() | tuple():
@@ -84,7 +87,7 @@ def print_details(details: Iterable[tuple[str, object]], *, err: bool = False) -
 
 
 def print_json(value: object) -> None:
-    """Print one JSON object on a line; numbers keep the digits that the service wrote."""
+    """Print one JSON object on a line."""
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
     click.echo(escape_json(wire.dump(to_json(value)).decode(), ascii_only=ascii_only))
 

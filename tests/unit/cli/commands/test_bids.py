@@ -40,7 +40,7 @@ def test_offer_is_submitted_listed_approved_and_selected(shell: Shell) -> None:
     (row,) = shell("bids", "list", "--state", "sel").rows
     assert (row["STATUS"], row["CONTACT"]) == ("Selected", "Sylvia Ship <shipper@demo.example>")
     (bid,) = shell("bids", "list", "--json").objects
-    assert bid["amount"] == Decimal("1840.50")
+    assert bid["amount"] == "1840.50"
 
 
 def test_offer_is_read_from_file(shell: Shell) -> None:
@@ -49,8 +49,8 @@ def test_offer_is_read_from_file(shell: Shell) -> None:
     result = shell("bids", "submit", str(request), "--file", "offer.json", "--rate", "Chassis=140", "--yes", "--json")
     assert result.status == 0, result.err
     (bid,) = result.objects
-    assert bid["amount"] == Decimal("1840.10")
-    assert bid["offer"]["rates"] == {"Ocean": Decimal("1700.10"), "Chassis": 140}
+    assert bid["amount"] == "1840.10"
+    assert bid["offer"]["rates"] == {"Ocean": "1700.10", "Chassis": "140"}
 
 
 @pytest.mark.parametrize("rates", [None, [1], "x", 5])

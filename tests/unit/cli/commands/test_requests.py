@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.blocks import ROOT
 from tests.unit.cli.harness import DRAFT, TILES, Shell
 
 from freight_exchange.cli.exit_status import Status
-from freight_exchange.sandbox import Cargo
+from freight_exchange.sandbox import Cargo, Fault
+from freight_exchange.sandbox.faults import mutations
 
 BATTERIES = Cargo(
     commodityname="Lithium batteries",
@@ -53,14 +56,14 @@ class TestList:
         shell.publish(TILES)
         sea, air = shell("requests", "list", "--json").objects
         assert (sea["index"], air["index"]) == (2, 1)
-        assert air["weight"] == Decimal("12.5")
-        assert air["length"] == Decimal("0.4")
-        assert air["need_date"] == "2030-01-15 00:00:00"
+        assert air["weight"] == "12.5"
+        assert air["length"] == "0.4"
+        assert air["need_date"] == "2030-01-15T00:00:00"
         assert air["type"] == "Air Freight"
         assert air["hazardous"] is True
         assert air["weight_per"] == "unit"
-        assert air["chargeable"] == {"amount": Decimal("1875.0"), "unit": "kg", "by": "weight"}
-        assert (air["gross_weight"], air["doubts"]) == (Decimal("1875.0"), [])
+        assert air["chargeable"] == {"amount": "1875.0", "unit": "kg", "by": "weight"}
+        assert (air["gross_weight"], air["doubts"]) == ("1875.0", [])
         assert sea.keys() == air.keys()
 
     @pytest.mark.parametrize(
@@ -142,7 +145,7 @@ class TestGet:
         total = shell("requests", "get", str(index), "--weight", "total").err
         assert "Is its weight right? about 0.208 kg/m3 if it is that of all units" in total
         (request,) = shell("requests", "get", str(index), "--json").objects
-        assert request["gross_weight"] == 10
+        assert request["gross_weight"] == "10"
         assert [doubt["field"] for doubt in request["doubts"]] == ["weight", "incoterm"]
         assert (
             request["doubts"][1]["message"] == "FOB is for sea and inland waterway transport only, not for Air Freight"
@@ -186,7 +189,7 @@ class TestPublish:
         assert (request["commodity"], request["quantity"], request["volume"]) == (
             "Ceramic tiles",
             20,
-            Decimal("21.600"),
+            "21.600",
         )
         (change,) = shell.exchange.audit_log.changes
         assert change.state.cargo.origin == "Hong Kong"
@@ -249,3 +252,51 @@ class TestPublish:
         ):
             assert line in result.err
         assert "quote/submitrequest" not in {call.path for call in shell.exchange.audit_log.calls}
+
+
+class TestImport:
+    FILE = ROOT / "examples" / "requests.csv"
+
+    def test_file_is_published_once(self, shell: Shell) -> None:
+        shell.use_account(shell.exchange.shipper)
+        Path("requests.csv").write_bytes(self.FILE.read_bytes())
+        result = shell("requests", "import", "requests.csv", "--past", "--yes")
+        assert (result.status, result.err) == (0, "")
+        assert result.out.splitlines()[0] == "line 2, Ceramic tiles: published as FX000001"
+        assert result.out.endswith("5 of 5 rows are published.\n")
+        again = shell("requests", "import", "requests.csv", "--past", "--yes", "--json")
+        assert (again.status, again.out) == (0, "")
+        assert len(shell.exchange.audit_log.publications) == 5
+
+    def test_wrong_row_is_refused_before_anything_is_sent(self, shell: Shell) -> None:
+        Path("requests.csv").write_text(self.FILE.read_text().replace(",40,", ",forty,"))
+        result = shell("requests", "import", "requests.csv", "--past", "--yes")
+        assert result.status == Status.USAGE
+        assert "line 3, column quantity: must be a whole number, not 'forty'" in result.err
+        assert not shell.exchange.audit_log.calls
+        assert not Path("requests.csv.progress").exists()
+
+    def test_refused_rows_end_with_their_status(self, shell: Shell) -> None:
+        shell.use_account(shell.exchange.shipper)
+        no = mutations.json_reply(400, {"message": "there is no such port"})
+        shell.exchange.faults.add(
+            Fault(name="refused", path="quote/submitrequest", processed=False, times=1, mutate=no)
+        )
+        Path("requests.csv").write_bytes(self.FILE.read_bytes())
+        result = shell("requests", "import", "requests.csv", "--past", "--yes", "--json")
+        assert result.status == Status.REFUSED
+        assert [row["request"] for row in result.objects] == [None, 1, 2, 3, 4]
+        assert "1 rows were refused" in result.err
+
+
+def test_requests_and_offers_are_listed_as_csv(shell: Shell) -> None:
+    shell.publish(BATTERIES)
+    (row,) = csv.DictReader(shell("requests", "list", "--csv").out.splitlines())
+    assert (row["index"], row["weight"], row["chargeable.amount"]) == ("1", "12.5", "1875.0")
+    shell("bids", "submit", "1", "--amount", "1840.50", "--currency", "USD", "--yes")
+    (bid,) = csv.DictReader(shell("bids", "list", "--csv").out.splitlines())
+    assert (bid["index"], bid["amount"]) == ("1", "1840.50")
+    shell.use_account(shell.exchange.shipper)
+    (offer,) = csv.DictReader(shell("offers", "list", "--csv").out.splitlines())
+    assert (offer["index"], offer["offer.amount"], offer["offer.status"]) == ("1", "1840.50", "pending")
+    assert shell("carriers", "--csv").out.startswith("index,name,extra\n")

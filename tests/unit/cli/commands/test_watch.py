@@ -55,7 +55,7 @@ def test_options_filter_events(shell: Shell) -> None:
     shell.publish()
     wanted = shell.publish(Cargo(origin="Shenzhen"))
     (event,) = shell(*WATCH, "--origin", "Shenzhen", "--json").objects
-    assert (event["request"]["index"], event["observed_after"]) == (wanted, None)
+    assert (event["request"]["index"], event["observed_between"][0]) == (wanted, None)
 
 
 @pytest.mark.parametrize("options", [[], ["--weight", "total"]])

@@ -46,10 +46,10 @@ def test_nested_record_is_printed_as_json(capsys: pytest.CaptureFixture[str]) ->
     )
     print_json(listing)
     line = capsys.readouterr().out
-    assert '"amount":1840.50,' in line
+    assert '"amount":"1840.50",' in line
     printed = json.loads(line)
-    assert printed["need_date"] == "2027-03-01 00:00:00"
-    assert printed["offers"][0]["rates"] == {"Ocean": 1700.00}
+    assert printed["need_date"] == "2027-03-01T00:00:00"
+    assert printed["offers"][0]["rates"] == {"Ocean": "1700.00"}
     assert printed["extra"] == {"urgency": "high"}
     assert printed["contact"] is None
     assert to_json(listing)["offers"][0]["id"] == 7

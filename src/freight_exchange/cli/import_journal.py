@@ -1,0 +1,107 @@
+"""Journal of an import: what became of each row of a file, and which own requests there were before."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.models import Listing, RateRequest
+
+__all__ = ["ImportJournal", "State"]
+
+State = Literal["sending", "published", "refused"]
+"""State of a row: `sending` is written before its request is sent, and stays where the outcome is unknown."""
+
+
+class ImportJournal:
+    """Journal of one file, one account and one exchange: an SQLite file, synced at each step.
+
+    Args:
+        path: The file of the journal.
+        owner: The account and the exchange. The journal of another owner is refused: its rows would be taken for
+            published.
+
+    Raises:
+        UsageError: The journal is another owner's, another process uses it, or it cannot be read.
+    """
+
+    def __init__(self, path: Path, owner: str) -> None:
+        self.path = path
+        self._owner = owner
+        self._connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+        try:
+            self._open()
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise click.UsageError(f"the journal {path} cannot be used: {error}; nothing was sent") from None
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _open(self) -> None:
+        run = self._connection.execute
+        # Held until the connection closes: two imports at a time would publish a row twice.
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        run("BEGIN EXCLUSIVE")
+        run("CREATE TABLE IF NOT EXISTS row (key TEXT PRIMARY KEY, state TEXT, request INTEGER, commodity TEXT)")
+        run("CREATE TABLE IF NOT EXISTS own (request INTEGER PRIMARY KEY)")
+        run("CREATE TABLE IF NOT EXISTS owner (owner TEXT)")
+        kept = run("SELECT owner FROM owner").fetchone()
+        if kept is None:
+            run("INSERT INTO owner VALUES (?)", (self._owner,))
+        elif kept != (self._owner,):
+            raise click.UsageError(
+                f"{self.path} is the journal of {kept[0]}, not of {self._owner}: publish there from a copy of the file "
+                "with another name; nothing was sent"
+            )
+        run("COMMIT")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def state(self, key: str) -> State | None:
+        """Return the state of a row, or `None` before it is sent."""
+        found = self._connection.execute("SELECT state FROM row WHERE key = ?", (key,)).fetchone()
+        return None if found is None else found[0]
+
+    def write(self, key: str, state: State, record: RateRequest | Listing | None = None) -> None:
+        """Write the state of a row, with the record that shows its request."""
+        request, commodity = (None, None) if record is None else (record.index, record.commodity)
+        self._connection.execute("INSERT OR REPLACE INTO row VALUES (?, ?, ?, ?)", (key, state, request, commodity))
+
+    def remove(self, key: str) -> None:
+        """Remove the state of a row whose request was not taken."""
+        self._connection.execute("DELETE FROM row WHERE key = ?", (key,))
+
+    def write_own(self, own: Iterable[Listing]) -> None:
+        """Replace the own requests; a request that is gone cannot stand for a new one."""
+        run = self._connection.execute
+        run("BEGIN")
+        run("DELETE FROM own")
+        self._connection.executemany("INSERT OR IGNORE INTO own VALUES (?)", [(listing.index,) for listing in own])
+        run("COMMIT")
+
+    def baseline(self) -> Sequence[Listing]:
+        """Return the own requests that cannot be the one in doubt."""
+        known = self._connection.execute(
+            "SELECT request FROM own UNION SELECT request FROM row WHERE request IS NOT NULL"
+        )
+        return [Listing(index=index) for (index,) in known]
+
+    def published(self) -> set[tuple[int, str | None]]:
+        """Return the index and commodity of each published request."""
+        return {*self._connection.execute("SELECT request, commodity FROM row WHERE state = 'published'")}
+
+    def foreign_exchange_error(self) -> ConfigurationError:
+        """Return the error for an exchange that has none of the published requests."""
+        return ConfigurationError(
+            f"{self.path} has {len(self.published())} published rows, and {self._owner} has none of these requests: "
+            "the exchange was reset, or all of them are gone. Put the rows that are still to be published into a file "
+            "with another name"
+        )
