@@ -39,12 +39,10 @@ async def shared() -> AsyncIterator[Tariff]:
 
 
 class OneLine(logging.Formatter):
-    """Formatter of one line: the request, the message and the error without its traceback."""
+    """Formatter of one line: the message without a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        error = record.exc_info[1] if record.exc_info else None
-        about = f"request {getattr(record, 'request', None)}: " if hasattr(record, "handler") else ""
-        return shorten(f"{about}{record.getMessage()}" + (f" ({error})" if error else ""), 110)
+        return shorten(record.getMessage(), 130)
 
 
 def main(store: str) -> None:

@@ -20,6 +20,7 @@ from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes
 from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import ValidationError
+from freight_exchange.instrumentation import Instruments
 from freight_exchange.models import Bid, RawWrite, Reconciliation, Write
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.options import Start
@@ -68,6 +69,10 @@ class Calls:
     def currencies(self) -> Currencies:
         """Currencies."""
         return Currencies(self._service, self._shared.currencies)
+
+    @property
+    def _instruments(self) -> Instruments:
+        return self._options.limits.instruments
 
     @cached_property
     def _service(self) -> Service:

@@ -259,6 +259,11 @@ class FreightExchange(Calls):
         """Return a view of this client whose extra requests are counted."""
         return self._view(attrs.evolve(self._options, limits=attrs.evolve(self._options.limits, meter=meter)))
 
+    def _instrumented(self, part: Instrumentation) -> FreightExchange:
+        """Return a view of this client with one more instrumentation."""
+        limits = attrs.evolve(self._options.limits, instruments=self._instruments.and_also(part))
+        return self._view(attrs.evolve(self._options, limits=limits))
+
     def _view(self, options: ViewOptions) -> FreightExchange:
         view = object.__new__(type(self))
         Calls.__init__(view, self._shared, options)

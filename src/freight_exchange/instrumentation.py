@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from freight_exchange.hooks import Event
     from freight_exchange.models.writes import Write
 
-__all__ = ["NO_INSTRUMENTS", "CallInfo", "HandlerRun", "Instrumentation", "Instruments"]
+__all__ = ["NO_INSTRUMENTS", "CallInfo", "HandlerRun", "Instrumentation", "Instruments", "ScanInfo"]
 
 
 @attrs.frozen(kw_only=True)
@@ -32,6 +32,21 @@ class CallInfo:
     path: str
     call_id: str
     write: Write | None
+
+
+@attrs.frozen(kw_only=True)
+class ScanInfo:
+    """Scan that is about to begin, or to go on.
+
+    Attributes:
+        feed: The name of the feed.
+        tier: Its depth, as in the `Scan` record.
+        window: Seconds that it looks back.
+    """
+
+    feed: str
+    tier: str
+    window: int
 
 
 @attrs.define(kw_only=True)
@@ -69,7 +84,7 @@ class Instrumentation:
         """Surround a call: its attempts, waits and login. An error of the call passes through."""
         return _NOTHING
 
-    def scan(self, feed: str) -> AbstractContextManager[object]:
+    def scan(self, scan: ScanInfo) -> AbstractContextManager[object]:
         """Surround a scan of a feed, or a part of one that pauses."""
         return _NOTHING
 
@@ -105,9 +120,9 @@ class Instruments:
         """Surround a call."""
         return self._entered(lambda part: part.call(call))
 
-    def scan(self, feed: str) -> AbstractContextManager[object]:
+    def scan(self, scan: ScanInfo) -> AbstractContextManager[object]:
         """Surround a scan."""
-        return self._entered(lambda part: part.scan(feed))
+        return self._entered(lambda part: part.scan(scan))
 
     def found(self, feed: str, events: Sequence[int]) -> None:
         """Pass on the numbers of the events that the last scan of a feed has found."""

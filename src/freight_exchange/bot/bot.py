@@ -6,13 +6,14 @@ import os
 from collections.abc import Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
 
 from freight_exchange.bot.failpoints import Failpoints, no_failpoints
 from freight_exchange.bot.handlers.handler import Handler
 from freight_exchange.bot.metrics import Metrics
+from freight_exchange.bot.ops.exposition import make_collector
 from freight_exchange.bot.ops.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.bot.router import Router
@@ -31,7 +32,11 @@ from freight_exchange.store import Store
 from freight_exchange.store.work import NO_LIMIT
 
 if TYPE_CHECKING:
+    from freight_exchange.bot.ops.collector import BotCollector
     from freight_exchange.bot.runtime.session import Components
+else:
+    # For `typing.get_type_hints`: the class needs the extra `metrics`.
+    BotCollector = Any
 
 __all__ = ["Bot"]
 
@@ -115,7 +120,7 @@ class Bot(Router):
         )
         self._exchange = exchange
         self._lifespan = no_resources if lifespan is None else lifespan
-        self._operator_port = OperatorPort(host, port, self.status)
+        self._operator_port = OperatorPort(host, port, self.status, self.collector)
         self._metrics = Metrics()
         self._supervisor: Supervisor | None = None
         self._background = BackgroundRun(self._serve, self.stop)
@@ -245,6 +250,22 @@ class Bot(Router):
             parked=sum(record.parked for record in doubts),
             address=None if supervisor is None else supervisor.address,
         )
+
+    def collector(self) -> BotCollector:
+        """Return a Prometheus collector of the bot's metrics, for any registry; needs the extra `metrics`.
+
+            REGISTRY.register(bot.collector())
+
+        Any thread may scrape it.
+
+        Raises:
+            ConfigurationError: The extra is not installed.
+        """
+        return make_collector(self._status_in_loop, self._metrics, self._handlers.keys)
+
+    def _status_in_loop(self) -> BotStatus:
+        supervisor = self._active_supervisor()
+        return self.status() if supervisor is None else supervisor.loop.call(self.status)
 
     async def dead_letters(self) -> Sequence[DeadLetter]:
         """Return the deliveries that were given up, the oldest first."""

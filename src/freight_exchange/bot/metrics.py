@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import attrs
 
+from freight_exchange.bot.histogram import CALL_BOUNDS, HANDLER_BOUNDS, LATENCY_BOUNDS, Histograms
+
 if TYPE_CHECKING:
     from freight_exchange.store.work import Delivery
 
@@ -103,7 +105,7 @@ class InFlight:
 
 @attrs.define
 class Metrics:
-    """Counts since the process began.
+    """Counts and durations since the process began.
 
     Attributes:
         events: Events by kind.
@@ -111,12 +113,18 @@ class Metrics:
             counts once for each.
         offers: Offers by outcome, one of `OUTCOMES`.
         in_flight: Deliveries in flight.
+        handler_times: Durations of handlers, by handler.
+        event_latencies: Times from the scan that found an event to the first call of a handler, by handler.
+        call_times: Durations of calls, by operation and outcome.
     """
 
     events: Counter[str] = attrs.field(factory=Counter)
     deliveries: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     offers: Counter[str] = attrs.field(factory=Counter)
     in_flight: InFlight = attrs.field(factory=InFlight)
+    handler_times: Histograms = attrs.field(factory=lambda: Histograms(HANDLER_BOUNDS))
+    event_latencies: Histograms = attrs.field(factory=lambda: Histograms(LATENCY_BOUNDS))
+    call_times: Histograms = attrs.field(factory=lambda: Histograms(CALL_BOUNDS))
 
     def count_ended(self, ending: str) -> int:
         """Count the attempts with this ending, of all handlers."""

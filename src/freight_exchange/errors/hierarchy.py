@@ -188,9 +188,11 @@ class OfferRejectedError(BadRequestError):
 
     Attributes:
         request: The index of the request.
+        request_closed: `True` if the service, asked after the refusal, listed the request as awarded or not at all.
     """
 
     request: int | None = None
+    request_closed: bool = False
 
 
 class OfferInDoubtError(FreightExchangeError):

@@ -262,6 +262,7 @@ class Feed:
             if stored.id in wanted:
                 self._in_hand[stored.id] = stored
         self._filtered += filtered
+        self._instruments.found(self._name, [*wanted])
         return tuple(wanted.values())
 
     async def _load(self, *, with_gaps: bool = False) -> bool:

@@ -24,7 +24,7 @@ from freight_exchange.feed.core.watermark import WIDEST, is_covered
 from freight_exchange.feed.fetch import PageFetcher
 from freight_exchange.feed.journal import Journal, Look, wall
 from freight_exchange.hooks import Degraded, Recovered, Scan, ScanProgress
-from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments
+from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
 from freight_exchange.options import Start
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.page_sizes import size_after
@@ -216,7 +216,7 @@ class Poller:
 
     async def _proceed(self, look: Look) -> None:
         """Make the scan, or go on with it, until it has ended or pauses."""
-        with self._instruments.scan(self._name):
+        with self._instruments.scan(ScanInfo(feed=self._name, tier=look.rung.name, window=look.window)):
             await self._make(look)
 
     async def _make(self, look: Look) -> None:

@@ -14,9 +14,19 @@ from freight_exchange.models.writes import SubmitOffer
 
 if TYPE_CHECKING:
     from freight_exchange.hooks import Attempt, Login, Retry, Scan
-    from freight_exchange.instrumentation import CallInfo, HandlerRun
+    from freight_exchange.instrumentation import CallInfo, HandlerRun, ScanInfo
 
-__all__ = ["Attributes", "of_attempt", "of_call", "of_error", "of_handler", "of_login", "of_retry", "of_scan"]
+__all__ = [
+    "Attributes",
+    "of_attempt",
+    "of_call",
+    "of_error",
+    "of_handler",
+    "of_login",
+    "of_retry",
+    "of_scan",
+    "of_scan_result",
+]
 
 Attributes = dict[str, str | bool | int | float]
 
@@ -67,11 +77,18 @@ def of_login(login: Login) -> Attributes:
     return {"freight_exchange.login.reason": login.reason} | of_error(login.error)
 
 
-def of_scan(scan: Scan) -> Attributes:
+def of_scan(scan: ScanInfo) -> Attributes:
+    """Return the attributes of a scan, or a part of one."""
+    return {
+        "freight_exchange.feed.name": scan.feed,
+        "freight_exchange.scan.tier": scan.tier,
+        "freight_exchange.scan.window": scan.window,
+    }
+
+
+def of_scan_result(scan: Scan) -> Attributes:
     """Return the attributes of a scan that has ended."""
     return {
-        "freight_exchange.scan.tier": scan.rung,
-        "freight_exchange.scan.window": scan.window,
         "freight_exchange.scan.pages": scan.pages,
         "freight_exchange.scan.rows": scan.rows,
         "freight_exchange.scan.events": scan.events,

@@ -13,7 +13,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, TracerProvider
 
 from freight_exchange.hooks import Attempt, Degraded, Event, Login, Recovered, Retry, Scan
-from freight_exchange.instrumentation import CallInfo, HandlerRun, Instrumentation
+from freight_exchange.instrumentation import CallInfo, HandlerRun, Instrumentation, ScanInfo
 from freight_exchange.models.writes import SubmitOffer
 from freight_exchange.otel import attributes
 
@@ -54,7 +54,7 @@ class OpenTelemetry(Instrumentation):
                 self._record_attempt(event)
             case Scan():
                 span = trace.get_current_span()
-                span.set_attributes(attributes.of_scan(event))
+                span.set_attributes(attributes.of_scan_result(event))
                 _set_error(span, event.error)
             case Login():
                 trace.get_current_span().add_event("login", attributes.of_login(event))
@@ -103,19 +103,19 @@ class OpenTelemetry(Instrumentation):
             handler.add_link(span.get_span_context(), {"freight_exchange.request.index": call.write.request})
 
     @contextmanager
-    def scan(self, feed: str) -> Iterator[None]:
+    def scan(self, scan: ScanInfo) -> Iterator[None]:
         """Surround a scan with a span that starts a trace, and has a link to the current span."""
         current = trace.get_current_span().get_span_context()
         with self._tracer.start_as_current_span(
-            f"scan {feed}",
+            f"scan {scan.feed}",
             # A feed lives for months, in the context of what started it: one trace could hold all of its scans.
             context=Context(),
             links=[Link(current)] if current.is_valid else [],
-            attributes={"freight_exchange.feed.name": feed},
+            attributes=attributes.of_scan(scan),
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
-            self._last_scan[feed] = span.get_span_context()
+            self._last_scan[scan.feed] = span.get_span_context()
             try:
                 yield
             except BaseException as error:

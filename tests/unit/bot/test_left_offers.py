@@ -77,7 +77,7 @@ class TestWhileItsOfferIsInDoubt:
         assert attempts == [1, 1]
         # Why it ended is told all the same.
         (failure,) = [
-            record for record in caplog.records if "failed while its offer is in doubt" in record.getMessage()
+            record for record in caplog.records if "TimeoutError; its offer is in doubt" in record.getMessage()
         ]
         assert failure.exc_info is not None
         assert failure.exc_info[0] is TimeoutError

@@ -12,7 +12,6 @@ import pytest
 from tests.unit.bot.ledger_rig import INTERVAL, amounts_on, eventually, new_bot, offering_bot, strike
 from tests.unit.bot.rig import Shared
 
-from freight_exchange.bot.metrics import Metrics
 from freight_exchange.bot.ops import probes
 from freight_exchange.errors import LoginRejectedError, NotFoundError
 from freight_exchange.feed.lease import Lease
@@ -44,7 +43,7 @@ def state(trial: Trial) -> str:
 
 def port(trial: Trial, path: str) -> int:
     """What the operator's port says."""
-    said = probes.answer(f"GET {path} HTTP/1.1\r\n\r\n".encode(), trial.status, Metrics())
+    said = probes.answer(f"GET {path} HTTP/1.1\r\n\r\n".encode(), lambda: trial.status, None)
     return int(said.split()[1])
 
 
@@ -182,9 +181,9 @@ async def test_while_a_login_is_waited_out_the_cover_grows_older(sandbox: Sandbo
             assert feed.cover_age is not None
             for age in (trial.status.age, feed.cover_age):
                 assert silent <= age.total_seconds() <= silent + INTERVAL.total_seconds()
-            assert f"cover_age_seconds {feed.cover_age.total_seconds()}" in probes.exposition(
-                trial.status, bot._metrics
-            )
+            gauges = {family.name: family.samples for family in bot.collector().collect()}
+            (sample,) = gauges["freight_exchange_bot_cover_age_seconds"]
+            assert sample.value == feed.cover_age.total_seconds()
         assert looks > 50
     stopped = bot.status()
     await anyio.sleep(600)

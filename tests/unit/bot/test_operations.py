@@ -1,64 +1,32 @@
-"""The operator's port: what it answers, read back by parsers of this file's own, and over a socket."""
+"""The operator's port: what it answers, and over a socket."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import logging
-import re
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, Final, get_args, get_type_hints
+from datetime import timedelta
+from typing import Any
 
 import anyio
 import attrs
 import pytest
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.bot.rig import Shared
+from tests.unit.bot.statuses import STATES, STATUS
 
-from freight_exchange import Bot, BotStatus, ConfigurationError, FeedStatus, Gap
-from freight_exchange.bot.delivery.retry_policy import Decision
-from freight_exchange.bot.metrics import ENDINGS, OUTCOMES, Metrics
+from freight_exchange import Bot, BotStatus, ConfigurationError
 from freight_exchange.bot.ops import probes
-from freight_exchange.bot.ops.probes import answer, exposition, open_listener, serve
+from freight_exchange.bot.ops.exposition import Expose
+from freight_exchange.bot.ops.probes import answer, open_listener, serve
 from freight_exchange.testing import Sandbox
 
-NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
-FEED = FeedStatus(
-    state="live",
-    cover_age=timedelta(seconds=12.5),
-    last_success=NOW,
-    window=timedelta(minutes=2),
-    pages=1,
-    clamp=None,
-    allowance=timedelta(minutes=1),
-    late=3,
-    unacknowledged=7,
-    gaps=(Gap(since=NOW, until=NOW),),
-)
-STATUS = BotStatus(
-    state="running",
-    live=True,
-    age=timedelta(seconds=12.5),
-    feed=FEED,
-    in_flight=5,
-    waiting=6,
-    waited=timedelta(seconds=7.5),
-    handled=0,
-    retried=0,
-    dead=0,
-    offers={},
-    in_doubt=2,
-    parked=1,
-    address=None,
-)
 PATHS = ["/livez", "/readyz", "/metrics"]
-STATES = ["starting", "standby", "running", "draining", "login-rejected", "stopped"]
 GET = b"GET /livez HTTP/1.1\r\nHost: bot\r\n\r\n"
 HOST = "127.0.0.1"
 
@@ -85,56 +53,14 @@ def read(raw: bytes) -> Reply:
     return Reply(int(code), reason, headers, body.decode())
 
 
-def ask(line: str, status: BotStatus = STATUS, tally: Metrics | None = None) -> Reply:
+def ask(line: str, status: BotStatus = STATUS, expose: Expose | None = None) -> Reply:
     head = f"{line}\r\nHost: bot\r\n\r\n".encode("latin-1")
-    return read(answer(head, status, Metrics() if tally is None else tally))
+    return read(answer(head, lambda: status, expose or fixed))
 
 
-Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-_NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_LABEL: Final = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)')
-_ESCAPES: Final = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
-
-
-def exposed(text: str) -> tuple[Samples, dict[str, str]]:
-    """The samples and the types of a page in Prometheus' text format, or an `AssertionError`."""
-    samples: Samples = {}
-    types: dict[str, str] = {}
-    helps: set[str] = set()
-    assert text.endswith("\n")
-    for line in text[:-1].split("\n"):
-        if line.startswith("# HELP "):
-            name, said = line[7:].split(" ", 1)
-            assert said.strip(), line
-            assert name not in helps, "one HELP for each"
-            helps.add(name)
-        elif line.startswith("# TYPE "):
-            name, kind = line[7:].split(" ")
-            assert name not in types, "one TYPE for each, before its samples"
-            assert kind in ("gauge", "counter")
-            assert (kind == "counter") == name.endswith("_total")
-            types[name] = kind
-        else:
-            matched = _NAME.match(line)
-            assert matched, line
-            name, rest = matched.group(), line[matched.end() :]
-            assert name == [*types][-1], "the samples of a metric follow its TYPE"
-            labels: list[tuple[str, str]] = []
-            if rest.startswith("{"):
-                inside, rest = rest[1:].rsplit("} ", 1)
-                rest = f" {rest}"
-                while inside:
-                    label = _LABEL.match(inside)
-                    assert label, line
-                    value = re.sub(r'\\[\\"n]', lambda escape: _ESCAPES[escape.group()], label.group(2))
-                    labels.append((label.group(1), value))
-                    inside = inside[label.end() :]
-            assert re.fullmatch(r" [-+]?\d+(\.\d+)?(e[-+]\d+)?", rest), line
-            assert (name, tuple(labels)) not in samples, "each once"
-            samples[name, tuple(labels)] = float(rest)
-    assert types.keys() == helps
-    return samples, types
+def fixed(accept: str) -> tuple[str, bytes]:
+    """Metrics that do not change."""
+    return "text/plain; version=0.0.4; charset=utf-8", f"# \N{DELIVERY TRUCK} {accept}\nup 1\n".encode()
 
 
 class TestThePages:
@@ -153,13 +79,16 @@ class TestThePages:
         status = attrs.evolve(STATUS, state=state, live=live)
         assert ask("GET /readyz HTTP/1.1", status).code == (200 if live and state == "running" else 503)
 
-    @pytest.mark.parametrize("live", [True, False])
-    def test_metrics_are_told_however_the_bot_is(self, live: bool) -> None:
-        status = attrs.evolve(STATUS, state="stopped", live=live, feed=None)
-        reply = ask("GET /metrics HTTP/1.1", status)
+    def test_metrics_are_in_the_format_that_is_accepted(self) -> None:
+        reply = read(answer(b"GET /metrics HTTP/1.1\r\nACCEPT: text/x\r\n\r\n", lambda: STATUS, fixed))
         assert reply.code == 200
         assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-        assert reply.body == exposition(status, Metrics())
+        assert reply.body == "# \N{DELIVERY TRUCK} text/x\nup 1\n"
+
+    def test_metrics_without_the_extra_name_it(self) -> None:
+        reply = read(answer(b"GET /metrics HTTP/1.1\r\n\r\n", lambda: STATUS, None))
+        assert (reply.code, reply.reason) == (501, "Not Implemented")
+        assert reply.body == 'metrics need the extra "metrics": pip install "freight-exchange[metrics]"\n'
 
     @pytest.mark.parametrize("path", [*PATHS, "/", "/healthz"])
     @pytest.mark.parametrize("live", [True, False])
@@ -204,14 +133,14 @@ class TestThePages:
         ids=repr,
     )  # fmt: skip
     def test_what_is_no_http_is_told_so(self, head: bytes) -> None:
-        reply = read(answer(head, STATUS, Metrics()))
+        reply = read(answer(head, lambda: STATUS, fixed))
         assert (reply.code, reply.reason) == (400, "Bad Request")
 
     @given(st.binary(max_size=200))
     @example(b"")
     @example(b"GET \xc2\x85 HTTP/\n")
     def test_whatever_comes_is_answered(self, head: bytes) -> None:
-        reply = read(answer(head, STATUS, Metrics()))
+        reply = read(answer(head, lambda: STATUS, fixed))
         assert reply.code in (200, 400, 404, 405)
         if reply.body:
             assert int(reply.headers["content-length"]) == len(reply.body.encode())
@@ -220,137 +149,12 @@ class TestThePages:
     def test_what_is_asked_for_is_never_said_back(self, path: str) -> None:
         """Nothing that comes in reaches a reply's head, nor a page that a browser shows."""
         marked = f"/sentinel{path}"
-        assert b"sentinel" not in answer(f"GET {marked} HTTP/1.1\r\n\r\n".encode(), STATUS, Metrics())
+        assert b"sentinel" not in answer(f"GET {marked} HTTP/1.1\r\n\r\n".encode(), lambda: STATUS, fixed)
 
     @given(st.sampled_from(PATHS), st.sampled_from(STATES))
     def test_the_length_is_that_of_the_body(self, path: str, state: Any) -> None:
-        tally = Metrics(events=Counter({"Ünïcode \N{DELIVERY TRUCK}": 1}))
-        reply = ask(f"GET {path} HTTP/1.1", attrs.evolve(STATUS, state=state), tally)
+        reply = ask(f"GET {path} HTTP/1.1", attrs.evolve(STATUS, state=state))
         assert int(reply.headers["content-length"]) == len(reply.body.encode())
-
-
-NAMES = st.text(max_size=12) | st.sampled_from(['"', "\\", "\n", "\\n", '}",x="', "} 5", "a,b", "Desk.quote", "\r"])
-COUNTS = st.integers(0, 10**15)
-tallies = st.builds(
-    Metrics,
-    events=st.dictionaries(NAMES, COUNTS, max_size=3).map(Counter),
-    deliveries=st.dictionaries(st.tuples(NAMES, NAMES), COUNTS, max_size=3).map(Counter),
-    offers=st.dictionaries(NAMES, COUNTS, max_size=3).map(Counter),
-)
-statuses = st.builds(
-    attrs.evolve,
-    st.just(STATUS),
-    state=st.sampled_from(STATES),
-    live=st.booleans(),
-    age=st.timedeltas(timedelta(0), timedelta(days=10**6)),
-    feed=st.sampled_from([None, FEED]),
-    in_flight=st.integers(0, 1000),
-    waiting=st.integers(0, 10**6),
-    waited=st.timedeltas(timedelta(0), timedelta(days=30)),
-    in_doubt=COUNTS,
-    parked=COUNTS,
-)
-
-
-class TestTheMetrics:
-    @given(statuses, tallies)
-    @settings(report_multiple_bugs=False)  # one wrong line is many errors of the parser, and each takes a minute
-    def test_are_read_back_as_they_were(self, status: BotStatus, tally: Metrics) -> None:
-        samples, types = exposed(exposition(status, tally, handlers=["Desk.quote"]))
-        named: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in types}
-        for (name, labels), value in samples.items():
-            named[name][tuple(value for _, value in labels)] = value
-        prefix = "freight_exchange_bot_"
-        assert all(name.startswith(prefix) for name in named)
-        plain = {name.removeprefix(prefix): values for name, values in named.items()}
-        expected: dict[str, dict[Any, float]] = {
-            "up": {(): float(status.state == "running")},
-            "live": {(): float(status.live)},
-            "cover_age_seconds": {(): status.age.total_seconds() if status.feed is None else 12.5},
-            "in_flight": {(): status.in_flight},
-            "waiting": {(): status.waiting},
-            "waited_seconds": {(): status.waited.total_seconds()},
-            "offers_in_doubt": {(): status.in_doubt},
-            "offers_parked": {(): status.parked},
-            "events_total": {(kind,): count for kind, count in tally.events.items()},
-            "deliveries_total": {**{("Desk.quote", how): 0 for how in ENDINGS}, **tally.deliveries},
-            "offers_total": {(how,): tally.offers[how] for how in {*OUTCOMES, *tally.offers}},
-        }
-        if status.feed is not None:
-            expected |= {"unacknowledged": {(): 7}, "gaps": {(): 1}, "found_late_total": {(): 3}}
-        assert plain == expected
-
-    def test_have_labels(self) -> None:
-        tally = Metrics(
-            events=Counter(new=2),
-            deliveries=Counter({("quote", "done"): 3, ("quote", "failed"): 1}),
-            offers=Counter(confirmed=4),
-        )
-        samples, _ = exposed(exposition(STATUS, tally))
-        labelled = {key: value for key, value in samples.items() if key[1] and value}
-        assert labelled == {
-            ("freight_exchange_bot_events_total", (("kind", "new"),)): 2,
-            ("freight_exchange_bot_deliveries_total", (("handler", "quote"), ("ending", "done"))): 3,
-            ("freight_exchange_bot_deliveries_total", (("handler", "quote"), ("ending", "failed"))): 1,
-            ("freight_exchange_bot_offers_total", (("outcome", "confirmed"),)): 4,
-        }
-
-    def test_say_what_has_not_come_yet(self) -> None:
-        """A series that first appears as 1 has not grown: an alert would miss the first dead letter."""
-        samples, _ = exposed(exposition(STATUS, Metrics(), handlers=["quote", "log"]))
-        labelled = {key: value for key, value in samples.items() if key[1]}
-        name = "freight_exchange_bot_deliveries_total"
-        expected: dict[Any, float] = {
-            (name, (("handler", handler), ("ending", ending))): 0
-            for handler in ("quote", "log")
-            for ending in get_args(get_type_hints(Decision)["ending"])
-        }
-        expected |= {("freight_exchange_bot_offers_total", (("outcome", outcome),)): 0 for outcome in OUTCOMES}
-        assert labelled == expected
-        first = Metrics(deliveries=Counter({("quote", "dead"): 1}), offers=Counter({"not taken": 1}))
-        grown, _ = exposed(exposition(STATUS, first, handlers=["quote", "log"]))
-        assert grown.keys() == samples.keys()
-        assert {key[1][-1][1] for key in grown if grown[key] != samples[key]} == {"dead", "not taken"}
-
-    def test_know_every_word_that_offers_are_counted_by(self) -> None:
-        package = Path(probes.__file__).parent.parent
-        places = [re.findall(r"_metrics\.offers\[(.*?)\] \+= 1", file.read_text()) for file in package.rglob("*.py")]
-        assert {word for place in places for one in place for word in re.findall(r'"(.*?)"', one)} == {*OUTCOMES}
-
-    def test_of_a_bot_that_was_down_for_days_the_cover_is_that_old(self) -> None:
-        """Though it is live: it has only just begun."""
-        days = attrs.evolve(STATUS, age=timedelta(seconds=5), feed=attrs.evolve(FEED, cover_age=timedelta(days=3)))
-        begins = attrs.evolve(days, feed=attrs.evolve(FEED, cover_age=None))
-        for status, seconds in ((days, 3 * 86400), (begins, 5)):
-            samples, _ = exposed(exposition(status, Metrics()))
-            assert samples["freight_exchange_bot_cover_age_seconds", ()] == seconds
-            assert samples["freight_exchange_bot_live", ()] == 1
-
-    def test_are_spelt_so(self) -> None:
-        """As they stand on dashboards, and by hand."""
-        text = exposition(STATUS, Metrics(deliveries=Counter({('a"b\\c\nd', "done"): 3})))
-        assert (
-            "# HELP freight_exchange_bot_deliveries_total Deliveries by handler and how they or their attempts ended.\n"
-            "# TYPE freight_exchange_bot_deliveries_total counter\n"
-            'freight_exchange_bot_deliveries_total{handler="a\\"b\\\\c\\nd",ending="done"} 3\n'
-        ) in text
-        assert "\nfreight_exchange_bot_cover_age_seconds 12.5\n" in text
-        assert "\nfreight_exchange_bot_up 1\n" in text
-
-    def test_the_parser_of_this_file_refuses_what_is_wrong(self) -> None:
-        good = "# HELP a_total b\n# TYPE a_total counter\na_total 1\n"
-        assert exposed(good) == ({("a_total", ()): 1.0}, {"a_total": "counter"})
-        for old, new in [
-            ("a_total 1", "a_total True"), ("a_total 1", 'a_total{b="c} 1'), ("a_total 1", 'a_total{b="c""} 1'),
-            ("a_total 1", "b_total 1"), ("a_total 1\n", "a_total 1\na_total 2\n"), ("counter", "gauge"),
-            ("# HELP a_total b\n", ""), ("a_total 1\n", "a_total 1"), ("a_total 1", 'a_total{b="\\x"} 1'),
-        ]:  # fmt: skip
-            with pytest.raises((AssertionError, ValueError)):
-                exposed(good.replace(old, new))
-
-    def test_metrics_count_by_ending(self) -> None:
-        tally = Metrics(deliveries=Counter({("quote", "done"): 3, ("log", "done"): 2, ("log", "dead"): 1}))
-        assert (tally.count_ended("done"), tally.count_ended("dead"), tally.count_ended("failed")) == (5, 1, 0)
 
 
 async def does_nothing(request: Any, ctx: Any) -> None:
@@ -362,7 +166,7 @@ async def port(status: Any = None, timeout: float | None = None) -> AsyncIterato
     async with anyio.create_task_group() as tasks:
         listener, (host, number) = await open_listener(HOST, 0)
         assert host == HOST
-        tasks.start_soon(serve, listener, status or (lambda: STATUS), Metrics())
+        tasks.start_soon(serve, listener, status or (lambda: STATUS), fixed)
         yield number
         tasks.cancel_scope.cancel()
 
@@ -394,7 +198,7 @@ class TestOverASocket:
         async with port() as number:
             for path in PATHS:
                 head = f"GET {path} HTTP/1.1\r\nHost: bot\r\n\r\n".encode()
-                assert await said_to(number, head) == answer(head, STATUS, Metrics())
+                assert await said_to(number, head) == answer(head, lambda: STATUS, fixed)
 
     async def test_says_how_the_bot_is_now(self) -> None:
         now = [STATUS]
@@ -475,7 +279,7 @@ class TestOverASocket:
 
         monkeypatch.setattr(one, "accept", reluctant)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(serve, listener, lambda: STATUS, Metrics())
+            tasks.start_soon(serve, listener, lambda: STATUS, fixed)
             for _ in range(2):
                 assert read(await said_to(number, GET)).code == 200
             tasks.cancel_scope.cancel()
@@ -561,10 +365,9 @@ class TestABotWithAPort:
             assert host == HOST
             assert read(await said_to(number, GET)).body.startswith("running, cover ")
             assert read(await said_to(number, b"GET /readyz HTTP/1.1\r\n\r\n")).code == 200
-            samples, _ = exposed(read(await said_to(number, b"GET /metrics HTTP/1.1\r\n\r\n")).body)
-            assert samples["freight_exchange_bot_events_total", (("kind", "new"),)] == 1
-            ended = (("handler", quote.__qualname__), ("ending", "done"))
-            assert samples["freight_exchange_bot_deliveries_total", ended] == 1
+            page = read(await said_to(number, b"GET /metrics HTTP/1.1\r\n\r\n")).body
+            samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
+            assert ("freight_exchange_bot_events_total", {"kind": "new"}, 1.0) in [sample[:3] for sample in samples]
         assert bot.status().address is None
         with pytest.raises(OSError, match="connect"):
             await anyio.connect_tcp(HOST, number)

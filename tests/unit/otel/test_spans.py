@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from freight_exchange import ConfigurationError, FreightExchange, RetryPolicy, ServerError
+from freight_exchange import Bot, ConfigurationError, Drop, FreightExchange, RetryPolicy, ServerError
 from freight_exchange.otel import OpenTelemetry
 from freight_exchange.testing import FAULTS, Sandbox
 
@@ -135,11 +135,11 @@ async def test_call_is_a_child_of_the_current_span(traced: Traced) -> None:
 @pytest.mark.virtual_time
 async def test_scan_starts_a_trace_that_holds_its_calls(traced: Traced) -> None:
     tracer = traced.provider.get_tracer("test")
-    traced.sandbox.publish()
     with tracer.start_as_current_span("start") as start:
         async with traced.client() as exchange, exchange.watch(start="backfill") as feed:
-            await anext(aiter(feed))
-    (scan,) = traced.named("scan requests")
+            with anyio.move_on_after(60):
+                await anext(aiter(feed))
+    scan, *others = traced.named("scan requests")
     assert scan.parent is None
     assert scan.context.trace_id != start.get_span_context().trace_id
     assert [link.context for link in scan.links] == [start.get_span_context()]
@@ -147,14 +147,14 @@ async def test_scan_starts_a_trace_that_holds_its_calls(traced: Traced) -> None:
         "freight_exchange.feed.name": "requests",
         "freight_exchange.scan.tier": "five days",
         "freight_exchange.scan.window": 432000,
-        "freight_exchange.scan.pages": 3,
-        "freight_exchange.scan.rows": 2,
-        "freight_exchange.scan.events": 1,
+        "freight_exchange.scan.pages": 1,
+        "freight_exchange.scan.rows": 0,
+        "freight_exchange.scan.events": 0,
         "freight_exchange.scan.complete": True,
     }
+    scans = {span.context.span_id for span in (scan, *others)}
     calls = traced.named("POST quote/getrequests")
-    assert calls
-    assert {call.parent.span_id for call in calls if call.parent} == {scan.context.span_id}
+    assert {call.parent.span_id for call in calls if call.parent} == scans
 
 
 @pytest.mark.virtual_time
@@ -181,6 +181,71 @@ async def test_no_attribute_holds_a_secret(traced: Traced) -> None:
     (token,) = traced.sandbox.exchange.database.tokens
     for secret in (traced.sandbox.forwarder.password, token, "1840", "confidential", "Bearer"):
         assert secret not in text
+
+
+@pytest.mark.virtual_time
+@pytest.mark.both_backends
+async def test_offer_is_one_trace_from_scan_to_reply(traced: Traced) -> None:
+    bot = Bot(traced.client(), store=None, start="backfill")
+    index = traced.sandbox.publish()
+    offered = anyio.Event()
+
+    @bot.on_new(id="quote")
+    async def quote(request: Any, ctx: Any) -> None:
+        if ctx.attempt == 1:
+            raise LookupError("no rate for Long Beach")
+        await ctx.offer(amount=1840, currency="USD")
+        offered.set()
+
+    async with bot:
+        await offered.wait()
+    failed, done = traced.named("process quote")
+    (offer,) = traced.named("POST quote/submitoffer")
+    assert done.parent is not None
+    assert offer.parent is not None
+    (scan,) = [span for span in traced.named("scan bot") if span.context.span_id == done.parent.span_id]
+    assert {span.context.trace_id for span in (failed, done, offer)} == {scan.context.trace_id}
+    assert offer.parent.span_id == done.context.span_id
+    assert [link.context.span_id for link in done.links] == [offer.context.span_id]
+    assert done.kind is SpanKind.CONSUMER
+    assert dict(done.attributes or {}) == {
+        "messaging.system": "freight_exchange",
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": "bot",
+        "messaging.consumer.group.name": "quote",
+        "messaging.message.id": "1",
+        "freight_exchange.event.kind": "new",
+        "freight_exchange.request.index": index,
+        "freight_exchange.handler.attempt": 2,
+        "freight_exchange.handler.ending": "done",
+    }
+    assert done.status.status_code is StatusCode.UNSET
+    assert (failed.attributes or {})["freight_exchange.handler.ending"] == "failed"
+    assert failed.status.status_code is StatusCode.ERROR
+    (exception,) = failed.events
+    assert (exception.attributes or {})["exception.message"] == "no rate for Long Beach"
+    assert (offer.attributes or {})["freight_exchange.request.index"] == index
+    assert (offer.attributes or {})["http.response.status_code"] == 200
+
+
+@pytest.mark.virtual_time
+async def test_answers_of_a_handler_are_no_errors(traced: Traced) -> None:
+    bot = Bot(traced.client(), store=None, start="backfill")
+    traced.sandbox.publish()
+    called = anyio.Event()
+
+    @bot.on_new(id="quote")
+    async def quote(request: Any, ctx: Any) -> None:
+        called.set()
+        raise Drop("no tariff")
+
+    async with bot:
+        await called.wait()
+    (span,) = traced.named("process quote")
+    assert (span.attributes or {})["freight_exchange.handler.ending"] == "dropped"
+    assert span.status.status_code is StatusCode.UNSET
+    assert span.events == ()
 
 
 def test_instrumentation_must_be_one() -> None:

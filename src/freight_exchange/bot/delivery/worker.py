@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 import anyio.lowlevel
 
+from freight_exchange.bot.delivery.attempt_log import AttemptLog
 from freight_exchange.bot.delivery.cancellation import ServingTask, absorb_cancellations, count_cancellations
 from freight_exchange.bot.delivery.context import Context, Log, Stopping
 from freight_exchange.bot.delivery.retry_policy import Decision, decide
@@ -18,11 +19,11 @@ from freight_exchange.bot.delivery.routing import BACKFILL_KIND
 from freight_exchange.bot.delivery.updates import merge_updates
 from freight_exchange.bot.handlers.handler import BotEvent, Handler, subject
 from freight_exchange.bot.metrics import ActiveDelivery, log_fields
-from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, ProcessEnd, RetryLater, describe
-from freight_exchange.bot.task_groups import flatten, split_cancellations
-from freight_exchange.errors import OfferInDoubtError
+from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, ProcessEnd, describe
+from freight_exchange.bot.task_groups import split_cancellations
 from freight_exchange.feed.events import BidSelected, RequestEvent
 from freight_exchange.feed.serialization import unpack, unpack_selected
+from freight_exchange.instrumentation import HandlerRun
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics import Metrics
@@ -52,6 +53,7 @@ class Worker:
         ledger: Ledger of offers.
         metrics: Counts deliveries.
         stopping: Tells handlers that the bot stops.
+        feed: Name of the feed.
         last_scan: Returns the start of the last complete scan, on the loop's clock.
     """
 
@@ -65,6 +67,7 @@ class Worker:
         metrics: Metrics,
         stopping: Stopping,
         *,
+        feed: str,
         last_scan: Callable[[], float],
     ) -> None:
         self._handlers = handlers
@@ -74,7 +77,9 @@ class Worker:
         self._ledger = ledger
         self._metrics = metrics
         self._stopping = stopping
+        self._feed = feed
         self._last_scan = last_scan
+        self._log = AttemptLog()
         self._serving = ServingTask()
         self._random = Random()
         self._outage_began: dict[tuple[int, str], float] = {}
@@ -90,13 +95,24 @@ class Worker:
         if (pause := self._doubt_pause(delivery)) is not None:
             await self.release(delivery, pause)
             return
-        log = Log(_logger, log_fields(delivery))
         if delivery.attempts > max(handler.retries, _MIN_RETRIES) + 1:
             # The process ended during each attempt.
             decision = Decision(ending="dead", state="dead", error=delivery.error, refund_attempt=True)
-            _log_decision(log, handler, decision, None)
+            self._log.write(delivery, handler, decision, None)
             await self._settle(delivery, decision)
             return
+        run = HandlerRun(
+            feed=self._feed,
+            handler=handler.id,
+            kind=delivery.kind,
+            event=delivery.event,
+            request=delivery.index,
+            attempt=delivery.attempts,
+        )
+        with self._exchange._instruments.handler(run):
+            await self._attempt(delivery, handler, run)
+
+    async def _attempt(self, delivery: Delivery, handler: Handler, run: HandlerRun) -> None:
         merged: tuple[int, ...] = ()
         context: Context | None = None
         error: Exception | None = None
@@ -104,12 +120,15 @@ class Worker:
         try:
             with self._metrics.in_flight.track(active):
                 event, merged = await self._load_event(delivery)
-                context = self._make_context(delivery, event, log)
+                context = self._make_context(delivery, event)
+                self._observe_latency(delivery, event)
+                began = anyio.current_time()
                 try:
                     with anyio.fail_after(handler.timeout):
                         await self._call(handler, event, context, number=max((delivery.event, *merged)))
                 finally:
                     context.close()
+                    self._metrics.handler_times[handler.id,].observe(anyio.current_time() - began)
         except Exception as raised:  # noqa: BLE001 - a handler may raise anything; it is decided on, stored and logged
             error = raised
         except BaseException as raised:
@@ -124,7 +143,8 @@ class Worker:
         await absorb_cancellations(before)
         offer_error = None if context is None else await self._await_offers(delivery, context)
         decision = self._decide(delivery, handler, error, offer_error)
-        _log_decision(log, handler, decision, error or offer_error)
+        run.ending, run.error = decision.ending, error or offer_error
+        self._log.write(delivery, handler, decision, run.error)
         # A handler that is done must not be called again because of a cancellation.
         with anyio.CancelScope(shield=True):
             await self._settle(delivery, decision, merged if decision.state == "done" else ())
@@ -178,7 +198,15 @@ class Worker:
         # Without the previous request, more may have changed than the event names.
         return event.previous is not None and await self._ledger.is_own_update(event, number)
 
-    def _make_context(self, delivery: Delivery, event: BotEvent, log: Log) -> Context:
+    def _observe_latency(self, delivery: Delivery, event: BotEvent) -> None:
+        """Observe how long an event waited since the scan that found it, at its first attempt."""
+        if delivery.attempts > 1 or delivery.error is not None or not isinstance(event, RequestEvent):
+            return
+        now = self._unit_of_work.moment(self._unit_of_work.time())
+        waited = (now - event.observed_between[1]).total_seconds()
+        self._metrics.event_latencies[delivery.handler,].observe(max(waited, 0.0))
+
+    def _make_context(self, delivery: Delivery, event: BotEvent) -> Context:
         return Context(
             event=event,
             number=delivery.event,
@@ -188,7 +216,7 @@ class Worker:
             stopping=self._stopping,
             exchange=self._exchange,
             ledger=self._ledger,
-            log=log,
+            log=Log(_logger, log_fields(delivery)),
         )
 
     async def _load_event(self, delivery: Delivery) -> tuple[BotEvent, tuple[int, ...]]:
@@ -246,28 +274,3 @@ def _handler_cancellation(error: BaseException, active: ActiveDelivery) -> Excep
     _logger.critical("%s ends the bot by %s", active, describe(error), extra=active.log_fields)
     ends = next((other for other in others if isinstance(other, SystemExit | KeyboardInterrupt)), None)
     raise error if ends is None else ProcessEnd(ends) from error
-
-
-def _log_decision(log: Log, handler: Handler, decision: Decision, error: Exception | None) -> None:
-    match decision.ending:
-        case "done":
-            log.debug("the handler %r is done", handler.id)
-        case "dead":
-            log.error("the handler %r failed for the last time: its delivery is dead", handler.id, exc_info=error)
-        case "failed":
-            log.warning(
-                "the handler %r failed: it is called again in %.0f s", handler.id, decision.delay, exc_info=error
-            )
-        case "doubt" if error is not None and not _is_expected_doubt(error):
-            log.warning(
-                "the handler %r failed while its offer is in doubt: it is called again once that is known",
-                handler.id,
-                exc_info=error,
-            )
-        case _:
-            log.info("the handler %r ended: %s", handler.id, decision.error or decision.ending)
-
-
-def _is_expected_doubt(error: Exception) -> bool:
-    """Return whether the handler raised only the doubt itself, or `RetryLater`."""
-    return all(isinstance(leaf, OfferInDoubtError | RetryLater) for leaf in flatten(error))

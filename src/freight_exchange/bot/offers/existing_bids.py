@@ -85,7 +85,11 @@ class ExistingBids:
         await _wait_for(self._first_read)
         if not is_newer:
             if (remaining := self._certain_at - anyio.current_time()) > 0:
-                raise RetryLater(remaining, "the store is new, and an own bid may not be shown yet")
+                raise RetryLater(
+                    remaining,
+                    f"the store is new, and a bid of an earlier run may not be listed yet: offers on requests from"
+                    f" before the first scan wait {remaining:.0f} s for that",
+                )
             await _wait_for(self._certain)
         if request in self._unknown:
             return True

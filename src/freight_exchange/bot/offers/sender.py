@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -12,12 +12,15 @@ from freight_exchange.bot.offers.own_updates import changed_by_offer
 from freight_exchange.errors import (
     BadRequestError,
     FreightExchangeError,
+    NotFoundError,
     OfferInDoubtError,
     OfferRejectedError,
     OutcomeUnknownError,
     StoreError,
 )
 from freight_exchange.errors.transient import is_from_login
+from freight_exchange.models import RequestStatus
+from freight_exchange.options import RetryPolicy
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics import Metrics
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["OfferSender", "PendingSend", "in_doubt_error", "rejected_error"]
 
 _logger = logging.getLogger("freight_exchange.bot")
+
+_LOOKUP_DEADLINE: Final = 5.0
 
 
 class PendingSend:
@@ -136,7 +141,9 @@ class OfferSender:
                 raise in_doubt_error(record) from error
             record = await self._repository.advance(record, "rejected", refusal=error.message, status=error.status)
             self._metrics.offers["rejected"] += 1
-            raise rejected_error(record) from error
+            rejected = rejected_error(record)
+            rejected.request_closed = await self._is_closed(record.request)
+            raise rejected from error
         except FreightExchangeError as error:
             self._unit_of_work.reach("after send")
             if error.may_have_taken_effect:
@@ -155,6 +162,17 @@ class OfferSender:
         self._metrics.offers["confirmed"] += 1
         _logger.info("%s was taken: %s", record, record.amount, extra={"request": record.request})
         return bid
+
+    async def _is_closed(self, request: int) -> bool:
+        """Return whether the service lists a request as awarded, or not at all; `False` if that is not known."""
+        exchange = self._exchange.with_options(deadline=_LOOKUP_DEADLINE, retries=RetryPolicy(attempts=1))
+        try:
+            found = await exchange.requests.get(request)
+        except NotFoundError:
+            return True
+        except FreightExchangeError:
+            return False
+        return found.status not in (None, RequestStatus.AVAILABLE)
 
     async def _withdraw(self, record: OfferRecord, error: FreightExchangeError) -> None:
         await self._repository.advance(record, "intent", step="withdrawn")

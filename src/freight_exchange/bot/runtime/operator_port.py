@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import anyio
 import attrs
 
 from freight_exchange.bot.ops import probes
+from freight_exchange.bot.ops.exposition import make_exposition
 from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
 from freight_exchange.bot.task_groups import report_failure
 from freight_exchange.errors import ConfigurationError
@@ -17,7 +18,7 @@ from freight_exchange.errors import ConfigurationError
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.ops.collector import BotCollector
     from freight_exchange.bot.ops.status import BotStatus
     from freight_exchange.bot.runtime.options import BotOptions
 
@@ -34,17 +35,17 @@ class OperatorPort:
     Attributes:
         host, port: Address; no port means none.
         status: Returns the status of the bot.
+        collector: Returns the collector of its metrics, or raises `ConfigurationError` without the extra `metrics`.
     """
 
     host: str
     port: int | None
     status: Callable[[], BotStatus]
+    collector: Callable[[], BotCollector]
 
     async def serve(
         self,
         options: BotOptions,
-        handlers: Collection[str],
-        metrics: Metrics,
         *,
         has_store: Callable[[], bool],
         on_open: Callable[[tuple[str, int]], None],
@@ -58,8 +59,6 @@ class OperatorPort:
 
         Args:
             options: Options of the bot.
-            handlers: Ids of its handlers.
-            metrics: Its metrics.
             has_store: Tells whether the bot has its store.
             on_open: Called with the address.
             on_failure: Called with the error if the port cannot be opened later.
@@ -81,4 +80,4 @@ class OperatorPort:
         else:
             task_status.started()
         on_open(address)
-        await probes.serve(listener, self.status, metrics, handlers=handlers)
+        await probes.serve(listener, self.status, make_exposition(self.collector))

@@ -206,6 +206,7 @@ class BotSession:
                 ledger,
                 self._metrics,
                 self.stopping,
+                feed=self._options.name,
                 last_scan=self.health.last_scan,
             )
             dispatcher = Dispatcher(

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import anyio
 import attrs
 
+from freight_exchange.bot.call_times import CallTimes
 from freight_exchange.bot.handlers.injection import resolve_arguments
 from freight_exchange.bot.outcomes import describe
 from freight_exchange.bot.runtime.health import LIVE_INTERVALS
 from freight_exchange.bot.runtime.lifespan import run_with_lifespan
+from freight_exchange.bot.runtime.loop import BotLoop
 from freight_exchange.bot.runtime.session import BotSession, Phase
 from freight_exchange.bot.runtime.shutdown import ignore_failure
 from freight_exchange.bot.task_groups import FailureReportingGroup, find_failure, report_failure, unwrap_errors
@@ -62,6 +64,7 @@ class Supervisor:
         has_ended: Whether it has ended.
         session: Present or last session.
         address: Address of the operator's port, once it is open.
+        loop: Its event loop.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Supervisor:
         self._metrics = metrics
         self._on_failure = on_failure
         self._started_at = anyio.current_time()
+        self.loop = BotLoop()
         self._has_reported = False
         self._waits_for_login = False
         self.stopping = anyio.Event()
@@ -114,8 +118,9 @@ class Supervisor:
                             with report_failure(self._report_failure):
                                 arguments = resolve_arguments(self._handlers.values(), resources)
                                 on_failure = partial(self._on_session_failure, client, tasks)
+                                measured = client._instrumented(CallTimes(self._metrics.call_times))
                                 new_session = partial(
-                                    self._new_session, store, arguments, client, failpoints, on_failure
+                                    self._new_session, store, arguments, measured, failpoints, on_failure
                                 )
                                 await self._run_sessions(new_session, client)
 
@@ -245,8 +250,6 @@ class Supervisor:
         serve = partial(
             self._operator_port.serve,
             self._options,
-            self._handlers.keys(),
-            self._metrics,
             has_store=self._has_store,
             on_open=self._set_address,
             on_failure=self._report_failure,

@@ -1,0 +1,142 @@
+"""Prometheus collector of a bot's metrics; needs the extra `metrics`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from freight_exchange.bot.metrics import ENDINGS, OUTCOMES
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+    from freight_exchange.bot.histogram import Histogram
+    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.ops.status import BotStatus
+
+__all__ = ["BotCollector", "Exposition"]
+
+Labels = TypeVar("Labels", bound=tuple[str, ...])
+
+_PREFIX = "freight_exchange_bot_"
+
+
+class BotCollector(Collector):
+    """Collector of a bot's metrics, for any registry of `prometheus_client`.
+
+    Each series of a handler or an outcome exists from the start, as 0: one that first appears as 1 has not grown, and
+    would raise no alert.
+
+    Args:
+        status: Returns the status of the bot; called in the thread of the scrape.
+        metrics: The metrics.
+        handlers: Returns the ids of the handlers.
+    """
+
+    def __init__(
+        self, status: Callable[[], BotStatus], metrics: Metrics, handlers: Callable[[], Collection[str]]
+    ) -> None:
+        self._status = status
+        self._metrics = metrics
+        self._handlers = handlers
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        yield from self._gauges(self._status())
+        yield from self._counters()
+        yield from self._histograms()
+
+    def _gauges(self, status: BotStatus) -> Iterator[Metric]:
+        feed = status.feed
+        # After a restart the watermark may be older than the bot; `live` follows the bot.
+        age = status.age if feed is None or feed.cover_age is None else feed.cover_age
+        yield _gauge("up", "1 while the bot handles deliveries.", status.state == "running")
+        yield _gauge("live", "1 while the watermark is younger than three intervals, and during standby.", status.live)
+        yield _gauge("cover_age_seconds", "Age of the watermark.", age.total_seconds())
+        yield _gauge("in_flight", "Deliveries at their handlers.", status.in_flight)
+        yield _gauge("waiting", "Deliveries that are due and at no handler yet.", status.waiting)
+        yield _gauge("waited_seconds", "Time that the oldest of them has been due.", status.waited.total_seconds())
+        yield _gauge("offers_in_doubt", "Offers whose outcome is being looked up.", status.in_doubt)
+        yield _gauge("offers_parked", "Offers for which a person has to decide.", status.parked)
+        if feed is not None:
+            yield _gauge("unacknowledged", "Events that are not yet deliveries.", feed.unacknowledged)
+            yield _gauge("gaps", "Gaps that are not acknowledged.", len(feed.gaps))
+            late = CounterMetricFamily(f"{_PREFIX}found_late", "Requests that deep scans found late.")
+            late.add_metric([], feed.late)
+            yield late
+
+    def _counters(self) -> Iterator[Metric]:
+        metrics = self._metrics
+        deliveries = {(handler, ending): 0 for handler in self._handlers() for ending in ENDINGS} | metrics.deliveries
+        offers = {(outcome,): count for outcome, count in (dict.fromkeys(OUTCOMES, 0) | metrics.offers).items()}
+        events = {(kind,): count for kind, count in dict(metrics.events).items()}
+        yield _counter("events", "Events by kind.", ["kind"], events)
+        yield _counter("deliveries", "Ended attempts by handler and ending.", ["handler", "ending"], deliveries)
+        yield _counter("offers", "Offers by outcome.", ["outcome"], offers)
+
+    def _histograms(self) -> Iterator[Metric]:
+        metrics = self._metrics
+        handlers = [(handler,) for handler in self._handlers()]
+        yield _histogram(
+            "handler_duration_seconds", "Time in a handler.", ["handler"], metrics.handler_times.series(handlers)
+        )
+        yield _histogram(
+            "event_latency_seconds",
+            "Time from the scan that found an event to the first call of a handler.",
+            ["handler"],
+            metrics.event_latencies.series(handlers),
+        )
+        yield _histogram(
+            "call_duration_seconds",
+            "Time of a call of the service, with its retries, waits and login.",
+            ["operation", "outcome"],
+            metrics.call_times.series(),
+        )
+
+
+class Exposition:
+    """Text of a bot's metrics and of those of its process.
+
+    Args:
+        collector: The collector of the bot's metrics.
+    """
+
+    def __init__(self, collector: BotCollector) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(collector)
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+
+    def __call__(self, accept: str) -> tuple[str, bytes]:
+        """Return the content type and the text, in a format that the value of a header `Accept` selects."""
+        encode, content_type = choose_encoder(accept)
+        return content_type, encode(self._registry)
+
+
+def _gauge(name: str, help: str, value: float) -> Metric:
+    return GaugeMetricFamily(_PREFIX + name, help, value=float(value))
+
+
+def _counter(name: str, help: str, labels: list[str], counts: Mapping[Labels, int]) -> Metric:
+    family = CounterMetricFamily(_PREFIX + name, help, labels=labels)
+    for values, count in sorted(counts.items()):
+        family.add_metric(values, count)
+    return family
+
+
+def _histogram(name: str, help: str, labels: list[str], histograms: Mapping[tuple[str, ...], Histogram]) -> Metric:
+    family = HistogramMetricFamily(_PREFIX + name, help, labels=labels)
+    for values, histogram in sorted(histograms.items(), key=lambda series: series[0]):
+        buckets = [(_bound(bound), count) for bound, count in histogram.buckets()]
+        family.add_metric(values, buckets, sum_value=histogram.total)
+    return family
+
+
+def _bound(seconds: float) -> str:
+    return "+Inf" if math.isinf(seconds) else str(seconds)

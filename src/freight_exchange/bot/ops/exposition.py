@@ -1,0 +1,48 @@
+"""Metrics in the text format of Prometheus, where the extra `metrics` is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final
+
+from freight_exchange.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.ops.collector import BotCollector
+    from freight_exchange.bot.ops.status import BotStatus
+
+__all__ = ["INSTALL_HINT", "Expose", "make_collector", "make_exposition"]
+
+INSTALL_HINT: Final = 'metrics need the extra "metrics": pip install "freight-exchange[metrics]"'
+
+Expose = Callable[[str], tuple[str, bytes]]
+"""Function of a header `Accept` that returns a content type and a text."""
+
+
+def make_collector(
+    status: Callable[[], BotStatus], metrics: Metrics, handlers: Callable[[], Collection[str]]
+) -> BotCollector:
+    """Return a collector of a bot's metrics.
+
+    Raises:
+        ConfigurationError: The extra is not installed.
+    """
+    try:
+        from freight_exchange.bot.ops.collector import BotCollector
+    except ModuleNotFoundError as error:
+        if error.name != "prometheus_client":
+            raise
+        raise ConfigurationError(INSTALL_HINT) from None
+    return BotCollector(status, metrics, handlers)
+
+
+def make_exposition(collector: Callable[[], BotCollector]) -> Expose | None:
+    """Return the text of a bot's metrics as a function, or `None` if the extra is not installed."""
+    try:
+        metrics = collector()
+    except ConfigurationError:
+        return None
+    from freight_exchange.bot.ops.collector import Exposition
+
+    return Exposition(metrics)
