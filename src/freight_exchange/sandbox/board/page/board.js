@@ -304,7 +304,7 @@ function statusChip(request) {
   if (request.state === "selected") return chip("good", "✓", "Approved");
   if (request.state === "withdrawn") return chip("plain", "✕", "Withdrawn");
   const waiting = request.offers.filter((offer) => offer.status === "pending").length;
-  return waiting ? chip("warn", "●", `${plural(waiting, "offer")} waiting`) : chip("", "○", request.offers.length ? "Open, no offer waiting" : "Open, no offer yet");
+  return waiting ? chip("warn", "●", `${plural(waiting, "offer")} waiting`) : chip("", "○", request.offers.length ? "No offer waiting" : "Open, no offer yet");
 }
 
 function requestItem(request) {
@@ -391,7 +391,11 @@ function offerRow(request, offer, lowest) {
     "tr",
     { "data-offer": offer.id, class: offer.own ? "own" : null },
     element("td", { class: "amount" }, sum),
-    element("td", { class: "detail" }, offer.own ? chip("", "★", "Your bot") : null, lowest ? chip("good", "↓", "Lowest") : null, element("span", {}, detail || "No details")),
+    element(
+      "td",
+      { class: "detail" },
+      element("div", {}, offer.own ? chip("", "★", "Your bot") : null, lowest ? chip("good", "↓", "Lowest") : null, element("span", {}, detail || "No details")),
+    ),
     element("td", { class: "answer" }, open ? [button("Approve", 1, "primary"), button("Decline", 0, "")] : chip(kind, sign, word)),
   );
 }
