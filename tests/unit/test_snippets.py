@@ -98,6 +98,12 @@ def test_a_bot_runs_under_the_main_guard(page: Path) -> None:
         assert not re.search(r"^\w+(\(.*\))?\.run\(", snippet.code, re.MULTILINE), snippet.name
 
 
+def test_install_lines_work_while_the_package_is_on_no_index() -> None:
+    for page in PAGES:
+        for line in re.findall(r"pip install .*freight-exchange.*", page.read_text()):
+            assert re.search(r"\./freight-exchange", line), f"{page}: {line}"
+
+
 def test_commands_copy_without_the_prompt() -> None:
     for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
         assert not re.search(r"^ *\$ ", page.read_text(), re.MULTILINE), page
