@@ -35,9 +35,11 @@ def test_many_open_requests_come_whole_at_a_first_start_after_four_days_and_afte
     backend: Backend, tmp_path: Path
 ) -> None:
     first, after_four, after_six = (start(tmp_path / "many.db", day, 1000, 0.05, backend) for day in (6.0, 10.0, 16.0))
-    assert first.events == {"new": 1000}
-    assert after_four.events == {"new": 800}
-    assert after_six.events == {"gap": 1, "new": 1000}
+    # One is published every seven minutes, and one may come while the first scan goes on.
+    assert first.events["new"] in (1000, 1001)
+    assert after_four.last - first.first + 1 in (1800, 1801)
+    assert after_six.events["new"] in (1000, 1001)
+    assert [done.events["gap"] for done in (first, after_four, after_six)] == [0, 0, 1]
     assert all(done.whole for done in (first, after_four, after_six))
     assert after_four.first == first.last + 1
     # Between them lies what nobody watched, and the gap says so.

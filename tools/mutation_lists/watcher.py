@@ -364,7 +364,7 @@ MUTATIONS: Final = (
         "composition.py",
         "attempts=1), meter",
         "attempts=3), meter",
-        "tests/unit/feed/test_feed.py",
+        "tests/unit/test_composition.py",
     ),
     one(
         "6 one type alone is watched",
