@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -22,7 +22,7 @@ from freight_exchange.bot.runtime.background import BackgroundRun
 from freight_exchange.bot.runtime.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.runtime.operator_port import OperatorPort
 from freight_exchange.bot.runtime.options import BotOptions, check_host, check_port
-from freight_exchange.bot.runtime.shutdown import FailureCallback, ignore_failure
+from freight_exchange.bot.runtime.shutdown import FailureCallback, ignore_failure, log_failure
 from freight_exchange.bot.runtime.supervisor import Supervisor
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME
 from freight_exchange.client import FreightExchange
@@ -173,11 +173,16 @@ class Bot(Router):
     async def _serve(self, exchange: FreightExchange | None = None, failpoints: Failpoints = no_failpoints) -> None:
         await self._begin_supervisor()(exchange or self._exchange, failpoints)
 
-    def begin(self, on_failure: FailureCallback = ignore_failure) -> anyio.Event:
+    def begin(
+        self,
+        on_failure: FailureCallback = ignore_failure,
+        log_failure: Callable[[Exception], None] = log_failure,
+    ) -> anyio.Event:
         """Prepare the `serve()` that follows, so that `stop()` works from now on.
 
         Args:
             on_failure: Called as soon as an error ends the bot, or one session of it.
+            log_failure: Logs the error that ends the bot.
 
         Returns:
             The event that `stop()` sets.
@@ -185,9 +190,13 @@ class Bot(Router):
         Raises:
             ConfigurationError: The bot runs already, or has no handler.
         """
-        return self._begin_supervisor(on_failure).stopping
+        return self._begin_supervisor(on_failure, log_failure).stopping
 
-    def _begin_supervisor(self, on_failure: FailureCallback = ignore_failure) -> Supervisor:
+    def _begin_supervisor(
+        self,
+        on_failure: FailureCallback = ignore_failure,
+        log_failure: Callable[[Exception], None] = log_failure,
+    ) -> Supervisor:
         if (supervisor := self._active_supervisor()) is not None:
             if supervisor.is_served:
                 raise ConfigurationError("this bot runs already: stop it first, or make another")
@@ -195,7 +204,7 @@ class Bot(Router):
         if not self._handlers:
             raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
         self._supervisor = Supervisor(
-            self._options, self._handlers, self._lifespan, self._operator_port, self._metrics, on_failure
+            self._options, self._handlers, self._lifespan, self._operator_port, self._metrics, on_failure, log_failure
         )
         return self._supervisor
 

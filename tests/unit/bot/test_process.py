@@ -356,7 +356,7 @@ class TestWhatDoesNotEnd:
         except subprocess.TimeoutExpired:
             pytest.fail("it waits for the thread")
         assert (ended, said) == (status, "lifespan\nclosing\n")
-        assert complained.count("CRITICAL freight_exchange.bot: the bot ends by ") == 1
+        assert complained.count("CRITICAL freight_exchange.bot: the bot ends ") == 1
         assert f"with status {status}; at work still: nothing but the bot itself" in complained
 
 
@@ -462,6 +462,7 @@ class TestStatuses:
             ended, said, complained = end_of(child)
         assert ended == status
         assert "offers" not in said
+        assert complained.count("CRITICAL") == 1
         assert f"CRITICAL freight_exchange.bot: the bot ends with status {status}" in complained
         # A bug has a traceback; for what a person can mend there is a sentence.
         assert ("Traceback" in complained) == (status == 1)

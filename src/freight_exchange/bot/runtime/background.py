@@ -55,7 +55,9 @@ class BackgroundRun:
         except BaseException as error:
             # A handler that ends the process was logged by its worker, and ends it when the block is left.
             if find_failure(error) is not None and not isinstance(error, ProcessEnd):
-                _logger.critical("the bot has ended, and what it runs beside goes on", exc_info=True)
+                _logger.warning(
+                    "the bot has ended; its application goes on, and gets the error at the end of the block"
+                )
             raise
 
     async def _raise_error(self, task: BackgroundTask[None]) -> None:

@@ -18,7 +18,7 @@ from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
 from freight_exchange.bot.runtime.signals import receive_signals
 from freight_exchange.bot.runtime.watchdog import Watchdog
-from freight_exchange.bot.task_groups import unwrap_errors
+from freight_exchange.bot.task_groups import flatten, unwrap_errors
 from freight_exchange.errors import (
     ConfigurationError,
     FreightExchangeError,
@@ -76,7 +76,7 @@ def importing(module: str) -> Iterator[None]:
 class Program(Protocol):
     """A bot, as its process uses it."""
 
-    def begin(self, on_failure: FailureCallback) -> anyio.Event:
+    def begin(self, on_failure: FailureCallback, log_failure: Callable[[Exception], None]) -> anyio.Event:
         """Accept `stop()` from now on, and return the event that it sets."""
         ...
 
@@ -94,20 +94,21 @@ def run(program: Program, in_flight: InFlight, drain: float, backend: Literal["a
     _check(backend)
     _configure_logging()
     watchdog = Watchdog(in_flight)
+    log_failure = _FailureLog()
     status = 0
     try:
-        ended_by = anyio.run(_main, program, watchdog, in_flight, drain, backend=backend)
+        ended_by = anyio.run(_main, program, watchdog, in_flight, drain, log_failure, backend=backend)
     except SystemExit as end:
         # A handler's `sys.exit(0)` is no drain, which 0 would mean.
         status = _exit_status(end)
         raise SystemExit(status if end.code is None or isinstance(end.code, int) else end.code) from end
     except FreightExchangeError as error:
         status = _exit_status(error)
-        _logger.critical("the bot ends with status %d: %s", status, error)
+        log_failure(error)
         raise SystemExit(status) from error
     except Exception as error:
         status = 1
-        _logger.critical("the bot ends with status 1 by what it did not expect: %s", describe(error))
+        log_failure(error)
         raise
     except BaseException as error:
         status = _exit_status(error)
@@ -118,6 +119,23 @@ def run(program: Program, in_flight: InFlight, drain: float, backend: Literal["a
             raise SystemExit(status)
     finally:
         watchdog.dismiss(status)
+
+
+class _FailureLog:
+    """Log of the errors that end the process, once each: as soon as one is raised, or when it leaves the loop."""
+
+    def __init__(self) -> None:
+        self._logged: set[tuple[type[BaseException], str]] = set()
+
+    def __call__(self, error: Exception) -> None:
+        keys = {(type(leaf), describe(leaf)) for leaf in flatten(error)}
+        if keys & self._logged:
+            return
+        self._logged |= keys
+        if isinstance(error, FreightExchangeError):
+            _logger.critical("the bot ends with status %d: %s", _exit_status(error), error)
+        else:
+            _logger.critical("the bot ends with status 1 by what it did not expect: %s", describe(error))
 
 
 def _exit_status(error: BaseException) -> int:
@@ -165,7 +183,9 @@ def _configure_logging() -> None:
     package.setLevel(logging.INFO)
 
 
-async def _main(program: Program, watchdog: Watchdog, in_flight: InFlight, drain: float) -> int | None:
+async def _main(
+    program: Program, watchdog: Watchdog, in_flight: InFlight, drain: float, log_failure: Callable[[Exception], None]
+) -> int | None:
     """Run the bot, and return the number of a second signal that ended it at once."""
     ended_by: list[int] = []
 
@@ -207,7 +227,7 @@ async def _main(program: Program, watchdog: Watchdog, in_flight: InFlight, drain
     is_handling = anyio.Event()
     with unwrap_errors():
         async with anyio.create_task_group() as tasks:
-            stop = program.begin(on_failure)
+            stop = program.begin(on_failure, log_failure)
             tasks.start_soon(handle_signals)
             await is_handling.wait()
             tasks.start_soon(limit_drain)

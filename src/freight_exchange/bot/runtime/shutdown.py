@@ -1,11 +1,16 @@
-"""Shutdown: a callback for failures, and the time that remains afterwards."""
+"""Shutdown: callbacks for failures, and the time that remains afterwards."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["CLOSE_TIMEOUT", "FailureCallback", "ignore_failure"]
+from freight_exchange.bot.outcomes import describe
+
+__all__ = ["CLOSE_TIMEOUT", "FailureCallback", "ignore_failure", "log_failure"]
+
+_logger = logging.getLogger("freight_exchange.bot")
 
 CLOSE_TIMEOUT: Final = 5.0
 """Seconds after its drain in which a process closes its resources. Then it is ended."""
@@ -19,3 +24,8 @@ It is called at once: handlers that are still running may take their time, or ne
 
 def ignore_failure(error: BaseException, has_ended: Callable[[], bool]) -> None:
     """Ignore a failure."""
+
+
+def log_failure(error: Exception) -> None:
+    """Log an error that ends a bot which is not a process of its own."""
+    _logger.critical("the bot ends by %s", describe(error))

@@ -15,7 +15,6 @@ import attrs
 
 from freight_exchange.bot.call_times import CallTimes
 from freight_exchange.bot.handlers.injection import resolve_arguments
-from freight_exchange.bot.outcomes import describe
 from freight_exchange.bot.runtime.health import LIVE_INTERVALS
 from freight_exchange.bot.runtime.lifespan import run_with_lifespan
 from freight_exchange.bot.runtime.loop import BotLoop
@@ -56,6 +55,7 @@ class Supervisor:
         operator_port: Its port for operators.
         metrics: Its metrics.
         on_failure: Called as soon as an error ends the bot, or a session of it.
+        log_failure: Logs the first error that ends the bot.
 
     Attributes:
         stopping: Set when the bot must drain and end.
@@ -75,6 +75,7 @@ class Supervisor:
         operator_port: OperatorPort,
         metrics: Metrics,
         on_failure: FailureCallback,
+        log_failure: Callable[[Exception], None],
     ) -> None:
         self._options = options
         self._handlers = handlers
@@ -82,6 +83,7 @@ class Supervisor:
         self._operator_port = operator_port
         self._metrics = metrics
         self._on_failure = on_failure
+        self._log_failure = log_failure
         self._started_at = anyio.current_time()
         self.loop = BotLoop()
         self._has_reported = False
@@ -111,16 +113,16 @@ class Supervisor:
             with unwrap_errors():
                 async with anyio.create_task_group() as tasks:
                     await self._open_port(tasks)
-                    async with _entered(exchange) as client:
+                    async with _entered(exchange) as entered:
+                        client = entered._instrumented(CallTimes(self._metrics.call_times))
 
                         async def work(resources: Mapping[str, object]) -> None:
                             # Reported before the lifespan closes, which may hang.
                             with report_failure(self._report_failure):
                                 arguments = resolve_arguments(self._handlers.values(), resources)
                                 on_failure = partial(self._on_session_failure, client, tasks)
-                                measured = client._instrumented(CallTimes(self._metrics.call_times))
                                 new_session = partial(
-                                    self._new_session, store, arguments, measured, failpoints, on_failure
+                                    self._new_session, store, arguments, client, failpoints, on_failure
                                 )
                                 await self._run_sessions(new_session, client)
 
@@ -212,7 +214,7 @@ class Supervisor:
         self._has_reported = True
         # A handler that ends the process was logged by its worker.
         if isinstance(error, Exception):
-            _logger.critical("the bot ends by %s", describe(error))
+            self._log_failure(error)
         self._on_failure(error, lambda: False)
 
     def _on_session_failure(self, client: FreightExchange, tasks: TaskGroup, error: BaseException) -> None:

@@ -282,5 +282,6 @@ def test_program_exits_with_status_of_bot(shell: Shell) -> None:
         result = finish(process)
     assert result.status == Status.LOGIN_REJECTED
     lines = [json.loads(line) for line in result.err.splitlines()]
+    assert [line["level"] for line in lines].count("CRITICAL") == 1
     assert "the bot ends with status 77" in lines[-1]["message"]
     assert lines[-1]["level"] == "CRITICAL"
