@@ -11,7 +11,16 @@ from urllib.parse import urlsplit
 from freight_exchange import settings
 from freight_exchange.endpoints.conventions import Conventions
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType
+from freight_exchange.options import (
+    ADDRESSES_VARIABLE,
+    CARRIER_FIELD_VARIABLE,
+    CURRENCY_FIELD_VARIABLE,
+    GET_PARAMETERS_VARIABLE,
+    CarrierField,
+    CurrencyField,
+    GetParameters,
+    IndexType,
+)
 from freight_exchange.transport.secrets import Secret
 
 __all__ = [
@@ -27,10 +36,6 @@ __all__ = [
     "trust_env",
 ]
 
-GET_PARAMETERS_VARIABLE: Final = "FREIGHT_EXCHANGE_GET_PARAMETERS"
-ADDRESSES_VARIABLE: Final = "FREIGHT_EXCHANGE_ADDRESSES"
-CURRENCY_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CURRENCY_FIELD"
-CARRIER_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CARRIER_FIELD"
 TRUST_ENV_VARIABLE: Final = "FREIGHT_EXCHANGE_TRUST_ENV"
 
 _FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}

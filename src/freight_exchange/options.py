@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
 import attrs
 
@@ -36,6 +36,11 @@ GetParameters = Literal["body", "query"]
 CurrencyField = Literal["currencyIndex", "currencyId", "both"]
 CarrierField = Literal["carrier", "carrierId", "both"]
 IndexType = Literal["integer", "string"]
+
+GET_PARAMETERS_VARIABLE: Final = "FREIGHT_EXCHANGE_GET_PARAMETERS"
+ADDRESSES_VARIABLE: Final = "FREIGHT_EXCHANGE_ADDRESSES"
+CURRENCY_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CURRENCY_FIELD"
+CARRIER_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CARRIER_FIELD"
 
 PublishAddress = Literal["quote/submitrequest", "quote/request", "request"]
 ApproveAddress = Literal["quote/approveoffer", "quote/offer"]

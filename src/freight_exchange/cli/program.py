@@ -13,13 +13,15 @@ from click.shell_completion import CompletionItem, shell_complete
 
 from freight_exchange.cli.exit_status import handle_errors
 from freight_exchange.cli.options import FILE, SECONDS, GlobalOptions
-from freight_exchange.environment import (
+from freight_exchange.options import (
     ADDRESSES_VARIABLE,
     CARRIER_FIELD_VARIABLE,
     CURRENCY_FIELD_VARIABLE,
     GET_PARAMETERS_VARIABLE,
+    CarrierField,
+    CurrencyField,
+    GetParameters,
 )
-from freight_exchange.options import CarrierField, CurrencyField, GetParameters
 
 __all__ = ["PROGRAM", "program", "run"]
 

@@ -147,9 +147,8 @@ class OfferRecord:
     def from_effect(cls, effect: Effect) -> OfferRecord:
         """Convert it from the store."""
         names = {stored: name for name, stored in _STORED_NAMES.items()}
-        fields: dict[str, Any] = {
-            names.get(stored, stored): value for stored, value in json.loads(effect.payload).items()
-        }
+        payload: dict[str, Any] = json.loads(effect.payload)
+        fields = {names.get(stored, stored): value for stored, value in payload.items()}
         rates = fields.pop("rates")
         return cls(
             state=_state(effect.state),
