@@ -253,6 +253,15 @@ def test_instrumentation_must_be_one() -> None:
         FreightExchange("http://x/api", email="a", password="b", instrumentation=OpenTelemetry)  # type: ignore[arg-type]
 
 
+async def test_call_without_instrumentation_does_nothing_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def describe(**facts: object) -> None:
+        raise AssertionError("no instrumentation asks for it")
+
+    monkeypatch.setattr("freight_exchange.transport.call.CallInfo", describe)
+    async with Sandbox().client() as exchange:
+        await exchange.carriers.list()
+
+
 def test_without_instrumentation_no_opentelemetry_is_imported() -> None:
     code = """
 import sys, anyio
