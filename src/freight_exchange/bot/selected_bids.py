@@ -107,7 +107,9 @@ class SelectedBids:
             try:
                 selected = await self._listed(meter)
             except READ_ERRORS as error:
-                _logger.warning("the selected bids cannot be read: %s", error)
+                _logger.warning(
+                    "the selected bids cannot be read from %s: %s; trying again", self._exchange._base_url, error
+                )
                 # One look is repeated at once. The next pause makes up for it: no more requests than in health.
                 owed += max(request_count(error), 1 + meter.take())
                 floor = min(retry_delay(error) or 0.0, LONGEST_HONOURED)

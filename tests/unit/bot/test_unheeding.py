@@ -182,7 +182,7 @@ async def test_a_login_that_is_rejected_later_is_told_at_once_and_ends_one_run(
         assert {type(error) for error in ended.errors} == {LoginRejectedError}
         assert ended.has_ended() is heeds
         assert heeds or bot.status().state == "draining"
-        assert "the service rejects the login, which it took before" in told(caplog)[0]
+        assert "http://127.0.0.1/api rejects the login, which it accepted before" in told(caplog)[0]
         bot.stop()
 
     async with anyio.create_task_group() as tasks:

@@ -106,7 +106,12 @@ class ExistingBids:
             try:
                 listed = await self._list_requests()
             except READ_ERRORS as error:
-                _logger.warning("the own bids cannot be read yet, and no offer is made before: %s", error)
+                _logger.warning(
+                    "the own bids cannot be read from %s: %s; no offer is made before; trying again in %.0f s",
+                    self._exchange._base_url,
+                    error,
+                    pause,
+                )
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _MAX_PAUSE)
             else:

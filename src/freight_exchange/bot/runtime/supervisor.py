@@ -228,7 +228,11 @@ class Supervisor:
             self._report_failure(error)
             return
         # The login was accepted before: the account may be locked, or its password is being changed.
-        _logger.critical("the service rejects the login, which it took before: %s", error)
+        _logger.critical(
+            "%s rejects the login, which it accepted before: %s; the bot drains, and tries again",
+            client._base_url,
+            error,
+        )
         self._on_failure(error, lambda: session.phase == "stopped")
 
     async def _report_cancellation(self, by_scope: bool) -> None:
