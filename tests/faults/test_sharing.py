@@ -29,7 +29,7 @@ from freight_exchange.transport.auth.token_store import TokenFile
 _SHARER = Path(__file__).with_name("sharer.py")
 _SRC = Path(__file__).parents[2] / "src"
 _TIMEOUT = 100.0
-_FLEET = 8
+_FLEET = 4
 _EMAIL = "canary@demo.example"
 
 # The processes run on both backends in either case.
@@ -108,7 +108,7 @@ def fine(size: int) -> list[dict[str, Any]]:
 
 
 @_FROM_ONE_LOOP
-async def test_eight_processes_make_one_login(tmp_path: Path) -> None:
+async def test_processes_with_one_file_make_one_login(tmp_path: Path) -> None:
     store, log = tmp_path / "new" / "token.json", tmp_path / "log"
     sandbox = stocked(Sandbox())
     tokens = []
@@ -272,19 +272,12 @@ def _shout(request: httpx.Request) -> httpx.Response:
     return httpx.Response(400, json={"message": f"no {PASSWORD}", "sent": [f"Bearer {TOKEN}", TOKEN, {"x": PASSWORD}]})
 
 
-def test_token_store_is_imported_only_where_it_is_used() -> None:
+def test_token_store_imports_its_libraries_only_where_it_is_used() -> None:
     probe = """
 import sys
-from freight_exchange import FreightExchange
+from freight_exchange import FreightExchange, TokenFile
 FreightExchange("https://host/api", email="me@co.example", password="x")
-before = {name for name in sys.modules if name.startswith("freight_exchange")}
-FreightExchange("https://host/api", email="me@co.example", password="x", token_store="token.json")
-print(*sorted({name for name in sys.modules if name.startswith("freight_exchange")} - before))
+FreightExchange("https://host/api", email="me@co.example", password="x", token_store=TokenFile("token.json"))
 assert not {"filelock", "platformdirs", "asyncio"} & set(sys.modules)
 """
-    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=_SRC)
-    names = (
-        "platform.file_lock",
-        *(f"transport.auth.{name}" for name in ("cached_login", "login_file", "token_store")),
-    )
-    assert told.stdout.split() == [f"freight_exchange.{name}" for name in names]
+    subprocess.run([sys.executable, "-c", probe], check=True, cwd=_SRC)

@@ -30,7 +30,7 @@ def test_scenario_breaks_no_promise_with_many_seeds(name: str) -> None:
     assert not flaws
 
 
-@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize("seed", [1, 9], ids=["asyncio", "trio"])
 def test_run_can_be_played_again(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     logging.disable(logging.NOTSET)
     told = []

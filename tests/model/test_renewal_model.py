@@ -217,4 +217,4 @@ class RenewalModel(RuleBasedStateMachine):
 
 
 TestRenewalModel = RenewalModel.TestCase
-TestRenewalModel.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestRenewalModel.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)

@@ -280,4 +280,4 @@ class SharedLoginModel(RuleBasedStateMachine):
 
 
 TestSharedLoginModel = SharedLoginModel.TestCase
-TestSharedLoginModel.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestSharedLoginModel.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
