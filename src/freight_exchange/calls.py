@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 
@@ -21,7 +21,20 @@ from freight_exchange.endpoints.routes import Routes
 from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import ValidationError
 from freight_exchange.instrumentation import Instruments
-from freight_exchange.models import Bid, RawWrite, Reconciliation, Write
+from freight_exchange.models import (
+    Bid,
+    CreateRoute,
+    Listing,
+    Publish,
+    RateRequest,
+    RawWrite,
+    Reconciliation,
+    Respond,
+    Route,
+    SubmitOffer,
+    UpdateRoute,
+    Write,
+)
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.options import Start
 from freight_exchange.store import Store
@@ -165,6 +178,26 @@ class Calls:
             write=None if is_read else RawWrite(verb, relative),
         )
 
+    @overload
+    async def reconcile(
+        self, write: SubmitOffer, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+    ) -> Reconciliation[Bid]: ...
+    @overload
+    async def reconcile(
+        self, write: Publish, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+    ) -> Reconciliation[RateRequest | Listing]: ...
+    @overload
+    async def reconcile(
+        self, write: Respond, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+    ) -> Reconciliation[Listing]: ...
+    @overload
+    async def reconcile(
+        self, write: CreateRoute | UpdateRoute, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+    ) -> Reconciliation[Route]: ...
+    @overload
+    async def reconcile(
+        self, write: Write, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+    ) -> Reconciliation: ...
     async def reconcile(
         self, write: Write, *, settle: timedelta = timedelta(seconds=30), baseline: Sequence[object] | None = None
     ) -> Reconciliation:

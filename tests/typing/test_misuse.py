@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         SchemaChanged,
         SearchType,
         Timeouts,
+        from_dict,
+        to_dict,
     )
     from freight_exchange.feed.events import Event
     from freight_exchange.models import Reconciliation
@@ -182,6 +184,11 @@ def matches(event: Event, changed: RequestEvent, found: Reconciliation[Bid]) -> 
             bid.vessel  # type: ignore[attr-defined]  # noqa: B018  # a route has one
         case _:
             pass
+
+
+def conversions(bid: Bid) -> None:
+    to_dict({"index": 4})  # type: ignore[arg-type]  # a record
+    from_dict(to_dict(bid), dict)  # type: ignore[type-var]  # the class of a record
 
 
 async def contexts(ctx: Context, offer: Offer) -> None:

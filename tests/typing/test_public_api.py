@@ -61,8 +61,13 @@ if TYPE_CHECKING:
         Timeouts,
         Unreadable,
         User,
+        from_dict,
+        from_json,
+        to_dict,
+        to_json,
     )
     from freight_exchange.feed.events import Event
+    from freight_exchange.models import Publish, Reconciliation, SubmitOffer, Write
     from freight_exchange.store import MemoryStore, SQLiteStore
 
 
@@ -225,6 +230,21 @@ async def doubt_about_a_bid(error: OutcomeUnknownError[Bid]) -> Offer | None:
         case NotApplied():
             pass
     return None
+
+
+async def doubt_about_a_write(
+    exchange: FreightExchange, offer: SubmitOffer, publication: Publish, other: Write
+) -> None:
+    assert_type(await exchange.reconcile(offer), Reconciliation[Bid])
+    assert_type(await exchange.reconcile(publication), Reconciliation[RateRequest | Listing])
+    assert_type(await exchange.reconcile(other), Reconciliation)
+
+
+def records_leave(bid: Bid, gap: Gap, text: str) -> None:
+    assert_type(to_dict(bid), dict[str, Any])
+    assert_type(to_json(gap), str)
+    assert_type(from_json(text, Bid), Bid)
+    assert_type(from_dict(to_dict(gap), Gap), Gap)
 
 
 async def a_first_program(exchange: FreightExchange) -> None:
