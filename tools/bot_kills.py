@@ -1,8 +1,9 @@
 """A bot killed again and again while it makes offers, and what the exchange saw of it, as a table.
 
 `python tools/bot_kills.py --kills 240 --seed 0` makes ordeals of 30 kills, at every named point and at any moment, on
-asyncio and trio in turn. `--without-ledger` does the same to a bot that offers directly. Exits with 1 if anything was
-missed, offered twice or for the wrong amount, or is not at its end.
+asyncio and trio in turn. `--without-ledger` does the same to a bot that offers directly, `--short-pages` to one that
+takes a short page for the end of a listing. Exits with 1 if anything was missed, offered twice or for the wrong amount,
+or is not at its end.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ def plans(kills: int, seed: int) -> Iterator[tuple[int, list[Kill]]]:
         seed += 1
 
 
-def run(seed: int, plan: list[Kill], *, ledger: bool) -> Outcome:
+def run(seed: int, plan: list[Kill], *, ledger: bool, short_pages: bool) -> Outcome:
     backend = ("asyncio", "trio")[seed % 2]
     if not ledger:
         plan = without_ledger(plan, Random(seed))
     with TemporaryDirectory() as directory:
-        outcome = anyio.run(Ordeal(Path(directory), backend, seed, ledger=ledger).run, plan, backend=backend)
+        ordeal = Ordeal(Path(directory), backend, seed, ledger=ledger, short_pages=short_pages)
+        outcome = anyio.run(ordeal.run, plan, backend=backend)
     for flaw in outcome.verdict.flaws:
         print(f"seed {seed}, {backend}: {flaw}")
     for point in outcome.unhit:
@@ -58,9 +60,12 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=_IN_ONE)
     parser.add_argument("--seed", type=int, default=0, help="the first ordeal's seed; the others count up from it")
     parser.add_argument("--without-ledger", action="store_true", help="the handler offers directly")
+    parser.add_argument("--short-pages", action="store_true", help="a short page is taken for the end of a listing")
     arguments = parser.parse_args()
-    ledger = not arguments.without_ledger
-    outcomes = [run(seed, plan, ledger=ledger) for seed, plan in plans(arguments.kills, arguments.seed)]
+    outcomes = [
+        run(seed, plan, ledger=not arguments.without_ledger, short_pages=arguments.short_pages)
+        for seed, plan in plans(arguments.kills, arguments.seed)
+    ]
     print(table(outcomes))
     return int(any(outcome.verdict.flaws or outcome.errors for outcome in outcomes))
 

@@ -72,12 +72,16 @@ class Ordeal:
         backend: What the bot runs on.
         seed: What it is drawn from.
         ledger: Whether the bot's handler offers through the ledger, or directly.
+        short_pages: Whether the bot takes a short page for the end of a listing.
     """
 
-    def __init__(self, directory: Path, backend: str, seed: int, *, ledger: bool = True) -> None:
+    def __init__(
+        self, directory: Path, backend: str, seed: int, *, ledger: bool = True, short_pages: bool = False
+    ) -> None:
         self._random = Random(seed)
         self._backend = backend
         self._ledger = ledger
+        self._short_pages = short_pages
         self._store = directory / "store.db"
         self._journal = directory / "journal"
         self._errors = directory / "errors"
@@ -261,6 +265,7 @@ class Ordeal:
                 "life": self._life,
                 "backend": self._backend,
                 "ledger": self._ledger,
+                "short_pages": self._short_pages,
                 "settle": _SETTLE,
                 "point": kill.point,
                 "visit": kill.visit,

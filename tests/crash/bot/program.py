@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
+from tests.crash.bot.short_pages import trust_short_pages
 from tests.crash.bot.tariff import price
 
 from freight_exchange import Bot, FreightExchange, OfferRejectedError, Timeouts
@@ -112,6 +113,8 @@ def _live(orders: dict[str, Any]) -> None:
         filename=orders["log"], format=f"{orders['life']} %(asctime)s %(levelname)s %(message)s", level=logging.INFO
     )
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    if orders["short_pages"]:
+        trust_short_pages()
     place = _Place(orders["point"], orders["visit"])
     bot = _bot(orders, place)
     if orders["point"] is None:
