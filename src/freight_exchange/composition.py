@@ -172,7 +172,7 @@ def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, w
         clock=shared.clock,
         base_url=shared.base_url,
         patience=options.limits.deadline,
-        extra_requests=meter.take,
+        extra_requests=meter.take_extra,
     )
 
 

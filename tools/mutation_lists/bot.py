@@ -321,7 +321,7 @@ MUTATIONS: Final = (
     one(
         "selections: the retries inside a look cost nothing",
         "bot/selected_bids.py",
-        "(1 + owed + meter.take())",
+        "(1 + owed + meter.take_extra())",
         "(1 + owed)",
         "tests/unit/feed/test_watcher_pace.py",
     ),

@@ -111,14 +111,14 @@ class SelectedBids:
                     "the selected bids cannot be read from %s: %s; trying again", self._exchange._base_url, error
                 )
                 # One look is repeated at once. The next pause makes up for it: no more requests than in health.
-                owed += max(request_count(error), 1 + meter.take())
+                owed += max(request_count(error), 1 + meter.take_extra())
                 floor = min(retry_delay(error) or 0.0, LONGEST_HONOURED)
                 await anyio.sleep(max(floor, min(_FIRST_PAUSE, self._pace) if again else owed * self._pace))
                 owed, again = (owed, False) if again else (0, False)
             else:
                 await self._take(selected)
                 # A look that went well after it was repeated, or its requests were, has to be made up for as well.
-                await anyio.sleep((1 + owed + meter.take()) * self._pace)
+                await anyio.sleep((1 + owed + meter.take_extra()) * self._pace)
                 owed, again = 0, True
 
     async def _listed(self, meter: RequestMeter) -> Mapping[int, Bid]:

@@ -37,16 +37,22 @@ class Read(Protocol[T_co]):
 
 @attrs.define
 class RequestMeter:
-    """Count of the requests that calls sent beyond one each: retries, replays, and the logins before those."""
+    """Count of the requests that calls sent, logins before replays included.
 
+    Attributes:
+        sent: All of them.
+    """
+
+    sent: int = 0
     _extra: int = 0
 
     def record(self, progress: Progress) -> None:
-        """Count the extra requests of a call that has ended."""
+        """Count the requests of a call that has ended."""
+        self.sent += progress.sends + progress.replays
         self._extra += max(0, progress.sends - 1) + progress.replays
 
-    def take(self) -> int:
-        """Return the count since it was last taken."""
+    def take_extra(self) -> int:
+        """Return how many were sent beyond one for each call, since this was last asked."""
         extra, self._extra = self._extra, 0
         return extra
 

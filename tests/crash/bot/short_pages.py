@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from freight_exchange.paging.page import RawPage
+from freight_exchange.paging.page_sizes import WantedSize
 from freight_exchange.paging.paginator import Paginator
 from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
@@ -31,7 +32,7 @@ def trust_short_pages() -> None:
 
     def walk(self: Paginator[Any], *, start: int, sweep: bool) -> Any:
         assert self._page_size is not None
-        seen = SeenRows(self._identity)
-        return _ShortPageEnds(self._operation, self._sizes, self._page_size, seen, start=start)
+        wanted = WantedSize(self._operation, self._sizes, self._page_size, start)
+        return _ShortPageEnds(wanted, SeenRows(self._identity), start=start)
 
     Paginator._walk = walk  # type: ignore[method-assign]  # for the whole process, which is killed

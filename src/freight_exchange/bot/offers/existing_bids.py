@@ -15,6 +15,7 @@ from freight_exchange.errors import BadRequestError, DecodeError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login
 from freight_exchange.hooks import BrokenRecord, Event
 from freight_exchange.models import BidsType
+from freight_exchange.transport.call import RequestMeter
 
 if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
@@ -26,6 +27,8 @@ __all__ = ["ExistingBids", "describe_request", "lenient_bids", "merge_bids"]
 _logger = logging.getLogger("freight_exchange.bot")
 
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
+_PAUSE_PER_REQUEST: Final = 1.0
+"""Seconds of a pause for each request of a reading that failed: one of many pages may fail at its end."""
 _MAX_WAIT: Final = 10.0
 
 
@@ -101,40 +104,44 @@ class ExistingBids:
 
     async def _read_once(self) -> bool:
         """Read them, and return whether there are any, known or not."""
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                listed = await self._list_requests()
-            except READ_ERRORS as error:
-                _logger.warning(
-                    "the own bids cannot be read from %s: %s; no offer is made before; trying again in %.0f s",
-                    self._exchange._base_url,
-                    error,
-                    pause,
-                )
-                await anyio.sleep(pause)
-                pause = min(2 * pause, _MAX_PAUSE)
-            else:
-                # The ledger is read second: it recorded its own bids before they could be listed.
-                self._unknown |= listed - await self._requests_with_offers()
-                return bool(listed)
+        listed = await self._list_requests()
+        # The ledger is read second: it recorded its own bids before they could be listed.
+        self._unknown |= listed - await self._requests_with_offers()
+        return bool(listed)
 
     async def _list_requests(self) -> frozenset[int]:
         found: set[int] = set()
+        meter = RequestMeter()
 
         def note(index: int | None, error: DecodeError) -> None:
             found.update([] if index is None else [index])
             _logger.error("an own bid cannot be read, on %s: %s", describe_request(index), error)
 
-        bids = lenient_bids(self._exchange, note)
+        bids = lenient_bids(self._exchange._metered(meter), note)
         # The plain listing may lack some bids, and some types may not be served; neither is documented.
         for type in (None, *BidsType):
-            try:
-                found.update([bid.index async for bid in bids.list(type=type, sweep=True)])
-            except BadRequestError as error:
-                if type is None or is_from_login(error):
-                    raise
+            found.update(await self._list_view(bids, type, meter))
         return frozenset(found)
+
+    async def _list_view(self, bids: Bids, type: BidsType | None, meter: RequestMeter) -> set[int]:
+        """Read one view, repeated until it succeeds, and return its requests; none if the service refuses the view."""
+        pause = _FIRST_PAUSE
+        while True:
+            began = meter.sent
+            try:
+                return {bid.index async for bid in bids.list(type=type, sweep=True)}
+            except READ_ERRORS as error:
+                if type is not None and isinstance(error, BadRequestError) and not is_from_login(error):
+                    return set()
+                wait = max(pause, (meter.sent - began) * _PAUSE_PER_REQUEST)
+                _logger.warning(
+                    "the own bids cannot be read from %s: %s; no offer is made before; trying again in %.0f s",
+                    self._exchange._base_url,
+                    error,
+                    wait,
+                )
+                await anyio.sleep(wait)
+                pause = min(2 * pause, _MAX_PAUSE)
 
 
 def lenient_bids(exchange: FreightExchange, note: Callable[[int | None, DecodeError], None]) -> Bids:

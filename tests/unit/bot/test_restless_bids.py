@@ -1,0 +1,76 @@
+"""Readings of the own bids at startup that fail after many requests: no storm of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+
+from freight_exchange import Bid, BidsType
+from freight_exchange.bot.offers.existing_bids import ExistingBids
+from freight_exchange.errors import FeedProtocolError
+from freight_exchange.transport.call import RequestMeter
+
+pytestmark = pytest.mark.virtual_time
+
+TEN_MINUTES = 600.0
+REQUESTS = 300
+"""Requests of a sweep through a small listing that changes all the time."""
+
+
+@attrs.define
+class Exchange:
+    """A client whose listings of bids fail after many requests, for some of their readings."""
+
+    failures: dict[BidsType | None, int]
+    _base_url: str = "https://host/api"
+    reads: Counter[BidsType | None] = attrs.Factory(Counter)
+    _meter: RequestMeter = attrs.Factory(RequestMeter)
+
+    @property
+    def bids(self) -> Exchange:
+        return self
+
+    def with_options(self, **_: object) -> Exchange:
+        return self
+
+    def _heard_by(self, _: object) -> Exchange:
+        return self
+
+    def _metered(self, meter: RequestMeter) -> Exchange:
+        self._meter = meter
+        return self
+
+    async def list(self, *, type: BidsType | None, sweep: bool) -> AsyncIterator[Bid]:
+        assert sweep
+        await anyio.sleep(REQUESTS * 0.05)
+        self._meter.sent += REQUESTS
+        self.reads[type] += 1
+        if self.reads[type] <= self.failures.get(type, 0):
+            raise FeedProtocolError("the listing changed during each of 16 sweeps")
+        yield Bid(index=7)
+
+
+async def read(exchange: Any) -> None:
+    with anyio.move_on_after(TEN_MINUTES):
+        await ExistingBids(exchange, _no_offers).read(settle=0)
+
+
+async def _no_offers() -> frozenset[int]:
+    return frozenset()
+
+
+async def test_reading_that_fails_after_many_requests_is_repeated_at_their_pace() -> None:
+    exchange = Exchange({None: 1000})
+    await read(exchange)
+    assert 1 < exchange.reads.total() * REQUESTS <= TEN_MINUTES
+
+
+async def test_view_that_fails_is_read_again_alone() -> None:
+    exchange = Exchange({BidsType.OFFERS: 1})
+    await read(exchange)
+    assert exchange.reads == Counter((None, *BidsType, BidsType.OFFERS))
