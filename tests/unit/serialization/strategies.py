@@ -58,7 +58,8 @@ def _of_type(kind: Any, times: st.SearchStrategy[datetime]) -> st.SearchStrategy
     if kind in _SCALARS:
         return _SCALARS[kind]
     if isinstance(kind, TypeVar):
-        return record(RateRequest) | record(Bid)
+        # Whole records have tests of their own.
+        return st.builds(RateRequest, index=_SCALARS[int]) | st.builds(Bid, index=_SCALARS[int], amount=_NUMBERS)
     if origin in (Union, types.UnionType):
         return st.one_of([_of_type(argument, times) for argument in arguments])
     if origin is Literal:

@@ -34,7 +34,7 @@ from freight_exchange.models._base import Serializable
 
 
 @pytest.mark.parametrize("name", ROUNDABOUT)
-@settings(max_examples=12)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_record_survives_the_way_to_json_and_back(name: str, data: st.DataObject) -> None:
     cls = getattr(freight_exchange, name)

@@ -12,7 +12,7 @@ import click
 
 from freight_exchange.cli.credentials import resolve_credentials
 from freight_exchange.cli.drafts import past_option
-from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.exit_status import InterruptedWriteError, Status
 from freight_exchange.cli.import_journal import ImportJournal
 from freight_exchange.cli.options import FILE, json_option, yes_option
 from freight_exchange.cli.render.record import format_value, print_json
@@ -67,7 +67,11 @@ def import_(options: GlobalOptions, /, file: str, past: bool, yes: bool, as_json
         async def work(exchange: FreightExchange) -> Counter[State | None]:
             return await import_requests(exchange, rows, journal, partial(_report_row, as_json=as_json))
 
-        states = run_with_client(options, work, credentials=credentials)
+        try:
+            states = run_with_client(options, work, credentials=credentials)
+        except InterruptedWriteError as error:
+            error.add_note("Run the command again: it looks for the row before anything is sent.")
+            raise
     if not as_json:
         click.echo(f"{states['published']} of {len(rows)} rows are published.")
     if states["sending"]:
