@@ -303,6 +303,8 @@ try:
     bot.collector()
 except ConfigurationError as error:
     print(error)
+from freight_exchange.bot.ops.exposition import make_exposition
+print(make_exposition(bot.collector))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == 'metrics need the extra "metrics": pip install "freight-exchange[metrics]"\n'
+    assert done.stdout == 'metrics need the extra "metrics": pip install "freight-exchange[metrics]"\nNone\n'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from freight_exchange.bot.metrics import log_fields
 from freight_exchange.bot.outcomes import RetryLater, describe
 from freight_exchange.bot.task_groups import flatten
-from freight_exchange.errors import OfferInDoubtError
+from freight_exchange.errors import OfferInDoubtError, OfferRejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -63,6 +63,9 @@ def _line(delivery: Delivery, handler: Handler, decision: Decision, error: Excep
             return logging.DEBUG, f"handler {handler.id} is done with {subject}"
         case "dropped":
             return logging.INFO, f"handler {handler.id} drops {subject}: {why}"
+        case "dead" if error is not None and _is_closed(error):
+            event = f"event {delivery.event}"
+            return logging.INFO, f"handler {handler.id} is too late for {subject}: {why}; replay {event} if it reopens"
         case "dead":
             return logging.ERROR, f"{failed}: {why}; it is a dead letter: replay event {delivery.event} to try again"
         case "failed":
@@ -84,6 +87,11 @@ def _place(error: BaseException) -> tuple[str, int] | None:
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
     return traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
+
+
+def _is_closed(error: Exception) -> bool:
+    """Return whether the handler raised only that its request is closed."""
+    return all(isinstance(leaf, OfferRejectedError) and leaf.request_closed for leaf in flatten(error))
 
 
 def _is_expected_doubt(error: Exception) -> bool:

@@ -108,8 +108,6 @@ def decide(
             return Decision(ending="later", state="ready", delay=delay, error=reason, refund_attempt=True)
         case OfferInDoubtError():
             return Decision(ending="doubt", state="ready", delay=pause, error=IN_DOUBT, refund_attempt=True)
-        case OfferRejectedError(request_closed=True):
-            return Decision(ending="dropped", state="done", error=_describe(error))
         case OfferRejectedError():
             return Decision(ending="dead", state="dead", error=_describe(error))
         case LoginRejectedError():
