@@ -171,7 +171,7 @@ def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, w
         instruments=options.limits.instruments,
         clock=shared.clock,
         base_url=shared.base_url,
-        patience=options.limits.deadline,
+        account_timeout=options.limits.deadline,
         extra_requests=meter.take_extra,
     )
 

@@ -109,7 +109,7 @@ class Scan(Frozen):
 
     Attributes:
         feed: The feed's name.
-        rung: How deep it looked: `narrow`, `half an hour`, `six hours` or `five days`.
+        tier: How deep it looked: `narrow`, `half an hour`, `six hours` or `five days`.
         window: Seconds that it looked back.
         pages: Pages that came.
         rows: Rows on them.
@@ -120,7 +120,7 @@ class Scan(Frozen):
     """
 
     feed: str
-    rung: str
+    tier: str
     window: int
     pages: int
     rows: int
@@ -139,7 +139,7 @@ class ScanProgress(Frozen):
 
     Attributes:
         feed: The feed's name.
-        rung: How deep it looks, as in `Scan`.
+        tier: How deep it looks, as in `Scan`.
         first: Whether the scan belongs to the feed's first one.
         window: Seconds that it looks back.
         pages: Pages so far.
@@ -148,7 +148,7 @@ class ScanProgress(Frozen):
     """
 
     feed: str
-    rung: str
+    tier: str
     first: bool
     window: int
     pages: int

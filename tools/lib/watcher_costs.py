@@ -101,7 +101,7 @@ async def _idle(hours: float, period: float) -> Idle:
 
     def count(event: object) -> None:
         if isinstance(event, Scan):
-            scans[event.rung] += 1
+            scans[event.tier] += 1
 
     async with (
         client(service, machine, count) as exchange,

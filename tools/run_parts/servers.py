@@ -47,7 +47,7 @@ class ServerRuns(Part[Tally]):
             print("stamps:", sorted(stamps))
             lines = [(told.at, f"TOLD {told}") for told in log.told if told.index in (wanted, None)]
             lines += [(at, "Degraded") for at in log.degraded] + [(at, "Recovered") for at in log.recovered]
-            lines += [(cover.at, f"complete {cover.rung}, covered {cover.since:.0f}") for cover in log.covers]
+            lines += [(cover.at, f"complete {cover.tier}, covered {cover.since:.0f}") for cover in log.covers]
             for served in server.served:
                 shown = f"{len(served.rows)} rows, {wanted}: {served.rows.get(wanted)}"
                 lines.append((served.at, f"{served.asked} {served.note} {served.body} -> {shown}"))

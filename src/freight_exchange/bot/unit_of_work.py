@@ -35,7 +35,7 @@ class UnitOfWork:
     """
 
     def __init__(self, feed: Feed, failpoints: Failpoints) -> None:
-        if not hasattr(feed.hold.state(), "claim"):
+        if not hasattr(feed.lease.state(), "claim"):
             raise ConfigurationError("the store keeps no work: a bot needs a SQLiteStore, a MemoryStore or a BotStore")
         self._feed = feed
         self._commit_lock = anyio.Lock()
@@ -52,12 +52,12 @@ class UnitOfWork:
 
     async def read(self, work: Callable[[WorkStore], T]) -> T:
         """Read from the store."""
-        return await self._feed.hold.run(lambda: work(self._store()))
+        return await self._feed.lease.run(lambda: work(self._store()))
 
     async def write(self, step: str, work: Callable[[WorkStore], T]) -> T:
         """Take a durable step. `work` runs again if a step that shared its commit fails."""
         self.reach(f"before {step}")
-        result = work(self._store()) if self._feed.hold.inline else await self._commit(_Step(work))
+        result = work(self._store()) if self._feed.lease.inline else await self._commit(_Step(work))
         self.reach(f"after {step}")
         return result
 
@@ -67,7 +67,7 @@ class UnitOfWork:
             async with self._commit_lock:
                 # A caller that was cancelled may have left this step in a running commit; this waits for it.
                 while not step.is_finished:
-                    await self._feed.hold.run(self._commit_waiting)
+                    await self._feed.lease.run(self._commit_waiting)
         finally:
             step.is_wanted = step.is_finished
         return step.result()
@@ -97,7 +97,7 @@ class UnitOfWork:
         self.reach("after deliver")
 
     def _store(self) -> WorkStore:
-        return cast("WorkStore", self._feed.hold.state())
+        return cast("WorkStore", self._feed.lease.state())
 
 
 class _Step(Generic[T]):

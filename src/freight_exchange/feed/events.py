@@ -1,4 +1,4 @@
-"""What a feed hands out."""
+"""Events of a feed."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class _HandedOut(Serializable):
 
 
 def acknowledgeable(event: Event, number: int, acknowledge: Callable[[], Awaitable[None]]) -> Event:
-    """The event, tied to the feed that hands it out under that number."""
+    """Return the event, tied to the feed that delivers it under that number."""
     object.__setattr__(event, "_number", number)
     object.__setattr__(event, "_acknowledge", acknowledge)
     return event
 
 
 def number_of(event: Event) -> int:
-    """The number under which a feed hands the event out."""
+    """Return the number under which a feed delivers the event."""
     return event._number
 
 
@@ -66,9 +66,9 @@ class RequestEvent(_HandedOut):
         changed: The names of the fields that differ, fields that this package does not know by the service's names.
         returned: Whether it was reported as withdrawn and is listed again; such an event is an `updated` one, whose
             `changed` is empty if the request is the same as before.
-        observed_between: Since when it would have been seen before, the service's allowance taken off, or `None` where
-            nobody watched before; and when it was seen. It happened in between, unless the service has shown it later
-            than it is allowed to. UTC, by the clock of this machine.
+        observed_between: Bounds of its time: when an earlier scan would have seen it, less the allowance, or `None`
+            without an earlier scan; and when it was seen. An update that the service shows later than the allowance
+            may be older. UTC, by the clock of this machine.
     """
 
     kind: RequestKind
@@ -81,7 +81,7 @@ class RequestEvent(_HandedOut):
 
 @attrs.frozen(kw_only=True)
 class Gap(_HandedOut):
-    """Nobody watched for longer than the service looks back: what was updated in between and not again is not known.
+    """Time without a scan, longer than the service looks back: updates in it are unknown, unless repeated later.
 
     Attributes:
         since: From when on updates may have been missed, UTC; by this machine's clock.

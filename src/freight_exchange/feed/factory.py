@@ -1,4 +1,4 @@
-"""How a feed is made of what the user asks for: every argument is checked before anything is sent."""
+"""Factory of feeds, which checks every argument before anything is sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from freight_exchange.options import Start
 from freight_exchange.platform.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.source import Source
+    from freight_exchange.feed.scanning.source import Source
     from freight_exchange.hooks import Hooks
     from freight_exchange.instrumentation import Instruments
     from freight_exchange.store import Store
@@ -31,7 +31,7 @@ _LONGEST_INTERVAL = timedelta(days=1)
 
 @attrs.frozen(kw_only=True)
 class WatchOptions:
-    """What `exchange.watch()` was given."""
+    """Arguments of `exchange.watch()`."""
 
     store: Store | str | os.PathLike[str] | None
     start: Start
@@ -51,10 +51,10 @@ def feed(
     instruments: Instruments,
     clock: Clock | None,
     base_url: str,
-    patience: float,
+    account_timeout: float,
     extra_requests: Callable[[], int],
 ) -> Feed:
-    """The feed, not entered yet.
+    """Return a feed, not entered yet.
 
     Raises:
         ConfigurationError: An argument cannot be right; the message names it.
@@ -75,14 +75,14 @@ def feed(
         allowance=arguments.allowance,
         where=arguments.where,
         standby=arguments.standby,
-        patience=patience,
+        account_timeout=account_timeout,
         closes_store=made_here,
         extra_requests=extra_requests,
     )
 
 
 def check(arguments: WatchOptions) -> None:
-    """`ConfigurationError`, naming the argument, unless all of them can be right."""
+    """Check the arguments; raise `ConfigurationError` with the name of a wrong one."""
     start, where, name = arguments.start, arguments.where, arguments.name
     if isinstance(start, timedelta):
         if not timedelta(0) <= start <= validation.LONGEST_WINDOW:
@@ -116,7 +116,7 @@ def check(arguments: WatchOptions) -> None:
 
 
 def check_text(text: str, name: str) -> None:
-    """`ConfigurationError` unless the text can be kept: as UTF-8, that is."""
+    """Check that a text can be stored as UTF-8; raise `ConfigurationError` otherwise."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -126,7 +126,7 @@ def check_text(text: str, name: str) -> None:
 
 
 def _store(given: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:
-    """The store, and whether it is the feed's own to close."""
+    """Return the store, and whether the feed closes it."""
     if given is None or isinstance(given, str | os.PathLike):
         # Imported here: a program that never watches needs no sqlite3.
         from freight_exchange.store import MemoryStore, SQLiteStore

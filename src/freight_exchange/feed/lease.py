@@ -1,13 +1,13 @@
-"""A feed's hold on its state: the lease of a store, and the one call at a time that is made under it."""
+"""Lease of a feed's state in a store, and the calls under it, one at a time."""
 
 from __future__ import annotations
 
 import logging
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -18,7 +18,10 @@ from freight_exchange.store.protocol import HeldHereError
 if TYPE_CHECKING:
     from freight_exchange.store.protocol import Binding, FeedStore, Store
 
-__all__ = ["Lease"]
+__all__ = ["Lease", "Run"]
+
+Run = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a call of the store: in a worker thread, or in the event loop."""
 
 T = TypeVar("T")
 
@@ -30,14 +33,14 @@ _TO_LEAVE: Final = 5.0
 
 
 class Lease:
-    """The state of one feed, from `take` to `let_go`.
+    """Lease of the state of one feed, from `take` to `let_go`.
 
     Args:
         store: Where it is kept.
         closes_store: Whether the store was made for this feed alone, and ends with it.
 
     Attributes:
-        waits: Whether somebody else has it, who is waited for.
+        is_waiting: Whether `take` waits for another holder.
     """
 
     def __init__(self, store: Store, *, closes_store: bool) -> None:
@@ -47,21 +50,21 @@ class Lease:
         self._at_work = threading.Lock()
         self._left = False
         self._held: FeedStore | None = None
-        self.waits = False
+        self.is_waiting = False
 
     @property
-    def taken(self) -> bool:
-        """Whether the state is held."""
+    def is_held(self) -> bool:
+        """Possession of the state."""
         return self._held is not None
 
     @property
     def inline(self) -> bool:
-        """Whether the store is called in the loop itself."""
+        """Mode of the store: its calls run in the event loop, not in a thread."""
         return self._store.inline
 
     @property
     def unacknowledged(self) -> int:
-        """How many events wait to be acknowledged; 0 while nothing is held."""
+        """Number of events that wait to be acknowledged; 0 while nothing is held."""
         return 0 if self._held is None else self._held.unacknowledged
 
     def check_free(self) -> None:
@@ -73,7 +76,7 @@ class Lease:
 
     async def take(self, binding: Binding, *, lease: float, standby: bool) -> None:
         """Take the lease; with `standby`, wait for as long as another process has it."""
-        self._left = self.waits = False
+        self._left = self.is_waiting = False
         here_until = math.inf
         while True:
             try:
@@ -83,21 +86,21 @@ class Lease:
                 here_until = min(here_until, now + _TO_LEAVE) if isinstance(error, HeldHereError) else math.inf
                 if not standby or now >= here_until:
                     raise
-                if not self.waits:
+                if not self.is_waiting:
                     _logger.info("the feed %r stands by: it is held by %s", binding.feed, error.holder)
-                    self.waits = True
+                    self.is_waiting = True
                 await anyio.sleep(_BETWEEN_TRIES)
             else:
-                self.waits = False
+                self.is_waiting = False
                 return
 
     def _open_store(self, binding: Binding, lease: float) -> None:
-        # Here and not by whoever waits: he may have been cancelled meanwhile.
+        # Here and not by the waiting task, which may have been cancelled meanwhile.
         if not self._left:
             self._held = self._store.open(binding, lease=lease)
 
     async def let_go(self) -> None:
-        """Give the lease back, whoever is being cancelled."""
+        """Return the lease, even during a cancellation."""
         self._left = True
         with anyio.CancelScope(shield=True):
             await self.run(self._give_back)
@@ -110,7 +113,7 @@ class Lease:
             self._store.close()
 
     def state(self) -> FeedStore:
-        """What is held."""
+        """Return the state that is held."""
         if self._held is None:
             raise ConfigurationError("this feed is closed: what was not acknowledged comes again from the next one")
         return self._held
@@ -121,7 +124,7 @@ class Lease:
             return work()
 
         def alone() -> T:
-            # Whoever is cancelled natively leaves while his work goes on: the next one waits for it.
+            # A task that is cancelled natively leaves while its work goes on: the next one waits for it.
             with self._at_work:
                 return work()
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["NOT_OURS", "UNREADABLE", "pack", "pack_selected", "recall", "unpack", "unpack_selected"]
 
 NOT_OURS: Final = (ArithmeticError, AttributeError, DecodeError, KeyError, OSError, TypeError, ValueError)
-"""What is raised on reading back what this version did not write."""
+"""Errors on reading what this version did not write."""
 
 UNREADABLE: Final = (
     "cannot be read: another version of this package wrote it, or it is damaged; use the version that wrote it, or "
@@ -25,7 +25,7 @@ UNREADABLE: Final = (
 
 
 def pack(event: Event) -> bytes:
-    """The event, to be kept in a store."""
+    """Return the event as bytes."""
     said: dict[str, object]
     match event:
         case RequestEvent():
@@ -57,7 +57,7 @@ def pack(event: Event) -> bytes:
 
 
 def unpack(kind: str, payload: bytes) -> Event:
-    """The event that was kept.
+    """Return the event from its bytes.
 
     Raises:
         StoreError: It is damaged, or another version of this package wrote it.
@@ -103,13 +103,13 @@ def _unpacked(kind: str, payload: bytes) -> Event:
 
 
 def pack_selected(event: BidSelected) -> bytes:
-    """The event, to be kept in a store."""
+    """Return the event as bytes."""
     said = {"bid": wire.keep_bid(event.bid).decode(), "observed": _stamp(event.observed)}
     return json.dumps(said, separators=(",", ":")).encode()
 
 
 def recall(kept: bytes) -> RateRequest:
-    """The request that was kept; `StoreError` as in `unpack`."""
+    """Return the request from its bytes; raise `StoreError` as in `unpack`."""
     try:
         return wire.recall(kept)
     except NOT_OURS as error:
@@ -117,7 +117,7 @@ def recall(kept: bytes) -> RateRequest:
 
 
 def unpack_selected(payload: bytes) -> BidSelected:
-    """The event that was kept; `StoreError` as in `unpack`."""
+    """Return the event from its bytes; raise `StoreError` as in `unpack`."""
     try:
         said = json.loads(payload)
         return BidSelected(bid=wire.recall_bid(said["bid"].encode()), observed=_moment(said["observed"]))

@@ -1,4 +1,4 @@
-"""What a feed says of itself when it is asked."""
+"""Status of a feed, and explanations of its events."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ import attrs
 from freight_exchange.feed.core.first_scan import BASELINE
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.events import Gap, RequestEvent, RequestKind, Unreadable
-from freight_exchange.feed.poller import Phase
 from freight_exchange.feed.serialization import recall, unpack
 from freight_exchange.models._base import Serializable
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.store.protocol import StoredEvent, TrackedRequest
 
-__all__ = ["Explanation", "FeedStatus", "explain"]
+__all__ = ["Explanation", "FeedStatus", "Phase", "explain"]
+
+Phase = Literal["priming", "live", "catching-up", "backing-off", "draining", "stopped"]
+"""State of a feed."""
 
 
 @attrs.frozen(kw_only=True)
 class FeedStatus(Serializable):
-    """How a feed is.
+    """Status of a feed.
 
     Attributes:
         state: `priming`, until the first scan is complete; `live`; `catching-up`, after a restart or when a scan took
@@ -38,8 +40,7 @@ class FeedStatus(Serializable):
         unacknowledged: Events that wait to be handed out or acknowledged.
         gaps: The gaps that were not acknowledged.
         retry_in: How long nothing is sent, after a failure: an interval or more, and what `Retry-After` asked for.
-        offset_ignored: Whether the service was found to give its first page, whichever is asked for: what that does not
-            hold is missed.
+        offset_ignored: Whether the service returns its first page for each offset: what that lacks is missed.
     """
 
     state: Phase
@@ -58,7 +59,7 @@ class FeedStatus(Serializable):
 
 @attrs.frozen(kw_only=True)
 class Explanation(Serializable):
-    """Why a request was, or was not yet, handed out; `str()` gives the sentence.
+    """Explanation why a request was delivered, or was not yet; `str()` returns the sentence.
 
     Attributes:
         index: The request's identifier.
@@ -93,7 +94,7 @@ def explain(
     wall: float,
     where: RequestFilter | None,
 ) -> Explanation:
-    """Why a request was, or was not yet, handed out.
+    """Explain why a request was delivered, or was not yet.
 
     Args:
         index: The request's identifier.
@@ -123,10 +124,10 @@ def explain(
     if seen is None:
         if any(event.kind == "unreadable" for event in events):
             return said("unreadable", "is listed and cannot be read: an Unreadable event says what is wrong with it")
-        covered = f"all that was updated before {at(state.cover.time):%Y-%m-%d %H:%M:%S} UTC is covered"
+        covered = f"all that was updated before {at(state.watermark.time):%Y-%m-%d %H:%M:%S} UTC is covered"
         return said(
             "unseen",
-            f"was in no scan: {covered if state.primed else 'the first scan is not complete'},"
+            f"was in no scan: {covered if state.is_primed else 'the first scan is not complete'},"
             f" and the service is given {state.allowance:g} s more to show an update",
         )
     waiting = (event for event in events if not event.is_acknowledged and event.kind in get_args(RequestKind))
@@ -156,8 +157,8 @@ def explain(
 
 
 def _is_wanted(event: StoredEvent, where: RequestFilter | None) -> bool:
-    """Whether it is to be handed out: by what it says itself, for the request may have changed since."""
+    """Return whether the event passes the filter; the request may have changed since."""
     if where is None:
         return True
-    told = unpack(event.kind, event.payload)
-    return isinstance(told, RequestEvent) and where.matches(told.request)
+    read = unpack(event.kind, event.payload)
+    return isinstance(read, RequestEvent) and where.matches(read.request)

@@ -292,7 +292,7 @@ class _Judge:
                         continue
                     patience = self._handed_out(cover.at)
                     if version.until > patience and self._known(index, patience) != version.content:
-                        text = f"covered {cover.since:.0f} at {cover.at:.0f} ({cover.rung}): {version}"
+                        text = f"covered {cover.since:.0f} at {cover.at:.0f} ({cover.tier}): {version}"
                         self.find("claim", index, cover.at, text, excuse)
                     break
 

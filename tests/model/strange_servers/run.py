@@ -53,7 +53,7 @@ class Cover:
 
     at: float
     since: float
-    rung: str
+    tier: str
 
 
 @attrs.define
@@ -185,7 +185,7 @@ class _Watch:
                 self._note_listed()
                 age = self._feed.status().cover_age
                 if age is not None:
-                    self.log.covers.append(Cover(now, now - age.total_seconds(), event.rung))
+                    self.log.covers.append(Cover(now, now - age.total_seconds(), event.tier))
             case _:
                 pass
 

@@ -246,7 +246,7 @@ class _TappedFeed:
 
     def _state(self, text: str) -> None:
         state = json.loads(text)
-        reading = state["cover"]["reading"]
+        reading = state["watermark"]["reading"]
         cover = (reading["boot_id"], reading["boot"])
         if state["stage"] == "primed" and cover != self._tap.cover:
             self._tap.cover = cover

@@ -12,7 +12,7 @@ from tests.unit.bot.ledger_rig import AMOUNT, approve
 from tests.unit.bot.rig import INTERVAL, bot_on, other
 
 from freight_exchange import Bot, RequestEvent, RetryLater
-from freight_exchange.feed.core.diff import differences
+from freight_exchange.feed.core.changes.diff import differences
 from freight_exchange.store import Store
 from freight_exchange.testing import Cargo, Profile, Sandbox
 

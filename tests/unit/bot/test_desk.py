@@ -30,7 +30,7 @@ class Rig:
 
     def __init__(self, hold: Lease) -> None:
         self.hold = hold
-        self.unit_of_work = UnitOfWork(cast("Any", SimpleNamespace(hold=hold)), no_failpoints)
+        self.unit_of_work = UnitOfWork(cast("Any", SimpleNamespace(lease=hold)), no_failpoints)
         self.commits = 0
         self.go_on, self.begun = threading.Event(), threading.Event()
 
@@ -65,7 +65,7 @@ async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     monkeypatch.setattr(feed, "transaction", counted)
     yield made
     made.go_on.set()
-    if hold.taken:
+    if hold.is_held:
         await hold.let_go()
 
 

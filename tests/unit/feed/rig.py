@@ -1,4 +1,4 @@
-"""What the tests of the feed share: a small service that lists what was updated lately, and a watcher of it."""
+"""What the tests of the feed share: a small service that lists what was updated recent_updates, and a watcher of it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import attrs
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.feed.core.pacer import Pacer
 from freight_exchange.feed.events import Event, RequestEvent
-from freight_exchange.feed.journal import Journal
-from freight_exchange.feed.poller import Poller
+from freight_exchange.feed.scanning.journal import Journal
+from freight_exchange.feed.scanning.poller import Poller
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.hooks import Event as HookEvent
 from freight_exchange.hooks import Hooks
@@ -147,7 +147,7 @@ class Rig:
         self._options: dict[str, Any] = {"start": start, "interval": interval, "allowance": allowance}
         self.held = self.store.open(BINDING, lease=60.0)
         self.journal = Journal(self.held, self._run, start=start, allowance=allowance, now=self.clock.read())
-        self.watcher = Poller(
+        self.poller = Poller(
             service,
             self.journal,
             Hooks((self.told.append,)),
@@ -167,24 +167,24 @@ class Rig:
 
     async def primes(self) -> None:
         """Enter, and read until the first scan is done and nothing of it is undecided."""
-        await self.watcher.prime()
-        while not self.journal.state.primed:
-            await self.watcher.look()
+        await self.poller.prime()
+        while not self.journal.state.is_primed:
+            await self.poller.scan()
 
     async def looks(self, count: int = 1) -> None:
         for _ in range(count):
-            await self.watcher.look()
+            await self.poller.scan()
 
     async def goes_on_for(self, seconds: float) -> None:
         """Scan until so much time has passed, and no scan is cut short."""
         until = anyio.current_time() + seconds
         while anyio.current_time() < until:
-            await self.watcher.look()
+            await self.poller.scan()
 
     async def fails_until_well(self) -> None:
         """Scan until the faults are used up and a scan went well."""
-        while self.service.faults or self.watcher.phase == "backing-off":
-            await self.watcher.look()
+        while self.service.faults or self.poller.progress.phase == "backing-off":
+            await self.poller.scan()
 
     @property
     def events(self) -> list[Event]:

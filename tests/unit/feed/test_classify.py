@@ -11,9 +11,9 @@ import pytest
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
-from freight_exchange.feed.core.classify import Meaning, classify, gone
-from freight_exchange.feed.core.diff import digest
-from freight_exchange.feed.core.observation import Lately, Observation, Schema
+from freight_exchange.feed.core.changes.classify import Classification, classify, withdrawal
+from freight_exchange.feed.core.changes.diff import digest
+from freight_exchange.feed.core.changes.observation import Observation, RecentUpdates, Schema
 from freight_exchange.feed.events import RequestEvent, SchemaChanged, Unreadable
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.models import RateRequest
@@ -24,12 +24,12 @@ SIGHT = Observation(
     scan=5,
     sent=1000.0,
     window=95,
-    silent=False,
+    is_silent=False,
     covered=900.0,
     between=(NOON, NOON),
     schema=Schema(),
 )
-NOT_ONE = Lately(frozenset(), 95)
+NOT_ONE = RecentUpdates(frozenset(), 95)
 
 
 def request(index: int = 1, **fields: Any) -> RateRequest:
@@ -42,13 +42,13 @@ def look(
     *,
     broken: Iterable[DecodeError] = (),
     **changes: Any,
-) -> tuple[Meaning, dict[int, TrackedRequest]]:
+) -> tuple[Classification, dict[int, TrackedRequest]]:
     """What the page means, and what is known afterwards."""
     meaning = classify(records, broken, known or {}, attrs.evolve(SIGHT, **changes))
-    return meaning, {**(known or {}), **{row.index: row for row in meaning.seen}}
+    return meaning, {**(known or {}), **{row.index: row for row in meaning.tracked}}
 
 
-def told(meaning: Meaning) -> list[Any]:
+def told(meaning: Classification) -> list[Any]:
     return [unpack(event.kind, event.payload) for event in meaning.events]
 
 
@@ -96,10 +96,10 @@ def test_new_is_what_was_never_seen() -> None:
     (event,) = told(meaning)
     assert isinstance(event, RequestEvent)
     assert (event.kind, event.request, event.previous) == ("new", request(), None)
-    assert meaning.news == {1}
+    assert meaning.changed == {1}
     again, _ = look([request()], known, scan=6)
     assert not again.events
-    assert not again.news
+    assert not again.changed
 
 
 def test_updated_says_what_differs() -> None:
@@ -121,7 +121,7 @@ def test_rule_7_there_and_back_again_are_two_updates() -> None:
 
 
 def test_a_silent_sight_is_the_baseline_and_a_later_change_of_it_an_update() -> None:
-    silent, known = look([request()], silent=True, baseline_is_new=True, covered=None)
+    silent, known = look([request()], is_silent=True, baseline_is_new=True, covered=None)
     assert not silent.events
     assert known[1].version == 0
     meaning, _ = look([request(notes="b")], known)
@@ -129,7 +129,7 @@ def test_a_silent_sight_is_the_baseline_and_a_later_change_of_it_an_update() -> 
 
 
 def test_rule_9_what_a_first_scan_saw_is_new_to_one_that_hands_out() -> None:
-    _, known = look([request()], silent=True, baseline_is_new=True)
+    _, known = look([request()], is_silent=True, baseline_is_new=True)
     meaning, known = look([request()], known, baseline_is_new=True)
     assert [event.kind for event in told(meaning)] == ["new"]
     again, _ = look([request()], known, baseline_is_new=True)
@@ -219,7 +219,7 @@ def test_what_cannot_be_read_was_listed_all_the_same() -> None:
         0,
         known[1].digest,
     )
-    assert not meaning.news
+    assert not meaning.changed
 
 
 def shape(count: int, **fields: Any) -> list[RateRequest]:
@@ -229,7 +229,7 @@ def shape(count: int, **fields: Any) -> list[RateRequest]:
 @pytest.mark.parametrize(("before", "after"), [({}, {"incoterm": "FOB"}), ({"incoterm": "FOB"}, {})])
 def test_rule_7_a_field_that_comes_or_goes_everywhere_is_one_event(before: Any, after: Any) -> None:
     _, known = look(shape(10, **before))
-    meaning, known = look(shape(10, **after), known, sent=2000.0, window=1800, lately=NOT_ONE)
+    meaning, known = look(shape(10, **after), known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
     (event,) = told(meaning)
     assert isinstance(event, SchemaChanged)
     assert event.added + event.removed == ("incoterm",)
@@ -249,7 +249,7 @@ def test_a_field_of_few_or_of_two_requests_is_no_change_of_shape() -> None:
 def test_a_change_of_shape_hides_no_update() -> None:
     _, known = look(shape(10))
     now = [*shape(9, incoterm="FOB"), request(9, incoterm="FOB", notes="moved")]
-    meaning, _ = look(now, known, sent=2000.0, window=1800, lately=NOT_ONE)
+    meaning, _ = look(now, known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
     assert [(event.kind, getattr(event, "changed", None)) for event in told(meaning)][1:] == [
         ("updated", ("notes", "incoterm"))
     ]
@@ -261,12 +261,12 @@ def test_a_change_of_shape_hides_no_update_that_stands_beside_it(real_first: boo
     _, known = look(shape(10))
     real, same = request(9, incoterm="FOB", notes="moved"), request(9, incoterm="FOB")
     now = [*shape(9, incoterm="FOB"), *((real, same) if real_first else (same, real))]
-    meaning, known = look(now, known, sent=2000.0, window=1800, lately=NOT_ONE)
+    meaning, known = look(now, known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
     assert [(event.kind, getattr(event, "request", None)) for event in told(meaning)] == [
         ("schema_changed", None),
         ("updated", real),
     ]
-    assert (meaning.news, meaning.excused) == (frozenset({9}), frozenset(range(10)))
+    assert (meaning.changed, meaning.excused) == (frozenset({9}), frozenset(range(10)))
     for page in (now, [real]):
         meaning, known = look(page, known, sent=2100.0, schema=meaning.schema)
         assert not meaning.events
@@ -274,9 +274,9 @@ def test_a_change_of_shape_hides_no_update_that_stands_beside_it(real_first: boo
 
 def test_what_was_seen_before_the_shape_changed_is_excused_later_once() -> None:
     _, known = look(shape(12))
-    meaning, known = look(shape(10, incoterm="FOB"), known, sent=2000.0, window=1800, lately=NOT_ONE)
+    meaning, known = look(shape(10, incoterm="FOB"), known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
     late, known = look(
-        [request(11, incoterm="FOB")], known, sent=2500.0, window=1800, schema=meaning.schema, lately=NOT_ONE
+        [request(11, incoterm="FOB")], known, sent=2500.0, window=1800, schema=meaning.schema, recent_updates=NOT_ONE
     )
     assert not late.events
     back, _ = look([request(11)], known, sent=2600.0, schema=meaning.schema)
@@ -293,7 +293,7 @@ def test_updates_are_no_change_of_shape_where_the_window_proves_them() -> None:
 
 def test_an_update_is_not_excused_by_a_change_of_shape_where_the_window_proves_it() -> None:
     _, known = look(shape(12))
-    meaning, known = look(shape(10, incoterm="FOB"), known, sent=2000.0, window=1800, lately=NOT_ONE)
+    meaning, known = look(shape(10, incoterm="FOB"), known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
     late, _ = look([request(11, incoterm="FOB")], known, sent=2500.0, schema=meaning.schema)
     assert [event.kind for event in told(late)] == ["updated"]
 
@@ -351,14 +351,14 @@ def test_a_deep_look_is_told_by_a_narrow_one_what_may_have_been_updated(
         sent=1045.0,
         window=1800,
         schema=first.schema,
-        lately=Lately(listed, 95),
+        recent_updates=RecentUpdates(listed, 95),
     )
     assert {event.kind for event in told(meaning)} == kinds
 
 
 def test_a_withdrawn_request_is_told_as_it_was_last_and_only_once() -> None:
     _, known = look([request()])
-    after, event = gone(known[1], (NOON, NOON), 3000.0)
+    after, event = withdrawal(known[1], (NOON, NOON), 3000.0)
     assert event is not None
     back = unpack(event.kind, event.payload)
     assert isinstance(back, RequestEvent)
@@ -366,7 +366,7 @@ def test_a_withdrawn_request_is_told_as_it_was_last_and_only_once() -> None:
     assert (after.record, after.digest, after.version) == (known[1].record, b"", 2)
     again, _ = look([request()], {1: after})
     assert [(event.kind, event.key) for event in again.events] == [("updated", "1:3")]
-    assert gone(after, (NOON, NOON), 4000.0)[1] is None
+    assert withdrawal(after, (NOON, NOON), 4000.0)[1] is None
 
 
 def test_rule_8_a_tombstone_tells_the_same_from_the_changed() -> None:

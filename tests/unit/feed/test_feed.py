@@ -253,7 +253,7 @@ async def test_what_a_filter_passes_over_holds_up_nobody() -> None:
             group.start_soon(leave)
             await anext(feed)
         assert scope.cancelled_caught
-        assert len(feed.hold.state().pending(limit=1000)) > 400
+        assert len(feed.lease.state().pending(limit=1000)) > 400
 
 
 @pytest.mark.parametrize("index", ["1", None, True, 1.0])

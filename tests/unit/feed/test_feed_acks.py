@@ -88,7 +88,7 @@ async def test_a_new_loop_gets_what_the_store_has_left_to_do_where_an_acknowledg
     """A store may fail when it has written already; what it holds is then not handed out again."""
     async with sandbox.client() as exchange, exchange.watch(store=store, start="backfill") as feed:
         first = index_of(await anext(feed))
-        held: Any = feed.hold.state()
+        held: Any = feed.lease.state()
         acknowledge = held.acknowledge
 
         def failing(*given: Any, **options: Any) -> None:
@@ -305,7 +305,7 @@ async def test_a_later_acknowledgement_does_not_settle_the_doubt_of_an_earlier_o
 ) -> None:
     async with sandbox.client() as exchange, exchange.watch(store=MemoryStore(), start="backfill") as feed:
         batch = await anext(feed.batches())
-        held = type(feed.hold.state())
+        held = type(feed.lease.state())
         written = held.acknowledge
 
         def failing(*words: Any, **options: Any) -> None:

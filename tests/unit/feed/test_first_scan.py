@@ -34,16 +34,16 @@ def large_market(**options: Any) -> Service:
 async def test_feed_is_entered_after_its_first_pages(store: Store, start: Start) -> None:
     service = large_market()
     rig = Rig(service, store=store, start=start)
-    await rig.watcher.prime()
+    await rig.poller.prime()
     assert len(service.pages) <= 4
-    assert rig.watcher.phase == "priming"
-    assert not rig.journal.state.primed
+    assert rig.poller.progress.phase == "priming"
+    assert not rig.journal.state.is_primed
 
 
 async def test_backfill_hands_out_events_while_the_listing_is_read(store: Store) -> None:
     service = large_market()
     rig = Rig(service, store=store, start="backfill")
-    await rig.watcher.prime()
+    await rig.poller.prime()
     assert len(rig.tale) == 10
     await rig.looks()
     assert 10 < len(rig.tale) <= 50
@@ -54,7 +54,7 @@ async def test_backfill_hands_out_events_while_the_listing_is_read(store: Store)
 async def test_window_of_a_start_is_handed_out_before_the_listing_is_read(store: Store) -> None:
     service = large_market()
     rig = Rig(service, store=store, start=timedelta(hours=1))
-    await rig.watcher.prime()
+    await rig.poller.prime()
     await rig.looks()
     recent = [("new", index) for index in range(1, 13)]
     assert rig.tale == recent
@@ -67,12 +67,12 @@ async def test_window_of_a_start_is_handed_out_before_the_listing_is_read(store:
 async def test_what_is_published_during_the_first_scan_is_new_and_handed_out_soon(store: Store, start: Start) -> None:
     service = large_market()
     rig = Rig(service, store=store, start=start)
-    await rig.watcher.prime()
+    await rig.poller.prime()
     published: dict[int, float] = {}
     kinds: dict[int, str] = {}
     handed_out: dict[int, float] = {}
     last = 0
-    while not rig.journal.state.primed:
+    while not rig.journal.state.is_primed:
         if len(published) < 10 and anyio.current_time() > 12.0 * len(published):
             index = 3000 + len(published)
             service.publish(index)
@@ -101,7 +101,7 @@ async def test_start_now_reports_nothing_that_was_there_before(store: Store) -> 
 async def test_update_during_the_first_scan_is_reported_once(store: Store) -> None:
     service = large_market()
     rig = Rig(service, store=store)
-    await rig.watcher.prime()
+    await rig.poller.prime()
     await rig.looks()
     # The first page shows request 3; no page has shown requests 590 and 591.
     service.publish(3, 590, notes="moved")
@@ -115,7 +115,7 @@ async def test_update_during_the_first_scan_is_reported_once(store: Store) -> No
 async def test_request_of_the_baseline_that_is_touched_later_is_no_event(store: Store) -> None:
     service = large_market()
     rig = Rig(service, store=store)
-    await rig.watcher.prime()
+    await rig.poller.prime()
     while rig.journal.state.stage != "settling":
         await rig.looks()
     await anyio.sleep(100.0)
@@ -131,7 +131,7 @@ async def test_request_of_the_baseline_that_is_touched_later_is_no_event(store: 
 async def test_killed_first_scan_loses_and_repeats_nothing(store: Store, start: Start, kills: int) -> None:
     service = large_market()
     rig = Rig(service, store=store, start=start)
-    await rig.watcher.prime()
+    await rig.poller.prime()
     published = []
     for kill in range(kills):
         for _ in range(kill):
@@ -141,7 +141,7 @@ async def test_killed_first_scan_loses_and_repeats_nothing(store: Store, start: 
         with anyio.move_on_after(7.0 * kill):
             await rig.looks(100)
         rig = rig.again(run=f"run {kill}")
-        await rig.watcher.prime()
+        await rig.poller.prime()
     await rig.primes()
     await rig.looks(3)
     told = Counter(rig.tale)
@@ -159,7 +159,7 @@ async def test_killed_first_scan_loses_and_repeats_nothing(store: Store, start: 
 async def test_first_scan_goes_on_after_a_long_time_without_a_program(store: Store) -> None:
     service = large_market()
     rig = Rig(service, store=store)
-    await rig.watcher.prime()
+    await rig.poller.prime()
     await rig.looks()
     await anyio.sleep(HOUR)
     service.publish(3000)
@@ -177,39 +177,39 @@ async def test_first_scan_goes_on_after_a_long_time_without_a_program(store: Sto
 async def test_configuration_error_is_raised_on_entry_and_trouble_later_is_not(store: Store, start: Start) -> None:
     other = Rig(Service(faults=[NotFoundError("nothing here", status=404)]), start=start)
     with pytest.raises(NotFoundError):
-        await other.watcher.prime()
+        await other.poller.prime()
     service = large_market()
     rig = Rig(service, store=store, start=start)
-    await rig.watcher.prime()
+    await rig.poller.prime()
     service.faults[:] = [NotFoundError("nothing here", status=404)] * 3
     await rig.looks(2)
-    assert {rig.watcher.phase} <= {"backing-off", "priming"}
+    assert {rig.poller.progress.phase} <= {"backing-off", "priming"}
     await rig.primes()
-    assert rig.watcher.phase == "live"
+    assert rig.poller.progress.phase == "live"
 
 
 async def test_progress_of_the_first_scan_is_reported(store: Store) -> None:
     service = large_market()
     rig = Rig(service, store=store)
-    await rig.watcher.prime()
+    await rig.poller.prime()
     pages = []
-    while rig.watcher.phase == "priming":
-        pages.append(rig.watcher.pages)
+    while rig.poller.progress.phase == "priming":
+        pages.append(rig.poller.progress.pages)
         await rig.looks()
     assert pages == sorted(pages)
     progress = [told for told in rig.told if isinstance(told, ScanProgress) and told.first]
     assert [told.pages for told in progress] == [*range(1, len(progress) + 1)]
     assert len(progress) >= 60
-    assert {told.rung for told in progress} == {"five days"}
+    assert {told.tier for told in progress} == {"five days"}
     assert max(told.requests for told in progress) == 600
-    (first,) = (told for told in rig.told if isinstance(told, Scan) and told.rung == "five days")
+    (first,) = (told for told in rig.told if isinstance(told, Scan) and told.tier == "five days")
     assert first.complete
 
 
 async def test_withdrawal_during_the_first_scan_is_reported_after_it(store: Store) -> None:
     service = large_market()
     rig = Rig(service, store=store)
-    await rig.watcher.prime()
+    await rig.poller.prime()
     service.publish(3000)
     while not rig.tale:
         await rig.looks()

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
 from freight_exchange.errors import ServerError, StoreError
-from freight_exchange.feed.core.observation import Schema
+from freight_exchange.feed.core.changes.observation import Schema
 from freight_exchange.feed.core.scanner import OPERATION
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.watermark import Watermark
@@ -27,11 +27,11 @@ READING = Reading(run="r", loop=1.5, boot_id="b", boot=2.5, wall=1.7e9 + 0.125)
 
 def test_a_state_comes_back_as_it_was() -> None:
     state = State(
-        cover=Watermark(12.25, READING),
+        watermark=Watermark(12.25, READING),
         stage="primed",
         allowance=120.0,
         scan=77,
-        rungs={"five days": 1.0, "half an hour": 9.5},
+        tiers={"five days": 1.0, "half an hour": 9.5},
         longest=40,
         clamp=40,
         late=3,
@@ -42,7 +42,7 @@ def test_a_state_comes_back_as_it_was() -> None:
 
 
 def test_a_state_that_knows_nothing_yet_comes_back_too() -> None:
-    state = State(cover=Watermark(0.0, READING), allowance=60.0)
+    state = State(watermark=Watermark(0.0, READING), allowance=60.0)
     assert State.load(state.dump()) == state
 
 
@@ -97,7 +97,7 @@ async def test_the_cover_and_its_events_are_one_commit(store: Store, monkeypatch
     rig = await live(service, store)
     # Else a first row would be probed for being the most that a page ever held.
     rig.journal.sizes.saw("feed", 50)
-    cover = rig.journal.state.cover
+    watermark = rig.journal.state.watermark
     service.publish(1)
     commits = list[Commit]()
     commit: Callable[..., int] = rig.held.commit
@@ -113,7 +113,7 @@ async def test_the_cover_and_its_events_are_one_commit(store: Store, monkeypatch
     await rig.looks()
     (last,) = [written for written in commits if written.events]
     assert last.state is not None
-    assert State.load(last.state).cover.time > cover.time
+    assert State.load(last.state).watermark.time > watermark.time
     assert [row.index for row in last.requests] == [1]
 
 
@@ -185,7 +185,7 @@ async def test_what_look_ups_find_has_page_sizes_learned_anew_once_in_a_while_an
     longest = list[int]()
     for seconds in (0.0, 599.0, 600.0, 1199.0):
         rig.journal.sizes.saw(OPERATION, 15)
-        await rig.journal.found(RateRequest(index=1), attrs.evolve(READING, loop=READING.loop + seconds))
+        await rig.journal.record_find(RateRequest(index=1), attrs.evolve(READING, loop=READING.loop + seconds))
         longest.append(rig.journal.sizes.longest(OPERATION))
     assert longest == [0, 15, 0, 15]
     assert rig.journal.sizes.to_ask(OPERATION, 1000) == 20

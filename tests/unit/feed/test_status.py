@@ -22,7 +22,7 @@ from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 POLL = "quote/getrequests"
 MINUTE = timedelta(minutes=1)
 READING = Reading(run="r", loop=0.0, boot_id="b", boot=0.0, wall=0.0)
-STATE = State(cover=Watermark(900.0, READING), stage="primed", allowance=60.0)
+STATE = State(watermark=Watermark(900.0, READING), stage="primed", allowance=60.0)
 ROW = TrackedRequest(
     index=4, digest=b"d", record=b'{"index":4,"origin":"Oslo"}', version=1, first_seen=100.0, last_seen=800.0,
     last_scan=3, updated_after=0.0,

@@ -279,7 +279,7 @@ async def test_a_second_process_is_told_who_holds_it_and_one_that_stands_by_take
             try:
                 said = BufferedByteReceiveStream(holder.stdout)
                 with anyio.fail_after(30):
-                    assert await said.receive_until(b"\n", 1000) == b"watching"
+                    assert await said.receive_until(b"\n", 1000) == b"watching for requests"
                     known = sandbox.publish()
                     assert f"new FX{known:06d}" in (await said.receive_until(b"\n", 1000)).decode()
                     with pytest.raises(HeldError, match=f"is held by process {holder.pid} on"):

@@ -58,15 +58,15 @@ async def test_rule_1_a_window_that_slid_past_the_cover_is_looked_at_again_and_w
     """The post-check: the page took longer than allowed for, and what it should have listed first was not on it."""
     service = Service()
     rig = await live(service, store)
-    cover = rig.journal.state.cover
+    watermark = rig.journal.state.watermark
     service.latency = 90.0
     await rig.looks()
-    assert (rig.journal.state.cover, rig.watcher.phase) == (cover, "catching-up")
+    assert (rig.journal.state.watermark, rig.poller.progress.phase) == (watermark, "catching-up")
     service.latency = 0.0
     await rig.looks()
     assert service.windows[1] > service.windows[0] + 90
-    assert rig.journal.state.cover.time > cover.time
-    assert rig.watcher.phase == "live"
+    assert rig.journal.state.watermark.time > watermark.time
+    assert rig.poller.progress.phase == "live"
 
 
 async def test_rule_1_time_asleep_counts(store: Store) -> None:
@@ -105,7 +105,7 @@ async def test_rule_1_the_cover_is_when_page_0_was_sent(store: Store) -> None:
     rig = await live(service, store)
     service.publish(1, 2, 3)
     await rig.looks()
-    sent = rig.journal.state.cover.reading.loop
+    sent = rig.journal.state.watermark.reading.loop
     assert anyio.current_time() - sent >= len(service.pages) >= 3
 
 
@@ -140,12 +140,12 @@ async def test_rule_3_a_reply_without_the_listing_is_never_an_empty_one(
 ) -> None:
     service = Service()
     rig = await live(service, store)
-    cover = rig.journal.state.cover
+    watermark = rig.journal.state.watermark
     service.publish(1)
     service.faults[:] = [fault] * 4
     await rig.looks()
-    assert rig.journal.state.cover == cover
-    assert rig.watcher.phase == "backing-off"
+    assert rig.journal.state.watermark == watermark
+    assert rig.poller.progress.phase == "backing-off"
     await rig.fails_until_well()
     assert rig.tale == [("new", 1)]
 
@@ -153,12 +153,12 @@ async def test_rule_3_a_reply_without_the_listing_is_never_an_empty_one(
 async def test_rule_4_a_scan_that_fails_half_way_tells_what_it_saw_and_proves_nothing(store: Store) -> None:
     service = Service(clamp=2)
     rig = await live(service, store)
-    cover = rig.journal.state.cover
+    watermark = rig.journal.state.watermark
     service.publish(*range(5))
     service.faults[:] = [None, DOWN, DOWN, DOWN]
     await rig.looks()
     assert len(rig.tale) == 2
-    assert rig.journal.state.cover == cover
+    assert rig.journal.state.watermark == watermark
     await rig.fails_until_well()
     assert Counter(rig.tale) == {("new", index): 1 for index in range(5)}
 
@@ -170,7 +170,7 @@ async def test_rule_4_the_page_is_asked_for_again_and_not_the_scan(store: Store)
     service.faults[:] = [None, DOWN]
     await rig.looks()
     assert [number for number, _, _ in service.pages][:3] == [0, 1, 1]
-    assert rig.watcher.phase == "live"
+    assert rig.poller.progress.phase == "live"
     assert len(rig.tale) == 3
 
 
@@ -190,7 +190,7 @@ async def test_rule_5_a_deep_scan_takes_the_place_of_a_narrow_one(store: Store) 
     rig = await live(service, store)
     rig.told.clear()
     await rig.goes_on_for(2.5 * HOUR)
-    scans = Counter(scan.rung for scan in rig.told if isinstance(scan, Scan))
+    scans = Counter(scan.tier for scan in rig.told if isinstance(scan, Scan))
     assert scans["six hours"] == 2
     assert 25 <= scans["half an hour"] <= 30
     assert 290 <= sum(scans.values()) <= 310
@@ -266,8 +266,8 @@ async def test_a_rejected_login_ends_it_and_other_trouble_does_not(store: Store)
     service.faults[:] = [LoginRejectedError("no", status=401)]
     with pytest.raises(LoginRejectedError):
         await rig.looks()
-    stopped: str = rig.watcher.phase
+    stopped: str = rig.poller.progress.phase
     assert stopped == "stopped"
     service.faults[:] = [BadRequestError("no", status=400)] * 4
     await rig.looks()
-    assert rig.watcher.phase == "backing-off"
+    assert rig.poller.progress.phase == "backing-off"

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.feed.rig import DAY, HOUR, Rig, Service
 
 from freight_exchange.errors import NotFoundError, ServerError
-from freight_exchange.feed.core.diff import digest
+from freight_exchange.feed.core.changes.diff import digest
 from freight_exchange.feed.events import RequestEvent
 from freight_exchange.hooks import Scan
 from freight_exchange.models import RateRequest
@@ -108,7 +108,7 @@ async def test_another_version_that_writes_other_digests_tells_nothing_again(
     service.publish(*range(30))
     await rig.looks()
     assert len(rig.events) == 30
-    monkeypatch.setattr("freight_exchange.feed.core.classify.digest", lambda request: digest(request)[::-1])
+    monkeypatch.setattr("freight_exchange.feed.core.changes.classify.digest", lambda request: digest(request)[::-1])
     next_one = rig.again()
     await next_one.looks(3)
     assert len(next_one.events) == 30
@@ -127,8 +127,8 @@ async def test_requests_that_vanish_steadily_do_not_make_every_scan_a_deep_one(s
         if count > 3:
             service.withdraw(count - 3)
         await rig.looks()
-    rungs = Counter(told.rung for told in rig.told if isinstance(told, Scan))
-    assert rungs["narrow"] > 0.75 * rungs.total()
+    tiers = Counter(told.tier for told in rig.told if isinstance(told, Scan))
+    assert tiers["narrow"] > 0.75 * tiers.total()
     assert Counter(rig.tale)["withdrawn", 1] == 1
     told = Counter(kind for kind, _ in rig.tale)
     assert told["withdrawn"] > 0.9 * told["new"]
@@ -141,10 +141,10 @@ async def test_a_service_that_ignores_the_offset_is_told_in_the_status(store: St
 
     service = Stuck(clamp=20)
     rig = await live(service, store)
-    assert not rig.watcher.offset_ignored
+    assert not rig.poller.progress.offset_ignored
     service.publish(*range(50))
     await rig.looks(2)
-    assert rig.watcher.offset_ignored
+    assert rig.poller.progress.offset_ignored
     await rig.goes_on_for(2 * HOUR)
     # What its one page does not hold is not absent, and nobody looks for it time after time.
     assert (len(rig.tale), len(service.lookups)) == (20, 0)
@@ -161,8 +161,8 @@ async def test_a_reader_who_leaves_in_the_middle_does_not_widen_what_follows_for
     rig = await live(service, store)
     service.publish(*range(40))
     with anyio.move_on_after(31):
-        await rig.watcher.look()
-    assert rig.watcher._narrow is not None
+        await rig.poller.scan()
+    assert rig.poller._queue.narrow is not None
     await anyio.sleep(25 * 60)
     await rig.looks(3)
     service.pages.clear()
@@ -170,12 +170,12 @@ async def test_a_reader_who_leaves_in_the_middle_does_not_widen_what_follows_for
     assert min(service.windows) < 400
 
 
-async def before(rig: Rig, rung: str) -> None:
+async def before(rig: Rig, tier: str) -> None:
     """Go on until the next scan is one of that depth."""
     while True:
-        await anyio.sleep(max(0.0, rig.watcher._pacer.due - anyio.current_time()))
-        depth = rig.watcher._planner.next(rig.journal.state, rig.clock.read(), suspects=None, deep=True)
-        if depth.rung.name == rung:
+        await anyio.sleep(max(0.0, rig.poller._pacer.due - anyio.current_time()))
+        depth = rig.poller._queue._planner.next_plan(rig.journal.state, rig.clock.read(), suspects=None, deep=True)
+        if depth.tier.name == tier:
             return
         await rig.looks()
 

@@ -72,8 +72,8 @@ async def test_whoever_has_little_patience_comes_to_the_end_of_what_is_recent(st
     worst, until = 0.0, anyio.current_time() + 1800
     while anyio.current_time() < until:
         with anyio.move_on_after(1.0):
-            await rig.watcher.look()
-        worst = max(worst, rig.journal.state.cover.least(rig.clock.read()))
+            await rig.poller.scan()
+        worst = max(worst, rig.journal.state.watermark.least(rig.clock.read()))
     assert worst < 400
 
 
@@ -85,11 +85,11 @@ async def test_narrow_scans_overtake_a_deep_one_and_the_cover_never_goes_back(st
     readings, until = [], anyio.current_time() + 2 * HOUR
     while anyio.current_time() < until:
         await rig.looks()
-        readings.append(rig.journal.state.cover.reading.loop)
-        assert rig.watcher.phase == "live"
+        readings.append(rig.journal.state.watermark.reading.loop)
+        assert rig.poller.progress.phase == "live"
     assert readings == sorted(readings)
-    rungs = [told.rung for told in rig.told if isinstance(told, Scan)]
-    assert {"narrow", "half an hour", "six hours"} <= set(rungs)
+    tiers = [told.tier for told in rig.told if isinstance(told, Scan)]
+    assert {"narrow", "half an hour", "six hours"} <= set(tiers)
     pages = [window for _, _, window in service.pages]
     first_deep = next(place for place, window in enumerate(pages) if window >= 1800)
     assert any(window < 600 for window in pages[first_deep : first_deep + 40])
@@ -130,9 +130,9 @@ async def test_a_reader_with_little_patience_comes_to_the_end_of_a_scan(store: S
     service.publish(*range(1, 61))
     for _ in range(120):
         with anyio.move_on_after(1.0):
-            await rig.watcher.look()
+            await rig.poller.scan()
     assert sorted(rig.tale) == [("new", index) for index in range(1, 61)]
-    assert rig.journal.state.cover.least(rig.clock.read()) < 60
+    assert rig.journal.state.watermark.least(rig.clock.read()) < 60
 
 
 async def test_a_page_that_could_not_be_written_does_not_turn_back_what_came_after(
@@ -191,12 +191,12 @@ async def test_a_hook_that_raises_does_not_undo_the_pace(store: Store) -> None:
     rig = await live(service, store)
     rig.told = []
     service.pages.clear()
-    rig.watcher._hooks = type(rig.watcher._hooks)((_raising,))
+    rig.poller._reports._hooks = type(rig.poller._reports._hooks)((_raising,))
     began = anyio.current_time()
     for _ in range(10):
-        await rig.watcher.look()
+        await rig.poller.scan()
     assert anyio.current_time() - began >= 9 * 27.0
-    assert rig.watcher.phase == "live"
+    assert rig.poller.progress.phase == "live"
 
 
 def _raising(_: object) -> None:

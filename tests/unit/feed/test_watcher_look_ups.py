@@ -1,4 +1,4 @@
-"""Look-ups of what scans lack: one that fails harms neither the scans nor the others, and none is forgotten."""
+"""ActiveScan-ups of what scans lack: one that fails harms neither the scans nor the others, and none is forgotten."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_look_up_that_keeps_failing_is_no_failure_of_scans_and_holds_nob
     service.withdraw(1, 2)
     await rig.goes_on_for(2 * HOUR)
     assert rig.tale == [("new", 1), ("new", 2), ("withdrawn", 2)]
-    assert rig.watcher.phase == "live"
+    assert rig.poller.progress.phase == "live"
     assert sorted(service.windows)[len(service.windows) // 2] < 100
     assert not [told for told in rig.told if isinstance(told, Degraded)]
     assert all(told.complete for told in rig.told if isinstance(told, Scan))
@@ -157,7 +157,7 @@ async def test_whoever_has_less_patience_than_a_look_up_takes_gets_scans_and_in_
     until = anyio.current_time() + 1200
     while anyio.current_time() < until:
         with anyio.move_on_after(1.0):
-            await rig.watcher.look()
+            await rig.poller.scan()
     assert rig.tale == [("new", 1), ("withdrawn", 1)]
     assert service.lookups == [1, 1]
     assert len(service.pages) < 90
@@ -191,7 +191,7 @@ async def test_a_login_rejected_by_a_look_up_ends_the_feed(store: Store) -> None
     service.lookup_faults[:] = [LoginRejectedError("no", status=401)]
     with pytest.raises(LoginRejectedError):
         await rig.goes_on_for(HOUR)
-    assert rig.watcher.phase == "stopped"
+    assert rig.poller.progress.phase == "stopped"
 
 
 @virtual_time
@@ -214,9 +214,9 @@ async def test_after_a_deep_scan_that_lacked_something_narrow_ones_stay_narrow(s
         assert ("new", index) in rig.tale
     await rig.goes_on_for(HOUR)
     assert ("withdrawn", 1) in rig.tale
-    narrow = [told.window for told in rig.told if isinstance(told, Scan) and told.rung == "narrow"]
+    narrow = [told.window for told in rig.told if isinstance(told, Scan) and told.tier == "narrow"]
     assert max(narrow) < 1800
-    assert [told.rung for told in rig.told if isinstance(told, Scan)].count("five days") == 2
+    assert [told.tier for told in rig.told if isinstance(told, Scan)].count("five days") == 2
 
 
 def missed(index: int, *, missing: int = 2) -> TrackedRequest:
@@ -235,57 +235,57 @@ def missed(index: int, *, missing: int = 2) -> TrackedRequest:
 
 def test_what_one_scan_has_lacked_is_not_looked_up() -> None:
     lookups = Lookups()
-    lookups.saw([missed(1, missing=1)], frozenset(), long_ago=0.0)
+    lookups.update([missed(1, missing=1)], frozenset(), long_ago=0.0)
     assert not lookups
 
 
 def test_one_that_fails_goes_behind_the_others_and_is_left_after_five_times() -> None:
     lookups = Lookups()
-    lookups.saw([missed(1), missed(2)], frozenset(), long_ago=0.0)
-    lookups.failed(lookups.next().index)
-    assert lookups.next().index == 2
+    lookups.update([missed(1), missed(2)], frozenset(), long_ago=0.0)
+    lookups.record_failure(lookups.next_row().index)
+    assert lookups.next_row().index == 2
     for _ in range(4):
-        lookups.saw([], frozenset(), long_ago=0.0)
-        lookups.failed(2 if lookups.next().index == 2 else 1)
+        lookups.update([], frozenset(), long_ago=0.0)
+        lookups.record_failure(2 if lookups.next_row().index == 2 else 1)
     turns = 0
     while turns < 20:
-        lookups.saw([], frozenset(), long_ago=0.0)
+        lookups.update([], frozenset(), long_ago=0.0)
         if not lookups:
             break
-        lookups.failed(lookups.next().index)
+        lookups.record_failure(lookups.next_row().index)
         turns += 1
     assert turns == 5
-    lookups.saw([missed(1)], frozenset(), long_ago=0.0)
-    assert lookups.next().index == 1
+    lookups.update([missed(1)], frozenset(), long_ago=0.0)
+    assert lookups.next_row().index == 1
 
 
 def test_ten_are_looked_up_after_a_scan_and_the_others_after_the_next() -> None:
     lookups = Lookups()
-    lookups.saw([missed(index) for index in range(1, 26)], frozenset(), long_ago=0.0)
+    lookups.update([missed(index) for index in range(1, 26)], frozenset(), long_ago=0.0)
     counts = []
     while lookups:
         count = 0
         while lookups:
-            lookups.done(lookups.next().index)
+            lookups.close(lookups.next_row().index)
             count += 1
         counts.append(count)
-        lookups.saw([], frozenset(), long_ago=0.0)
+        lookups.update([], frozenset(), long_ago=0.0)
     assert counts == [10, 10, 5]
 
 
 def test_what_is_listed_is_looked_up_no_more() -> None:
     lookups = Lookups()
-    lookups.saw([missed(1), missed(2)], frozenset(), long_ago=0.0)
-    lookups.saw([], frozenset({1}), long_ago=0.0)
-    assert lookups.next().index == 2
+    lookups.update([missed(1), missed(2)], frozenset(), long_ago=0.0)
+    lookups.update([], frozenset({1}), long_ago=0.0)
+    assert lookups.next_row().index == 2
 
 
 def test_what_was_seen_a_moment_ago_is_looked_up_only_when_all_of_the_service_can_know_it() -> None:
     lookups = Lookups()
-    lookups.saw([missed(1)], frozenset(), long_ago=-1.0)
+    lookups.update([missed(1)], frozenset(), long_ago=-1.0)
     assert not lookups
-    lookups.saw([], frozenset(), long_ago=0.0)
-    assert lookups.next().index == 1
+    lookups.update([], frozenset(), long_ago=0.0)
+    assert lookups.next_row().index == 1
 
 
 @attrs.define
@@ -326,7 +326,7 @@ async def test_what_one_of_two_machines_has_shown_and_the_other_not_yet_is_not_w
 
 
 class Empty(Service):
-    """Look-ups fail, and are answered as if there was nothing."""
+    """ActiveScan-ups fail, and are answered as if there was nothing."""
 
     async def find(self, index: int) -> RateRequest | None:
         self.lookups.append(index)

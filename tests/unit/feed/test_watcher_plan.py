@@ -7,7 +7,7 @@ import pytest
 from tests.unit.feed.rig import DAY, HOUR
 
 from freight_exchange.feed.core import schedule
-from freight_exchange.feed.core.planner import Depth, Planner
+from freight_exchange.feed.core.planner import Planner, ScanPlan
 from freight_exchange.feed.core.schedule import DEEP, DEEPEST, NARROW
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.watermark import WIDEST, Watermark
@@ -21,127 +21,127 @@ def at(time: float) -> Reading:
 
 
 def after(age: float, *, now: float = 2 * DAY, allowance: float = 60.0, **ago: float) -> State:
-    """The state of a feed whose cover is that old, and whose rungs are so many seconds back."""
-    rungs = {rung.name: now - ago.get(rung.name.replace(" ", "_"), 0.0) for rung in DEEP}
-    return State(cover=Watermark(now - age, at(now - age)), stage="primed", allowance=allowance, rungs=rungs)
+    """The state of a feed whose cover is that old, and whose tiers are so many seconds back."""
+    tiers = {tier.name: now - ago.get(tier.name.replace(" ", "_"), 0.0) for tier in DEEP}
+    return State(watermark=Watermark(now - age, at(now - age)), stage="primed", allowance=allowance, tiers=tiers)
 
 
 @pytest.fixture
 def planner() -> Planner:
     planner = Planner("now")
-    planner.fresh = False
+    planner.is_fresh = False
     return planner
 
 
-def plan(planner: Planner, state: State, *, now: float = 2 * DAY, deep: bool = True) -> Depth:
-    return planner.next(state, at(now), suspects=None, deep=deep)
+def plan(planner: Planner, state: State, *, now: float = 2 * DAY, deep: bool = True) -> ScanPlan:
+    return planner.next_plan(state, at(now), suspects=None, deep=deep)
 
 
 def test_between_the_deep_ones_a_look_is_narrow(planner: Planner) -> None:
-    assert plan(planner, after(30.0)) == Depth(NARROW, 95, 95)
+    assert plan(planner, after(30.0)) == ScanPlan(NARROW, 95, 95)
 
 
 def test_after_a_start_of_the_program_the_first_look_is_the_deepest() -> None:
-    assert plan(Planner("now"), after(30.0)).rung is DEEPEST
+    assert plan(Planner("now"), after(30.0)).tier is DEEPEST
 
 
 def test_a_look_that_failed_rests_and_the_next_shallower_that_is_due_is_made(planner: Planner) -> None:
     state = after(30.0, five_days=2 * DAY, six_hours=2 * HOUR, half_an_hour=0.0)
-    assert plan(planner, state).rung is DEEPEST
-    planner.failed(DEEPEST, 2 * DAY)
-    assert plan(planner, state).rung is SIX_HOURS
-    planner.failed(SIX_HOURS, 2 * DAY)
-    assert plan(planner, state).rung is NARROW
-    assert plan(planner, state, now=2 * DAY + 30).rung is DEEPEST
+    assert plan(planner, state).tier is DEEPEST
+    planner.record_failure(DEEPEST, 2 * DAY)
+    assert plan(planner, state).tier is SIX_HOURS
+    planner.record_failure(SIX_HOURS, 2 * DAY)
+    assert plan(planner, state).tier is NARROW
+    assert plan(planner, state, now=2 * DAY + 30).tier is DEEPEST
 
 
 def test_the_first_look_of_a_run_rests_like_any_other() -> None:
     planner = Planner("now")
-    planner.failed(DEEPEST, 2 * DAY)
-    assert plan(planner, after(30.0)).rung is NARROW
-    assert plan(planner, after(30.0), now=2 * DAY + 30).rung is DEEPEST
+    planner.record_failure(DEEPEST, 2 * DAY)
+    assert plan(planner, after(30.0)).tier is NARROW
+    assert plan(planner, after(30.0), now=2 * DAY + 30).tier is DEEPEST
 
 
 def test_a_rest_doubles_up_to_the_time_between_two(planner: Planner) -> None:
     now = 2 * DAY
     for seconds in (30, 60, 120, 240, 300, 300):
-        planner.failed(HALF_AN_HOUR, now)
+        planner.record_failure(HALF_AN_HOUR, now)
         state = after(30.0, now=now, half_an_hour=HOUR)
-        assert plan(planner, state, now=now + seconds - 1).rung is NARROW
-        assert plan(planner, state, now=now + seconds).rung is HALF_AN_HOUR
+        assert plan(planner, state, now=now + seconds - 1).tier is NARROW
+        assert plan(planner, state, now=now + seconds).tier is HALF_AN_HOUR
         now += seconds
 
 
 def test_a_success_as_deep_ends_the_rests_of_what_is_less_deep(planner: Planner) -> None:
     state = after(30.0, half_an_hour=HOUR)
-    planner.failed(HALF_AN_HOUR, 2 * DAY)
-    planner.failed(DEEPEST, 2 * DAY)
-    planner.succeeded(SIX_HOURS, SIX_HOURS.window, SIX_HOURS.window, at(2 * DAY), doubtful=False)
-    assert plan(planner, state).rung is HALF_AN_HOUR
+    planner.record_failure(HALF_AN_HOUR, 2 * DAY)
+    planner.record_failure(DEEPEST, 2 * DAY)
+    planner.record_success(SIX_HOURS, SIX_HOURS.window, SIX_HOURS.window, at(2 * DAY), is_doubtful=False)
+    assert plan(planner, state).tier is HALF_AN_HOUR
     assert planner.failing == {DEEPEST.name}
 
 
 def test_once_what_failed_goes_well_the_trouble_is_over_at_every_depth(planner: Planner) -> None:
-    planner.failed(DEEPEST, 2 * DAY)
-    planner.failed(NARROW, 2 * DAY)
-    planner.succeeded(NARROW, 95, 95, at(2 * DAY), doubtful=False)
+    planner.record_failure(DEEPEST, 2 * DAY)
+    planner.record_failure(NARROW, 2 * DAY)
+    planner.record_success(NARROW, 95, 95, at(2 * DAY), is_doubtful=False)
     assert not planner.failing
-    assert plan(planner, after(30.0, five_days=2 * DAY)).rung is DEEPEST
+    assert plan(planner, after(30.0, five_days=2 * DAY)).tier is DEEPEST
 
 
 @pytest.mark.parametrize(
-    ("age", "rung"),
+    ("age", "tier"),
     [(1799.0, NARROW), (1800.0, HALF_AN_HOUR), (7 * HOUR, SIX_HOURS), (6 * DAY, DEEPEST), (float("inf"), DEEPEST)],
 )
 def test_after_a_long_silence_there_are_deep_looks_only_whatever_rests(
-    planner: Planner, age: float, rung: schedule.Tier
+    planner: Planner, age: float, tier: schedule.Tier
 ) -> None:
     now = 10 * DAY
     for each in DEEP:
-        planner.failed(each, now)
+        planner.record_failure(each, now)
     age = min(age, 10 * DAY)
-    assert plan(planner, after(age, now=now), now=now, deep=False).rung is rung
+    assert plan(planner, after(age, now=now), now=now, deep=False).tier is tier
 
 
 def test_a_long_allowance_alone_makes_no_look_a_deep_one(planner: Planner) -> None:
-    assert plan(planner, after(30.0, allowance=1800.0)) == Depth(NARROW, 1835, 1835)
+    assert plan(planner, after(30.0, allowance=1800.0)) == ScanPlan(NARROW, 1835, 1835)
 
 
 def test_what_a_scan_lacked_is_looked_for_again_as_far_back(planner: Planner) -> None:
-    planner.succeeded(NARROW, 600, 600, at(2 * DAY - 30), doubtful=True)
-    assert plan(planner, after(30.0)) == Depth(NARROW, 635, 95)
-    planner.succeeded(NARROW, 635, 635, at(2 * DAY), doubtful=False)
+    planner.record_success(NARROW, 600, 600, at(2 * DAY - 30), is_doubtful=True)
+    assert plan(planner, after(30.0)) == ScanPlan(NARROW, 635, 95)
+    planner.record_success(NARROW, 635, 635, at(2 * DAY), is_doubtful=False)
     assert plan(planner, after(30.0)).window == 95
 
 
 def test_what_a_deep_scan_lacked_is_looked_for_by_a_deep_one(planner: Planner) -> None:
-    planner.succeeded(SIX_HOURS, SIX_HOURS.window, SIX_HOURS.window, at(2 * DAY - 30), doubtful=True)
+    planner.record_success(SIX_HOURS, SIX_HOURS.window, SIX_HOURS.window, at(2 * DAY - 30), is_doubtful=True)
     follow_up = plan(planner, after(30.0))
-    assert follow_up.rung is SIX_HOURS
+    assert follow_up.tier is SIX_HOURS
     assert follow_up.window >= SIX_HOURS.window + 30
 
 
 def test_no_narrow_look_that_overtakes_is_as_wide_as_a_deep_one_that_lacked_something(planner: Planner) -> None:
-    planner.succeeded(DEEPEST, WIDEST, WIDEST, at(2 * DAY - 30), doubtful=True)
-    assert plan(planner, after(30.0), deep=False) == Depth(NARROW, 95, 95)
-    planner.succeeded(NARROW, 95, 95, at(2 * DAY), doubtful=True)
-    assert plan(planner, after(30.0)).rung is DEEPEST
+    planner.record_success(DEEPEST, WIDEST, WIDEST, at(2 * DAY - 30), is_doubtful=True)
+    assert plan(planner, after(30.0), deep=False) == ScanPlan(NARROW, 95, 95)
+    planner.record_success(NARROW, 95, 95, at(2 * DAY), is_doubtful=True)
+    assert plan(planner, after(30.0)).tier is DEEPEST
 
 
 def test_a_follow_up_rests_too(planner: Planner) -> None:
-    planner.succeeded(DEEPEST, WIDEST, WIDEST, at(2 * DAY - 30), doubtful=True)
-    planner.failed(DEEPEST, 2 * DAY)
-    assert plan(planner, after(30.0)) == Depth(NARROW, 95, 95)
-    assert plan(planner, after(30.0), now=2 * DAY + 30).rung is DEEPEST
+    planner.record_success(DEEPEST, WIDEST, WIDEST, at(2 * DAY - 30), is_doubtful=True)
+    planner.record_failure(DEEPEST, 2 * DAY)
+    assert plan(planner, after(30.0)) == ScanPlan(NARROW, 95, 95)
+    assert plan(planner, after(30.0), now=2 * DAY + 30).tier is DEEPEST
 
 
 def test_what_took_a_deep_scan_long_makes_no_narrow_one_wide(planner: Planner) -> None:
-    planner.took(DEEPEST, 4 * HOUR)
+    planner.record_duration(DEEPEST, 4 * HOUR)
     assert plan(planner, after(30.0)).window == 95
     assert plan(planner, after(HOUR)).window > 5 * HOUR
 
 
 def test_a_narrow_look_reaches_back_to_where_a_deep_one_began_to_find_late_ones(planner: Planner) -> None:
     state = after(30.0)
-    suspects = attrs.evolve(state.cover, reading=at(2 * DAY - 400))
-    assert planner.next(state, at(2 * DAY), suspects=suspects, deep=True) == Depth(NARROW, 465, 465)
+    suspects = attrs.evolve(state.watermark, reading=at(2 * DAY - 400))
+    assert planner.next_plan(state, at(2 * DAY), suspects=suspects, deep=True) == ScanPlan(NARROW, 465, 465)

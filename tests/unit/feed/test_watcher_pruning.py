@@ -68,9 +68,9 @@ async def test_what_comes_faster_than_one_part_in_an_hour_is_let_go_of_all_the_s
     await rig.primes()
     service.publish(*range(1, 81))
     await rig.looks(2)
-    rig.held.acknowledge([one.id for one in rig.held.pending(limit=100)], at=rig.journal.state.cover.time)
+    rig.held.acknowledge([one.id for one in rig.held.pending(limit=100)], at=rig.journal.state.watermark.time)
     service.withdraw(*range(1, 81))
     await rig.goes_on_for(7 * DAY)
-    rig.held.acknowledge([one.id for one in rig.held.pending(limit=100)], at=rig.journal.state.cover.time)
+    rig.held.acknowledge([one.id for one in rig.held.pending(limit=100)], at=rig.journal.state.watermark.time)
     left = [index for index in range(1, 81) if rig.seen(index).record is not None]
     assert left == []

@@ -57,11 +57,11 @@ async def test_rule_9_a_first_scan_that_failed_has_not_primed(store: Store) -> N
     rig = Rig(service, store=store)
     service.faults[:] = [None, DOWN, DOWN, DOWN]
     await rig.looks()
-    assert not rig.journal.state.primed
+    assert not rig.journal.state.is_primed
     rig = rig.again()
     service.publish(2, notes="moved while nobody knew it")
     await rig.primes()
-    assert rig.journal.state.primed
+    assert rig.journal.state.is_primed
     assert not rig.events
 
 
@@ -91,7 +91,7 @@ async def test_rule_9_an_outage_between_the_two_first_scans_shortens_nothing(sto
     service.publish(1, age=0.75 * HOUR)
     rig = Rig(service, store=store, start=timedelta(hours=1))
     await rig.looks()
-    assert not rig.journal.state.primed
+    assert not rig.journal.state.is_primed
     service.faults[:] = [DOWN] * 800
     await rig.primes()
     assert anyio.current_time() > HOUR / 2
@@ -113,11 +113,11 @@ async def test_a_wrong_address_raises_while_priming_and_an_outage_does_not(store
     service = Service(faults=[DOWN] * 10)
     rig = Rig(service, store=store)
     await rig.primes()
-    assert rig.journal.state.primed
+    assert rig.journal.state.is_primed
     other = Rig(Service(faults=[NotFoundError("nothing here", status=404)]))
     with pytest.raises(NotFoundError):
         await other.primes()
-    assert other.watcher.phase == "stopped"
+    assert other.poller.progress.phase == "stopped"
 
 
 async def test_rule_10_five_days_of_silence_are_a_gap_told_once(store: Store) -> None:
@@ -182,10 +182,10 @@ async def test_long_first_scan_shows_how_far_it_is(store: Store, caplog: pytest.
     shown: list[tuple[str, int]] = []
     with anyio.move_on_after(40.0):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(rig.watcher.prime)
+            tasks.start_soon(rig.poller.prime)
             for _ in range(3):
                 await anyio.sleep(10.0)
-                shown.append((rig.watcher.phase, rig.watcher.pages))
+                shown.append((rig.poller.progress.phase, rig.poller.progress.pages))
     assert [phase for phase, _ in shown] == ["priming"] * 3
     assert 0 < shown[0][1] < shown[1][1] < shown[2][1]
     assert 2 <= sum("requests so far" in line for line in caplog.messages) <= 3

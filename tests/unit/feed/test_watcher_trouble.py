@@ -34,7 +34,7 @@ async def live(service: Service, store: Store, **options: Any) -> Rig:
 
 def scans(rig: Rig, *, complete: bool = True) -> Counter[str]:
     """The scans that ended so far, by their depth."""
-    return Counter(told.rung for told in rig.told if isinstance(told, Scan) and told.complete == complete)
+    return Counter(told.tier for told in rig.told if isinstance(told, Scan) and told.complete == complete)
 
 
 # A start that hands out a part
@@ -145,7 +145,7 @@ async def test_what_is_recent_is_not_asked_for_without_end(store: Store) -> None
 async def test_a_page_that_says_an_error_counts_as_failed_and_its_rows_count(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    cover = rig.journal.state.cover
+    cover = rig.journal.state.watermark
     rig.told.clear()
     service.publish(1)
 
@@ -157,15 +157,15 @@ async def test_a_page_that_says_an_error_counts_as_failed_and_its_rows_count(sto
             return page._replace(failure=DecodeError("an error beside records") if self.failing else None)
 
     failing = Failing()
-    rig.watcher._pages._source = failing  # pyright: ignore[reportPrivateUsage]
+    rig.poller._pages._source = failing  # pyright: ignore[reportPrivateUsage]
     await rig.looks()
     assert rig.tale == [("new", 1)]
-    assert rig.journal.state.cover == cover
+    assert rig.journal.state.watermark == cover
     assert any(isinstance(told, Degraded) for told in rig.told)
     failing.failing = False
     await rig.looks()
     assert rig.tale == [("new", 1)]
-    assert rig.journal.state.cover != cover
+    assert rig.journal.state.watermark != cover
 
 
 async def test_what_a_deep_scan_has_read_is_kept_when_a_page_fails(store: Store) -> None:
@@ -196,7 +196,7 @@ async def test_a_deep_scan_whose_pages_stand_still_for_long_is_given_up(store: S
     service.publish(99)
     await rig.looks(10)
     assert ("new", 99) in rig.tale
-    assert rig.watcher.phase == "live"
+    assert rig.poller.progress.phase == "live"
     service.page_that_fails = 10**9
     await rig.goes_on_for(2 * HOUR)
     assert scans(rig)["five days"] == 1
@@ -347,7 +347,7 @@ async def test_neither_numbers_of_scans_nor_the_last_success_go_back(store: Stor
     for _ in range(150):
         await rig.looks()
         numbers.append(rig.journal.state.scan)
-        successes.append(rig.watcher.last_success)
+        successes.append(rig.poller.progress.last_success)
     assert numbers == sorted(numbers)
     assert successes == sorted(successes)
     assert scans(rig)["half an hour"] >= 1
@@ -362,7 +362,7 @@ async def test_a_wall_set_back_stops_no_cover_where_no_boot_is_told(store: Store
     rig = await live(service, store, clock=HandClock(boot_id=""))
     rig.clock.wall -= back
     await rig.goes_on_for(600)
-    assert rig.journal.state.cover.least(rig.clock.read()) < 60
+    assert rig.journal.state.watermark.least(rig.clock.read()) < 60
     assert min(service.windows[-3:]) < 100
 
 
@@ -397,7 +397,7 @@ async def test_that_scans_fail_is_told_though_somebody_left_while_a_hook_heard_o
         await anyio.sleep(0.01)
         told.append(type(event).__name__)
 
-    rig.watcher._hooks = type(rig.watcher._hooks)((hook,))
+    rig.poller._reports._hooks = type(rig.poller._reports._hooks)((hook,))
     service.faults[:] = [DOWN] * 12
     with scope:
         await rig.goes_on_for(HOUR)
@@ -412,16 +412,16 @@ async def test_rule_11_a_poll_has_a_deadline_of_its_own(store: Store) -> None:
     service = Service(clamp=5)
     rig = await live(service, store)
     rig.told.clear()
-    covered = rig.journal.state.cover
+    covered = rig.journal.state.watermark
     service.latency = 40.0
     service.publish(*range(100))
     while not any(isinstance(told, Degraded) for told in rig.told):
         await rig.looks()
     (lost,) = (told for told in rig.told if isinstance(told, Scan) and told.error is not None)
-    assert (lost.rung, lost.complete) == ("narrow", False)
+    assert (lost.tier, lost.complete) == ("narrow", False)
     assert lost.elapsed == pytest.approx(600)
     assert "not done within 600 s" in str(lost.error)
-    assert rig.journal.state.cover == covered
+    assert rig.journal.state.watermark == covered
     service.latency = 0.0
     await rig.goes_on_for(HOUR)
     assert sorted(rig.tale) == [("new", index) for index in range(100)]
@@ -438,13 +438,13 @@ async def test_a_reader_who_always_leaves_before_a_page_comes_is_told_and_held_t
     until = anyio.current_time() + 600
     while anyio.current_time() < until:
         with anyio.move_on_after(1):
-            await rig.watcher.look()
-    assert (rig.tale, rig.watcher.phase) == ([], "backing-off")
+            await rig.poller.scan()
+    assert (rig.tale, rig.poller.progress.phase) == ([], "backing-off")
     (told,) = (told for told in rig.told if isinstance(told, Degraded))
     assert "give it longer" in str(told.error)
     assert len(service.pages) < 120
     await rig.looks()
-    assert (rig.tale, rig.watcher.phase) == ([("new", 1)], "live")
+    assert (rig.tale, rig.poller.progress.phase) == ([("new", 1)], "live")
     assert any(isinstance(told, Recovered) for told in rig.told)
 
 
@@ -456,7 +456,7 @@ async def test_a_reader_who_leaves_while_others_would_wait_is_no_trouble(store: 
     for index in range(40):
         service.publish(index)
         with anyio.move_on_after(1 + index % 3 * 14.7):
-            await rig.watcher.look()
+            await rig.poller.scan()
     await rig.looks()
     assert sorted(rig.tale) == [("new", index) for index in range(40)]
     assert not any(isinstance(told, Degraded) for told in rig.told)

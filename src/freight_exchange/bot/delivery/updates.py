@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from freight_exchange.feed.core.diff import differences
+from freight_exchange.feed.core.changes.diff import differences
 from freight_exchange.feed.events import RequestEvent
 
 __all__ = ["merge_updates"]

@@ -76,7 +76,7 @@ class BotFile:
         with self._open_snapshot() as (connection, feed, state):
             effects = work_sql.effects(connection, feed.id, ())
             records = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect)]
-            covered = None if state is None or not state.primed else _moment(state, state.cover.time)
+            covered = None if state is None or not state.is_primed else _moment(state, state.watermark.time)
             return FileStatus(
                 name=feed.binding.feed,
                 base_url=feed.binding.base_url,
@@ -123,7 +123,7 @@ class BotFile:
                 feed_sql.tracked(connection, feed.id, (index,)).get(index),
                 events,
                 state=state,
-                time=state.cover.time_at(now),
+                time=state.watermark.time_at(now),
                 wall=now.wall,
                 where=None,
             )
@@ -204,7 +204,7 @@ class BotFile:
         store = SQLiteStore(self._path)
         try:
             work = store.open(binding, lease=_LEASE_SECONDS)
-            yield work, 0.0 if work.state is None else feed_state.State.load(work.state).cover.time_at(_now())
+            yield work, 0.0 if work.state is None else feed_state.State.load(work.state).watermark.time_at(_now())
         finally:
             store.close()
 
@@ -237,7 +237,7 @@ def _now() -> Reading:
 
 def _moment(state: feed_state.State, time: float) -> datetime:
     now = _now()
-    return datetime.fromtimestamp(now.wall - (state.cover.time_at(now) - time), UTC)
+    return datetime.fromtimestamp(now.wall - (state.watermark.time_at(now) - time), UTC)
 
 
 def _gaps(connection: sqlite3.Connection, feed: int) -> dict[int, Gap]:

@@ -166,8 +166,8 @@ class BotSession:
 
     async def _track_standby(self) -> None:
         """Follow whether another process holds the store; until the end of that, no scan is expected."""
-        while not self.feed.hold.taken:
-            if self.feed.hold.waits:
+        while not self.feed.lease.is_held:
+            if self.feed.lease.is_waiting:
                 self.phase = "standby" if self.phase == "starting" else self.phase
                 self.health.started_at = anyio.current_time()
             await anyio.sleep(_STANDBY_POLL_INTERVAL)

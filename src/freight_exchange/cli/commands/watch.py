@@ -99,7 +99,7 @@ def watch(
     def show_first_scan(event: HookEvent) -> None:
         if isinstance(event, ScanProgress) and event.first:
             advance(1)
-        elif isinstance(event, Scan) and event.rung == "five days":
+        elif isinstance(event, Scan) and event.tier == "five days":
             progress.close()
 
     async def work(exchange: FreightExchange) -> None:

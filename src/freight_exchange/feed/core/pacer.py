@@ -1,4 +1,4 @@
-"""When the next request of a feed may be sent. Pure.
+"""Pace of a feed's requests. Pure.
 
 A steady pace with a tenth of jitter, so that many bots do not come at once. In trouble a feed sends at most what it
 sends in health: every request that failed costs at least an interval. Ticks that were missed are skipped, never made
@@ -58,8 +58,8 @@ class Pacer:
         """Start at a random phase: feeds that were started together do not stay together."""
         self.due = now + self._random.random() * self._interval
 
-    def took_turn(self, began: float) -> None:
-        """A scan of many pages begins: it takes this turn, and the next one is an interval away.
+    def take_turn(self, began: float) -> None:
+        """Give this turn to a scan of many pages; the next one is an interval away.
 
         It is more for each request that was repeated since the last turn: a service that fails every other request is
         sent no more than in health.
@@ -71,25 +71,25 @@ class Pacer:
         self._repeated = 0
         return _TURNS[min(repeated, len(_TURNS) - 1)]
 
-    def succeeded(self, began: float) -> None:
-        """The scan that began then was complete."""
-        self.heard()
+    def record_scan(self, began: float) -> None:
+        """Note that the scan that began then was complete."""
+        self.record_reply()
         if self.due <= began:
-            self.took_turn(began)
+            self.take_turn(began)
         else:
             # A scan of many pages, which took its turn before it sent any.
             self.due += (self._turns() - 1) * self._interval
 
-    def fell_short(self, now: float) -> None:
-        """The scan went well, and its window had slid past what it was to cover: the next, wider one follows soon."""
-        self.heard()
+    def rescan_soon(self, now: float) -> None:
+        """Schedule a wider scan soon: the window of the last one had slid past what it was to cover."""
+        self.record_reply()
         self.due = now + min(_FIRST_PAUSE, self._interval)
 
-    def heard(self) -> None:
-        """A request succeeded."""
+    def record_reply(self) -> None:
+        """Note that a request succeeded."""
         self.failures = self._owed = 0
 
-    def again(self, *, sent: int = 1, retry_after: float | None = None) -> float | None:
+    def repeat_delay(self, *, sent: int = 1, retry_after: float | None = None) -> float | None:
         """Count a failed request, and give the seconds after which it may be repeated at once.
 
         Args:
@@ -107,7 +107,7 @@ class Pacer:
         self._repeated += 1
         return max(self._random.random() * min(_FIRST_PAUSE, self._interval), retry_after or 0.0)
 
-    def failed(self, now: float, retry_after: float | None = None) -> float:
+    def record_failure(self, now: float, retry_after: float | None = None) -> float:
         """Nothing is sent before an interval has passed for every request that failed; give the time until which."""
         widened = 1 + self._random.random() * min(1.0, 0.5 + self.failures / 8)
         pause = min(self._cost(max(1, self._owed)) * widened, max(self._interval, _LONGEST_PAUSE))

@@ -46,7 +46,7 @@ class Scanner:
         pages: How many pages have come.
         rows: How many rows were on them.
         ended: Whether nothing that was listed all the time can have been missed.
-        offset_ignored: Whether the service gives its first page, whichever is asked for: only that one was seen.
+        offset_ignored: Whether the service returns its first page for each offset: only that one was seen.
     """
 
     def __init__(self, sizes: PageSizes, page_size: int = PAGE_SIZE) -> None:
@@ -73,8 +73,10 @@ class Scanner:
 
     @property
     def unexplained(self) -> frozenset[Hashable]:
-        """What the last round through the listing brought, if it proved nothing: unless all of it is recent, more may
-        have slipped past."""
+        """Indexes that the last round through the listing added, if it proved nothing.
+
+        If not all of them are recent, more may have slipped past.
+        """
         return self._walk.unexplained
 
     def excuse(self, recent: frozenset[int]) -> None:
@@ -86,7 +88,7 @@ class Scanner:
         """Take in the page that was asked for.
 
         Raises:
-            FeedProtocolError: The listing changed during every one of many passes: what it holds cannot be told.
+            FeedProtocolError: The listing changed during every one of many passes: its content is unknown.
         """
         self.attempts = 0
         self.pages += 1
@@ -98,11 +100,11 @@ class Scanner:
             self._end = None
         self._walk.take(page)
         if self._walk.restless:
-            raise FeedProtocolError("the listing changed during every one of many passes: what it holds cannot be told")
+            raise FeedProtocolError("the listing changed during every one of many passes: its content is unknown")
         self._conclude()
 
     def fail(self, error: FreightExchangeError) -> Literal["again", "on", "lost"]:
-        """What an error in place of the page means: ask again after a pause, go on with another page, or give up."""
+        """Decide after an error in place of the page: ask again after a pause, go on with another page, or give up."""
         if is_from_login(error):
             self.attempts += 1
             return "again" if is_transient(error) and self.attempts < _ATTEMPTS else "lost"
@@ -155,7 +157,9 @@ class Scanner:
         return self._begins and isinstance(error, APIStatusError) and error.status in SIZE_REFUSALS
 
     def _may_be_too_much(self, error: FreightExchangeError) -> bool:
-        """Whether the service may have failed over the size: too slow for a gateway, perhaps only from some offset on,
-        or a reply without an end."""
+        """Return whether the service may have failed because of the size.
+
+        It may be too slow for a gateway, perhaps only from some offset on, or its reply ends early.
+        """
         large = self._walk.size > MODEST_PAGE and self.attempts >= _ATTEMPTS_IN_THE_MIDDLE
         return large and is_transient(error) and not isinstance(error, RateLimitedError)

@@ -1,4 +1,4 @@
-"""When to look how far back: every scan a narrow window, and at times a deep one, for what showed up late. Pure."""
+"""Tiers of scans: every scan is narrow, except for deep ones at intervals, which find what showed up late. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ import attrs
 
 from freight_exchange.feed.core.watermark import WIDEST
 
-__all__ = ["DEEP", "DEEPEST", "DISTRUSTFUL", "NARROW", "Tier", "above", "due", "reached", "within"]
+__all__ = [
+    "DEEP",
+    "DEEPEST",
+    "DISTRUSTFUL",
+    "NARROW",
+    "Tier",
+    "completed_tiers",
+    "due_tier",
+    "tier_above",
+    "tier_within",
+]
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 
@@ -39,22 +49,22 @@ DISTRUSTFUL: Final = DEEP[:2]
 """The deep scans that find out anew how many rows a page holds; they are few enough to ask for a page more."""
 
 
-def due(last: Mapping[str, float], now: float, resting: AbstractSet[str] = frozenset()) -> Tier:
-    """The deepest rung whose turn has come, by when each was last completed, on the feed's clock; none that rests."""
-    rungs = (rung for rung in DEEP if rung.name not in resting)
-    return next((rung for rung in rungs if now - last.get(rung.name, -rung.every) >= rung.every), NARROW)
+def due_tier(last: Mapping[str, float], now: float, resting: AbstractSet[str] = frozenset()) -> Tier:
+    """Return the deepest tier that is due and does not rest, by when each was last completed."""
+    tiers = (tier for tier in DEEP if tier.name not in resting)
+    return next((tier for tier in tiers if now - last.get(tier.name, -tier.every) >= tier.every), NARROW)
 
 
-def reached(window: int) -> tuple[str, ...]:
-    """The rungs that a complete scan with this window has done: its own, and all that are less deep."""
-    return tuple(rung.name for rung in DEEP if rung.window <= window)
+def completed_tiers(window: int) -> tuple[str, ...]:
+    """Return the tiers that a complete scan with this window completes: its own, and all that are less deep."""
+    return tuple(tier.name for tier in DEEP if tier.window <= window)
 
 
-def above(seconds: float) -> Tier:
+def tier_above(seconds: float) -> Tier:
     """Return the least deep tier that looks back further, or the deepest."""
     return next((tier for tier in reversed(DEEP) if tier.window > seconds), DEEPEST)
 
 
-def within(seconds: float) -> Tier:
-    """The deepest rung that looks back no further."""
-    return next((rung for rung in DEEP if rung.window <= seconds), NARROW)
+def tier_within(seconds: float) -> Tier:
+    """Return the deepest tier that looks back no further."""
+    return next((tier for tier in DEEP if tier.window <= seconds), NARROW)

@@ -1,30 +1,34 @@
-"""What a feed knows beside the requests themselves, as text to keep, and back. Pure."""
+"""State of a feed beside its requests, as text that a store keeps. Pure."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from freight_exchange.errors import StoreError
+from freight_exchange.feed.core.changes.observation import Schema
 from freight_exchange.feed.core.first_scan import Stage
-from freight_exchange.feed.core.observation import Schema
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.feed.serialization import NOT_OURS, UNREADABLE
 from freight_exchange.platform.clock import Reading
 
-__all__ = ["Behind", "Lacking", "State"]
+__all__ = ["AbsenceDoubt", "ClockLag", "State"]
+
+_EARLIER_KEYS: Final = {
+    "cover": "watermark", "rungs": "tiers", "behind": "clock_lag", "lacking": "absence_doubt"
+}  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)
-class Behind:
-    """How far the feed's clock may be behind the world's.
+class ClockLag:
+    """Bound of the time by which the feed's clock is behind the world's.
 
     Attributes:
         by: Seconds: what happened before `until` may be as much longer ago.
-        until: On the feed's clock.
+        until: Time on the feed's clock.
     """
 
     by: float = 0.0
@@ -32,14 +36,14 @@ class Behind:
 
 
 @attrs.frozen(kw_only=True)
-class Lacking:
-    """Doubt about listings that lack a third or more of what they should hold. Times are on the feed's clock.
+class AbsenceDoubt:
+    """Doubt about listings that lack a third or more of what they should contain. Times are on the feed's clock.
 
     Attributes:
         since: When the first of them was read.
         last: When the last of them was read.
-        window: Seconds that the first one looked back.
-        reach: The earliest moment to which a scan after the last of them looked back that lacked little.
+        window: Window of the first one, in seconds.
+        reach: The earliest time that a scan after the last of them covered and that lacked little.
     """
 
     since: float
@@ -50,75 +54,74 @@ class Lacking:
 
 @attrs.frozen(kw_only=True)
 class State:
-    """The state of a feed, committed together with what led to it.
+    """State of a feed, committed together with what led to it. Times are on the feed's clock.
 
     Attributes:
-        cover: The moment before which everything is covered. While the stage is `entering`, the moment at which the
-            feed was first entered; until it is `primed`, only what was updated since then is covered.
-        stage: The stage of the first scan.
-        allowance: Seconds that the service is given to show an update.
-        scan: The number of the last scan.
-        rungs: When each rung of the ladder was last completed, on the feed's clock.
-        longest: The most rows that one page ever held.
-        clamp: The most rows in a page that the service gives, where that is known.
-        late: How many requests were found by deep scans that narrow ones should have found.
-        gap_until: Up to when a gap was told that scans have not closed yet, on the feed's clock.
-        schema: What is known of the service's shape.
-        behind: How far the feed's clock may be behind.
-        lacking: Doubt about the last listings, if there is any.
+        watermark: The time before which everything is covered. While the stage is `entering`, the time at which the
+            feed was first entered; until it is `primed`, only updates since then are covered.
+        stage: Stage of the first scan.
+        allowance: Seconds that the service may take to show an update.
+        scan: Number of the last scan.
+        tiers: When each tier was last completed.
+        longest: Most rows that one page ever held.
+        clamp: Most rows in a page that the service returns, if known.
+        late: Requests that deep scans found and narrow ones should have found.
+        gap_until: End of the last reported gap, until a scan covers the time after it.
+        schema: The last known change of the service's schema.
+        clock_lag: Bound of the feed's clock.
+        absence_doubt: Doubt about the last listings, if any.
     """
 
-    cover: Watermark
+    watermark: Watermark
     stage: Stage = "entering"
     allowance: float
     scan: int = 0
-    rungs: Mapping[str, float] = attrs.field(factory=dict)
+    tiers: Mapping[str, float] = attrs.field(factory=dict)
     longest: int = 0
     clamp: int | None = None
     late: int = 0
     gap_until: float | None = None
     schema: Schema = attrs.field(factory=Schema)
-    behind: Behind = attrs.field(factory=Behind)
-    lacking: Lacking | None = None
+    clock_lag: ClockLag = attrs.field(factory=ClockLag)
+    absence_doubt: AbsenceDoubt | None = None
 
     @property
-    def primed(self) -> bool:
-        """Whether the first scan is done: all that the service lists is known."""
+    def is_primed(self) -> bool:
+        """Completeness of the first scan: everything that the service lists is known."""
         return self.stage == "primed"
 
     @property
-    def entered(self) -> bool:
-        """Whether the first scan has come so far that updates from then on are reported."""
+    def is_entered(self) -> bool:
+        """Progress of the first scan to the point from which updates are reported."""
         return self.stage != "entering"
 
     def since_entered(self, now: Reading) -> float:
         """Return the most seconds that can have passed since the feed was first entered."""
-        return self.cover.time + self.cover.most(now) + self.behind.by
+        return self.watermark.time + self.watermark.most(now) + self.clock_lag.by
 
     def dump(self) -> str:
-        said = attrs.asdict(self, recurse=True)
-        said["schema"] |= {"fields": sorted(self.schema.fields), "extras": sorted(self.schema.extras)}
-        return json.dumps(said, separators=(",", ":"))
+        """Return the state as text."""
+        fields = attrs.asdict(self, recurse=True)
+        fields["schema"] |= {"fields": sorted(self.schema.fields), "extras": sorted(self.schema.extras)}
+        return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
     def load(cls, text: str) -> State:
-        """The state that was kept.
+        """Return the state from its text.
 
         Raises:
             StoreError: It is damaged, or another version of this package wrote it.
         """
         try:
-            said: dict[str, Any] = json.loads(text)
-            cover, schema, behind = said.pop("cover"), said.pop("schema"), said.pop("behind", {})
-            lacking = said.pop("lacking", None)
-            if said.pop("primed", False):
+            fields: dict[str, Any] = {_EARLIER_KEYS.get(key, key): value for key, value in json.loads(text).items()}
+            watermark, schema, doubt = fields.pop("watermark"), fields.pop("schema"), fields.pop("absence_doubt", None)
+            if fields.pop("primed", False):
                 # Earlier versions knew no other stages.
-                said["stage"] = "primed"
+                fields["stage"] = "primed"
             return cls(
-                **said,
-                cover=Watermark(cover["time"], Reading(**cover["reading"])),
-                behind=Behind(**behind),
-                lacking=None if lacking is None else Lacking(**lacking),
+                **fields | {"clock_lag": ClockLag(**fields.get("clock_lag", {}))},
+                watermark=Watermark(watermark["time"], Reading(**watermark["reading"])),
+                absence_doubt=None if doubt is None else AbsenceDoubt(**doubt),
                 schema=Schema(
                     fields=frozenset(schema["fields"]), at=schema["at"], extras=frozenset(schema.get("extras", ()))
                 ),

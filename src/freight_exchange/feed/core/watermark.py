@@ -1,4 +1,4 @@
-"""Which window to ask for, so that no update falls between two scans, and what a finished scan has proven. Pure.
+"""Watermark and windows: no update falls between two scans. Pure.
 
 The service lists what was updated in the last so many seconds, and names no times. What is covered is therefore all
 that was updated before the moment at which the last complete scan began, less the time that the service may take to
@@ -43,27 +43,27 @@ class Watermark:
     reading: Reading
 
     def most(self, now: Reading) -> float:
-        """The most seconds that can have passed since."""
+        """Return the most seconds that can have passed since."""
         return max_elapsed(self.reading, now)
 
     def least(self, now: Reading) -> float:
-        """The seconds that have passed since, by clocks that nobody can set."""
+        """Return the seconds that have passed since, by clocks that cannot be set."""
         return min_elapsed(self.reading, now)
 
     def time_at(self, now: Reading) -> float:
-        """The feed's clock at that reading. It counts the longest silence there can be where no clock tells."""
+        """Return the feed's clock at that reading; without a clock, it counts the longest silence possible."""
         passed = self.least(now)
         return self.time + (passed if math.isfinite(passed) else WIDEST)
 
 
 def window_for(elapsed: float, allowance: float, scan_time: float) -> int:
-    """The window in seconds that reaches back over the cover's age, the service's delay and the scan itself."""
+    """Return the window in seconds for the age of the watermark, the allowance and the scan itself."""
     wanted = elapsed + allowance + scan_time
     return WIDEST if wanted >= WIDEST else max(1, math.ceil(wanted))
 
 
 def is_covered(window: int, elapsed: float, allowance: float) -> bool:
-    """Whether a scan, whose last page came when the cover was this old, left nothing out.
+    """Return whether a scan, whose last page came at this age of the watermark, left nothing out.
 
     The window slides on while the pages are read: one that was wide enough at the first may not be at the last.
     """
@@ -71,16 +71,16 @@ def is_covered(window: int, elapsed: float, allowance: float) -> bool:
 
 
 class ScanTimes:
-    """How long scans take, by experience."""
+    """Durations of scans, by experience."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=_SCANS_REMEMBERED)
 
-    def took(self, seconds: float) -> None:
+    def record(self, seconds: float) -> None:
         self._seconds.append(seconds)
 
     def expected(self) -> float:
-        """What all but one in a hundred scans stay within: the allowance for the next one."""
+        """Return the 99th percentile of durations: the allowance for the next scan."""
         if not self._seconds:
             return SCAN_TIME
         ordered = sorted(self._seconds)

@@ -48,36 +48,36 @@ def test_the_time_of_a_scan_is_what_all_but_one_in_a_hundred_stay_within() -> No
     times = ScanTimes()
     assert times.expected() == SCAN_TIME
     for _ in range(99):
-        times.took(8.0)
-    times.took(50.0)
+        times.record(8.0)
+    times.record(50.0)
     assert times.expected() == 8.0
-    times.took(60.0)
+    times.record(60.0)
     assert times.expected() == 50.0
 
 
 def test_quick_scans_leave_room_all_the_same_and_slow_ones_are_forgotten() -> None:
     times = ScanTimes()
-    times.took(900.0)
+    times.record(900.0)
     assert times.expected() == 900.0
     for _ in range(200):
-        times.took(0.1)
+        times.record(0.1)
     assert times.expected() == SCAN_TIME
 
 
 def test_the_feeds_own_clock_goes_on_by_what_nobody_can_set() -> None:
-    cover = Watermark(1000.0, reading(100.0))
-    assert cover.time_at(reading(130.0, wall=9999.0)) == 1030.0
-    assert cover.most(reading(130.0, wall=9999.0)) == 9899.0
-    assert cover.least(reading(130.0, wall=9999.0)) == 30.0
+    watermark = Watermark(1000.0, reading(100.0))
+    assert watermark.time_at(reading(130.0, wall=9999.0)) == 1030.0
+    assert watermark.most(reading(130.0, wall=9999.0)) == 9899.0
+    assert watermark.least(reading(130.0, wall=9999.0)) == 30.0
 
 
 def test_where_no_clock_tells_the_longest_silence_is_counted() -> None:
-    cover = Watermark(1000.0, reading(100.0))
-    assert cover.time_at(reading(5.0, boot_id="y", wall=100.0 - 7200.0)) == 1000.0 + WIDEST
+    watermark = Watermark(1000.0, reading(100.0))
+    assert watermark.time_at(reading(5.0, boot_id="y", wall=100.0 - 7200.0)) == 1000.0 + WIDEST
 
 
 def test_a_clock_that_was_put_right_by_a_little_over_a_restart_is_no_silence_of_days() -> None:
-    cover = Watermark(1000.0, reading(100.0))
+    watermark = Watermark(1000.0, reading(100.0))
     later = reading(5.0, boot_id="y", wall=99.0)
-    assert cover.time_at(later) == 1000.0
-    assert cover.most(later) == math.inf
+    assert watermark.time_at(later) == 1000.0
+    assert watermark.most(later) == math.inf

@@ -1,4 +1,4 @@
-"""How one state of a request is told from another. Pure."""
+"""Differences between states of a request. Pure."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _values = attrgetter(*FIELDS, "extra")
 
 
 def digest(request: RateRequest) -> bytes:
-    """A few bytes that are the same for the same state, however its numbers and words are written."""
+    """Return a few bytes that are equal for equal states, however numbers and words are written."""
     fields = [value if value.__class__ in _PLAIN else _canonical(value) for value in _values(request)]
     # Written by `repr`, which tells apart what is not equal, as fast as it can be.
     return hashlib.blake2b(repr(fields).encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest()
 
 
 def present(request: RateRequest) -> frozenset[str]:
-    """The names of the fields that it has."""
+    """Return the names of the fields that it has."""
     return frozenset((*(name for name in FIELDS if getattr(request, name) is not None), *request.extra))
 
 
 def differences(previous: RateRequest, request: RateRequest) -> tuple[str, ...]:
-    """The names of the fields that differ, as the document orders them, and after them those beside it."""
+    """Return the names of the fields that differ: in the document's order, and then the undocumented ones."""
     fields = (name for name in FIELDS if getattr(previous, name) != getattr(request, name))
     unknown = sorted(
         key
@@ -53,7 +53,7 @@ def differences(previous: RateRequest, request: RateRequest) -> tuple[str, ...]:
 
 
 def _canonical(value: object) -> object:
-    """The value in a form that is the same for equal values."""
+    """Return the value in a form that is equal for equal values."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Decimal | int):

@@ -1,4 +1,4 @@
-"""Whether the service changed its own shape: a field that nearly all requests gain or lose is no news of any. Pure."""
+"""Changes of the service's schema: a field that nearly all requests gain or lose is no update of any. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 import attrs
 
-from freight_exchange.feed.core.diff import FIELDS, differences, present
-from freight_exchange.feed.core.observation import Observation, Schema
+from freight_exchange.feed.core.changes.diff import FIELDS, differences, present
+from freight_exchange.feed.core.changes.observation import Observation, Schema
 from freight_exchange.feed.events import SchemaChanged
 from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import TrackedRequest
@@ -45,7 +45,7 @@ class Change:
         return cls(previous, record, differences(previous, record), present(previous), present(record))
 
     def is_only_of(self, fields: frozenset[str]) -> bool:
-        """Whether it differs in nothing but the presence of these fields."""
+        """Return whether nothing differs but the presence of these fields."""
         return bool(fields) and fields & (self.had ^ self.has) >= {*self.fields}
 
 
@@ -53,15 +53,15 @@ def change_of_shape(
     now: Mapping[int, RateRequest],
     changed: Mapping[int, Change],
     known: Mapping[int, TrackedRequest],
-    sight: Observation,
+    observation: Observation,
 ) -> tuple[Schema, SchemaChanged | None]:
-    """Whether the service itself changed: nearly all known requests of the page gained or lost the same field.
+    """Find a change of the schema: nearly all known requests of the page gained or lost the same field.
 
-    Those that their shippers have updated do not count, whatever changed in them. Of those that they may have updated
+    Requests that their shippers have updated do not count. Of those that they may have updated
     counts only what no shipper can do: a field beside the service's document that no request had before, or that none
     has any more.
     """
-    before = sight.schema
+    before = observation.schema
     extras = before.extras.union(*(record.extra for record in now.values() if record.extra))
     schema = attrs.evolve(before, extras=extras if len(extras) <= _MOST_EXTRAS else before.extras)
     if len(changed) < _FEW:
@@ -72,7 +72,7 @@ def change_of_shape(
     turns: list[tuple[int, Change, frozenset[str], frozenset[str]]] = []
     common = 0
     for index in now.keys() & known.keys():
-        services = _excusable(known[index], sight, befores | afters, doubtful=doubtful)
+        services = _excusable(known[index], observation, befores | afters, doubtful=doubtful)
         change = changed.get(index)
         told = known[index].last_seen < before.at and change is not None and change.is_only_of(before.fields & services)
         if not services or told:
@@ -90,34 +90,34 @@ def change_of_shape(
     fields = frozenset((*added, *removed))
     affected = sorted(index for index, _, came, went in turns if (came | went) & fields)
     event = SchemaChanged(
-        added=tuple(added), removed=tuple(removed), requests=tuple(affected), observed=sight.between[1]
+        added=tuple(added), removed=tuple(removed), requests=tuple(affected), observed=observation.between[1]
     )
     # What no request has any more is new again should it come back.
-    return Schema(fields=fields, at=sight.sent, extras=schema.extras.difference(removed)), event
+    return Schema(fields=fields, at=observation.sent, extras=schema.extras.difference(removed)), event
 
 
-def is_only_the_shape(change: Change, before: TrackedRequest, schema: Schema, sight: Observation) -> bool:
-    """Whether a request differs in nothing but the service's last change of shape."""
-    unseen_since = before.last_seen < schema.at or schema.at == sight.sent
+def is_only_the_shape(change: Change, before: TrackedRequest, schema: Schema, observation: Observation) -> bool:
+    """Return whether a request differs in nothing but the last change of the schema."""
+    unseen_since = before.last_seen < schema.at or schema.at == observation.sent
     doubtful = schema.fields.difference(FIELDS)
-    return unseen_since and change.is_only_of(_excusable(before, sight, schema.fields, doubtful=doubtful))
+    return unseen_since and change.is_only_of(_excusable(before, observation, schema.fields, doubtful=doubtful))
 
 
 def _excusable(
-    before: TrackedRequest, sight: Observation, fields: frozenset[str], *, doubtful: frozenset[str]
+    before: TrackedRequest, observation: Observation, fields: frozenset[str], *, doubtful: frozenset[str]
 ) -> frozenset[str]:
     """Those of these fields whose presence in a request may be the service's doing, and none of its shipper's.
 
     All where the request is known not to have been updated since it was last seen, and none where it is known that it
     was: a window begins only after that. Where neither is known, those that are `doubtful`.
     """
-    if before.last_seen < sight.sent - sight.window:
+    if before.last_seen < observation.sent - observation.window:
         return _NONE
-    if sight.lately is None:
+    if observation.recent_updates is None:
         return fields
-    if sight.lately.listed is not None:
-        if before.index not in sight.lately.listed:
+    if observation.recent_updates.listed is not None:
+        if before.index not in observation.recent_updates.listed:
             return fields
-        if before.last_seen < sight.sent - sight.lately.window:
+        if before.last_seen < observation.sent - observation.recent_updates.window:
             return _NONE
     return fields & doubtful

@@ -1,4 +1,4 @@
-"""What a feed asks of the service."""
+"""Requests of a feed to the service."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["Source"]
 
 
 class Source(Protocol):
-    """What a feed asks of the service."""
+    """Requests of a feed to the service."""
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-        """One page of the requests that were updated in the last `window` seconds."""
+        """Return a page of the requests that were updated in the last `window` seconds."""
         ...
 
     async def find(self, index: int) -> RateRequest | None:
-        """The request with this index, or `None` where the service says that there is none."""
+        """Return the request with this index, or `None` if the service has none."""
         ...

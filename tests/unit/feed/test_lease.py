@@ -55,7 +55,7 @@ class Occupied(MemoryStore):
 async def test_another_process_is_waited_for_and_told_once(told: Callable[[], list[str]]) -> None:
     hold = Lease(Occupied(here=0), closes_store=True)
     await hold.take(BINDING, lease=LEASE, standby=True)
-    assert hold.taken
+    assert hold.is_held
     assert told() == ["the feed 'requests' stands by: it is held by process 7 on pod-b"]
     await hold.let_go()
 
@@ -65,7 +65,7 @@ async def test_after_a_long_wait_too_only_who_is_leaving_is_waited_for(here: flo
     hold = Lease(Occupied(here), closes_store=True)
     with nullcontext() if taken else pytest.raises(HeldError, match="already"):
         await hold.take(BINDING, lease=LEASE, standby=True)
-    assert hold.taken is taken
+    assert hold.is_held is taken
     await hold.let_go()
 
 
@@ -104,7 +104,7 @@ async def test_a_feed_that_is_being_left_is_waited_for(path: Path) -> None:
         tasks.start_soon(leave)
         with anyio.fail_after(MANY):
             await second.take(BINDING, lease=LEASE, standby=True)
-    assert second.taken
+    assert second.is_held
     await second.let_go()
 
 

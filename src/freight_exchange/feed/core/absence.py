@@ -8,11 +8,11 @@ import attrs
 
 from freight_exchange.errors import FeedProtocolError
 from freight_exchange.feed.core import schedule
-from freight_exchange.feed.core.state import Lacking
+from freight_exchange.feed.core.state import AbsenceDoubt
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.store.protocol import TrackedRequest
 
-__all__ = ["LASTING", "after", "error", "missed", "rung", "stands"]
+__all__ = ["LASTING", "count_miss", "doubt_error", "is_open", "next_doubt", "settling_tier"]
 
 LASTING: Final = 3600.0
 """Seconds after which requests that listings lack count as missing, though most are lacking at once."""
@@ -21,7 +21,7 @@ _FORGOTTEN: Final = 2 * LASTING
 _FEW: Final = 3
 
 
-def after(before: Lacking | None, *, window: int, at: float, listed: int, absent: int) -> Lacking | None:
+def next_doubt(before: AbsenceDoubt | None, *, window: int, at: float, listed: int, absent: int) -> AbsenceDoubt | None:
     """Give the doubt after a complete scan.
 
     A doubt that has lasted is over once a scan lacks much that another one has listed since: a new one begins.
@@ -35,8 +35,8 @@ def after(before: Lacking | None, *, window: int, at: float, listed: int, absent
     lists_nothing = absent > 0 and not listed and window >= WIDEST
     if lists_nothing or (absent >= _FEW and 2 * absent >= listed):
         listed_since = before is not None and before.reach is not None and before.reach <= at - window
-        if before is None or (listed_since and not stands(before, at)):
-            return Lacking(since=at, last=at, window=window)
+        if before is None or (listed_since and not is_open(before, at)):
+            return AbsenceDoubt(since=at, last=at, window=window)
         return attrs.evolve(before, last=at, window=max(before.window, window), reach=None)
     if before is None or window >= min(WIDEST, before.window + at - before.since) or at - before.last >= _FORGOTTEN:
         return None
@@ -45,12 +45,12 @@ def after(before: Lacking | None, *, window: int, at: float, listed: int, absent
     return attrs.evolve(before, reach=at - window if before.reach is None else min(before.reach, at - window))
 
 
-def stands(doubt: Lacking | None, at: float) -> bool:
+def is_open(doubt: AbsenceDoubt | None, at: float) -> bool:
     """Tell whether scans prove nothing yet."""
     return doubt is not None and at - doubt.since < LASTING
 
 
-def error(doubt: Lacking, *, at: float, absent: int) -> FeedProtocolError:
+def doubt_error(doubt: AbsenceDoubt, *, at: float, absent: int) -> FeedProtocolError:
     """Give the error of a complete scan that proves nothing."""
     return FeedProtocolError(
         f"listings lack much of what they should hold ({absent} requests in this one), which may be trouble of the "
@@ -58,15 +58,15 @@ def error(doubt: Lacking, *, at: float, absent: int) -> FeedProtocolError:
     )
 
 
-def rung(doubt: Lacking | None, at: float) -> schedule.Tier:
+def settling_tier(doubt: AbsenceDoubt | None, at: float) -> schedule.Tier:
     """Give the depth that can settle the doubt: a deeper one at first, and, once it has lasted, the same once more."""
     if doubt is None:
         return schedule.NARROW
-    if stands(doubt, at):
-        return schedule.above(doubt.window)
-    return schedule.NARROW if doubt.last - doubt.since >= LASTING else schedule.within(doubt.window)
+    if is_open(doubt, at):
+        return schedule.tier_above(doubt.window)
+    return schedule.NARROW if doubt.last - doubt.since >= LASTING else schedule.tier_within(doubt.window)
 
 
-def missed(row: TrackedRequest, most: float) -> TrackedRequest:
+def count_miss(row: TrackedRequest, most: float) -> TrackedRequest:
     """Count one more scan that lacks a request, up to `most`."""
     return attrs.evolve(row, missed_scans=int(max(row.missed_scans, min(row.missed_scans + 1, most))))

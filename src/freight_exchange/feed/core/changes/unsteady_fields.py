@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from freight_exchange.feed.core.diff import FIELDS
+from freight_exchange.feed.core.changes.diff import FIELDS
 from freight_exchange.models import RateRequest
 
 __all__ = ["UnsteadyFields", "with_unsteady"]
@@ -42,11 +42,11 @@ class UnsteadyFields:
         """The fields beside the service's document that are unsteady for all requests."""
         return self._common
 
-    def of(self, index: int) -> frozenset[str]:
-        """The unsteady fields of a request; those beside the service's document are so for all, if for a few."""
+    def fields_of(self, index: int) -> frozenset[str]:
+        """Return the unsteady fields of a request; an undocumented field that is unsteady in a few is so in all."""
         return self._fields.get(index, _NONE) | self._common
 
-    def saw(self, turned: Iterable[tuple[int | None, str]], now: float) -> None:
+    def record(self, turned: Iterable[tuple[int | None, str]], now: float) -> None:
         """Take note of requests in which nothing changed but that this field came or went.
 
         Without a request, the field came or went in nearly all of them at once.
@@ -68,7 +68,7 @@ class UnsteadyFields:
 
 
 def with_unsteady(record: RateRequest, previous: RateRequest, unsteady: frozenset[str]) -> RateRequest:
-    """The record, with the previous values of the unsteady fields that it lacks."""
+    """Return the record with the previous values of the unsteady fields that it lacks."""
     lacking = {name: getattr(previous, name) for name in FIELDS if name in unsteady and getattr(record, name) is None}
     kept = {key: previous.extra[key] for key in unsteady if key in previous.extra and key not in record.extra}
     if kept:

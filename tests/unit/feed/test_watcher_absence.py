@@ -7,8 +7,8 @@ import attrs
 import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
-from freight_exchange.feed.core import lacking
-from freight_exchange.feed.core.state import Lacking
+from freight_exchange.feed.core import absence
+from freight_exchange.feed.core.state import AbsenceDoubt
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.hooks import Degraded, Recovered
 from freight_exchange.models import RateRequest
@@ -47,11 +47,11 @@ async def test_empty_listings_for_most_of_an_hour_withdraw_nothing(store: Store,
     service, rig = await live(store, interval=interval)
     service.away = True
     await rig.goes_on_for(0.9 * HOUR)
-    assert rig.watcher.quiet_for > 0
+    assert rig.poller.progress.quiet_for > 0
     service.publish(31)
     service.away = False
     await rig.goes_on_for(HOUR)
-    assert rig.watcher.phase == "live"
+    assert rig.poller.progress.phase == "live"
     assert sorted(rig.tale) == [("new", index) for index in range(1, 32)]
     assert [type(event) for event in rig.told if isinstance(event, Degraded | Recovered)] == [Degraded, Recovered]
 
@@ -68,7 +68,7 @@ async def test_cover_does_not_advance_while_most_is_lacking(store: Store) -> Non
     service, rig = await live(store, interval=30.0)
     service.away = True
     await rig.goes_on_for(0.5 * HOUR)
-    assert rig.journal.state.cover.least(rig.clock.read()) > 0.3 * HOUR
+    assert rig.journal.state.watermark.least(rig.clock.read()) > 0.3 * HOUR
 
 
 async def test_requests_that_stay_lacking_are_withdrawn_in_the_end(store: Store) -> None:
@@ -76,7 +76,7 @@ async def test_requests_that_stay_lacking_are_withdrawn_in_the_end(store: Store)
     service.withdraw(*range(1, 31))
     await rig.goes_on_for(1.5 * HOUR)
     assert sorted(rig.tale[30:]) == [("withdrawn", index) for index in range(1, 31)]
-    assert rig.watcher.phase == "live"
+    assert rig.poller.progress.phase == "live"
 
 
 async def test_doubt_lasts_through_restarts(store: Store) -> None:
@@ -87,8 +87,8 @@ async def test_doubt_lasts_through_restarts(store: Store) -> None:
         await rig.goes_on_for(0.2 * HOUR)
         assert len(rig.tale) == 30
         rig = rig.again(run=f"run {run}")
-    assert rig.journal.state.lacking is not None
-    assert rig.journal.state.lacking.since == pytest.approx(began, abs=400.0)
+    assert rig.journal.state.absence_doubt is not None
+    assert rig.journal.state.absence_doubt.since == pytest.approx(began, abs=400.0)
     await rig.goes_on_for(0.5 * HOUR)
     assert len(rig.tale) == 60
 
@@ -127,56 +127,65 @@ async def test_page_size_that_shrinks_below_half_is_found_out_without_look_ups(s
     await rig.goes_on_for(200.0)
     assert {index for _, index in rig.tale} == {*range(1, 10)}
     assert not service.lookups
-    assert rig.watcher.phase == "live"
+    assert rig.poller.progress.phase == "live"
 
 
 def test_doubt_begins_with_a_third_of_several() -> None:
-    assert lacking.after(None, window=90, at=5.0, listed=6, absent=3) == Lacking(since=5.0, last=5.0, window=90)
-    assert lacking.after(None, window=90, at=5.0, listed=7, absent=3) is None
-    assert lacking.after(None, window=90, at=5.0, listed=0, absent=2) is None
+    assert absence.next_doubt(None, window=90, at=5.0, listed=6, absent=3) == AbsenceDoubt(
+        since=5.0, last=5.0, window=90
+    )
+    assert absence.next_doubt(None, window=90, at=5.0, listed=7, absent=3) is None
+    assert absence.next_doubt(None, window=90, at=5.0, listed=0, absent=2) is None
 
 
 def test_doubt_ends_with_a_scan_that_looks_back_as_far() -> None:
-    doubt = Lacking(since=0.0, last=0.0, window=90)
-    assert lacking.after(doubt, window=189, at=100.0, listed=0, absent=0) == doubt
-    assert lacking.after(doubt, window=189, at=100.0, listed=3, absent=1) == attrs.evolve(doubt, reach=-89.0)
-    assert lacking.after(doubt, window=190, at=100.0, listed=0, absent=0) is None
+    doubt = AbsenceDoubt(since=0.0, last=0.0, window=90)
+    assert absence.next_doubt(doubt, window=189, at=100.0, listed=0, absent=0) == doubt
+    assert absence.next_doubt(doubt, window=189, at=100.0, listed=3, absent=1) == attrs.evolve(doubt, reach=-89.0)
+    assert absence.next_doubt(doubt, window=190, at=100.0, listed=0, absent=0) is None
     wide = attrs.evolve(doubt, window=WIDEST)
-    assert lacking.after(wide, window=WIDEST, at=100.0, listed=7, absent=3) is None
+    assert absence.next_doubt(wide, window=WIDEST, at=100.0, listed=7, absent=3) is None
 
 
 def test_lasting_doubt_begins_anew_when_a_scan_lacks_what_another_has_listed_since() -> None:
-    lasted = Lacking(since=0.0, last=4000.0, window=WIDEST)
-    listed = lacking.after(lasted, window=1800, at=5000.0, listed=3, absent=1)
+    lasted = AbsenceDoubt(since=0.0, last=4000.0, window=WIDEST)
+    listed = absence.next_doubt(lasted, window=1800, at=5000.0, listed=3, absent=1)
     assert listed == attrs.evolve(lasted, reach=3200.0)
-    wider = lacking.after(listed, window=3000, at=5100.0, listed=3, absent=1)
-    assert wider == lacking.after(wider, window=90, at=5200.0, listed=3, absent=1) == attrs.evolve(lasted, reach=2100.0)
-    again = lacking.after(listed, window=2100, at=5300.0, listed=6, absent=3)
-    assert again == Lacking(since=5300.0, last=5300.0, window=2100)
+    wider = absence.next_doubt(listed, window=3000, at=5100.0, listed=3, absent=1)
+    assert (
+        wider
+        == absence.next_doubt(wider, window=90, at=5200.0, listed=3, absent=1)
+        == attrs.evolve(lasted, reach=2100.0)
+    )
+    again = absence.next_doubt(listed, window=2100, at=5300.0, listed=6, absent=3)
+    assert again == AbsenceDoubt(since=5300.0, last=5300.0, window=2100)
 
 
 def test_lasting_doubt_goes_on_where_no_scan_has_listed_since_what_is_lacking() -> None:
-    lasted = Lacking(since=0.0, last=4000.0, window=WIDEST)
-    nothing = lacking.after(lasted, window=1800, at=5000.0, listed=2, absent=1)
+    lasted = AbsenceDoubt(since=0.0, last=4000.0, window=WIDEST)
+    nothing = absence.next_doubt(lasted, window=1800, at=5000.0, listed=2, absent=1)
     assert nothing == lasted
-    narrow = lacking.after(lasted, window=1800, at=5000.0, listed=3, absent=1)
-    deep = lacking.after(narrow, window=2101, at=5300.0, listed=6, absent=3)
+    narrow = absence.next_doubt(lasted, window=1800, at=5000.0, listed=3, absent=1)
+    deep = absence.next_doubt(narrow, window=2101, at=5300.0, listed=6, absent=3)
     assert deep == attrs.evolve(lasted, last=5300.0)
     # An hour is enough, however often scans list and lack the same within it.
-    young = Lacking(since=0.0, last=3000.0, window=WIDEST, reach=1000.0)
-    assert lacking.after(young, window=90, at=3599.0, listed=6, absent=3) == attrs.evolve(
+    young = AbsenceDoubt(since=0.0, last=3000.0, window=WIDEST, reach=1000.0)
+    assert absence.next_doubt(young, window=90, at=3599.0, listed=6, absent=3) == attrs.evolve(
         young, last=3599.0, reach=None
     )
-    begun = lacking.after(young, window=90, at=3600.0, listed=6, absent=3)
-    assert begun == Lacking(since=3600.0, last=3600.0, window=90)
+    begun = absence.next_doubt(young, window=90, at=3600.0, listed=6, absent=3)
+    assert begun == AbsenceDoubt(since=3600.0, last=3600.0, window=90)
 
 
 def test_doubt_is_settled_by_deeper_scans() -> None:
-    windows = [lacking.rung(Lacking(since=0.0, last=0.0, window=window), 9.0).window for window in (90, 1800, 21600)]
+    windows = [
+        absence.settling_tier(AbsenceDoubt(since=0.0, last=0.0, window=window), 9.0).window
+        for window in (90, 1800, 21600)
+    ]
     assert windows == [1800, 21600, WIDEST]
-    lasted = Lacking(since=0.0, last=3599.0, window=WIDEST)
-    assert lacking.rung(lasted, 3600.0).window == WIDEST
-    assert lacking.rung(attrs.evolve(lasted, last=3600.0), 3700.0).window == 0
+    lasted = AbsenceDoubt(since=0.0, last=3599.0, window=WIDEST)
+    assert absence.settling_tier(lasted, 3600.0).window == WIDEST
+    assert absence.settling_tier(attrs.evolve(lasted, last=3600.0), 3700.0).window == 0
 
 
 @pytest.mark.parametrize("others", [0, 1])

@@ -1,7 +1,6 @@
-"""What a page of a scan means, given what was known: new, updated, the service's own change of shape, or nothing. Pure.
+"""Classification of a page: new, updated, a change of the service's schema, or unchanged. Pure.
 
-A request is compared with its last state, not with all that it ever was: one that changes and changes back has changed
-twice.
+A request is compared with its last state only: one that changes and changes back has changed twice.
 """
 
 from __future__ import annotations
@@ -15,52 +14,52 @@ import attrs
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
-from freight_exchange.feed.core.diff import DIGEST, differences, digest, present
+from freight_exchange.feed.core.changes.diff import DIGEST, differences, digest, present
+from freight_exchange.feed.core.changes.observation import Observation, Schema
+from freight_exchange.feed.core.changes.schema_drift import Change, change_of_shape, is_only_the_shape
+from freight_exchange.feed.core.changes.unsteady_fields import with_unsteady
 from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED
-from freight_exchange.feed.core.observation import Observation, Schema
-from freight_exchange.feed.core.schema_drift import Change, change_of_shape, is_only_the_shape
-from freight_exchange.feed.core.unsteady_fields import with_unsteady
 from freight_exchange.feed.events import Event, RequestEvent, RequestKind, Unreadable
 from freight_exchange.feed.serialization import pack, recall
 from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import NewEvent, TrackedRequest
 
-__all__ = ["Meaning", "classify", "gone"]
+__all__ = ["Classification", "classify", "withdrawal"]
 
 
 @attrs.frozen
-class Meaning:
-    """What a page means.
+class Classification:
+    """Classification of a page.
 
     Attributes:
-        seen: What is known now of the requests on it.
-        events: What is to be handed out.
-        news: The indexes of requests that are new or changed.
-        schema: The last change of shape that is known now.
-        excused: The indexes of requests that differ, and are no news: in nothing but the service's shape.
-        turned: Indexes and fields of requests in which nothing changed but that this field came or went; without an
+        tracked: What is known now of the requests on it.
+        events: New events.
+        changed: The indexes of requests that are new or updated.
+        schema: The last known change of the schema.
+        excused: The indexes of requests in which nothing changed but the schema.
+        flips: Indexes and fields of requests in which nothing changed but that this field came or went; without an
             index, the field came or went in nearly all of them.
     """
 
-    seen: Sequence[TrackedRequest]
+    tracked: Sequence[TrackedRequest]
     events: Sequence[NewEvent]
-    news: frozenset[int]
+    changed: frozenset[int]
     schema: Schema
     excused: frozenset[int]
-    turned: frozenset[tuple[int | None, str]] = frozenset()
+    flips: frozenset[tuple[int | None, str]] = frozenset()
 
 
 def classify(
     records: Sequence[RateRequest],
     broken: Iterable[DecodeError],
     known: Mapping[int, TrackedRequest],
-    sight: Observation,
-) -> Meaning:
-    """What a page means: its records, what on it could not be read, and what was known of both before."""
-    states = _states(_steadied(record, known.get(record.index), sight) for record in records)
+    observation: Observation,
+) -> Classification:
+    """Classify a page: its records, and what on it could not be read, by what is known of both."""
+    states = _states(_with_steady_fields(record, known.get(record.index), observation) for record in records)
     digests = {index: b"".join(sorted(several)) for index, several in states.items()}
-    # Which of several states is the last one nobody can tell: all that are not known already are told.
-    fresh = {index: _fresh(several, known.get(index)) for index, several in states.items()}
+    # Their order is unknown: all states that are not known already are reported.
+    fresh = {index: _new_states(several, known.get(index)) for index, several in states.items()}
     changes = {
         index: [Change.of(recall(before.record), record) for record in fresh[index]]
         for index, before in known.items()
@@ -69,62 +68,64 @@ def classify(
     now = {index: several[-1] for index, several in fresh.items()}
     last = {index: several[-1] for index, several in changes.items()}
     # Another release may show for the first time what requests lacked before.
-    steady = {index: change for index, change in last.items() if not change.is_only_of(sight.unsteady_extras)}
-    schema, event = change_of_shape(now, steady, known, sight)
-    seen: list[TrackedRequest] = []
+    steady = {index: change for index, change in last.items() if not change.is_only_of(observation.unsteady_extras)}
+    schema, event = change_of_shape(now, steady, known, observation)
+    tracked: list[TrackedRequest] = []
     events: list[tuple[str, int | None, Event]] = []
     if event is not None:
         fields = ",".join((*event.added, "", *event.removed))
         of_fields = hashlib.blake2b(fields.encode(), digest_size=8).hexdigest()
-        events.append((f"schema:{sight.scan}:{of_fields}", None, event))
-    news: set[int] = set()
+        events.append((f"schema:{observation.scan}:{of_fields}", None, event))
+    changed: set[int] = set()
     excused: set[int] = set()
     for index, several in fresh.items():
         before = known.get(index)
-        version, record = (sight.version if before is None else before.version), several[-1]
-        told: Iterable[RequestEvent]
-        if before is None or _counts_as_unseen(before, sight):
-            told = () if sight.silent else _in_turn("new", None, several, sight)
+        version, record = (observation.version if before is None else before.version), several[-1]
+        reported: Iterable[RequestEvent]
+        if before is None or _counts_as_unseen(before, observation):
+            reported = () if observation.is_silent else _events_of("new", None, several, observation)
         elif before.digest == digests[index]:
-            told = ()
+            reported = ()
         elif index not in changes:
             previous = None if before.record is None else recall(before.record)
-            told = _in_turn("updated", previous, several, sight, returned=not before.digest)
+            reported = _events_of("updated", previous, several, observation, returned=not before.digest)
         else:
             # Where nothing differs another version of this package wrote the digest.
             differing = [change for change in changes[index] if change.fields]
-            differing = [change for change in differing if not change.is_only_of(sight.unsteady_extras)]
-            real = [change for change in differing if not is_only_the_shape(change, before, schema, sight)]
+            differing = [change for change in differing if not change.is_only_of(observation.unsteady_extras)]
+            real = [change for change in differing if not is_only_the_shape(change, before, schema, observation)]
             if len(real) < len(differing):
                 excused.add(index)
-            told = _in_turn("updated", changes[index][0].previous, [change.record for change in real], sight)
-        for event_of_it in told:
+            reported = _events_of(
+                "updated", changes[index][0].previous, [change.record for change in real], observation
+            )
+        for event_of_it in reported:
             version, record = max(version, BASELINE) + 1, event_of_it.request
             events.append((f"{index}:{version}", index, event_of_it))
-            news.add(index)
-        turn = index in changes and any(_turned_by(change) for change in changes[index])
-        seen.append(_sighted(record, digests[index], version, before, sight, turn=turn))
+            changed.add(index)
+        turn = index in changes and any(_flipped_fields(change) for change in changes[index])
+        tracked.append(_tracked(record, digests[index], version, before, observation, turn=turn))
     for error in broken:
         raw, index_of_it = error.raw, wire.index_of_raw(error.raw)
         before = None if index_of_it is None else known.get(index_of_it)
         if before is not None and index_of_it not in now:
-            seen.append(attrs.evolve(before, last_seen=sight.sent, last_scan=sight.scan, missed_scans=0))
-        unreadable = Unreadable(index=index_of_it, raw=raw, error=str(error), observed=sight.between[1])
+            tracked.append(attrs.evolve(before, last_seen=observation.sent, last_scan=observation.scan, missed_scans=0))
+        unreadable = Unreadable(index=index_of_it, raw=raw, error=str(error), observed=observation.between[1])
         events.append((f"unreadable:{_digest_of_raw(raw)}", index_of_it, unreadable))
-    return Meaning(
-        seen,
+    return Classification(
+        tracked,
         [NewEvent(key=key, index=about, kind=event.kind, payload=pack(event)) for key, about, event in events],
-        frozenset(news),
+        frozenset(changed),
         schema,
         frozenset(excused),
-        frozenset((*_turned(changes), *(() if event is None else ((None, name) for name in schema.fields)))),
+        frozenset((*_flips(changes), *(() if event is None else ((None, name) for name in schema.fields)))),
     )
 
 
-def gone(
+def withdrawal(
     before: TrackedRequest, between: tuple[datetime | None, datetime], at: float
 ) -> tuple[TrackedRequest, NewEvent | None]:
-    """What is known of a request after it was found to be withdrawn, and the event, unless nothing is left to tell."""
+    """Return what is tracked of a withdrawn request, and its event, if its last state is known."""
     after = attrs.evolve(before, digest=b"", version=max(before.version, BASELINE) + 1, last_seen=at, missed_scans=0)
     if before.record is None or not before.digest:
         return after, None
@@ -135,30 +136,32 @@ def gone(
     )
 
 
-def _counts_as_unseen(before: TrackedRequest, sight: Observation) -> bool:
+def _counts_as_unseen(before: TrackedRequest, observation: Observation) -> bool:
     if before.version > BASELINE:
         return False
-    return sight.baseline_is_new or (before.version == UNDECIDED and before.first_seen > sight.undecided_since)
+    return observation.baseline_is_new or (
+        before.version == UNDECIDED and before.first_seen > observation.undecided_since
+    )
 
 
-def _steadied(record: RateRequest, before: TrackedRequest | None, sight: Observation) -> RateRequest:
-    """The record, with what an older release of the service may have left out."""
-    unsteady = sight.unsteady(record.index)
+def _with_steady_fields(record: RateRequest, before: TrackedRequest | None, observation: Observation) -> RateRequest:
+    """Return the record with what an older release of the service may have left out."""
+    unsteady = observation.unsteady(record.index)
     if before is None or before.record is None or not unsteady - present(record):
         return record
     return with_unsteady(record, recall(before.record), unsteady)
 
 
-def _turned(changes: Mapping[int, Sequence[Change]]) -> Iterator[tuple[int, str]]:
+def _flips(changes: Mapping[int, Sequence[Change]]) -> Iterator[tuple[int, str]]:
     for index, several in changes.items():
         for change in several:
-            yield from ((index, name) for name in _turned_by(change))
+            yield from ((index, name) for name in _flipped_fields(change))
 
 
-def _turned_by(change: Change) -> frozenset[str]:
-    """The fields that came or went, if nothing else changed."""
-    turned = change.had ^ change.has
-    return turned if change.is_only_of(turned) else frozenset()
+def _flipped_fields(change: Change) -> frozenset[str]:
+    """Return the fields that came or went, if nothing else changed."""
+    flipped = change.had ^ change.has
+    return flipped if change.is_only_of(flipped) else frozenset()
 
 
 def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest]]:
@@ -169,7 +172,7 @@ def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest
     return states
 
 
-def _fresh(states: Mapping[bytes, RateRequest], before: TrackedRequest | None) -> Sequence[RateRequest]:
+def _new_states(states: Mapping[bytes, RateRequest], before: TrackedRequest | None) -> Sequence[RateRequest]:
     """Of several states those that were not among the last ones; there is always one."""
     several = tuple(states.values())
     if len(several) == 1 or before is None:
@@ -183,15 +186,15 @@ def _fresh(states: Mapping[bytes, RateRequest], before: TrackedRequest | None) -
     return [next((record for record in several if not differences(known, record)), several[-1])]
 
 
-def _in_turn(
+def _events_of(
     kind: RequestKind,
     previous: RateRequest | None,
     states: Iterable[RateRequest],
-    sight: Observation,
+    observation: Observation,
     *,
     returned: bool = False,
 ) -> Iterator[RequestEvent]:
-    """The events of these states: the first is of this kind, and each further one an update of the one before it."""
+    """Yield the events of these states: the first of this kind, then an update for each further one."""
     for record in states:
         changed = () if previous is None else differences(previous, record)
         yield RequestEvent(
@@ -200,27 +203,33 @@ def _in_turn(
             previous=previous,
             changed=changed,
             returned=returned,
-            observed_between=sight.between,
+            observed_between=observation.between,
         )
         kind, previous, returned = "updated", record, False
 
 
-def _sighted(
-    record: RateRequest, digest: bytes, version: int, before: TrackedRequest | None, sight: Observation, *, turn: bool
+def _tracked(
+    record: RateRequest,
+    digest: bytes,
+    version: int,
+    before: TrackedRequest | None,
+    observation: Observation,
+    *,
+    turn: bool,
 ) -> TrackedRequest:
     """Update what is tracked of a request; at a mere `turn` of a field only the window proves when it was updated."""
-    proven = sight.sent - sight.window
-    if sight.covered is not None and not turn and (before is None or before.digest != digest):
-        proven = max(proven, sight.covered)
+    proven = observation.sent - observation.window
+    if observation.covered is not None and not turn and (before is None or before.digest != digest):
+        proven = max(proven, observation.covered)
     same = before is not None and before.digest == digest and before.record is not None
     return TrackedRequest(
         index=record.index,
         digest=digest,
         record=before.record if before is not None and same else wire.keep(record),
         version=version,
-        first_seen=sight.sent if before is None else before.first_seen,
-        last_seen=sight.sent,
-        last_scan=sight.scan,
+        first_seen=observation.sent if before is None else before.first_seen,
+        last_seen=observation.sent,
+        last_scan=observation.scan,
         updated_after=proven if before is None else max(proven, before.updated_after),
     )
 

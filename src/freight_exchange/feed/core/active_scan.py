@@ -1,0 +1,76 @@
+"""A scan under way. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from freight_exchange.feed.core.changes.observation import RecentUpdates
+from freight_exchange.feed.core.scanner import Scanner
+from freight_exchange.feed.core.schedule import Tier
+from freight_exchange.feed.core.watermark import Watermark
+from freight_exchange.platform.clock import Reading
+from freight_exchange.store.protocol import TrackedRequest
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.models import RateRequest
+    from freight_exchange.wire import Rows
+
+__all__ = ["ActiveScan"]
+
+
+@attrs.define(eq=False)
+class ActiveScan:
+    """A scan under way, and what it has found so far.
+
+    Attributes:
+        number: Number of the scan, one more than the last one's.
+        tier: Its tier.
+        window: Seconds that it looks back.
+        own_window: Seconds that it would look back if no scan before it had lacked anything.
+        is_silent: Whether what it sees for the first time is no event.
+        is_first: Whether it belongs to the first scan.
+        watermark: The watermark at its start.
+        began: When its first page was sent.
+        started: The same by the loop's clock, of its first attempt.
+        scanner: Its place in the listing.
+        event_count: Number of events so far.
+        changed: Indexes of requests that are new or changed.
+        indexes: Indexes of requests that it saw.
+        missing: Requests that it should have seen and did not.
+        doubt: Why its end proves nothing, if most is missing.
+        unwritten: The last page, when it was sent and when it was received, until it is committed.
+        seconds: Seconds that were spent on it.
+        is_covering: Whether it covers everything up to its start, once its last page is committed.
+        recent_updates: What a narrow scan at the time of the last page listed, if one was made.
+        due: When to go on, by the loop's clock, after a page that failed.
+        departures: Readers in a row who left before a page came.
+        recent: Indexes of what was updated since it began, as far as that was read, and the next page to read of it.
+    """
+
+    number: int
+    tier: Tier
+    window: int
+    own_window: int
+    is_silent: bool
+    is_first: bool
+    watermark: Watermark
+    began: Reading
+    started: float
+    scanner: Scanner
+    event_count: int = 0
+    changed: set[int] = attrs.field(factory=set)
+    indexes: set[int] = attrs.field(factory=set)
+    missing: Sequence[TrackedRequest] = ()
+    doubt: FreightExchangeError | None = None
+    unwritten: tuple[Rows[RateRequest] | None, Reading, Reading] | None = None
+    seconds: float = 0.0
+    is_covering: bool = False
+    recent_updates: RecentUpdates | None = None
+    due: float = -math.inf
+    departures: int = 0
+    recent: tuple[frozenset[int], int] = (frozenset(), 0)

@@ -1,0 +1,149 @@
+"""Advance of a feed's state by complete scans. Pure."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from freight_exchange.feed.core import schedule
+from freight_exchange.feed.core.active_scan import ActiveScan
+from freight_exchange.feed.core.first_scan import next_stage
+from freight_exchange.feed.core.state import ClockLag, State
+from freight_exchange.feed.core.watermark import LONGEST_ALLOWANCE, WIDEST, Watermark, is_covered
+from freight_exchange.feed.events import Gap
+from freight_exchange.feed.serialization import pack
+from freight_exchange.platform.clock import Reading
+from freight_exchange.store.protocol import AbsenceQuery, NewEvent
+
+if TYPE_CHECKING:
+    from freight_exchange.options import Start
+
+__all__ = ["Advance", "absence_query", "earliest_moment", "find_gap", "moment", "with_watermark"]
+
+_GAP_MARGIN: Final = 600.0
+_CLOCK_TOLERANCE: Final = 1.0
+"""Seconds up to which clocks are taken to agree."""
+
+
+class Advance:
+    """Rules by which complete scans advance the state of one feed.
+
+    Args:
+        start: What the first scan reports.
+        allowance: Seconds that the service may take to show an update, as the user knows it.
+
+    Attributes:
+        suspects: What the last deep scan found, and the watermark before it, until a narrow scan has judged it.
+    """
+
+    def __init__(self, start: Start, allowance: float) -> None:
+        self._start: Start = start
+        self._allowance = allowance
+        self.suspects: tuple[frozenset[int], Watermark] | None = None
+
+    def is_covering(self, state: State, scan: ActiveScan, received: Reading) -> bool:
+        """Return whether a scan, whose last page came then, has left nothing out."""
+        if scan.window >= WIDEST:
+            # There is no more to ask for: what lies before it is a gap, which is reported.
+            return True
+        if scan.is_first and not scan.is_silent and isinstance(self._start, timedelta):
+            return is_covered(scan.window, state.since_entered(received) + self._start.total_seconds(), 0.0)
+        return is_covered(scan.window, state.watermark.most(received), state.allowance)
+
+    def advance(self, state: State, scan: ActiveScan, ended: float) -> State:
+        """Return the state after a scan that leaves nothing out and ended at that time on the feed's clock."""
+        if not state.is_primed:
+            return self._advance_first_scan(state, scan, ended)
+        late, allowance = self._lateness(state, scan)
+        tiers = dict.fromkeys(schedule.completed_tiers(scan.window), state.watermark.time_at(scan.began))
+        return attrs.evolve(with_watermark(state, scan), tiers={**state.tiers, **tiers}, late=late, allowance=allowance)
+
+    def _advance_first_scan(self, state: State, scan: ActiveScan, ended: float) -> State:
+        if not scan.is_first:
+            began, listed = state.watermark.time_at(scan.began), state.tiers.get(schedule.DEEPEST.name, math.inf)
+            settled = state.stage == "settling" and began - state.allowance >= listed
+            return with_watermark(attrs.evolve(state, stage="primed" if settled else state.stage), scan)
+        tiers = dict.fromkeys(schedule.completed_tiers(scan.window), ended)
+        after = attrs.evolve(state, tiers={**state.tiers, **tiers})
+        listed = schedule.DEEPEST.name in after.tiers
+        if not state.is_entered:
+            after = with_watermark(after, scan)
+        return attrs.evolve(after, stage=next_stage(state.stage, self._start, listed=listed))
+
+    def _lateness(self, state: State, scan: ActiveScan) -> tuple[int, float]:
+        """Return how many updates deep scans have found late in all, and the allowance from now on.
+
+        An update that a deep scan found was late if the next narrow scan, whose window reaches back to the watermark
+        before both, does not list it.
+        """
+        if scan.tier is schedule.DEEPEST:
+            return state.late, max(self._allowance, state.allowance / 2)
+        if scan.tier is not schedule.NARROW or self.suspects is None:
+            return state.late, state.allowance
+        late = len(self.suspects[0] - scan.indexes)
+        longer = max(state.allowance, min(LONGEST_ALLOWANCE, 2 * state.allowance))
+        return state.late + late, longer if late else state.allowance
+
+
+def with_watermark(state: State, scan: ActiveScan) -> State:
+    """Return the state with the watermark at the start of a scan, unless another scan has overtaken it."""
+    reading = state.watermark.reading
+    if scan.began.run == reading.run and scan.began.loop < reading.loop:
+        return state
+    watermark = Watermark(state.watermark.time_at(scan.began), scan.began)
+    return attrs.evolve(state, watermark=watermark, clock_lag=_clock_lag(state, scan.began), gap_until=None)
+
+
+def absence_query(state: State, scan: ActiveScan, received: Reading) -> AbsenceQuery:
+    """Return the query for requests that a complete scan should have listed."""
+    # A second more than the window: the service may count in whole ones.
+    listed, lag = state.watermark.time_at(received) - scan.window + 1.0, _clock_lag(state, received)
+    return AbsenceQuery(scan=scan.number, updated_after=max(listed, min(listed + lag.by, lag.until)))
+
+
+def find_gap(state: State, reading: Reading) -> tuple[tuple[NewEvent, ...], State]:
+    """Return the event of a time without a scan that the service lists no longer, if there is one, and the state.
+
+    The clock that advanced most counts: steady clocks stop in a machine that is suspended. A false gap costs an
+    acknowledgement; a gap that is not reported costs the updates in it.
+    """
+    since = state.watermark.time - state.allowance if state.gap_until is None else state.gap_until
+    now, furthest = state.watermark.time_at(reading), state.watermark.time + state.watermark.most(reading)
+    now = max(now, furthest) if math.isfinite(furthest) else now
+    lost = now - WIDEST
+    if not state.is_entered or lost <= since:
+        return (), state
+    # A little more than is lost now: the window slides on while the scan lasts.
+    until = lost + _GAP_MARGIN
+    gap = Gap(since=_moment_of(since, now, reading), until=_moment_of(until, now, reading))
+    event = NewEvent(key=f"gap:{since}", index=None, kind=gap.kind, payload=pack(gap))
+    return (event,), attrs.evolve(state, gap_until=until)
+
+
+def moment(reading: Reading) -> datetime:
+    """Return the time of day at a reading, UTC."""
+    return datetime.fromtimestamp(reading.wall, UTC)
+
+
+def earliest_moment(state: State, time: float, received: Reading) -> datetime:
+    """Return the earliest time of day at a time on the feed's clock, by the clock that advanced most since."""
+    watermark = state.watermark
+    furthest = watermark.most(received) - watermark.least(received)
+    return _moment_of(time - (furthest if math.isfinite(furthest) else 0.0), watermark.time_at(received), received)
+
+
+def _moment_of(time: float, now: float, reading: Reading) -> datetime:
+    """Return the time of day at an earlier time on the feed's clock, which says `now` at the reading."""
+    return datetime.fromtimestamp(reading.wall - (now - time), UTC)
+
+
+def _clock_lag(state: State, reading: Reading) -> ClockLag:
+    """Return the bound of the feed's clock by then: its steady clocks stop in a machine that is suspended."""
+    watermark, lag = state.watermark, state.clock_lag
+    step = watermark.most(reading) - watermark.least(reading)
+    if not step <= _CLOCK_TOLERANCE:
+        return ClockLag(by=lag.by + (step if math.isfinite(step) else WIDEST), until=watermark.time_at(reading))
+    return lag if lag.until > watermark.time - WIDEST else ClockLag()

@@ -1,0 +1,1 @@
+"""Comparison of a page with what was known before. Pure."""

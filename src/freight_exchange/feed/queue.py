@@ -1,0 +1,132 @@
+"""Queue of a feed: events from the store, until they are acknowledged."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from freight_exchange.feed.events import KINDS, Event, Gap, RequestEvent, acknowledgeable
+from freight_exchange.feed.serialization import unpack
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.lease import Lease
+    from freight_exchange.models.request_filter import RequestFilter
+    from freight_exchange.store.protocol import StoredEvent
+
+__all__ = ["BATCH", "EventQueue"]
+
+BATCH: Final = 100
+"""Most events that are read from the store at a time."""
+
+
+class EventQueue:
+    """Events of one feed on their way from the store to the reader.
+
+    Args:
+        lease: Lease of the store.
+        where: Filter of what is delivered.
+        time: Gives the time on the feed's clock.
+
+    Attributes:
+        in_hand: Events that were delivered and not acknowledged, by their numbers.
+        filtered: Numbers of events that the filter excluded, which the next acknowledgement includes.
+        gaps: Gaps that were not acknowledged, by their numbers.
+    """
+
+    def __init__(self, lease: Lease, where: RequestFilter | None, time: Callable[[], float]) -> None:
+        self._lease = lease
+        self._where = where
+        self._time = time
+        self._waiting: deque[StoredEvent] = deque()
+        self._last_read = 0
+        self._uncertain: set[int] = set()
+        self.in_hand: dict[int, StoredEvent] = {}
+        self.filtered: list[int] = []
+        self.gaps: dict[int, Gap] = {}
+
+    def reset(self) -> None:
+        """Forget what was read: it is read again."""
+        self._waiting.clear()
+        self.in_hand.clear()
+        self.filtered.clear()
+        self._last_read = 0
+
+    def take_back(self) -> None:
+        """Deliver again what was delivered and not acknowledged."""
+        if self._uncertain:
+            # The store failed during an acknowledgement, and may have committed it: it knows what remains.
+            self._uncertain.clear()
+            self.reset()
+        self._waiting.extendleft(reversed(self.in_hand.values()))
+        self.in_hand.clear()
+
+    def deliver(self, most: int) -> tuple[Event, ...]:
+        """Return the next events that pass the filter, at most so many; they are in hand from now on."""
+        wanted: dict[int, Event] = {}
+        filtered: list[int] = []
+        for stored in self._waiting:
+            if len(wanted) == most:
+                break
+            event = unpack(stored.kind, stored.payload)
+            # The filter may call the user's own code: if that raises, nothing has been delivered yet.
+            if self._where is None or not isinstance(event, RequestEvent) or self._where.matches(event.request):
+                wanted[stored.id] = acknowledgeable(event, stored.id, partial(self.acknowledge, [stored.id]))
+            else:
+                filtered.append(stored.id)
+        for _ in range(len(wanted) + len(filtered)):
+            stored = self._waiting.popleft()
+            if stored.id in wanted:
+                self.in_hand[stored.id] = stored
+        self.filtered += filtered
+        return tuple(wanted.values())
+
+    async def load(self, *, with_gaps: bool = False) -> bool:
+        """Read more events from the store, and the gaps if there may be others; return whether events wait."""
+        store = self._lease.state()
+
+        def read() -> None:
+            found = store.pending(after=self._last_read, limit=BATCH)
+            self._waiting.extend(stored for stored in found if stored.kind in KINDS)
+            self._last_read = found[-1].id if found else self._last_read
+            if with_gaps:
+                gaps = ((stored.id, unpack(stored.kind, stored.payload)) for stored in store.pending_of_kind(Gap.kind))
+                self.gaps = {number: gap for number, gap in gaps if isinstance(gap, Gap)}
+
+        await self._lease.run(read)
+        return bool(self._waiting)
+
+    async def acknowledge(
+        self, numbers: Iterable[int], note: Callable[[Sequence[int], float], None] | None = None
+    ) -> None:
+        """Acknowledge events and what the filter excluded.
+
+        Args:
+            numbers: Their numbers.
+            note: Writes the acknowledgement of these numbers at this time, in place of the store.
+        """
+        store = self._lease.state()
+        delivered = {*numbers}
+        done = {*self.filtered, *delivered}
+        if not done:
+            return
+        time = self._time()
+
+        def write() -> None:
+            self._uncertain.update(done)
+            if note is None:
+                store.acknowledge(sorted(delivered), at=time, filtered=sorted(done - delivered))
+            else:
+                note(sorted(done), time)
+            was_taken_back = False
+            for number in done:
+                was_taken_back = self.in_hand.pop(number, None) is None or was_taken_back
+                self.gaps.pop(number, None)
+            if was_taken_back:
+                self._waiting = deque(stored for stored in self._waiting if stored.id not in done)
+            self._uncertain -= done
+            # The filter may have excluded more while this was written.
+            self.filtered = [number for number in self.filtered if number not in done]
+
+        await self._lease.run(write)

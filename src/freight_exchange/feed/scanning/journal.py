@@ -1,0 +1,275 @@
+"""Journal of a feed: each page, its events and the advance of the watermark in one transaction.
+
+The decisions are in `core`; here they meet the store.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.feed.core import absence, schedule
+from freight_exchange.feed.core.active_scan import ActiveScan
+from freight_exchange.feed.core.advance import (
+    Advance,
+    absence_query,
+    earliest_moment,
+    find_gap,
+    moment,
+    with_watermark,
+)
+from freight_exchange.feed.core.changes.classify import Classification, classify, withdrawal
+from freight_exchange.feed.core.changes.observation import RECENT_UNKNOWN, Observation
+from freight_exchange.feed.core.changes.unsteady_fields import UnsteadyFields
+from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED
+from freight_exchange.feed.core.planner import is_recent
+from freight_exchange.feed.core.scanner import OPERATION
+from freight_exchange.feed.core.state import AbsenceDoubt, State
+from freight_exchange.feed.core.watermark import WIDEST, Watermark
+from freight_exchange.models import RateRequest
+from freight_exchange.paging import PageSizes
+from freight_exchange.platform.clock import Reading
+from freight_exchange.store.protocol import Commit, FeedStore, NewEvent, ReadSet, TrackedRequest
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.lease import Run
+    from freight_exchange.options import Start
+    from freight_exchange.wire import Rows
+
+__all__ = ["Journal", "UnclearError"]
+
+_RELEARN_AFTER: Final = 600.0
+"""Seconds for which look-ups that find something do not have page sizes learned anew once more."""
+_REMEMBERED: Final = WIDEST + 86_400.0
+_NEVER: Final = -1e18
+_DISTRUSTED: Final = 3600.0
+"""Seconds: a scan with a narrower window proves nothing by lacking a request that a look-up has found unlisted."""
+
+
+class UnclearError(Exception):
+    """A page of a deep scan contains updates or a change of the schema; only a narrow scan can tell them apart."""
+
+
+class Journal:
+    """Writes down what scans find.
+
+    Args:
+        store: The store.
+        run: Runs the store's calls.
+        start: Content of the first scan that is reported.
+        allowance: Seconds that the service may take to show an update, as the user knows it.
+        now: Reading of the clocks.
+
+    Attributes:
+        state: The state that was last committed.
+        sizes: Known page sizes of the service; scanners learn from it and add to it.
+    """
+
+    def __init__(self, store: FeedStore, run: Run, *, start: Start, allowance: float, now: Reading) -> None:
+        self._store = store
+        self._run = run
+        self._rules = Advance(start, allowance)
+        fresh = State(watermark=Watermark(0.0, now), allowance=allowance)
+        kept = fresh if store.state is None else State.load(store.state)
+        self.state = attrs.evolve(kept, allowance=max(kept.allowance, allowance))
+        self.sizes = PageSizes()
+        if kept.longest:
+            self.sizes.saw(OPERATION, kept.longest)
+        if kept.clamp is not None:
+            self.sizes.clamped(OPERATION, kept.clamp)
+        self._unsteady = UnsteadyFields()
+        self._relearn_at = -math.inf
+
+    @property
+    def suspects(self) -> Watermark | None:
+        """The watermark from before the last deep scan, until a narrow scan tells what that found late."""
+        return None if self._rules.suspects is None else self._rules.suspects[1]
+
+    async def record_page(
+        self, scan: ActiveScan, page: Rows[RateRequest] | None, sent: Reading, received: Reading
+    ) -> None:
+        """Commit what a page contains and, after the last one, what the scan proves.
+
+        Args:
+            scan: The scan.
+            page: The page, or `None` if an error ended the listing.
+            sent, received: When it was asked for, and when it was received.
+
+        Raises:
+            UnclearError: `scan.recent_updates` is missing. Nothing was written.
+        """
+        state, is_complete = self.state, scan.scanner.ended
+        is_covering = is_complete and self._rules.is_covering(state, scan, received)
+        observation = self._observe_scan(scan, sent, received)
+        records = () if page is None else page.records
+        broken = () if page is None else page.broken
+        about = {record.index for record in records}
+        about.update(index for error in broken if (index := wire.index_of_raw(error.raw)) is not None)
+        scan.indexes |= about
+        sizes = scan.scanner.sizes if is_complete else self.sizes
+        after, gap, result = self._with_page(state, scan, sizes), tuple[NewEvent, ...](), None
+        gap, after = find_gap(after, received)
+        query = None
+        if is_complete and state.is_primed and not scan.scanner.offset_ignored:
+            query = absence_query(state, scan, received)
+
+        def decide(found: ReadSet) -> Commit:
+            nonlocal after, result
+            result = classify(records, broken, found.requests, observation)
+            if observation.recent_updates is None and (result.excused or result.schema.at != observation.schema.at):
+                raise UnclearError
+            scan.changed |= result.changed
+            absent = [row for row in found.absent if row.index not in about] if query is not None else []
+            doubt = self._judge_absence(scan, absent, received, is_counted=query is not None)
+            after = attrs.evolve(after, schema=result.schema, absence_doubt=doubt)
+            after = self._advance(after, scan, received, is_covering=is_covering and scan.doubt is None)
+            return Commit(
+                requests=(*result.tracked, *scan.missing),
+                events=(*gap, *result.events),
+                state=after.dump(),
+                at=state.watermark.time_at(received),
+            )
+
+        def write() -> None:
+            if self.state is not state:
+                # The task of an earlier caller, who was cancelled, has gone on and committed.
+                return
+            scan.event_count += self._store.commit(decide, indexes=tuple(about), absence=query)
+            # Together with the commit: a caller that is cancelled while it waits for it finds both done.
+            self.state = after
+            self.sizes = sizes.afresh() if is_complete and _lacks_more(scan, state.absence_doubt) else sizes
+            self._note_flips(result, state.watermark.time_at(received))
+            scan.unwritten, scan.recent_updates = None, None
+            scan.is_covering = is_covering and scan.doubt is None
+
+        await self._run(write)
+
+    async def record_withdrawal(self, row: TrackedRequest, received: Reading) -> None:
+        """Commit the withdrawal of a request."""
+        time = self.state.watermark.time_at(received)
+        between = (earliest_moment(self.state, row.last_seen, received), moment(received))
+
+        def decide(found: ReadSet) -> Commit:
+            after, event = withdrawal(found.requests.get(row.index, row), between, time)
+            return Commit(requests=(after,), events=() if event is None else (event,), at=time)
+
+        await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
+
+    async def record_find(self, record: RateRequest, received: Reading) -> None:
+        """Commit a request that scans lack and a look-up has found."""
+        observation = self._observe(self.state.scan, received, received, WIDEST)
+        result: Classification | None = None
+
+        def decide(found: ReadSet) -> Commit:
+            nonlocal result
+            result = classify((record,), (), found.requests, observation)
+            # It exists and is not listed. If deeper scans lack it as well, it is looked up again: it may be withdrawn
+            # before it is ever listed again.
+            oldest = observation.sent - _DISTRUSTED
+            rows = [attrs.evolve(row, updated_after=min(row.updated_after, oldest)) for row in result.tracked]
+            return Commit(requests=rows, events=result.events, at=observation.sent)
+
+        await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))
+        self._note_flips(result, observation.sent)
+        # Its page may have been cut by a server that returns fewer rows than before, so page sizes are learned anew.
+        # It may also be one of many that are no longer listed, and learning costs requests.
+        if received.loop >= self._relearn_at:
+            self._relearn_at = received.loop + _RELEARN_AFTER
+            self.sizes = self.sizes.afresh()
+
+    async def record_silence(self, row: TrackedRequest) -> None:
+        """Commit that the service does not tell what became of a request: its absence proves nothing."""
+
+        def decide(found: ReadSet) -> Commit:
+            row_now = found.requests.get(row.index, row)
+            return Commit(requests=(attrs.evolve(row_now, updated_after=_NEVER, missed_scans=0),))
+
+        await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
+
+    async def prune(self, time: float) -> bool:
+        """Delete requests that the service no longer lists, except for tombstones; return whether more are due."""
+        return bool(await self._run(lambda: self._store.prune(before=time - _REMEMBERED)))
+
+    def note_suspects(self, scan: ActiveScan, now: Reading) -> None:
+        """Note, after a complete scan, what the next narrow one can tell of its finds."""
+        is_deep = scan.tier is not schedule.NARROW and bool(scan.changed) and is_recent(scan.watermark, now)
+        self._rules.suspects = (frozenset(scan.changed), scan.watermark) if is_deep else None
+
+    @staticmethod
+    def _with_page(state: State, scan: ActiveScan, sizes: PageSizes) -> State:
+        number = max(state.scan, scan.number)
+        return attrs.evolve(state, scan=number, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))
+
+    def _judge_absence(
+        self, scan: ActiveScan, absent: Sequence[TrackedRequest], received: Reading, *, is_counted: bool
+    ) -> AbsenceDoubt | None:
+        """Note what a scan lacks, and why that proves nothing, if it does not; return the doubt from now on."""
+        doubt, ended = self.state.absence_doubt, self.state.watermark.time_at(received)
+        if is_counted:
+            doubt = absence.next_doubt(
+                doubt, window=scan.window, at=ended, listed=len(scan.indexes), absent=len(absent)
+            )
+        scan.doubt = None
+        if scan.scanner.ended and doubt is not None and absence.is_open(doubt, ended):
+            scan.doubt = absence.doubt_error(doubt, at=ended, absent=len(absent))
+        # A listing of nothing at all may be a failure: it proves nothing until one that looks further back does.
+        most = 1 if scan.window < WIDEST and not scan.indexes else math.inf
+        scan.missing = [] if scan.doubt else [absence.count_miss(row, most) for row in absent]
+        return doubt
+
+    def _advance(self, state: State, scan: ActiveScan, received: Reading, *, is_covering: bool) -> State:
+        if is_covering:
+            return self._rules.advance(state, scan, self.state.watermark.time_at(received))
+        if scan.is_first and not scan.is_silent and not state.is_entered:
+            # Every scan reports what it sees for the first time: nothing is undecided.
+            return with_watermark(attrs.evolve(state, stage="listing"), scan)
+        return state
+
+    def _observe_scan(self, scan: ActiveScan, sent: Reading, received: Reading) -> Observation:
+        observation = self._observe(scan.number, sent, received, scan.window)
+        recent_updates = RECENT_UNKNOWN if scan.tier is schedule.NARROW else scan.recent_updates
+        state, between = self.state, observation.between
+        if state.is_primed:
+            return attrs.evolve(observation, recent_updates=recent_updates)
+        is_reported = scan.is_first and not scan.is_silent
+        if not state.is_entered or is_reported:
+            # What is seen for the first time may be older than the feed.
+            between = (None, between[1])
+        return attrs.evolve(
+            observation,
+            is_silent=scan.is_silent,
+            version=UNDECIDED if state.is_entered else BASELINE,
+            baseline_is_new=not state.is_entered or is_reported,
+            undecided_since=state.watermark.time - state.allowance,
+            covered=None,
+            between=between,
+            recent_updates=recent_updates,
+        )
+
+    def _observe(self, scan: int, sent: Reading, received: Reading, window: int) -> Observation:
+        state = self.state
+        covered = state.watermark.time - state.allowance
+        return Observation(
+            scan=scan,
+            sent=state.watermark.time_at(sent),
+            window=window,
+            is_silent=False,
+            covered=covered,
+            between=(earliest_moment(state, covered, received), moment(received)),
+            schema=state.schema,
+            unsteady=self._unsteady.fields_of,
+            unsteady_extras=self._unsteady.common,
+        )
+
+    def _note_flips(self, result: Classification | None, time: float) -> None:
+        if result is not None:
+            self._unsteady.record(result.flips, time)
+
+
+def _lacks_more(scan: ActiveScan, doubt: AbsenceDoubt | None) -> bool:
+    """Return whether requests are missing for the first time: they may be beyond a page that passed for the last."""
+    return any(row.missed_scans == 1 for row in scan.missing) or (scan.doubt is not None and doubt is None)

@@ -1,0 +1,271 @@
+"""The loop of a feed: one scan after another, at a steady pace, through transient trouble.
+
+`core` decides which page to ask for, how far back and when. The journal commits what the pages contain.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from freight_exchange.errors import DeadlineExceededError, FreightExchangeError, LoginRejectedError
+from freight_exchange.errors.transient import READ_ERRORS, is_transient
+from freight_exchange.feed.core.active_scan import ActiveScan
+from freight_exchange.feed.core.planner import Planner
+from freight_exchange.feed.scanning.confirm_withdrawn import WithdrawalCheck
+from freight_exchange.feed.scanning.fetch import PageFetcher
+from freight_exchange.feed.scanning.progress import Progress
+from freight_exchange.feed.scanning.reports import ScanReports
+from freight_exchange.feed.scanning.scan_queue import PAGES_BEFORE_ENTRY, ScanQueue
+from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.scanning.journal import Journal
+    from freight_exchange.feed.scanning.source import Source
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.options import Start
+    from freight_exchange.platform.clock import Clock
+
+__all__ = ["Poller"]
+
+_BETWEEN_PRUNINGS: Final = 3600.0
+_NARROW_DEADLINE: Final = 600.0
+_PAGES_AT_A_TIME: Final = 3
+_ATTEMPTS_OF_A_PAGE: Final = 12
+_MOST_DEPARTURES: Final = 3
+"""Readers who leave one after another before a page comes, until it counts as trouble."""
+_SHORTEST_SLEEP: Final = 0.001
+
+
+class Poller:
+    """Runs one scan whenever `scan` is called and one is due.
+
+    Args:
+        source: The service.
+        journal: Journal of the feed.
+        hooks: Hooks of the client.
+        clock: Clock of the machine.
+        pacer: Pace of the feed.
+        name: Name of the feed.
+        start: Content of the first scan that is reported.
+        url: Address of the service, for the log.
+        instruments: Runs around each scan.
+
+    Attributes:
+        progress: Progress of the feed, for its status.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        journal: Journal,
+        hooks: Hooks,
+        clock: Clock,
+        pacer: Pacer,
+        *,
+        name: str,
+        start: Start,
+        url: str = "the service",
+        instruments: Instruments = NO_INSTRUMENTS,
+    ) -> None:
+        self._journal = journal
+        self._pacer = pacer
+        self._name = name
+        self._instruments = instruments
+        planner = Planner(start)
+        self._queue = ScanQueue(journal, planner, pacer, clock)
+        self._pages = PageFetcher(source, journal, clock, pacer, planner.expected_duration)
+        self._withdrawals = WithdrawalCheck(source, journal, clock, pacer)
+        self._reports = ScanReports(hooks, name=name, url=url)
+        self.progress = Progress(journal, clock, pacer, planner, self._queue, self._reports)
+        self._is_entering = False
+        self._pruned = -math.inf
+
+    async def prime(self) -> None:
+        """Begin the first scan, unless an earlier run has, until updates from now on are reported.
+
+        A listing of one page is read whole. Of a longer one the first pages are read, and what was updated lately: it
+        is the baseline of the narrow scans that come while `scan` reads the rest.
+
+        Raises:
+            FreightExchangeError: The service does not exist, or refuses: waiting does not help.
+        """
+        self._is_entering = True
+        while not self._journal.state.is_entered:
+            await self._proceed(await self._next_entry_scan())
+        self._is_entering = False
+        if self._journal.state.stage == "window":
+            # What is reported is read before the rest.
+            self._queue.deep = None
+        self._pacer.begin(anyio.current_time())
+
+    async def scan(self) -> None:
+        """Wait until a scan is due, and run it.
+
+        A long deep scan runs in parts. It pauses after each page that made events, which are delivered first, and
+        whenever a narrow scan is due, which finds news sooner. They take turns.
+
+        Raises:
+            LoginRejectedError: The service rejected the email or password. Other trouble is retried.
+            StoreError: Finds cannot be committed; the next scan looks for them again.
+        """
+        # What a reader who left was not told.
+        await self._reports.send_changes()
+        scan = self._queue.current()
+        if scan is None and self._withdrawals.has_time:
+            # A reader left before everything was looked up: there is time for it now.
+            await self._look_up()
+            return
+        if scan is None:
+            is_extra = self._queue.is_first_scan_waiting()
+            if not is_extra:
+                await self._until_due()
+            scan = self._queue.start()
+            if scan is self._queue.deep and not is_extra:
+                self._pacer.take_turn(scan.started)
+        elif scan.scanner.attempts and self._queue.keeps_up():
+            # A page that failed is asked for in the place of a narrow scan: in trouble there are no more requests.
+            await self._until_due()
+            self._pacer.take_turn(anyio.current_time())
+        await self._proceed(scan)
+
+    # The scan
+
+    async def _next_entry_scan(self) -> ActiveScan:
+        queue = self._queue
+        if queue.deep is None:
+            await self._until_due()
+            return queue.start()
+        if queue.deep.scanner.pages < PAGES_BEFORE_ENTRY:
+            return queue.deep
+        if queue.narrow is None:
+            await self._until_due()
+            return queue.start_recent()
+        return queue.narrow
+
+    async def _until_due(self) -> None:
+        # Some timers fire a little early, and a scan that began before it is due would be followed by another.
+        while (left := max(self._pacer.due, self._pacer.quiet_until) - anyio.current_time()) > 0:  # noqa: ASYNC110 - time passes without an event
+            await anyio.sleep(max(left, _SHORTEST_SLEEP))
+
+    async def _proceed(self, scan: ActiveScan) -> None:
+        """Run a scan, or go on with it, until it has ended or pauses."""
+        with self._instruments.scan(ScanInfo(feed=self._name, tier=scan.tier.name, window=scan.window)):
+            await self._run(scan)
+
+    async def _run(self, scan: ActiveScan) -> None:
+        if scan is self._queue.deep:
+            self._queue.narrow_was_last = False
+        is_covering, error = False, None
+        try:
+            ended = await self._read_in_time(scan)
+            if ended is None:
+                self.progress.resume()
+                return
+            is_covering, error = ended, scan.doubt
+        except LoginRejectedError:
+            self.progress.stop()
+            raise
+        except READ_ERRORS as trouble:
+            if self._is_kept(scan, trouble):
+                self.progress.note_stall(scan, trouble)
+                await self._reports.send_changes()
+                return
+            error = trouble
+        self._queue.end(scan)
+        self.progress.show(scan)
+        now = anyio.current_time()
+        # The outcome is noted first: neither a hook that raises nor a reader who leaves now must undo the pace.
+        if error is None:
+            is_doubtful = self._withdrawals.note_scan(scan)
+            self.progress.note_success(scan, now, is_covering=is_covering, is_doubtful=is_doubtful)
+        else:
+            self.progress.note_failure(scan, now, error)
+        await self._reports.send_end(scan, now - scan.started, error, is_complete=is_covering)
+        await self._reports.send_changes()
+        if error is None:
+            await self._look_up()
+            await self._prune()
+
+    async def _read_in_time(self, scan: ActiveScan) -> bool | None:
+        # A deep one may take as long as its pages do: each has a deadline, and the rounds through them are counted.
+        deadline = _NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf
+        began, so_far = anyio.current_time(), (scan.scanner.pages, scan.recent)
+        try:
+            with anyio.move_on_after(deadline):
+                return await self._read(scan)
+        except anyio.get_cancelled_exc_class():
+            came = scan.unwritten is not None or (scan.scanner.pages, scan.recent) != so_far
+            self._note_departure(scan, began, page_came=came)
+            raise
+        finally:
+            scan.seconds += anyio.current_time() - began
+        raise DeadlineExceededError(f"a scan of {scan.window} s was not done within {deadline:g} s")
+
+    async def _read(self, scan: ActiveScan) -> bool | None:
+        """Read pages; return whether the scan covers everything up to its start, or `None` if it pauses.
+
+        What its pages contain counts in any case. A later call goes on with a scan that was cancelled here.
+        """
+        events_before = scan.event_count
+        await anyio.sleep(max(0.0, max(scan.due, self._pacer.quiet_until) - anyio.current_time()))
+        while True:
+            await self._pages.take(scan)
+            self.progress.show(scan)
+            self._reports.log_progress(scan)
+            if scan.scanner.ended:
+                return scan.is_covering
+            if scan is self._queue.deep:
+                await self._reports.send_progress(scan)
+                if self._pauses(scan, events_before):
+                    return None
+
+    def _pauses(self, scan: ActiveScan, events_before: int) -> bool:
+        """Return whether a deep scan lets others go first."""
+        if self._is_entering:
+            return self._journal.state.is_entered or scan.scanner.pages >= PAGES_BEFORE_ENTRY
+        if scan.scanner.pages <= _PAGES_AT_A_TIME:
+            return False
+        # After a long silence there is no pause: its window is as wide as it must be, and slides on meanwhile.
+        return self._queue.is_narrow_due() or (self._queue.keeps_up() and scan.event_count > events_before)
+
+    async def _look_up(self) -> None:
+        try:
+            await self._withdrawals.look_up()
+        except LoginRejectedError:
+            self.progress.stop()
+            raise
+
+    async def _prune(self) -> None:
+        time = self._journal.state.watermark.time
+        if time - self._pruned >= _BETWEEN_PRUNINGS:
+            # Where much is due it is done in parts, so that no reader waits long: another with the next scan.
+            is_more_due = await self._journal.prune(time)
+            self._pruned = -math.inf if is_more_due else time
+
+    def _note_departure(self, scan: ActiveScan, began: float, *, page_came: bool) -> None:
+        """Note a reader who left: one who always leaves before a page comes receives nothing, and asks each time."""
+        now = anyio.current_time()
+        if page_came or now <= scan.due:
+            scan.departures = 0 if page_came else scan.departures
+            return
+        scan.departures += 1
+        if scan.departures < _MOST_DEPARTURES:
+            return
+        waited = now - max(began, scan.due)
+        scan.due = self._pacer.record_failure(now)
+        self.progress.note_trouble(
+            DeadlineExceededError(
+                f"the reader left {scan.departures} times in a row before a page of the scan had come, after "
+                f"{waited:.1f} s the last time: give it longer"
+            )
+        )
+
+    def _is_kept(self, scan: ActiveScan, error: FreightExchangeError) -> bool:
+        """Return whether a scan goes on with the page that failed, so that what a deep one has read is not lost."""
+        scanner = scan.scanner
+        is_stuck = 0 < scanner.attempts < _ATTEMPTS_OF_A_PAGE
+        return (scan is self._queue.deep or scan.is_first) and scanner.pages > 0 and is_stuck and is_transient(error)

@@ -1,0 +1,148 @@
+"""Progress of a feed: what its status shows, and what each scan's outcome changes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import anyio
+
+from freight_exchange.errors.transient import is_transient, retry_delay
+from freight_exchange.feed.core import schedule
+from freight_exchange.feed.core.active_scan import ActiveScan
+from freight_exchange.feed.core.advance import moment
+from freight_exchange.feed.core.watermark import WIDEST
+from freight_exchange.feed.status import Phase
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.core.planner import Planner
+    from freight_exchange.feed.scanning.journal import Journal
+    from freight_exchange.feed.scanning.reports import ScanReports
+    from freight_exchange.feed.scanning.scan_queue import ScanQueue
+    from freight_exchange.platform.clock import Clock
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """Progress of one feed.
+
+    Args:
+        journal: Journal of the feed.
+        clock: Clock of the machine.
+        pacer, planner, queue: Pace, plans and turns, which learn from outcomes.
+        reports: Reports to hooks and log.
+
+    Attributes:
+        phase: State of the feed, as in its status.
+        window, pages: Window and pages of the last scan, or of the one under way; while priming, of the first scan.
+        last_success: When the last complete scan began.
+        offset_ignored: Whether the last complete scan of more than a page saw the first page only.
+    """
+
+    def __init__(
+        self, journal: Journal, clock: Clock, pacer: Pacer, planner: Planner, queue: ScanQueue, reports: ScanReports
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._pacer = pacer
+        self._planner = planner
+        self._queue = queue
+        self._reports = reports
+        self.phase: Phase = "priming"
+        self.window = 0
+        self.pages = 0
+        self.offset_ignored = False
+        self.last_success: datetime | None = None
+        if journal.state.is_primed:
+            self.phase = "catching-up"
+            self.last_success = moment(journal.state.watermark.reading)
+
+    @property
+    def quiet_for(self) -> float:
+        """Seconds until the next request may be sent, during trouble; else 0."""
+        return max(0.0, self._pacer.quiet_until - anyio.current_time())
+
+    def show(self, scan: ActiveScan) -> None:
+        """Show how far a scan is."""
+        # Until the first scan is done, the status shows how far that is.
+        if scan.is_first or self.phase != "priming":
+            self.window, self.pages = scan.window, scan.scanner.pages
+
+    def resume(self) -> None:
+        """Note that a scan pauses after pages that came: trouble is over."""
+        if self.phase == "backing-off":
+            self.phase = self._phase_without_trouble("catching-up")
+
+    def stop(self) -> None:
+        """Note the end of the feed."""
+        self.phase = "stopped"
+
+    def note_stall(self, scan: ActiveScan, error: FreightExchangeError) -> None:
+        """Note that a page failed, and that its scan will go on there."""
+        scan.due = self._pacer.record_failure(anyio.current_time(), retry_delay(error))
+        self._planner.record_stall(scan.tier)
+        self.note_trouble(error, is_backing_off=not self._queue.keeps_up())
+
+    def note_success(self, scan: ActiveScan, ended: float, *, is_covering: bool, is_doubtful: bool) -> None:
+        """Note that a scan has read its whole window.
+
+        Args:
+            scan: The scan.
+            ended: When, by the loop's clock.
+            is_covering: Whether it covers everything up to its start.
+            is_doubtful: Whether it lacked something for the first time.
+        """
+        self._queue.record_success(scan)
+        # A listing of nothing at all is no proof that one of few is gone: a wider one has to lack it as well.
+        own = scan.own_window if scan.indexes else max(scan.own_window, schedule.tier_above(scan.window).window)
+        self._planner.record_success(scan.tier, scan.window, own, scan.began, is_doubtful=is_doubtful)
+        if scan.scanner.offset_ignored and not self.offset_ignored:
+            self._reports.log_ignored_offset()
+        if scan.scanner.pages > 1:
+            self.offset_ignored = scan.scanner.offset_ignored
+        if is_covering:
+            self._note_coverage(scan, ended)
+        else:
+            # The window had slid past what it was to cover: once more, and wider.
+            self._planner.record_duration(scan.tier, 2 * (ended - scan.started))
+            self.phase = "catching-up"
+            self._pacer.rescan_soon(ended)
+        if not self._planner.failing:
+            self._reports.note_recovery()
+
+    def _note_coverage(self, scan: ActiveScan, ended: float) -> None:
+        began = moment(scan.began)
+        if scan.tier is schedule.NARROW:
+            self._planner.record_duration(scan.tier, ended - scan.started)
+        # Narrow scans may have overtaken a deep one.
+        self.last_success = began if self.last_success is None else max(began, self.last_success)
+        if self._journal.state.is_primed and not self._planner.is_fresh:
+            self._journal.note_suspects(scan, self._clock.read())
+        elif scan.window >= WIDEST:
+            self._planner.is_fresh = False
+        self.phase = self._phase_without_trouble("live")
+        self._pacer.record_scan(scan.started)
+
+    def note_failure(self, scan: ActiveScan, ended: float, error: FreightExchangeError) -> None:
+        """Note that a scan has failed, by the loop's clock at `ended`; raise the error if waiting does not help."""
+        state = self._journal.state
+        if not state.is_entered and not is_transient(error):
+            # A wrong address must not look like an outage.
+            self.phase = "stopped"
+            raise error
+        self._queue.record_failure(scan, error)
+        self._planner.record_failure(scan.tier, state.watermark.time_at(self._clock.read()))
+        self._pacer.record_failure(ended, retry_delay(error))
+        self.note_trouble(error)
+
+    def note_trouble(self, error: FreightExchangeError, *, is_backing_off: bool = True) -> None:
+        """Note trouble after its pause is known."""
+        if is_backing_off and self._journal.state.is_entered:
+            self.phase = "backing-off"
+        self._reports.note_trouble(error, self.quiet_for)
+
+    def _phase_without_trouble(self, phase: Phase) -> Phase:
+        return phase if self._journal.state.stage in ("settling", "primed") else "priming"

@@ -1,0 +1,148 @@
+"""Scans under way, and their turns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from freight_exchange.feed.core import schedule
+from freight_exchange.feed.core.active_scan import ActiveScan
+from freight_exchange.feed.core.planner import Planner, ScanPlan, is_recent
+from freight_exchange.feed.core.scanner import PAGE_SIZE, Scanner
+from freight_exchange.feed.core.watermark import is_covered
+from freight_exchange.paging import PageSizes
+from freight_exchange.paging.page_sizes import size_after
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.scanning.journal import Journal
+    from freight_exchange.platform.clock import Clock
+
+__all__ = ["PAGES_BEFORE_ENTRY", "ScanQueue"]
+
+PAGES_BEFORE_ENTRY: Final = 2
+"""Pages of the first scan that are read before a feed is entered: the second tells whether the first one was all."""
+_LONGEST_ABSENCE: Final = 120.0
+"""The most seconds that a reader who left in the middle of a scan makes the next ones expect."""
+
+
+class ScanQueue:
+    """At most one narrow and one deep scan, which take turns.
+
+    Args:
+        journal: Journal of the feed.
+        planner: Plans scans.
+        pacer: Pace of the feed.
+        clock: Clock of the machine.
+
+    Attributes:
+        narrow, deep: The scans under way. A deep one may pause; a narrow one waits for its reader to return.
+        narrow_was_last: Whether the last new scan was a narrow one.
+    """
+
+    def __init__(self, journal: Journal, planner: Planner, pacer: Pacer, clock: Clock) -> None:
+        self._journal = journal
+        self._planner = planner
+        self._pacer = pacer
+        self._clock = clock
+        self._deep_failed = False
+        self._page_sizes = dict[str, int]()
+        self.narrow: ActiveScan | None = None
+        self.deep: ActiveScan | None = None
+        self.narrow_was_last = False
+
+    def keeps_up(self) -> bool:
+        """Return whether narrow scans reach back to the watermark; they must not be held up."""
+        state = self._journal.state
+        return state.is_entered and is_recent(state.watermark, self._clock.read())
+
+    def is_narrow_due(self) -> bool:
+        """Return whether it is time for a narrow scan."""
+        return anyio.current_time() >= self._pacer.due and self.keeps_up()
+
+    def current(self) -> ActiveScan | None:
+        """Return the scan to go on with: one whose reader left, or a deep one that paused and whose turn it is."""
+        if self.narrow is not None:
+            state = self._journal.state
+            if is_covered(self.narrow.window, state.watermark.most(self._clock.read()), state.allowance):
+                return self.narrow
+            # Its window has slid past what it was to cover: once more, and wider.
+            since, seconds = anyio.current_time() - self.narrow.started, self.narrow.seconds
+            self._planner.record_duration(schedule.NARROW, 2 * min(since, seconds + _LONGEST_ABSENCE))
+            self.narrow = None
+        if self.deep is None or not self._is_narrow_first(self.deep):
+            return self.deep
+        if self.deep.unwritten is not None:
+            # Committed after the narrow scan, it would turn back what that finds.
+            self.deep = None
+        return None
+
+    def is_first_scan_waiting(self) -> bool:
+        """Return whether a part of the first scan may begin at once, between two turns."""
+        if self._journal.state.stage not in ("window", "listing") or self.deep is not None or self._deep_failed:
+            return False
+        return self._pacer.quiet_until <= anyio.current_time() < self._pacer.due and self.keeps_up()
+
+    def start(self) -> ActiveScan:
+        """Start the scan that is due."""
+        deep = self.deep is None and not self._deep_failed
+        state, now = self._journal.state, self._clock.read()
+        plan = self._planner.next_plan(state, now, suspects=self._journal.suspects, deep=deep)
+        scan = self._start(plan)
+        if scan.tier is schedule.NARROW and not scan.is_first:
+            self.narrow, self.narrow_was_last = scan, True
+        else:
+            self.deep = scan
+        return scan
+
+    def start_recent(self) -> ActiveScan:
+        """Start the scan of what was updated lately, before a feed is entered."""
+        self.narrow = self._start(self._planner.recent_plan(self._journal.state, self._clock.read()))
+        return self.narrow
+
+    def end(self, scan: ActiveScan) -> None:
+        """Remove a scan that has ended."""
+        self.narrow = None if scan is self.narrow else self.narrow
+        self.deep = None if scan is self.deep else self.deep
+
+    def record_success(self, scan: ActiveScan) -> None:
+        """Note that a scan has read its whole window."""
+        self._deep_failed = False
+        self._page_sizes.pop(scan.tier.name, None)
+
+    def record_failure(self, scan: ActiveScan, error: FreightExchangeError) -> None:
+        """Note that a scan has failed."""
+        self._deep_failed = scan.is_first or scan.tier is not schedule.NARROW
+        if not scan.scanner.pages and (smaller := size_after(error, scan.scanner.size)) is not None:
+            # Perhaps the service fails at pages of that size: the next scan of this tier asks for fewer rows, a later
+            # one for all.
+            self._page_sizes[scan.tier.name] = smaller
+        else:
+            self._page_sizes.pop(scan.tier.name, None)
+
+    def _is_narrow_first(self, deep: ActiveScan) -> bool:
+        now = anyio.current_time()
+        if not self.keeps_up() or (self.narrow_was_last and deep.due <= now):
+            return False
+        return self._pacer.due <= max(now, deep.due)
+
+    def _start(self, plan: ScanPlan) -> ActiveScan:
+        state = self._journal.state
+        return ActiveScan(
+            number=state.scan + 1,
+            tier=plan.tier,
+            window=plan.window,
+            own_window=plan.own_window,
+            is_silent=plan.is_silent,
+            is_first=plan.is_first,
+            watermark=state.watermark,
+            began=self._clock.read(),
+            started=anyio.current_time(),
+            # The deepest scans trust nothing: a service that lowers the size of its pages would hide what is beyond.
+            scanner=Scanner(
+                PageSizes() if plan.tier in schedule.DISTRUSTFUL else self._journal.sizes,
+                self._page_sizes.get(plan.tier.name, PAGE_SIZE),
+            ),
+        )
