@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from pkgutil import resolve_name
 
 import attrs
 import pytest
+from tests.unit.blocks import ROOT
 
 MODULES = (
     "freight_exchange",
@@ -26,6 +29,13 @@ MODULES = (
     "freight_exchange.testing",
 )
 RESOURCES = ("bids", "carriers", "currencies", "offers", "requests", "routes")
+
+
+DOCUMENTED = sorted(
+    name
+    for page in (ROOT / "docs" / "reference").glob("*.md")
+    for name in re.findall(r"^::: ([\w.]+)", page.read_text(), re.MULTILINE)
+)
 
 
 def _public_objects(module: str) -> Iterator[type | Callable[..., object]]:
@@ -48,16 +58,24 @@ def _functions_of(cls: type) -> Iterator[Callable[..., object]]:
             yield function
 
 
+def _unresolved(value: type | Callable[..., object]) -> Iterator[str]:
+    for part in (value, *(_functions_of(value) if isinstance(value, type) else ())):
+        try:
+            typing.get_type_hints(part)
+        except NameError as error:
+            yield f"{value.__qualname__}: {part}: {error}"
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_annotations_resolve_at_run_time(module: str) -> None:
-    unresolved: list[str] = []
-    for value in _public_objects(module):
-        for part in (value, *(_functions_of(value) if isinstance(value, type) else ())):
-            try:
-                typing.get_type_hints(part)
-            except NameError as error:
-                unresolved.append(f"{value.__qualname__}: {part}: {error}")
-    assert unresolved == []
+    assert [problem for value in _public_objects(module) for problem in _unresolved(value)] == []
+
+
+def test_annotations_of_the_reference_resolve_at_run_time() -> None:
+    values = [resolve_name(name) for name in DOCUMENTED]
+    checked = [value for value in values if inspect.isclass(value) or inspect.isfunction(value)]
+    assert [problem for value in checked for problem in _unresolved(value)] == []
+    assert len(checked) > 100
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
 
 import anyio
 import attrs
@@ -21,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.http_framing import (
     HALVED,
     NOT_FOUND,
@@ -30,9 +30,6 @@ from freight_exchange.sandbox.faces.http_framing import (
     unsupported_cut,
 )
 from freight_exchange.sandbox.model.messages import Cut, Reply, WireFault
-
-if TYPE_CHECKING:
-    from freight_exchange.sandbox.core.exchange import Exchange
 
 __all__ = ["app", "serve"]
 

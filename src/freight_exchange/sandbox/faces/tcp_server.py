@@ -8,7 +8,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import unquote
 
 import anyio
@@ -30,10 +30,8 @@ from freight_exchange.sandbox.faces.http_framing import (
     reason_phrase,
     unsupported_cut,
 )
+from freight_exchange.sandbox.faults.script import FaultScript
 from freight_exchange.sandbox.model.messages import Call, Cut, Reply, WireFault
-
-if TYPE_CHECKING:
-    from freight_exchange.sandbox.faults.script import FaultScript
 
 __all__ = ["LOGGER", "MAX_BODY", "Answering", "Server", "ServerConnection", "Site", "SocketStream", "TcpFace"]
 
