@@ -248,14 +248,14 @@ MUTATIONS: Final = (
         "tests/unit/bot/test_interrupted.py",
     ),
     one(
-        "judging: trouble is given up as soon as requests are listed",
+        "retry policy: trouble is given up as soon as requests are listed",
         "bot/delivery/worker.py",
         "self._last_scan() > since + _OUTAGE_LIMIT",
         "self._last_scan() > since",
         "tests/unit/bot/test_retries.py",
     ),
     one(
-        "judging: what an error says is kept as it is",
+        "retry policy: what an error says is kept as it is",
         "bot/outcomes.py",
         'return text.encode("utf-8", "backslashreplace").decode()',
         "return text",

@@ -14,12 +14,12 @@ from typing import Final
 import attrs
 
 from freight_exchange.errors import HeldError, StoreError
-from freight_exchange.store.lock import StoreLock
 from freight_exchange.store.protocol import HeldHereError
 from freight_exchange.store.sqlite.diagnostics import check_path, check_wal, translate_errors
 from freight_exchange.store.sqlite.inspect import last_holder, read_only
 from freight_exchange.store.sqlite.schema import prepare, verify
 from freight_exchange.store.sqlite.wal_check import wal_path
+from freight_exchange.store.store_lock import StoreLock
 
 __all__ = ["MEMORY", "DatabaseConnection", "Lease", "transaction"]
 

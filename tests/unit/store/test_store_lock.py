@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from freight_exchange.store import lock as lock_module
-from freight_exchange.store.lock import StoreLock
+from freight_exchange.store import store_lock
+from freight_exchange.store.store_lock import StoreLock
 
 
 @pytest.fixture
@@ -45,6 +45,6 @@ def test_lock_file_that_is_made_again_has_another_inode(path: Path) -> None:
 def test_lock_of_the_parent_process_is_not_held_here(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = StoreLock.acquire(path)
     assert lock is not None
-    monkeypatch.setitem(lock_module._pid_by_inode, lock.inode, os.getppid())
+    monkeypatch.setitem(store_lock._pid_by_inode, lock.inode, os.getppid())
     assert not StoreLock.is_held_here(path)
     lock.release()
