@@ -42,7 +42,7 @@ class OneLine(logging.Formatter):
     """Formatter of one line: the message without a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return shorten(record.getMessage(), 130)
+        return shorten(record.getMessage(), 160)
 
 
 def main(store: str) -> None:

@@ -64,8 +64,8 @@ FAILED = Decision(ending="failed", state="ready", delay=1.2, error="LookupError:
             Decision(ending="dead", state="dead", error="LookupError: no rate"),
             failure(),
             logging.ERROR,
-            "handler quote failed on request 4 (attempt 9 of 9): LookupError: no rate; it is a dead letter: replay"
-            " event 17 to try again",
+            "handler quote failed on request 4 (attempt 9 of 9): LookupError: no rate; its delivery is dead: replay"
+            " event 17 to retry",
         ),
         (
             delivery(index=None, kind="gap"),

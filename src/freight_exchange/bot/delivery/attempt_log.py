@@ -67,7 +67,7 @@ def _line(delivery: Delivery, handler: Handler, decision: Decision, error: Excep
             event = f"event {delivery.event}"
             return logging.INFO, f"handler {handler.id} is too late for {subject}: {why}; replay {event} if it reopens"
         case "dead":
-            return logging.ERROR, f"{failed}: {why}; it is a dead letter: replay event {delivery.event} to try again"
+            return logging.ERROR, f"{failed}: {why}; its delivery is dead: replay event {delivery.event} to retry"
         case "failed":
             return logging.WARNING, f"{failed}: {why}; retrying in {decision.delay:.0f} s"
         case "doubt" if error is not None and not _is_expected_doubt(error):
