@@ -24,7 +24,7 @@ def check(outcome: Outcome) -> None:
     assert verdict.changed > 0
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", [pytest.param("asyncio", marks=pytest.mark.long), "trio"])
 def test_killed_watcher_misses_nothing_and_repeats_only_its_last_event(backend: str, tmp_path: Path) -> None:
     check(anyio.run(CrashTrial(tmp_path, backend, seed=1).run, 10, backend=backend))
 

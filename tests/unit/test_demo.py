@@ -63,7 +63,7 @@ def test_the_demo_kills_a_bot_and_finds_its_promises_kept() -> None:
     meanwhile = place(lines, "shipper", "publishes", after=killed)
     again = place(lines, "bot", "starts", after=meanwhile)
     place(lines, "bot", "may have been sent before the last run ended", after=again)
-    place(lines, "bot", "it was not taken, and its handler makes it again", after=again)
+    place(lines, "bot", "it was not taken, and its handler sends it again", after=again)
     approved = place(lines, "shipper", "approves", after=again)
     told = place(lines, "bot", "was selected: call Paula Port", after=approved)
     place(lines, "bot", "starts", after=place(lines, "bot", "is gone, with status 0", after=told))

@@ -14,11 +14,11 @@
 from __future__ import annotations
 
 from freight_exchange.bot.bot import Bot
-from freight_exchange.bot.delivery.context import Context
+from freight_exchange.bot.handlers.context import Context
 from freight_exchange.bot.handlers.handler import Handler
+from freight_exchange.bot.handlers.router import Router
 from freight_exchange.bot.ops.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.outcomes import Drop, RetryLater
-from freight_exchange.bot.router import Router
 from freight_exchange.feed.events import BidSelected
 
 __all__ = [

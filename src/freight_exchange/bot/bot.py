@@ -12,17 +12,18 @@ import anyio
 
 from freight_exchange.bot.failpoints import Failpoints, no_failpoints
 from freight_exchange.bot.handlers.handler import Handler
+from freight_exchange.bot.handlers.router import Router
 from freight_exchange.bot.metrics import Metrics
 from freight_exchange.bot.ops.exposition import make_collector
 from freight_exchange.bot.ops.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.outcomes import ProcessEnd
-from freight_exchange.bot.router import Router
 from freight_exchange.bot.runtime import process
 from freight_exchange.bot.runtime.background import BackgroundRun
 from freight_exchange.bot.runtime.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.runtime.operator_port import OperatorPort
 from freight_exchange.bot.runtime.options import BotOptions, check_host, check_port
 from freight_exchange.bot.runtime.shutdown import FailureCallback, ignore_failure, log_failure
+from freight_exchange.bot.runtime.status import read_status
 from freight_exchange.bot.runtime.supervisor import Supervisor
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME
 from freight_exchange.client import FreightExchange
@@ -238,27 +239,7 @@ class Bot(Router):
 
     def status(self) -> BotStatus:
         """Return the present status, or the last one after the end. Call it from the bot's own loop while it runs."""
-        supervisor, metrics = self._supervisor, self._metrics
-        session = None if supervisor is None else supervisor.session
-        components = None if session is None else session.components
-        doubts = () if components is None else components.ledger.resolver.records()
-        dispatcher = None if components is None or self._active_supervisor() is None else components.dispatcher
-        return BotStatus(
-            state="stopped" if supervisor is None else supervisor.state,
-            live=supervisor is not None and supervisor.is_live(),
-            age=timedelta(0) if supervisor is None else supervisor.age(),
-            feed=None if session is None else session.feed_status(),
-            in_flight=len(metrics.in_flight),
-            waiting=0 if dispatcher is None else dispatcher.waiting,
-            waited=timedelta(seconds=0.0 if dispatcher is None else dispatcher.longest_wait),
-            handled=metrics.count_ended("done") + metrics.count_ended("dropped"),
-            retried=metrics.count_ended("failed"),
-            dead=metrics.count_ended("dead"),
-            offers=dict(metrics.offers),
-            in_doubt=sum(not record.parked for record in doubts),
-            parked=sum(record.parked for record in doubts),
-            address=None if supervisor is None else supervisor.address,
-        )
+        return read_status(self._supervisor, self._metrics)
 
     def collector(self) -> BotCollector:
         """Return a Prometheus collector of the bot's metrics, for any registry; needs the extra `metrics`.

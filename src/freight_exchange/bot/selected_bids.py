@@ -1,4 +1,4 @@
-"""Which own bids were selected by their shippers, from the bid listing, at a pace of its own."""
+"""Selected bids: poll the listing of selected bids, and turn each selection into an event once."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ _SINCE: Final = "selections since"
 _PRIMED: Final = "selections"
 _EVERYTHING: Final = "everything"
 _FREIGHT: Final = tuple(field.name for field in attrs.fields(Shipment) if field.name not in ("index", "extra"))
-_LOOKS_WITHOUT_CONTACT: Final = 3
-_FIRST_PAUSE: Final = 1.0
-_SWEEP_EACH: Final = 10
-"""Looks to one sweep. What a plain reading of a moving list misses, the next look finds. What lies behind a page that
-is wholly hidden, only a sweep does."""
+_MAX_READINGS_WITHOUT_CONTACT: Final = 3
+_RETRY_PAUSE: Final = 1.0
+_SWEEP_INTERVAL: Final = 10
+"""Readings from one sweep to the next. A plain reading of a moving list may skip a bid, which the next one finds. Only
+a sweep finds bids behind a page that is wholly hidden."""
 
 
 class SelectedBids:
-    """The own bids that were selected.
+    """Own bids that a shipper selected.
 
     Args:
-        exchange: Where they are listed.
-        unit_of_work: Where it is kept who was told.
-        routing: What tells the handlers.
-        handlers: The bot's handlers.
-        wake: Called when there may be something to claim.
-        pace: Seconds from one look to the next.
+        exchange: The client.
+        unit_of_work: Stores which selections were reported.
+        routing: Makes deliveries of the events.
+        handlers: Handlers of the bot.
+        wake: Called when a delivery may be due.
+        pace: Seconds from one reading to the next.
     """
 
     def __init__(
@@ -76,132 +76,138 @@ class SelectedBids:
         self._wake = wake
         self._pace = pace
         interested = [handler for handler in handlers if handler.handles(BidSelected.kind)]
-        self._newcomers = [handler.id for handler in interested if handler.selected_from_start]
+        self._from_start = [handler.id for handler in interested if handler.selected_from_start]
         self._others = [handler.id for handler in interested if not handler.selected_from_start]
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._without_contact: dict[int, int] = {}
         self._unreadable: set[object] = set()
-        self._looks = 0
+        self._readings = 0
 
     async def introduce(self, *, backfill: bool) -> None:
-        """Note since when there is somebody to tell. Before the bot offers anything in this run, or learns of its bids.
+        """Record when the bot first had a handler of selections.
+
+        Runs before the bot offers anything in this run, or reads its bids.
 
         Args:
-            backfill: Whether a bot that begins with this run tells of what was selected before it.
+            backfill: Whether a bot that begins with this run reports earlier selections.
         """
         if (
             not self._routing.selection_handlers()
             or await self._unit_of_work.read(lambda store: store.effect(_SINCE)) is not None
         ):
             return
-        begins = not await OfferRepository(self._unit_of_work).has_read_bids()
-        state = _EVERYTHING if backfill and begins else "later"
+        is_first_run = not await OfferRepository(self._unit_of_work).has_read_bids()
+        state = _EVERYTHING if backfill and is_first_run else "later"
         mark = partial(self._mark, key=_SINCE, state=state, now=self._unit_of_work.time())
         await self._unit_of_work.write("known", mark)
 
     async def run(self) -> None:
-        """Look, tell, and look again, for ever."""
+        """Read and report until cancelled."""
         await self._routing.deliver_kind(BidSelected.kind, self._routing.selection_handlers())
-        meter, owed, again = RequestMeter(), 0, True
+        meter, owed, may_retry = RequestMeter(), 0, True
         while True:
             try:
-                selected = await self._listed(meter)
+                selected = await self._read(meter)
             except READ_ERRORS as error:
                 _logger.warning(
-                    "the selected bids cannot be read from %s: %s; trying again", self._exchange._base_url, error
+                    "the selected bids cannot be read from %s: %s; retrying", self._exchange._base_url, error
                 )
-                # One look is repeated at once. The next pause makes up for it: no more requests than in health.
+                # A failed reading is retried once, at once. The next pause pays for all extra requests.
                 owed += max(request_count(error), 1 + meter.take_extra())
                 floor = min(retry_delay(error) or 0.0, LONGEST_HONOURED)
-                await anyio.sleep(max(floor, min(_FIRST_PAUSE, self._pace) if again else owed * self._pace))
-                owed, again = (owed, False) if again else (0, False)
+                await anyio.sleep(max(floor, min(_RETRY_PAUSE, self._pace) if may_retry else owed * self._pace))
+                owed, may_retry = (owed, False) if may_retry else (0, False)
             else:
-                await self._take(selected)
-                # A look that went well after it was repeated, or its requests were, has to be made up for as well.
+                await self._report(selected)
+                # A successful reading may have needed retries too.
                 await anyio.sleep((1 + owed + meter.take_extra()) * self._pace)
-                owed, again = 0, True
+                owed, may_retry = 0, True
 
-    async def _listed(self, meter: RequestMeter) -> Mapping[int, Bid]:
-        """Those that are listed, by their requests. Of one that cannot be read it is told once, until it can be."""
+    async def _read(self, meter: RequestMeter) -> Mapping[int, Bid]:
+        """Return the selected bids by request. An unreadable one is logged once, until it is readable."""
         unreadable: set[object] = set()
 
         def note(request: int | None, error: DecodeError) -> None:
-            which = repr(error.raw) if request is None else request
-            if which not in self._unreadable:
+            key = repr(error.raw) if request is None else request
+            if key not in self._unreadable:
                 _logger.error("a selected bid cannot be read, on %s: %s", describe_request(request), error)
-            unreadable.add(which)
-            self._unreadable.add(which)
+            unreadable.add(key)
+            self._unreadable.add(key)
 
         found: dict[int, Bid] = {}
-        sweep = self._looks % _SWEEP_EACH == 0
-        self._looks += 1
+        sweep = self._readings % _SWEEP_INTERVAL == 0
+        self._readings += 1
         async for bid in lenient_bids(self._exchange._metered(meter), note).list(type=BidsType.SELECTED, sweep=sweep):
             if _is_selected(bid):
                 found.setdefault(bid.index, bid)
         self._unreadable = unreadable
         return found
 
-    async def _take(self, selected: Mapping[int, Bid]) -> None:
+    async def _report(self, selected: Mapping[int, Bid]) -> None:
         if await self._unit_of_work.read(lambda store: store.effect(_PRIMED)) is None:
-            await self._prime(selected)
-        await self._note_others()
-        for handler in [*self._newcomers]:
-            if not await self._catch_up(handler, selected):
+            await self._pass_over_earlier(selected)
+        await self._record_others()
+        for handler in [*self._from_start]:
+            if not await self._backfill(handler, selected):
                 return
-            self._newcomers.remove(handler)
+            self._from_start.remove(handler)
         for bid in selected.values():
-            if bid.index in self._told or not self._is_ripe(bid):
+            if bid.index in self._reported or not self._is_complete(bid):
                 continue
             now = self._unit_of_work.time()
-            note = partial(self._note, bid=bid, now=now, moment=self._unit_of_work.moment(now))
-            if await self._unit_of_work.write("selected", note):
+            add_event = partial(self._add_event, bid=bid, now=now, moment=self._unit_of_work.moment(now))
+            if await self._unit_of_work.write("selected", add_event):
                 await self._routing.deliver_kind(BidSelected.kind, self._routing.selection_handlers())
-            await self._unit_of_work.write("told", partial(self._mark, key=_key_of(bid.index), state="told", now=now))
-            self._told.add(bid.index)
+            mark = partial(self._mark, key=_key_of(bid.index), state="told", now=now)
+            await self._unit_of_work.write("told", mark)
+            self._reported.add(bid.index)
 
-    async def _prime(self, selected: Mapping[int, Bid]) -> None:
-        """Pass over what was selected before there was anybody to tell. That is not told of a bid: so it is what is
-        listed at the first look, but for the offers that were made since."""
+    async def _pass_over_earlier(self, selected: Mapping[int, Bid]) -> None:
+        """Pass over selections from before the first handler of selections.
+
+        A bid does not show when it was selected. So these are the bids of the first reading, except for offers made
+        since.
+        """
         now = self._unit_of_work.time()
 
-        def prime(store: WorkStore) -> Sequence[int]:
+        def pass_over(store: WorkStore) -> Sequence[int]:
             since = store.effect(_SINCE)
             assert since is not None
-            made = {
+            made_since = {
                 parse_offer_key(effect.key)[0]: effect.at >= since.at
                 for effect in store.effects("confirmed", *UNSETTLED)
                 if is_offer(effect)
             }
-            earlier = [] if since.state == _EVERYTHING else [index for index in selected if not made.get(index)]
+            earlier = [] if since.state == _EVERYTHING else [index for index in selected if not made_since.get(index)]
             for index in earlier:
                 self._mark(store, key=_key_of(index), state="passed over", now=now)
             self._mark(store, key=_PRIMED, state="primed", now=now)
-            return sorted(index for index in earlier if index in made)
+            return sorted(index for index in earlier if index in made_since)
 
-        if own := await self._unit_of_work.write("known", prime):
+        if own := await self._unit_of_work.write("known", pass_over):
             _logger.warning(
-                "%d offers of this bot's were selected before it had a handler of selections, and are not told: those "
-                "on the requests %s",
+                "%d own offers were selected before the bot had a handler of selections, and are not reported: on the "
+                "requests %s",
                 len(own),
                 ", ".join(map(str, own)),
             )
 
-    async def _note_others(self) -> None:
-        """Note that handlers were there: one that asks for what came before in a later run only is not new then."""
+    async def _record_others(self) -> None:
+        """Record handlers without `from_start`, so that a later `from_start` is ignored."""
         now = self._unit_of_work.time()
-        marks = [_introduced(handler, "there", now) for handler in self._others]
+        marks = [_handler_mark(handler, "there", now) for handler in self._others]
         self._others = []
         await self._routing.record_marks(marks)
 
-    async def _catch_up(self, handler: str, selected: Mapping[int, Bid]) -> bool:
-        """Tell a handler that is new, and is to hear of it, what was told or passed over before; whether it was."""
+    async def _backfill(self, handler: str, selected: Mapping[int, Bid]) -> bool:
+        """Report to a new handler what was reported or passed over before, and return whether that is done."""
 
         def find(store: WorkStore) -> Sequence[Bid] | None:
             if store.effect(mark.key) is not None:
                 return None
             return [bid for bid in selected.values() if store.effect(_key_of(bid.index)) is not None]
 
-        def tell(store: WorkStore, earlier: Sequence[Bid]) -> None:
+        def report(store: WorkStore, earlier: Sequence[Bid]) -> None:
             with store.transaction():
                 for bid in earlier:
                     key = f"{_key_of(bid.index)}:{handler}"
@@ -211,26 +217,26 @@ class SelectedBids:
 
         now = self._unit_of_work.time()
         moment = self._unit_of_work.moment(now)
-        mark = _introduced(handler, "introduced", now)
+        mark = _handler_mark(handler, "introduced", now)
         earlier = await self._unit_of_work.read(find)
         if earlier is None:
             return True
-        if [bid for bid in earlier if not self._is_ripe(bid)]:
+        if [bid for bid in earlier if not self._is_complete(bid)]:
             return False
-        # In one transaction: nobody else is to be handed these events.
-        await self._unit_of_work.write("selected", partial(tell, earlier=earlier))
+        # In one transaction: no other handler may get these events.
+        await self._unit_of_work.write("selected", partial(report, earlier=earlier))
         self._wake()
         return True
 
-    def _is_ripe(self, bid: Bid) -> bool:
-        """Whether the bid is to be told: its contact may show up a little later than its selection."""
+    def _is_complete(self, bid: Bid) -> bool:
+        """Return whether the bid has its contact, which may be listed a little later, or was waited for."""
         if bid.contact is not None or bid.company is not None:
             return True
-        looks = self._without_contact[bid.index] = self._without_contact.get(bid.index, 0) + 1
-        return looks >= _LOOKS_WITHOUT_CONTACT
+        readings = self._without_contact[bid.index] = self._without_contact.get(bid.index, 0) + 1
+        return readings >= _MAX_READINGS_WITHOUT_CONTACT
 
-    def _note(self, store: WorkStore, *, bid: Bid, now: float, moment: datetime) -> bool:
-        """Make it an event, once for ever: the event's key holds until the mark that follows it is written."""
+    def _add_event(self, store: WorkStore, *, bid: Bid, now: float, moment: datetime) -> bool:
+        """Add an event, once: the event's key is unique until the mark that follows is written."""
         key = _key_of(bid.index)
         if store.effect(key) is not None:
             return False
@@ -238,15 +244,15 @@ class SelectedBids:
         return True
 
     def _event(self, store: WorkStore, bid: Bid, *, key: str, moment: datetime) -> NewEvent:
-        event = BidSelected(bid=_completed(bid, store.history(bid.index)[0]), observed=moment)
+        event = BidSelected(bid=_complete_freight(bid, store.history(bid.index)[0]), observed=moment)
         return NewEvent(key=key, index=bid.index, kind=event.kind, payload=pack_selected(event))
 
     def _mark(self, store: WorkStore, *, key: str, state: str, now: float) -> None:
         store.put_effect(Effect(key=key, state=state, payload=b"", at=now), expected_state=None)
 
 
-def _introduced(handler: str, state: str, now: float) -> Effect:
-    """What tells later runs that they know a handler of selected bids."""
+def _handler_mark(handler: str, state: str, now: float) -> Effect:
+    """Make the mark by which later runs know a handler of selections."""
     return Effect(key=f"{_PRIMED}:{handler}", state=state, payload=b"", at=now)
 
 
@@ -254,8 +260,8 @@ def _key_of(request: int) -> str:
     return f"selected:{request}"
 
 
-def _completed(bid: Bid, seen: TrackedRequest | None) -> Bid:
-    """The bid, and of its freight what the request said when it was last seen and the bid listing does not say."""
+def _complete_freight(bid: Bid, seen: TrackedRequest | None) -> Bid:
+    """Fill the freight fields that the bid listing lacks from the request as it was last seen."""
     if seen is None or seen.record is None:
         return bid
     request = recall(seen.record)
@@ -263,5 +269,5 @@ def _completed(bid: Bid, seen: TrackedRequest | None) -> Bid:
 
 
 def _is_selected(bid: Bid) -> bool:
-    """Whether it says so, or says nothing that is known: it was asked for by that."""
+    """Return whether the bid is selected, or has no known status: the listing was asked for selected ones."""
     return bid.status is None or isinstance(bid.status, UnknownWord) or bid.status == BidStatus.SELECTED

@@ -42,7 +42,7 @@ def _plan(backend: str, seed: int) -> list[Kill]:
     return draw(Random(seed), FEW[backend == "trio" :: 2], more=3, at_random=2)
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.long)])
 def test_a_bot_that_is_killed_makes_one_offer_on_each_request(backend: str, tmp_path: Path) -> None:
     _judge(_ordeal(tmp_path, backend, 1, _plan(backend, 1)))
 

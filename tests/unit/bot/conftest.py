@@ -1,6 +1,8 @@
-"""What most tests of bots begin with."""
+"""Fixtures of the bot's tests."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,5 +16,8 @@ def sandbox() -> Sandbox:
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
+def store() -> Iterator[MemoryStore]:
+    """Store that outlives the bots that use it, as a file outlives a restart."""
+    store = MemoryStore()
+    yield store
+    store.close()

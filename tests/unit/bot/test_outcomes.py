@@ -1,4 +1,4 @@
-"""What a handler raises to say what is to become of its delivery."""
+"""Exceptions that handlers raise."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ class TestRetryLater:
             (timedelta(days=365), 31_536_000.0),
         ],
     )
-    def test_waits_for_a_timedelta_or_seconds(self, delay: Any, seconds: float) -> None:
+    def test_delay_is_timedelta_or_seconds(self, delay: Any, seconds: float) -> None:
         assert RetryLater(delay).delay == seconds
         assert type(RetryLater(delay).delay) is float
 
-    def test_waits_for_a_minute_unless_told(self) -> None:
+    def test_default_delay_is_a_minute(self) -> None:
         assert RetryLater().delay == 60.0
         assert RetryLater().reason == ""
 
     @pytest.mark.parametrize("delay", [True, False, None, "5", Decimal(5), [5]], ids=repr)
-    def test_refuses_what_is_no_duration(self, delay: Any) -> None:
+    def test_other_delay_raises(self, delay: Any) -> None:
         with pytest.raises(ValidationError, match=r"^delay must be a timedelta or seconds, not a ") as caught:
             RetryLater(delay)
         assert type(delay).__name__ in str(caught.value)
@@ -74,42 +74,42 @@ class TestRetryLater:
         [-1, -0.001, timedelta(seconds=-1), math.nan, math.inf, -math.inf, 1e300, timedelta.max, 10**400],
         ids=lambda delay: repr(delay)[:20],
     )
-    def test_refuses_a_duration_that_cannot_be_right(self, delay: Any) -> None:
+    def test_invalid_delay_raises(self, delay: Any) -> None:
         with pytest.raises(ValidationError, match=r"^delay must be") as caught:
             RetryLater(delay)
         assert caught.value.field == "delay"
 
-    def test_says_why_or_else_when(self) -> None:
+    def test_text(self) -> None:
         assert str(RetryLater(90, "no tariff yet")) == "no tariff yet"
         assert str(RetryLater(90)) == "again in 90 s"
         assert str(RetryLater(0.5)) == "again in 0.5 s"
 
     @pytest.mark.parametrize("twin", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
-    def test_survives_copying_and_pickling(self, twin: Any) -> None:
+    def test_copies_and_pickles(self, twin: Any) -> None:
         again = twin(RetryLater(timedelta(seconds=3), "why"))
         assert type(again) is RetryLater
         assert (again.delay, again.reason) == (3.0, "why")
 
 
 class TestDrop:
-    def test_says_why(self) -> None:
+    def test_text(self) -> None:
         assert (Drop("too far").reason, str(Drop("too far"))) == ("too far", "too far")
         assert (Drop().reason, str(Drop())) == ("", "")
 
-    def test_survives_pickling(self) -> None:
+    def test_pickles(self) -> None:
         again = pickle.loads(pickle.dumps(Drop("why")))
         assert (type(again), again.reason) == (Drop, "why")
 
 
 @pytest.mark.parametrize(("reason", "kept"), SAID, ids=lambda value: ascii(value)[:20])
-def test_any_reason_becomes_a_text_that_can_be_kept(reason: object, kept: str) -> None:
+def test_any_reason_becomes_storable_text(reason: object, kept: str) -> None:
     assert describe(reason) == kept
     assert (Drop(reason).reason, RetryLater(5, reason).reason) == (kept, kept)
     assert (str(Drop(reason)), str(RetryLater(5, reason))) == (kept, kept or "again in 5 s")
     kept.encode()
 
 
-def test_one_of_a_kind_of_the_users_own_needs_nothing() -> None:
+def test_subclass_has_defaults() -> None:
     class NotYet(RetryLater):
         def __init__(self) -> None:
             pass
@@ -118,6 +118,6 @@ def test_one_of_a_kind_of_the_users_own_needs_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", [RetryLater, Drop])
-def test_neither_is_an_error_of_the_package(kind: type[Exception]) -> None:
-    """A handler that catches `FreightExchangeError` around its calls lets both pass."""
+def test_neither_is_a_package_error(kind: type[Exception]) -> None:
+    """A handler may catch `FreightExchangeError` around its calls."""
     assert kind.__mro__[1] is Exception

@@ -18,8 +18,8 @@ from freight_exchange.bot.outcomes import INTERRUPTED
 from freight_exchange.store.work import NO_LIMIT
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.delivery.context import Stopping
     from freight_exchange.bot.delivery.worker import Worker
+    from freight_exchange.bot.handlers.context import Stopping
     from freight_exchange.bot.metrics import Metrics
     from freight_exchange.bot.task_groups import TaskStarter
     from freight_exchange.bot.unit_of_work import UnitOfWork

@@ -123,10 +123,14 @@ class Routing:
 
     def _route(self, event: Event) -> tuple[str, ...]:
         if isinstance(event, SchemaChanged):
-            _logger.warning("the service changed what it sends: %s added, %s removed", event.added, event.removed)
+            _logger.warning(
+                "the schema of the service changed: fields added: %s; fields removed: %s", event.added, event.removed
+            )
             return ()
         if isinstance(event, Unreadable):
-            _logger.error("request %s is listed and cannot be read: %s", event.index, event.error)
+            _logger.error(
+                "request %s is listed but cannot be read: %s; it is delivered as unreadable", event.index, event.error
+            )
         return tuple(handler.id for handler in self._handlers if _matches(handler, event))
 
     def _backfill(self, store: WorkStore, *, handler: Handler, now: float, moment: datetime) -> None:
@@ -175,5 +179,7 @@ def _matches(handler: Handler, event: BotEvent) -> bool:
         return handler.matches(event)
     except Exception:
         # The call fails in the same way; there the failure is retried, stored and logged.
-        _logger.exception("the filter of the handler %r failed", handler.id)
+        _logger.exception(
+            "the filter of the handler %r failed; the handler is called, and fails in the same way", handler.id
+        )
         return handler.handles(event.kind)

@@ -13,10 +13,10 @@ import anyio.lowlevel
 
 from freight_exchange.bot.delivery.attempt_log import AttemptLog
 from freight_exchange.bot.delivery.cancellation import ServingTask, absorb_cancellations, count_cancellations
-from freight_exchange.bot.delivery.context import Context, Log, Stopping
 from freight_exchange.bot.delivery.retry_policy import Decision, decide
 from freight_exchange.bot.delivery.routing import BACKFILL_KIND
 from freight_exchange.bot.delivery.updates import merge_updates
+from freight_exchange.bot.handlers.context import Context, Log, Stopping
 from freight_exchange.bot.handlers.handler import BotEvent, Handler, subject
 from freight_exchange.bot.metrics import ActiveDelivery, log_fields
 from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, ProcessEnd, describe
@@ -271,6 +271,6 @@ def _handler_cancellation(error: BaseException, active: ActiveDelivery) -> Excep
     cancelled, others = split_cancellations(error)
     if cancelled and all(isinstance(other, Exception) for other in others):
         return RuntimeError("the handler was cancelled by something of its own")
-    _logger.critical("%s ends the bot by %s", active, describe(error), extra=active.log_fields)
+    _logger.critical("%s ends the bot: %s", active, describe(error), extra=active.log_fields)
     ends = next((other for other in others if isinstance(other, SystemExit | KeyboardInterrupt)), None)
     raise error if ends is None else ProcessEnd(ends) from error

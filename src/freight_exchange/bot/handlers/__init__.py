@@ -1,5 +1,6 @@
-"""Handlers: what a handler is, and what it is called with.
+"""Handlers and how they are registered.
 
-`handler` defines a handler, `checks` validates the arguments of its registration, and `injection` resolves the
-parameters that a lifespan provides.
+`handler` defines a handler, and `context` its second argument. `router` has the decorators that register one; their
+types are in `decorators`, and `checks` validates their arguments. `injection` resolves the parameters that a lifespan
+provides.
 """

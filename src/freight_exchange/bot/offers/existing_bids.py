@@ -11,7 +11,7 @@ import anyio
 
 from freight_exchange import wire
 from freight_exchange.bot.outcomes import RetryLater
-from freight_exchange.errors import BadRequestError, DecodeError
+from freight_exchange.errors import AlreadyOfferedError, BadRequestError, DecodeError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login
 from freight_exchange.hooks import BrokenRecord, Event
 from freight_exchange.models import BidsType
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.bids import Bids
     from freight_exchange.models import Bid
 
-__all__ = ["ExistingBids", "describe_request", "lenient_bids", "merge_bids"]
+__all__ = ["ExistingBids", "describe_request", "lenient_bids", "merge_bids", "unknown_bid_error"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -68,7 +68,10 @@ class ExistingBids:
             await self._read_once()
         self._certain.set()
         if self._unknown:
-            _logger.warning("%d requests have own bids that this bot's store does not know", len(self._unknown))
+            _logger.warning(
+                "%d requests have own bids that this bot's store does not know; no offer is made on them",
+                len(self._unknown),
+            )
 
     def allow(self, request: int) -> None:
         """Permit an offer on a request beside a bid that later readings found: a person decided so."""
@@ -161,7 +164,16 @@ def lenient_bids(exchange: FreightExchange, note: Callable[[int | None, DecodeEr
 
 def describe_request(request: int | None) -> str:
     """Describe the request of a bid in a message."""
-    return "a request that cannot be told" if request is None else f"request {request}"
+    return "an unknown request" if request is None else f"request {request}"
+
+
+def unknown_bid_error(request: int) -> AlreadyOfferedError:
+    """Make the error for an offer beside a bid that the ledger does not know."""
+    return AlreadyOfferedError(
+        f"an own offer stands on request {request} that this bot's store does not know: a person or another bot made "
+        "it, or the store was lost; allow_existing=True offers all the same",
+        request=request,
+    )
 
 
 async def _wait_for(reading: anyio.Event) -> None:

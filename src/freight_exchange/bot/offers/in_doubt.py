@@ -144,17 +144,17 @@ class InDoubtResolver:
         if state == "confirmed":
             await self._record(record, self._repository.advance(record, state, step="resolved", **changes))
             self._metrics.offers["confirmed"] += 1
-            _logger.warning("%s is in doubt no more: %s", record, why, extra=fields)
+            _logger.warning("%s is no longer in doubt: %s", record, why, extra=fields)
             return
         is_sent_again = await self._record(record, self._repository.return_to_handler(record, **changes))
         self._metrics.offers["not taken"] += 1
         if is_sent_again:
             self.wake()
-            then = "its handler makes it again"
-            _logger.warning("%s is in doubt no more: %s, and %s", record, why, then, extra=fields)
+            then = "its handler sends it again"
+            _logger.warning("%s is no longer in doubt: %s, and %s", record, why, then, extra=fields)
         else:
             then = describe_unsent(record, is_final=is_sent_again is False)
-            _logger.error("%s is in doubt no more: %s, and %s", record, why, then, extra=fields)
+            _logger.error("%s is no longer in doubt: %s, and %s", record, why, then, extra=fields)
 
     async def _keep(self, record: OfferRecord, **changes: Any) -> OfferRecord:
         write = self._repository.advance(record, "unknown", step="resolved", **changes)
@@ -193,7 +193,9 @@ class InDoubtResolver:
                         # No similar bid was seen. This raises if the bids cannot be read at all.
                         await self._exchange._own_bids()
             except READ_ERRORS as error:
-                _logger.warning("%s cannot be looked for yet: %s", record, error, extra={"request": record.request})
+                _logger.warning(
+                    "%s cannot be checked yet: %s; retrying", record, error, extra={"request": record.request}
+                )
             else:
                 if not isinstance(result, NotApplied) or anyio.current_time() >= until:
                     return result

@@ -16,28 +16,25 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import attrs
 
-from freight_exchange.bot.offers.existing_bids import ExistingBids
+from freight_exchange.bot.offers.existing_bids import ExistingBids, unknown_bid_error
 from freight_exchange.bot.offers.in_doubt import InDoubtResolver
 from freight_exchange.bot.offers.own_updates import is_only_own_change, matches_reply, may_be_own_update, offer_fields
 from freight_exchange.bot.offers.record import (
     UNSETTLED,
     OfferRecord,
-    check_revision,
+    checked_offer_key,
     find_newer_price,
     manual_changes,
-    offer_key,
 )
 from freight_exchange.bot.offers.repository import OfferRepository
 from freight_exchange.bot.offers.sender import OfferSender, PendingSend, in_doubt_error, rejected_error
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import (
-    AlreadyOfferedError,
     ConfigurationError,
     DeadlineExceededError,
     OfferInDoubtError,
     StoreError,
 )
-from freight_exchange.models import validation
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics import Metrics
@@ -91,7 +88,7 @@ class Ledger:
         for record in await self._repository.load_unsettled():
             if record.state == "sending":
                 _logger.warning(
-                    "%s may have been sent before the last run ended: looking for it",
+                    "%s may have been sent before the last run ended; checking whether the service has it",
                     record,
                     extra={"request": record.request},
                 )
@@ -135,7 +132,7 @@ class Ledger:
                 return await self._recorded_result(known, draft, pending)
             if (newer := find_newer_price(draft, records)) is not None:
                 fields = {"request": draft.request, "asked": str(draft.amount), "stands": str(newer.amount)}
-                _logger.warning("%s comes after %s, which stands: it is not sent", draft, newer, extra=fields)
+                _logger.warning("%s is older than %s, which was taken; it is not sent", draft, newer, extra=fields)
                 assert newer.bid is not None
                 return newer.bid
             await self._check_other_offers(draft, records, event, allow_existing=allow_existing)
@@ -177,7 +174,7 @@ class Ledger:
             ValidationError: The offer is neither in doubt nor refused, or an argument is invalid.
             ConfigurationError: The bot ended first.
         """
-        key = offer_key(validation.identifier(request, "request"), check_revision(revision))
+        key = checked_offer_key(request, revision)
         finished, outcome = anyio.Event(), list[Exception | None]()
 
         async def run() -> None:
@@ -223,9 +220,7 @@ class Ledger:
         await self._sender.wait_idle()
 
     async def is_own_update(self, event: RequestEvent, number: int) -> bool:
-        """Return whether an update shows only the change that an own offer caused.
-
-        Only the first such update counts: others may change the request, and change it back.
+        """Return whether an update is the first that shows only the change that an own offer caused.
 
         Args:
             event: The update.
@@ -272,7 +267,7 @@ class Ledger:
         """Return the result of an offer that must not be sent again."""
         if not known.is_same_offer(draft):
             _logger.warning(
-                "%s was asked for again with another price or other terms, which are not sent: %s %s stands",
+                "%s exists, and another price or other terms are not sent: %s is %s",
                 known,
                 known.amount,
                 known.state,
@@ -296,14 +291,10 @@ class Ledger:
         for other in records:
             if other.state in UNSETTLED:
                 raise in_doubt_error(other)
-        # A new request that an earlier scan lacks was published after the store was made.
+        # Earlier scans lack it, so it was published after the store was made.
         is_newer = event is not None and event.kind == "new" and event.observed_between[0] is not None
         has_known_bid = any(other.state == "confirmed" for other in records)
         if not allow_existing and await self._existing_bids.has_unknown_bid(
             draft.request, is_newer=is_newer, has_known_bid=has_known_bid
         ):
-            raise AlreadyOfferedError(
-                f"an own offer stands on request {draft.request} that this bot's store does not know: a person or "
-                "another bot made it, or the store was lost; allow_existing=True offers all the same",
-                request=draft.request,
-            )
+            raise unknown_bid_error(draft.request)

@@ -11,7 +11,7 @@ import attrs
 
 from freight_exchange import wire
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import Bid, SubmitOffer
+from freight_exchange.models import Bid, SubmitOffer, validation
 from freight_exchange.store.work import Effect
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "OfferRecord",
     "State",
     "check_revision",
+    "checked_offer_key",
     "describe_unsent",
     "find_newer_price",
     "is_offer",
@@ -171,6 +172,15 @@ def offer_key(request: int, revision: int) -> str:
     return f"{_PREFIX}:{request}:{revision}"
 
 
+def checked_offer_key(request: object, revision: object) -> str:
+    """Make the key of an offer from unchecked values.
+
+    Raises:
+        ValidationError: One of them is invalid.
+    """
+    return offer_key(validation.identifier(request, "request"), check_revision(revision))
+
+
 def parse_offer_key(key: str) -> tuple[int, int]:
     """Return the request and the revision of a key."""
     _, request, revision = key.split(":")
@@ -232,11 +242,11 @@ def describe_unsent(record: OfferRecord, *, is_final: bool) -> str:
         record: The offer.
         is_final: Whether no other handler sends it either; else another one waits and may do so.
     """
-    why = f"the handler {record.handler!r}, which asked for it, has ended well, has dropped its event, or is gone"
-    then = "if the offer is still wanted, make it by hand, on the service's own pages"
+    why = f"the handler {record.handler!r}, which made it, is done, has dropped the event, or was removed"
+    then = "if you still want the offer, make it by hand at the service"
     if is_final:
-        return f"nothing makes it again: {why}; {then}"
-    return f"another handler waits, and may make it again or not: {why}; unless it is made, and {then}"
+        return f"nothing sends it again: {why}; {then}"
+    return f"another handler waits, and may or may not send it again: {why}; if it does not, {then}"
 
 
 def _state(word: str) -> State:

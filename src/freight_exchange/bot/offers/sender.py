@@ -182,7 +182,12 @@ class OfferSender:
     async def _mark_in_doubt(self, record: OfferRecord, why: str) -> None:
         doubtful = await self._repository.advance(record, "unknown", unknown_since=self._unit_of_work.time())
         self._metrics.offers["doubtful"] += 1
-        _logger.warning("%s may or may not have been taken: %s", record, why, extra={"request": record.request})
+        _logger.warning(
+            "%s may or may not have been taken: %s; checking whether the service has it",
+            record,
+            why,
+            extra={"request": record.request},
+        )
         self.start_resolving(doubtful)
 
     def start_resolving(self, doubtful: OfferRecord) -> None:

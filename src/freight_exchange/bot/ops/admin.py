@@ -18,11 +18,10 @@ from freight_exchange.bot.offers.record import (
     UNSETTLED,
     OfferRecord,
     State,
-    check_revision,
+    checked_offer_key,
     describe_unsent,
     is_offer,
     manual_changes,
-    offer_key,
 )
 from freight_exchange.bot.offers.repository import redeliver
 from freight_exchange.bot.ops.status import DeadLetter, Doubt, FileStatus, Handling
@@ -32,7 +31,6 @@ from freight_exchange.feed.core import state as feed_state
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.feed.status import explain
-from freight_exchange.models import validation
 from freight_exchange.platform.clock import SystemClock
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.sqlite import feed_sql, work_sql
@@ -168,7 +166,7 @@ class BotFile:
             ValidationError: The offer is neither in doubt nor refused, or an argument is invalid.
         """
         with self._open_for_change() as (work, time):
-            effect = work.effect(offer_key(validation.identifier(request, "request"), check_revision(revision)))
+            effect = work.effect(checked_offer_key(request, revision))
             record = None if effect is None else OfferRecord.from_effect(effect)
             changes = manual_changes(record, taken=taken)
             assert record is not None
@@ -220,9 +218,9 @@ class BotFile:
 
 
 def _log_absent(record: OfferRecord, *, is_sent_again: bool | None) -> None:
-    text, fields = "%s is in doubt no more: %s", {"request": record.request}
+    text, fields = "%s is no longer in doubt: %s", {"request": record.request}
     if is_sent_again:
-        then = f"it was not taken, and the handler {record.handler!r} makes it again, if the bot still has it"
+        then = f"it was not taken, and the handler {record.handler!r} sends it again, if the bot still has it"
         _logger.warning(text, record, then, extra=fields)
     else:
         _logger.error(text, record, describe_unsent(record, is_final=is_sent_again is False), extra=fields)

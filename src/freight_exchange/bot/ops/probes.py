@@ -59,14 +59,14 @@ async def open_listener(
             listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
         except (OSError, ValueError) as error:
             # An invalid host name raises `ValueError`.
-            failure = f"the operator's port {port} of {host!r} cannot be listened on: {error}"
+            failure = f"cannot listen on the operator's port {port} of {host!r}: {error}"
             if remaining <= 0 or getattr(error, "errno", None) != errno.EADDRINUSE:
                 raise ConfigurationError(failure) from error
         else:
             address = listener.extra(SocketAttribute.local_address)
             return listener, (host, int(address[1]))
         if not has_warned:
-            _logger.warning("%s; it is waited for", failure)
+            _logger.warning("%s; waiting for it", failure)
             has_warned = True
         await anyio.sleep(_RETRY_INTERVAL)
         if counts is None or counts():
@@ -114,7 +114,7 @@ async def _accept(
             stream = await listener.accept()
         except (OSError, anyio.BrokenResourceError) as error:
             if not has_warned:
-                _logger.warning("the operator's port takes no connections for now: %s", error)
+                _logger.warning("the operator's port cannot accept connections: %s; retrying", error)
             has_warned = True
             await anyio.sleep(_RETRY_INTERVAL)
         else:
@@ -127,8 +127,8 @@ def _safe_answer(head: bytes, status: Callable[[], BotStatus], expose: Expose | 
         return answer(head, status, expose)
     except Exception:
         # A probe must not end the bot.
-        _logger.exception("the bot cannot say how it is")
-        return _reply(500, "the bot cannot say how it is\n")
+        _logger.exception("the status of the bot cannot be read")
+        return _reply(500, "the status of the bot cannot be read\n")
 
 
 async def _read_head(stream: ByteStream) -> bytes:

@@ -91,12 +91,12 @@ async def run_with_lifespan(
             if failure is None or not _is_new_error(error, failure):
                 raise
             # It must not replace the error that ended the bot, which decides the exit status.
-            _logger.exception("what lifespan gives does not close well")
+            _logger.exception("error while the lifespan closes")
     # A lifespan that catches the error at its `yield` does not undo it.
     if failure is not None and split_cancellations(failure)[1]:
         raise failure
     if scope.cancelled_caught and not is_opening:
-        raise failure or TimeoutError("what lifespan gives does not close: it is left as it is")
+        raise failure or TimeoutError("the lifespan did not close in time: it is left open")
 
 
 def _is_new_error(error: BaseException, failure: BaseException) -> bool:
@@ -123,8 +123,8 @@ async def open_lifespan(lifespan: Lifespan, exchange: FreightExchange) -> AsyncI
             if str(error) != "generator didn't yield":
                 raise
             raise ConfigurationError(
-                "lifespan has ended without a yield: what handlers share is what it yields, and it goes on after that "
-                "when the bot ends"
+                "lifespan ended without a yield: it must yield the resources that handlers share, and continues "
+                "afterwards when the bot ends"
             ) from error
         if resources is None:
             yield {}
@@ -143,7 +143,8 @@ def _as_manager(result: Any) -> AbstractAsyncContextManager[object]:
     if inspect.iscoroutine(result):
         result.close()
     raise ConfigurationError(
-        f"lifespan must be an async generator function, or give an async context manager, not a {type(result).__name__}"
+        "lifespan must be an async generator function, or return an async context manager, not a "
+        f"{type(result).__name__}"
     )
 
 

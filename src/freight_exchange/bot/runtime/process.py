@@ -135,7 +135,7 @@ class _FailureLog:
         if isinstance(error, FreightExchangeError):
             _logger.critical("the bot ends with status %d: %s", _exit_status(error), error)
         else:
-            _logger.critical("the bot ends with status 1 by what it did not expect: %s", describe(error))
+            _logger.critical("the bot ends with status 1: unexpected error: %s", describe(error))
 
 
 def _exit_status(error: BaseException) -> int:
@@ -216,7 +216,7 @@ async def _main(
             is_handling.set()
             async for number in signals:
                 if len(received) > 1:
-                    _logger.warning("a second signal: ending at once")
+                    _logger.warning("second signal: the process ends at once")
                     ended_by.append(received[1])
                     tasks.cancel_scope.cancel()
                     return

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 import attrs
 
-from freight_exchange.bot.delivery.context import Stopping
 from freight_exchange.bot.delivery.dispatcher import Dispatcher
 from freight_exchange.bot.delivery.routing import Routing
 from freight_exchange.bot.delivery.worker import Worker
+from freight_exchange.bot.handlers.context import Stopping
 from freight_exchange.bot.offers.ledger import Ledger
 from freight_exchange.bot.runtime.health import Health
 from freight_exchange.bot.selected_bids import SelectedBids

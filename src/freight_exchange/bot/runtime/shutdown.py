@@ -28,4 +28,4 @@ def ignore_failure(error: BaseException, has_ended: Callable[[], bool]) -> None:
 
 def log_failure(error: Exception) -> None:
     """Log an error that ends a bot which is not a process of its own."""
-    _logger.critical("the bot ends by %s", describe(error))
+    _logger.critical("the bot ends: %s", describe(error))

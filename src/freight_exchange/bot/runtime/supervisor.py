@@ -244,8 +244,8 @@ class Supervisor:
         if anyio.current_effective_deadline() == -math.inf or (self._on_failure is ignore_failure and not by_scope):
             return
         _logger.critical(
-            "the bot ends: %s has cancelled it, as where a task of its own fails; why is told once handlers have ended",
-            "what handlers share" if by_scope else "what handlers share, or something else in its process,",
+            "the bot ends: cancelled by %s, such as by a failed task; its error is logged after the handlers end",
+            "the lifespan" if by_scope else "the lifespan or by other code of the process",
         )
 
     # Operator's port

@@ -1,0 +1,165 @@
+"""Router: the decorators that register handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+import attrs
+
+from freight_exchange.bot.handlers import checks
+from freight_exchange.bot.handlers.decorators import (
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT,
+    GapDecorator,
+    RequestDecorator,
+    SelectedDecorator,
+    UnreadableDecorator,
+)
+from freight_exchange.bot.handlers.handler import Function, Handler, Kind
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.options import seconds
+
+__all__ = ["Router"]
+
+F = TypeVar("F", bound=Function)
+
+
+class Router:
+    """Handlers, registered by decorators; `bot.include(router)` adds them to a bot.
+
+    Each decorator is used bare (`@router.on_new`) or with keywords: those of `RequestFilter`, and
+
+    - `id`: key of the handler's deliveries in the store, default the function's `__qualname__`. Set one before you
+      rename the function.
+    - `retries`: further calls after a failure, default 8; then the delivery is a dead letter.
+    - `timeout`: seconds or a `timedelta` that a call may take, default five minutes.
+    - `from_start`, of `on_new` and `on_selected`: whether a handler that is new to a bot's store first gets each
+      request that the bot knows already, or each own bid that is listed as selected.
+
+    One function may be registered for several kinds of events.
+    """
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+
+    @property
+    def on_new(self) -> RequestDecorator:
+        """Register for new requests: `async def handler(request, ctx)`."""
+        return cast(RequestDecorator, self._on("new"))
+
+    @property
+    def on_updated(self) -> RequestDecorator:
+        """Register for changed requests: `async def handler(request, ctx)`.
+
+        `ctx.event` has the previous request and the changed fields. Updates that wait for the handler are merged: it
+        gets the last one, with the changes of all of them.
+        """
+        return cast(RequestDecorator, self._on("updated"))
+
+    @property
+    def on_withdrawn(self) -> RequestDecorator:
+        """Register for requests that are gone: `async def handler(request, ctx)`, with the request as last seen."""
+        return cast(RequestDecorator, self._on("withdrawn"))
+
+    @property
+    def on_selected(self) -> SelectedDecorator:
+        """Register for own bids that a shipper selected: `async def handler(bid, ctx)`, with the shipper's contact."""
+        return cast(SelectedDecorator, self._on("selected"))
+
+    @property
+    def on_gap(self) -> GapDecorator:
+        """Register for gaps, longer than the service looks back: `async def handler(gap, ctx)`."""
+        return cast(GapDecorator, self._on("gap"))
+
+    @property
+    def on_unreadable(self) -> UnreadableDecorator:
+        """Register for listed requests that cannot be read: `async def handler(unreadable, ctx)`."""
+        return cast(UnreadableDecorator, self._on("unreadable"))
+
+    def include(self, router: Router) -> None:
+        """Add the handlers that another router has now.
+
+        Raises:
+            ConfigurationError: One of them has the `id` of another handler.
+        """
+        if not isinstance(router, Router):
+            raise ConfigurationError(f"include takes a Router, not a {type(router).__name__}")
+        handlers = self._handlers
+        for handler in router:
+            handlers = _add(handlers, handler)
+        self._set_handlers(handlers)
+
+    def __iter__(self) -> Iterator[Handler]:
+        return iter(self._handlers.values())
+
+    def _set_handlers(self, handlers: dict[str, Handler]) -> None:
+        self._handlers = handlers
+
+    def _on(self, kind: Kind) -> Any:
+        def register(
+            function: Function | None = None,
+            /,
+            *,
+            id: str | None = None,
+            retries: int = DEFAULT_RETRIES,
+            timeout: timedelta | float = DEFAULT_TIMEOUT,
+            from_start: bool = False,
+            **fields: Any,
+        ) -> Any:
+            has_options = (id, retries, timeout, from_start) != (None, DEFAULT_RETRIES, DEFAULT_TIMEOUT, False)
+            if function is not None and (fields or has_options):
+                raise ConfigurationError(f"write @on_{kind}(...) above the function, or on_{kind}(...)(function)")
+            checks.check_fields(kind, fields)
+            filter_ = RequestFilter(**fields)
+            checks.check_types(filter_.type)
+            checks.check_options(kind, id=id, retries=retries, from_start=from_start)
+            limit = seconds(timeout, "timeout")
+
+            def add(function: F) -> F:
+                checks.check_function(function, kind)
+                handler = Handler(
+                    id=checks.default_id(function) if id is None else id,
+                    function=function,
+                    filters={kind: filter_},
+                    retries=retries,
+                    timeout=limit,
+                    from_start=from_start and kind == "new",
+                    selected_from_start=from_start and kind == "selected",
+                )
+                checks.check_id(handler.id)
+                self._set_handlers(_add(self._handlers, handler))
+                return function
+
+            return add if function is None else add(function)
+
+        return register
+
+
+def _add(handlers: dict[str, Handler], handler: Handler) -> dict[str, Handler]:
+    """Return the handlers with another one, which may extend one of them."""
+    known = handlers.get(handler.id)
+    if known is None:
+        return {**handlers, handler.id: handler}
+    # Compared by value: a bound method is a new object each time.
+    if known.function != handler.function:
+        raise ConfigurationError(
+            f"two handlers have the id {handler.id!r}, under which what they have done is kept: give one of them "
+            "another, with id="
+        )
+    if again := known.filters.keys() & handler.filters.keys():
+        raise ConfigurationError(f"the handler {handler.id!r} is registered twice for {', '.join(sorted(again))}")
+    if (known.retries, known.timeout) != (handler.retries, handler.timeout):
+        raise ConfigurationError(
+            f"the handler {handler.id!r} has other retries or another timeout for another event: give it another id "
+            "there, with id="
+        )
+    extended = attrs.evolve(
+        known,
+        filters={**known.filters, **handler.filters},
+        from_start=known.from_start or handler.from_start,
+        selected_from_start=known.selected_from_start or handler.selected_from_start,
+    )
+    return {**handlers, handler.id: extended}

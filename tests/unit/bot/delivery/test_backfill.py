@@ -1,0 +1,162 @@
+"""Backfill of handlers with `from_start`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from unittest.mock import AsyncMock
+
+import anyio
+import pytest
+from tests.unit.bot.delivery.recorders import hearing
+from tests.unit.bot.rig import HOUR, INTERVAL, new_bot, other, run_until_idle
+
+from freight_exchange import Bot
+from freight_exchange.bot.delivery.routing import Routing
+from freight_exchange.store import Store
+from freight_exchange.testing import Sandbox
+
+pytestmark = pytest.mark.virtual_time
+
+
+@pytest.mark.parametrize("start", ["now", "backfill"])
+async def test_known_requests_are_delivered_once(store: Store, start: str) -> None:
+    sandbox, old, fresh = Sandbox(), list[int](), list[int]()
+
+    def make_bot(**options: Any) -> Bot:
+        return hearing(new_bot(store, start=start), fresh, id="fresh", from_start=True, **options)
+
+    known = [sandbox.publish() for _ in range(3)]
+    options = {"start": start, "interval": timedelta(minutes=1), "allowance": timedelta(seconds=1)}
+    async with sandbox.running(hearing(new_bot(store, **options), old)) as trial:
+        await trial.idle()
+        gone = sandbox.publish()
+        await trial.idle()
+        sandbox.exchange.withdraw(gone, sandbox.now())
+        await anyio.sleep(2 * HOUR)
+        sandbox.exchange.update(known[0], sandbox.now(), other("Ningbo"))
+        await trial.idle()
+    assert sorted(old) == [*([] if start == "now" else known), gone]
+
+    for _ in range(3):
+        await run_until_idle(sandbox, make_bot())
+    assert sorted(fresh) == known
+    async with sandbox.running(make_bot()) as trial:
+        late = sandbox.publish()
+        await trial.idle()
+    assert sorted(fresh) == [*known, late]
+
+
+async def test_first_run_delivers_nothing_twice(store: Store) -> None:
+    sandbox, fresh = Sandbox(), list[int]()
+    known = [sandbox.publish() for _ in range(3)]
+    for _ in range(2):
+        await run_until_idle(sandbox, hearing(new_bot(store), fresh, from_start=True))
+    assert sorted(fresh) == known
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+async def test_handler_that_ran_before_gets_nothing(
+    store: Store, is_marked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recorded by a mark, or by deliveries of an earlier version."""
+    sandbox, received = Sandbox(), list[int]()
+    known = [sandbox.publish() for _ in range(3)]
+    with monkeypatch.context() as earlier:
+        if not is_marked:
+            earlier.setattr(Routing, "introduce_handlers", AsyncMock())
+        await run_until_idle(sandbox, hearing(new_bot(store), received))
+    assert sorted(received) == known
+    for _ in range(2):
+        async with sandbox.running(hearing(new_bot(store), received, from_start=True)) as trial:
+            known.append(sandbox.publish())
+            await trial.idle()
+    assert sorted(received) == known
+
+
+async def test_handler_without_deliveries_gets_nothing(store: Store) -> None:
+    sandbox, old, received = Sandbox(), list[int](), list[int]()
+    known = sandbox.publish()
+
+    def make_bot(**options: Any) -> Bot:
+        return hearing(hearing(new_bot(store), old), received, id="choosy", **options)
+
+    await run_until_idle(sandbox, make_bot(origin="Ningbo"))
+    await run_until_idle(sandbox, make_bot(from_start=True))
+    assert (old, received) == ([known], [])
+
+
+async def test_handler_of_other_events_gets_known_requests(store: Store) -> None:
+    sandbox, kinds = Sandbox(), list[str]()
+
+    def make_bot() -> tuple[Bot, Any]:
+        bot = new_bot(store)
+
+        async def hears(request: Any, ctx: Any) -> None:
+            kinds.append(ctx.event.kind)
+
+        return bot, bot.on_updated(id="hears")(hears)
+
+    bot, _ = make_bot()
+    index = sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        sandbox.exchange.update(index, sandbox.now(), other("Ningbo"))
+        await trial.idle()
+    bot, hears = make_bot()
+    bot.on_new(id="hears", from_start=True)(hears)
+    await run_until_idle(sandbox, bot)
+    assert kinds == ["updated", "new"]
+
+
+async def test_filter_applies(store: Store) -> None:
+    sandbox, kinds = Sandbox(), list[tuple[str, str, Any]]()
+    sandbox.publish()
+    sandbox.publish(other("Ningbo"))
+    await run_until_idle(sandbox, hearing(new_bot(store), []))
+
+    bot = new_bot(store)
+
+    @bot.on_new(id="fresh", origin="Ningbo", from_start=True)
+    async def fresh(request: Any, ctx: Any) -> None:
+        kinds.append((ctx.event.kind, request.origin, ctx.event.observed_between[0]))
+
+    await run_until_idle(sandbox, bot)
+    assert kinds == [("new", "Ningbo", None)]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("point", ["before deliver", "after deliver"])
+async def test_crash_loses_and_repeats_nothing(store: Store, point: str, times: int) -> None:
+    sandbox, fresh = Sandbox(), list[int]()
+    known = [sandbox.publish() for _ in range(3)]
+    await run_until_idle(sandbox, hearing(new_bot(store), []))
+    async with sandbox.running(
+        hearing(new_bot(store), fresh, id="fresh", from_start=True), crash_at=point, times=times
+    ) as trial:
+        await trial.crashed()
+    assert fresh == []
+    for _ in range(2):
+        await run_until_idle(sandbox, hearing(new_bot(store), fresh, id="fresh", from_start=True))
+    assert sorted(fresh) == known
+
+
+async def test_new_comes_before_pending_update(store: Store) -> None:
+    """The update was seen, but not delivered, before the handler was added."""
+    sandbox, kinds = Sandbox(), list[tuple[str, str]]()
+    index = sandbox.publish()
+    await run_until_idle(sandbox, hearing(new_bot(store), []))
+    async with sandbox.running(hearing(new_bot(store), []), crash_at="before deliver") as trial:
+        await anyio.sleep(INTERVAL)
+        sandbox.exchange.update(index, sandbox.now(), other("Ningbo"))
+        await trial.crashed()
+
+    bot = new_bot(store)
+
+    @bot.on_new(id="fresh", from_start=True)
+    @bot.on_updated(id="fresh")
+    async def fresh(request: Any, ctx: Any) -> None:
+        kinds.append((ctx.event.kind, request.origin))
+
+    await run_until_idle(sandbox, bot)
+    assert kinds[0] == ("new", "Ningbo")
