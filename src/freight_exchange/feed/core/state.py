@@ -113,13 +113,15 @@ class State:
             StoreError: It is damaged, or another version of this package wrote it.
         """
         try:
-            fields: dict[str, Any] = {_EARLIER_KEYS.get(key, key): value for key, value in json.loads(text).items()}
+            kept: dict[str, Any] = json.loads(text)
+            fields = {_EARLIER_KEYS.get(key, key): value for key, value in kept.items()}
             watermark, schema, doubt = fields.pop("watermark"), fields.pop("schema"), fields.pop("absence_doubt", None)
             if fields.pop("primed", False):
                 # Earlier versions knew no other stages.
                 fields["stage"] = "primed"
+            fields["clock_lag"] = ClockLag(**fields.get("clock_lag", {}))
             return cls(
-                **fields | {"clock_lag": ClockLag(**fields.get("clock_lag", {}))},
+                **fields,
                 watermark=Watermark(watermark["time"], Reading(**watermark["reading"])),
                 absence_doubt=None if doubt is None else AbsenceDoubt(**doubt),
                 schema=Schema(
