@@ -30,12 +30,12 @@ def test_quotes_for_open_requests_are_shown_and_nothing_is_sent(shell: Shell, ta
     quoted, refused = shell.publish(), shell.publish(attrs.evolve(TILES, destination="Oslo"))
     result = shell("tariff", "check", str(tariff), "--weight", "unit", "--requests")
     rows = {row["REQUEST"]: row for row in result.rows}
-    assert rows[str(quoted)]["AMOUNT"] == "1347.84 USD"
-    assert rows[str(quoted)]["CHARGES"] == "Ocean Freight 1347.84"
+    assert rows[str(quoted)]["AMOUNT"] == "798.72 USD"
+    assert rows[str(quoted)]["CHARGES"] == "Ocean Freight 798.72"
     assert "no quote: there is no freight rate for Shipping from Hong Kong to Oslo" in result.out
     printed = shell("tariff", "check", str(tariff), "--weight", "unit", "--requests", "--json").objects
     answers = {answer["request"]: answer for answer in printed}
-    assert answers[quoted]["amount"] == "1347.84"
+    assert answers[quoted]["amount"] == "798.72"
     assert "no freight rate" in answers[refused]["reason"]
     assert not shell.exchange.audit_log.calls_to("POST", "quote/submitoffer")
 
