@@ -112,7 +112,7 @@ async def work(
     await bot.starts()
     await publish(MORNING)
     await bot.until(all_offered)
-    await bot.until(lambda: bot.says("it is a dead") > 0)
+    await bot.until(lambda: bot.says("is dead") > 0)
 
     note("a shipper approves an offer; the bot is told once, though it is stopped and started once more")
     await approve(consignor, rival, min(index for index, price in prices.items() if price is not None))
