@@ -92,7 +92,7 @@ MUTATIONS: Final = (
         "feed/scanning/poller.py",
         "return (scan is self._queue.deep or scan.is_first) and scanner.pages > 0 and is_stuck and is_transient(error)",
         "return False",
-        "tests/unit/feed/test_watcher_trouble.py::test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_rate",
+        "tests/unit/feed/test_watcher_failing_pages.py::test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_rate",
     ),
     one(
         "5 no ladder",

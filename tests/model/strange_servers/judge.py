@@ -117,7 +117,8 @@ class _Judge:
         if told.kind == "new" and before is not None:
             self.find("repeated", index, told.at, f"new after {before.kind}")
         if told.kind == "new" and self.schedule.start == "now" and self._stood_before(index, told.at):
-            self.find("stood before", index, told.at, f"{told.content}")
+            excuse = "a cache that answers every window alike" if self._has_cache_of_pages() else ""
+            self.find("stood before", index, told.at, f"{told.content}", excuse)
         if told.returned != gone:
             self.find("returned", index, told.at, f"{told.kind} returned={told.returned} after {before}")
         if before is not None and not gone and before.content == told.content:
@@ -235,13 +236,16 @@ class _Judge:
 
     def _was_hidden_by_a_cache(self, index: int, content: Content) -> bool:
         """Whether a cache that answers every window alike showed a state to the first scan only, or never."""
-        cache = self.schedule.habits.cache
-        if cache is None or not cache.listings or cache.key != "page":
+        if not self._has_cache_of_pages():
             return False
         listed = math.inf if self.log.listed is None else self.log.listed
         return not any(
             s.at > listed for s in self.server.served if s.asked == "listing" and s.rows.get(index) == content
         )
+
+    def _has_cache_of_pages(self) -> bool:
+        cache = self.schedule.habits.cache
+        return cache is not None and cache.listings and cache.key == "page"
 
     def _may_be_older(self, told: Told, gone: float) -> bool:
         """Whether the watcher's wall clock went forward after a request was last seen updated, or right before, by so

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -16,7 +17,7 @@ from freight_exchange.feed.scanning.journal import Journal
 from freight_exchange.feed.scanning.poller import Poller
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.hooks import Event as HookEvent
-from freight_exchange.hooks import Hooks
+from freight_exchange.hooks import Hooks, Scan
 from freight_exchange.models import RateRequest
 from freight_exchange.options import Start
 from freight_exchange.platform.clock import Reading
@@ -200,3 +201,8 @@ class Rig:
         seen, _ = self.held.history(index)
         assert seen is not None
         return seen
+
+
+def scans(rig: Rig, *, complete: bool = True) -> Counter[str]:
+    """The scans that ended so far, by their depth."""
+    return Counter(told.tier for told in rig.told if isinstance(told, Scan) and told.complete == complete)

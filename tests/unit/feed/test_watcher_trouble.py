@@ -1,4 +1,4 @@
-"""Trouble that meets some looks and not others: what has been read is kept, and everyone else has a turn."""
+"""Trouble that meets some scans and not others: the others have their turns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import attrs
 import pytest
-from tests.unit.feed.rig import DAY, HOUR, HandClock, Rig, Service
+from tests.unit.feed.rig import DAY, HOUR, HandClock, Rig, Service, scans
 
-from freight_exchange.errors import DecodeError, RateLimitedError, ServerError
+from freight_exchange.errors import ServerError
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.feed.events import Gap
 from freight_exchange.hooks import Degraded, Recovered, Scan
@@ -30,11 +30,6 @@ async def live(service: Service, store: Store, **options: Any) -> Rig:
     await rig.looks()
     service.pages.clear()
     return rig
-
-
-def scans(rig: Rig, *, complete: bool = True) -> Counter[str]:
-    """The scans that ended so far, by their depth."""
-    return Counter(told.tier for told in rig.told if isinstance(told, Scan) and told.complete == complete)
 
 
 # A start that hands out a part
@@ -57,200 +52,6 @@ async def test_a_start_with_more_pages_than_ten_minutes_hold_comes_to_an_end(sto
     with anyio.fail_after(DAY / 2):
         await rig.primes()
     assert len(rig.tale) == 1000
-
-
-# Pages that fail
-
-
-@attrs.define
-class Limited(Service):
-    """Answers sixty pages a minute, and says when to ask again."""
-
-    minute: int = -1
-    asked: int = 0
-
-    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-        now = anyio.current_time()
-        if int(now // 60) != self.minute:
-            self.minute, self.asked = int(now // 60), 0
-        self.asked += 1
-        if self.asked > 60:
-            raise RateLimitedError("slowly", status=429, retry_after=60 - now % 60)
-        return await Service.page(self, number, rows, window)
-
-
-async def test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_rate(store: Store) -> None:
-    service = Limited(clamp=10, latency=0.1)
-    service.publish(*range(1, 1501), age=DAY)
-    rig = Rig(service, store=store, start="backfill")
-    with anyio.fail_after(HOUR):
-        await rig.primes()
-    assert len(rig.tale) == 1500
-    # Up to the end, down again, and no page for nothing but those that were refused.
-    assert sum(window == WIDEST for _, _, window in service.pages) < 310
-    assert scans(rig) & Counter({"five days": 9}) == {"five days": 1}
-
-
-@attrs.define
-class Unhurried(Service):
-    """Gives one page a second, refuses what comes sooner, and lists one request more every twenty seconds."""
-
-    last: float = -1.0
-    born: int = 0
-
-    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-        now = anyio.current_time()
-        if now < self.last + 1:
-            self.pages.append((number, rows, window))
-            raise RateLimitedError("slowly", status=429, retry_after=2)
-        self.last = now
-        while self.born < now // 20:
-            self.born += 1
-            self.publish(1000 + self.born)
-        return await Service.page(self, number, rows, window)
-
-
-async def test_a_lively_listing_comes_to_its_end_under_a_limit_of_rate(store: Store) -> None:
-    service = Unhurried(clamp=20, latency=0.1)
-    service.publish(*range(1, 201), age=DAY)
-    rig = Rig(service, store=store, start="backfill")
-    with anyio.fail_after(HOUR / 3):
-        await rig.primes()
-    assert {index for _, index in rig.tale} >= set(range(1, 201))
-    assert scans(rig)["five days"] == 1
-    assert not scans(rig, complete=False)["five days"]
-
-
-async def test_what_is_recent_is_not_asked_for_without_end(store: Store) -> None:
-    service = Service(clamp=20, latency=1.0)
-    service.publish(*range(1, 61), age=DAY)
-    refused: list[float] = []
-
-    class Refusing(Service):
-        async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-            if window < WIDEST:
-                refused.append(anyio.current_time())
-                raise DOWN
-            if len(service.pages) == 3:
-                service.publish(1000)
-            return await service.page(number, rows, window)
-
-    rig = Rig(Refusing(), store=store, start="backfill")
-    await rig.primes()
-    # Once more at once, and then the scan goes on without.
-    assert len(refused) % 2 == 0
-    assert len(refused) < 10
-
-
-async def test_a_page_that_says_an_error_counts_as_failed_and_its_rows_count(store: Store) -> None:
-    service = Service()
-    rig = await live(service, store)
-    cover = rig.journal.state.watermark
-    rig.told.clear()
-    service.publish(1)
-
-    class Failing(Service):
-        failing: bool = True
-
-        async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-            page = await service.page(number, rows, window)
-            return page._replace(failure=DecodeError("an error beside records") if self.failing else None)
-
-    failing = Failing()
-    rig.poller._pages._source = failing  # pyright: ignore[reportPrivateUsage]
-    await rig.looks()
-    assert rig.tale == [("new", 1)]
-    assert rig.journal.state.watermark == cover
-    assert any(isinstance(told, Degraded) for told in rig.told)
-    failing.failing = False
-    await rig.looks()
-    assert rig.tale == [("new", 1)]
-    assert rig.journal.state.watermark != cover
-
-
-async def test_what_a_deep_scan_has_read_is_kept_when_a_page_fails(store: Store) -> None:
-    service = Service(clamp=3, latency=0.5)
-    rig = await live(service, store)
-    service.publish(*range(1, 31))
-    await rig.goes_on_for(10 * 60)
-    rig = rig.again()
-    service.pages.clear()
-    while len(service.pages) < 6:
-        await rig.looks()
-    service.faults[:] = [DOWN] * 12
-    await rig.goes_on_for(600)
-    deep = [number for number, _, window in service.pages if window == WIDEST]
-    assert deep.count(1) <= 3
-    assert scans(rig)["five days"] == 1
-
-
-async def test_a_deep_scan_whose_pages_stand_still_for_long_is_given_up(store: Store) -> None:
-    service = Stuck(clamp=3)
-    rig = await live(service, store)
-    service.publish(*range(1, 31))
-    rig = rig.again()
-    await rig.goes_on_for(3 * HOUR)
-    assert scans(rig)["five days"] == 0
-    assert scans(rig, complete=False)["five days"] >= 1
-    assert scans(rig)["half an hour"] >= 1
-    service.publish(99)
-    await rig.looks(10)
-    assert ("new", 99) in rig.tale
-    assert rig.poller.progress.phase == "live"
-    service.page_that_fails = 10**9
-    await rig.goes_on_for(2 * HOUR)
-    assert scans(rig)["five days"] == 1
-
-
-@attrs.define
-class Stuck(Service):
-    """Never gives one of its later pages of a window that is deep."""
-
-    page_that_fails: int = 7
-
-    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-        if window >= 6 * HOUR and number == self.page_that_fails:
-            self.faults.insert(0, DOWN)
-        return await Service.page(self, number, rows, window)
-
-
-@attrs.define
-class Slow(Service):
-    """Gives no page of many rows in time."""
-
-    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-        if min(rows, len(self.books)) > 300:
-            self.faults.insert(0, ServerError("gateway time-out", status=504))
-        return await Service.page(self, number, rows, window)
-
-
-async def test_a_service_that_cannot_give_large_pages_is_asked_for_smaller_ones(store: Store) -> None:
-    service = Slow(latency=5.0)
-    service.publish(*range(1, 501), age=DAY)
-    rig = Rig(service, store=store, start="backfill")
-    with anyio.fail_after(600):
-        await rig.primes()
-    assert len(rig.tale) == 500
-    assert rig.journal.state.clamp is None
-
-
-@attrs.define
-class Choking(Service):
-    """Fails on more than ten rows in a page."""
-
-    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-        if rows > 10:
-            self.faults.insert(0, ServerError("out of memory", status=500))
-        return await Service.page(self, number, rows, window)
-
-
-async def test_a_service_that_fails_on_all_but_small_pages_is_read_by_the_smallest(store: Store) -> None:
-    service = Choking()
-    service.publish(*range(1, 41), age=DAY)
-    rig = Rig(service, store=store, start="backfill")
-    with anyio.fail_after(3600):
-        await rig.primes()
-    assert len(rig.tale) == 40
 
 
 # Depths that fail
@@ -382,7 +183,7 @@ async def test_a_machine_that_was_saved_for_days_tells_the_gap(store: Store) -> 
     assert sorted(index for _, index in rig.tale) == [2, 3, 4, 5, 6]
 
 
-# Whoever leaves
+# Deadlines
 
 
 async def test_that_scans_fail_is_told_though_somebody_left_while_a_hook_heard_of_one(store: Store) -> None:
