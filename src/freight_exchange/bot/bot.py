@@ -214,7 +214,7 @@ class Bot(Router):
 
     @property
     def is_stopping(self) -> bool:
-        """Whether `stop()` was called."""
+        """`True` once `stop()` was called."""
         return (supervisor := self._active_supervisor()) is not None and supervisor.stopping.is_set()
 
     def stop(self) -> None:

@@ -39,7 +39,7 @@ _logger = logging.getLogger("freight_exchange.bot")
 _OUTAGE_LIMIT: Final = 3600.0
 """Seconds of transient errors, while the service answers others, before a delivery is given up."""
 _MIN_RETRIES: Final = 1
-"""Retries after an interruption, whatever the handler's `retries`: the process may have ended before the call."""
+"""Retries after an interruption, in addition to the handler's `retries`: the process may have ended before the call."""
 
 
 class Worker:

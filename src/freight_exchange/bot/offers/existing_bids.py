@@ -148,7 +148,7 @@ class ExistingBids:
 
 
 def lenient_bids(exchange: FreightExchange, note: Callable[[int | None, DecodeError], None]) -> Bids:
-    """Make a view of the own bids that skips unreadable ones, whatever the client's options.
+    """Make a view of the own bids that skips unreadable ones under any options of the client.
 
     Args:
         exchange: The client.

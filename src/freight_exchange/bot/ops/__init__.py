@@ -1,1 +1,1 @@
-"""What operators use: `status` of a bot, `probes` on its port, and `admin` of its file while it is stopped."""
+"""Operation of a bot: its `status`, `probes` on its port, and `admin` of its file while it is stopped."""

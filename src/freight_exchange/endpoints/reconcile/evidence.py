@@ -53,7 +53,7 @@ Look = Callable[[Enough], Awaitable[Reconciliation]]
 """A reading, complete but for what is enough, and the conclusion from it."""
 
 _COARSEST_ROUNDING = Decimal(1)
-"""How far from the amount that was sent a server that rounds may put it."""
+"""Greatest change of an amount by a server that rounds."""
 
 _COARSEST_VOLUME = Decimal("0.15")
 """By what part a server that rounds dimensions may change the volume."""
@@ -80,7 +80,7 @@ class Readers:
     strict: bool
 
     async def own_bids(self, type: BidsType | None) -> list[Bid]:
-        """The own bids that the listing shows under this type, by a reading that begins now or later."""
+        """Return the own bids listed under this type, from a reading that begins now or later."""
         listed = await self.shared.read(("bids", type, self.strict), self.bids.list(type=type, sweep=True).collect)
         self.seen.remember(listed)
         return listed
@@ -98,7 +98,7 @@ def look_for(
         case Publish():
             return _complete(_PublishedRequest(readers.offers, write, _indexes(_baseline(Listing, baseline))).look)
         case Respond():
-            # An offer's state is read off the offer, whatever stood before: a wrong baseline is refused all the same.
+            # The offer itself shows its state, so the baseline is not needed; a wrong one is refused nevertheless.
             _baseline(Listing, baseline)
             return _complete(_OfferResponse(readers.offers, write).look)
         case CreateRoute():
@@ -110,7 +110,7 @@ def look_for(
 
 
 def _complete(look: Callable[[], Awaitable[Reconciliation]]) -> Look:
-    """A look that always reads its one listing."""
+    """Make a look that always reads its only listing."""
     return lambda _: look()
 
 
@@ -147,7 +147,7 @@ class _SubmittedOffer:
         return found
 
     async def _view(self, type: BidsType | None) -> list[Bid]:
-        """The own bids on that request in one view of the bid listing; none where the service refuses the view."""
+        """Return the own bids on the request in one view of the listing; none if the service refuses the view."""
         try:
             listed = await self.readers.own_bids(type)
         except BadRequestError as error:
@@ -162,7 +162,7 @@ class _SubmittedOffer:
         return [bid for bid in bids if bid.index == self.write.request]
 
     def _may_be_it(self, bid: Bid) -> bool:
-        """Whether the bid, though one like it stood before, may be this one: it may have been put in its place."""
+        """Return whether a bid equal to an earlier one may be this write's, which replaced it."""
         if bid.currency not in (None, self.write.currency):
             return False
         return bid.amount is None or abs(bid.amount - self.write.amount) <= _COARSEST_ROUNDING
@@ -196,7 +196,7 @@ class _PublishedRequest:
         return StillUnknown(tuple(near)) if near else NotApplied()
 
     def _rounded(self, listing: Listing) -> bool:
-        """Whether the volume may be what a server that rounds dimensions makes of the one that was sent."""
+        """Return whether the volume may be the sent one, from rounded dimensions."""
         shown, sent = listing.volume, self.write.draft.volume
         return shown is not None and abs(shown - sent) <= sent * _COARSEST_VOLUME
 
@@ -212,7 +212,7 @@ class _PublishedRequest:
         )
 
     def _weights(self) -> tuple[Decimal, Decimal]:
-        """The weight that was sent, which may come back as that of all units."""
+        """Return the weights that the sent one may come back as: of one unit, or of all units."""
         draft = self.write.draft
         return draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity))
 
@@ -275,7 +275,7 @@ class _OfferResponse:
 
 
 def _baseline(kind: type[T], baseline: Sequence[object] | None) -> list[T] | None:
-    """The baseline, once it is known to hold what the write's listing shows: another kind's indexes mean nothing."""
+    """Check that a baseline holds records of the write's listing: indexes of another kind mean nothing."""
     if baseline is None:
         return None
     # What can be read only once would be empty at the second look.

@@ -1,7 +1,7 @@
-"""Finding out whether a write happened, by reading what the service shows now.
+"""Reconciliation: find out whether a write happened, by reading the listings.
 
-Absence is proof only when complete readings agree on it over the settle time: the service may be slow to show what
-it has done. Nothing is ever sent again from here.
+Absence is proof only if complete readings agree on it over the settle time: the service may show a write late. No
+write is ever sent from here.
 """
 
 from __future__ import annotations
@@ -40,18 +40,17 @@ _LEAST_PAUSE = 0.001
 """A rest that rounds to nothing would read without end where the clock only moves while tasks rest."""
 
 _PATIENCE = 4
-"""How many settle times, and a minute, readings may keep failing before doubt is all that is left."""
+"""Settle times (plus a minute) for which readings may fail before the result is `StillUnknown`."""
 
 
 async def reconcile(
     strict: Readers, lenient: Readers, write: Write, *, settle: timedelta, baseline: Sequence[object] | None
 ) -> Reconciliation:
-    """What became of the write. `settle` is its time; no deadline of the client bounds it.
+    """Find out whether the write happened, within the settle time; no deadline of the client applies.
 
     Args:
-        strict: Resources whose listings fail unless every record of them can be read: what cannot might be what is
-            looked for.
-        lenient: Resources whose listings give what can be read: a record that can be is there all the same.
+        strict: Resources whose listings fail if a record cannot be read, because it may be the one wanted.
+        lenient: Resources whose listings skip unreadable records, which suffices to prove presence.
         write: What to look for.
         settle: How long the service may take to show a write.
         baseline: What was there before.
@@ -68,7 +67,7 @@ async def reconcile(
 
 
 def _despite_gaps(strict: Look, lenient: Look) -> Look:
-    """A look that a listing with gaps keeps from telling absence, but not from telling presence."""
+    """Make a look that concludes presence from a listing with unreadable records, but not absence."""
 
     async def look(enough: Enough) -> Reconciliation:
         try:

@@ -26,9 +26,9 @@ class _Reading(Generic[T]):
 
 
 class SharedReadings:
-    """One reading at a time for each listing; those who ask while one is under way share the next.
+    """One reading at a time for each listing; callers during a reading share the next one.
 
-    A reading that began before it was asked for may be older than what the caller wants to see: nobody gets such a one.
+    A reading that began before the request for it may be too old: the caller gets the next one.
     So a hundred offers in doubt take one or two readings of the bids, where each on its own would take a hundred.
     """
 
@@ -37,7 +37,7 @@ class SharedReadings:
         self._turns: dict[Hashable, anyio.Lock] = {}
 
     async def read(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> T:
-        """What the next reading under `key` gives.
+        """Return the result of the next reading under `key`.
 
         The first caller makes the reading with its own `read`. Where that caller is cancelled, the next one takes over.
 
@@ -57,7 +57,7 @@ class SharedReadings:
         reading = self._next[key] = _Reading[T]()
         try:
             async with self._turns.setdefault(key, anyio.Lock()):
-                # It begins: whoever asks from now on shares the next one.
+                # It begins: later callers share the next one.
                 del self._next[key]
                 reading.result = await read()
                 reading.succeeded = True
