@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import copy
-import functools
-import math
 import pickle
-import zoneinfo
-from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from unicodedata import normalize
@@ -17,30 +13,14 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.models.filters import NEEDED, REQUEST, TEXTS, Heavy, later, light
 
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import Packaging, RateRequest, RequestType, UnknownWord
+from freight_exchange.models import RateRequest, RequestType, UnknownWord
 from freight_exchange.models.request_filter import RequestFilter
 
-NEEDED = datetime(2024, 5, 17)
-
-# Forty cubic metres.
-REQUEST = RateRequest(
-    index=4,
-    commodity="Green Tea",
-    type=RequestType.AIR_FREIGHT,
-    origin="Hong Kong",
-    destination="Oakland",
-    need_date=NEEDED,
-    quantity=10,
-    length=Decimal("2.5"),
-    width=Decimal("1.6"),
-    height=Decimal(1),
-    weight=Decimal("120.5"),
-    incoterm="FOB",
-    hazardous=False,
-)
 SILENT = RateRequest(index=5)
+
 
 PASSING: dict[str, list[Any]] = {
     "origin": [
@@ -60,6 +40,8 @@ PASSING: dict[str, list[Any]] = {
     "need_by": [NEEDED, NEEDED.date(), date(2024, 5, 18)],
     "where": [lambda request: request.index == 4, lambda request: "a truth that is no bool"],
 }
+
+
 EXCLUDING: dict[str, list[Any]] = {
     "origin": ["Hong", "HongKong", "Oakland", {"Shenzhen", "Ningbo"}, ["H", "Hong Kong SAR"]],
     "destination": ["Hong Kong", ("Los Angeles", "Long Beach")],
@@ -75,8 +57,9 @@ EXCLUDING: dict[str, list[Any]] = {
     "need_by": [NEEDED - timedelta(microseconds=1), date(2024, 5, 16)],
     "where": [lambda request: request.index == 5, lambda request: None],
 }
+
+
 FIELDS = [field.name for field in attrs.fields(RequestFilter) if field.init]
-TEXTS = ["origin", "destination", "type", "incoterm", "commodity"]
 
 
 def each(cases: dict[str, list[Any]]) -> list[tuple[str, Any]]:
@@ -211,145 +194,6 @@ def test_the_first_field_that_excludes_is_named() -> None:
     assert RequestFilter().excluded_by(REQUEST) is None
 
 
-def test_what_where_raises_is_not_caught() -> None:
-    def where(request: RateRequest) -> bool:
-        raise KeyError(request.index)
-
-    with pytest.raises(KeyError):
-        RequestFilter(where=where).matches(REQUEST)
-
-
-@pytest.mark.parametrize("field", TEXTS)
-@pytest.mark.parametrize("empty", [[], (), set(), frozenset(), {}.keys()])
-def test_an_empty_collection_would_exclude_everything_and_is_refused(field: str, empty: Any) -> None:
-    with pytest.raises(ValidationError, match=f"^{field} must not be empty: no request would ever pass$") as caught:
-        RequestFilter(**{field: empty})
-    assert caught.value.field == field
-
-
-@pytest.mark.parametrize("field", TEXTS)
-@pytest.mark.parametrize(
-    "value",
-    [
-        "",
-        " ",
-        5,
-        True,
-        b"FOB",
-        bytearray(b"FOB"),
-        {"FOB": 1},
-        iter(["FOB"]),
-        [None],
-        ["FOB", ""],
-        {"FOB", 5},
-        [["FOB"]],
-    ],
-)
-def test_what_is_no_text_is_refused(field: str, value: Any) -> None:
-    with pytest.raises(ValidationError, match=f"^{field} must ") as caught:
-        RequestFilter(**{field: value})
-    assert caught.value.field == field
-
-
-@pytest.mark.parametrize("value", [b"FOB", b"", bytearray(b"FOB")])
-def test_bytes_are_no_collection_of_numbers(value: Any) -> None:
-    with pytest.raises(ValidationError, match=f"not a {type(value).__name__}$"):
-        RequestFilter(origin=value)
-
-
-@pytest.mark.parametrize("value", [Packaging.PALLET, [RequestType.SHIPPING, Packaging.PALLET], RequestType])
-def test_a_word_of_another_kind_is_no_type(value: Any) -> None:
-    with pytest.raises(ValidationError, match=r"^type must be ") as caught:
-        RequestFilter(type=value)
-    assert caught.value.field == "type"
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *(("incoterm", value) for value in ("FO", "FOBS", "F0B", ["FOB", "any"[:2]])),
-        *(("hazardous", value) for value in ("no", 2, 0.0, [True])),
-        *(
-            (field, value)
-            for field in ("max_volume", "max_weight")
-            for value in (0, -1, "", "a lot", True, math.nan, math.inf, Decimal("NaN"), [60], 10**40)
-        ),
-        *(("need_by", value) for value in ("2024-05-17", 1715904000, timedelta(days=5), [NEEDED])),
-        *(("where", value) for value in (True, "origin == 'Hong Kong'", RequestFilter())),
-    ],
-)
-def test_what_cannot_be_right_is_refused_by_name(field: str, value: Any) -> None:
-    with pytest.raises(ValidationError, match=f"^{field} ") as caught:
-        RequestFilter(**{field: value})
-    assert caught.value.field == field
-
-
-@pytest.mark.parametrize("zone", [UTC, zoneinfo.ZoneInfo("Asia/Hong_Kong")])
-def test_need_dates_have_no_zone_and_so_need_by_has_none(zone: Any) -> None:
-    with pytest.raises(ValidationError, match="need_date, which has no zone") as caught:
-        RequestFilter(need_by=NEEDED.replace(tzinfo=zone))
-    assert caught.value.field == "need_by"
-
-
-async def _later(request: RateRequest) -> bool:
-    return True
-
-
-async def _stream(request: RateRequest) -> AsyncIterator[bool]:
-    yield True
-
-
-class _Awaited:
-    async def __call__(self, request: RateRequest) -> bool:
-        return True
-
-    async def judge(self, request: RateRequest) -> bool:
-        return True
-
-
-class _Promise(Awaitable[bool]):
-    def __await__(self) -> Any:
-        return iter(())
-
-
-@pytest.mark.parametrize(
-    "where", [_later, _stream, _Awaited(), _Awaited().judge, functools.partial(_later), functools.partial(_stream)]
-)
-def test_an_async_where_is_refused_when_it_can_be_told(where: Any) -> None:
-    with pytest.raises(ValidationError, match=r"^where must be a plain function, not an async one") as caught:
-        RequestFilter(where=where)
-    assert caught.value.field == "where"
-
-
-@pytest.mark.parametrize(
-    "where", [lambda request: _later(request), lambda request: _stream(request), lambda request: _Promise()]
-)
-def test_an_async_where_in_disguise_does_not_pass_everything(where: Any) -> None:
-    wanted = RequestFilter(where=where)
-    with pytest.raises(ValidationError, match=r"^where must be a plain function, not an async one") as caught:
-        wanted.matches(REQUEST)
-    assert caught.value.field == "where"
-
-
-def _light(request: RateRequest) -> bool:
-    return not _Heavy()(request)
-
-
-class _Heavy:
-    def __call__(self, request: RateRequest) -> bool:
-        return request.weight is None or request.weight > 100
-
-    def light(self, request: RateRequest) -> bool:
-        return not self(request)
-
-
-@pytest.mark.parametrize(
-    ("where", "passes"), [(_Heavy(), True), (_Heavy().light, False), (functools.partial(_Heavy.light, _Heavy()), False)]
-)
-def test_where_takes_whatever_can_be_called(where: Callable[[RateRequest], bool], passes: bool) -> None:
-    assert RequestFilter(where=where).matches(REQUEST) is passes
-
-
 SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {"origin": None, "where": None}),
     ({"origin": "Hong Kong"}, {"origin": ["hong  KONG"]}),
@@ -358,7 +202,7 @@ SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"max_volume": 60}, {"max_volume": "60.0"}),
     ({"hazardous": False}, {"hazardous": 0}),
     ({"need_by": date(2024, 5, 17)}, {"need_by": datetime(2024, 5, 17, 23, 59, 59, 999999)}),
-    ({"where": _light}, {"where": _light}),
+    ({"where": light}, {"where": light}),
 ]
 
 
@@ -374,7 +218,7 @@ def test_filters_that_want_other_things_differ() -> None:
         RequestFilter(destination="Hong Kong"),
         RequestFilter(max_weight=60),
         RequestFilter(hazardous=True),
-        RequestFilter(where=_Heavy()),
+        RequestFilter(where=Heavy()),
     ]
     for position, one in enumerate(filters):
         assert [other for other in filters if other == one] == [one], position
@@ -414,7 +258,7 @@ def test_what_was_given_is_kept_and_shown() -> None:
     as_the_service_says: Any = 0
     assert RequestFilter(hazardous=as_the_service_says).hazardous is False
     assert repr(RequestFilter()) == "RequestFilter()"
-    assert "_light" in repr(RequestFilter(where=_light))
+    assert "light" in repr(RequestFilter(where=light))
 
 
 def test_a_filter_does_not_change() -> None:
@@ -441,8 +285,14 @@ def test_a_filter_is_copied_pickled_and_evolved() -> None:
 
 
 TEXT = st.text(min_size=1, max_size=12).filter(lambda text: bool(text.strip()))
+
+
 MEASURE = st.decimals("0.001", "1000", places=3)
+
+
 WORD = st.sampled_from(RequestType) | st.builds(UnknownWord, TEXT)
+
+
 REQUESTS = st.builds(
     RateRequest,
     index=st.integers(1),
@@ -511,6 +361,6 @@ def test_types_are_usable() -> None:
     with pytest.raises(ValidationError):
         RequestFilter(need_by="2024-05-17")  # type: ignore[arg-type]  # a datetime or a date
     with pytest.raises(ValidationError):
-        RequestFilter(where=_later)  # type: ignore[arg-type]  # nothing awaits it
+        RequestFilter(where=later)  # type: ignore[arg-type]  # nothing awaits it
     with pytest.raises(TypeError):
         RequestFilter(min_volume=60)  # type: ignore[call-arg]  # no such field
