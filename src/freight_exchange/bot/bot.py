@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -21,8 +21,8 @@ from freight_exchange.bot.runtime import process
 from freight_exchange.bot.runtime.background import BackgroundRun
 from freight_exchange.bot.runtime.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.runtime.operator_port import OperatorPort
-from freight_exchange.bot.runtime.options import BotOptions, check_host, check_port
-from freight_exchange.bot.runtime.shutdown import FailureCallback, ignore_failure, log_failure
+from freight_exchange.bot.runtime.options import BotOptions
+from freight_exchange.bot.runtime.shutdown import FailureCallback, FailureLog, ignore_failure, log_failure
 from freight_exchange.bot.runtime.status import read_status
 from freight_exchange.bot.runtime.supervisor import Supervisor
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.ops.collector import BotCollector
     from freight_exchange.bot.runtime.session import Components
 else:
-    # For `typing.get_type_hints`: the class needs the extra `metrics`.
-    BotCollector = Any
+    BotCollector = Any  # `typing.get_type_hints` resolves it without the extra `metrics`
 
 __all__ = ["Bot"]
 
@@ -104,9 +103,6 @@ class Bot(Router):
             raise ConfigurationError(f"exchange must be a FreightExchange, not a {type(exchange).__name__}")
         if lifespan is not None:
             check_lifespan(lifespan)
-        if port is not None:
-            check_port(port)
-        check_host(host)
         self._options = BotOptions(
             store=store,
             start=start,
@@ -131,8 +127,6 @@ class Bot(Router):
             raise ConfigurationError("this bot runs already: register its handlers before it starts")
         super()._set_handlers(handlers)
 
-    # Running
-
     def run(self, *, backend: Literal["asyncio", "trio"] = "asyncio") -> None:
         """Run as this process until SIGTERM or SIGINT, drain, and return.
 
@@ -142,8 +136,7 @@ class Bot(Router):
         - 70: a handler or the lifespan did not end with the drain, and was ended with the process;
         - 73: the store cannot be used; 75: another process holds it;
         - 76: the service is not as expected: wrong URL, wrong certificate;
-        - 77: the service rejected the email or password;
-        - 78: the configuration is invalid;
+        - 77: the service rejected the email or password; 78: the configuration is invalid;
         - 128 and the signal's number: a second signal ended it.
 
         Raises:
@@ -174,19 +167,12 @@ class Bot(Router):
     async def _serve(self, exchange: FreightExchange | None = None, failpoints: Failpoints = no_failpoints) -> None:
         await self._begin_supervisor()(exchange or self._exchange, failpoints)
 
-    def begin(
-        self,
-        on_failure: FailureCallback = ignore_failure,
-        log_failure: Callable[[Exception], None] = log_failure,
-    ) -> anyio.Event:
-        """Prepare the `serve()` that follows, so that `stop()` works from now on.
+    def begin(self, on_failure: FailureCallback = ignore_failure, log_failure: FailureLog = log_failure) -> anyio.Event:
+        """Prepare the `serve()` that follows, so that `stop()` works from now on, and return the event that it sets.
 
         Args:
             on_failure: Called as soon as an error ends the bot, or one session of it.
             log_failure: Logs the error that ends the bot.
-
-        Returns:
-            The event that `stop()` sets.
 
         Raises:
             ConfigurationError: The bot runs already, or has no handler.
@@ -194,9 +180,7 @@ class Bot(Router):
         return self._begin_supervisor(on_failure, log_failure).stopping
 
     def _begin_supervisor(
-        self,
-        on_failure: FailureCallback = ignore_failure,
-        log_failure: Callable[[Exception], None] = log_failure,
+        self, on_failure: FailureCallback = ignore_failure, log_failure: FailureLog = log_failure
     ) -> Supervisor:
         if (supervisor := self._active_supervisor()) is not None:
             if supervisor.is_served:
@@ -235,8 +219,6 @@ class Bot(Router):
     ) -> None:
         await self._background.end()
 
-    # For operators
-
     def status(self) -> BotStatus:
         """Return the present status, or the last one after the end. Call it from the bot's own loop while it runs."""
         return read_status(self._supervisor, self._metrics)
@@ -244,9 +226,7 @@ class Bot(Router):
     def collector(self) -> BotCollector:
         """Return a Prometheus collector of the bot's metrics, for any registry; needs the extra `metrics`.
 
-            REGISTRY.register(bot.collector())
-
-        Any thread may scrape it.
+            REGISTRY.register(bot.collector())  # any thread may scrape it
 
         Raises:
             ConfigurationError: The extra is not installed.

@@ -11,6 +11,7 @@ import attrs
 
 from freight_exchange.bot.ops import probes
 from freight_exchange.bot.ops.exposition import make_exposition
+from freight_exchange.bot.runtime.options import check_host, check_port
 from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
 from freight_exchange.bot.task_groups import report_failure
 from freight_exchange.errors import ConfigurationError
@@ -42,6 +43,11 @@ class OperatorPort:
     port: int | None
     status: Callable[[], BotStatus]
     collector: Callable[[], BotCollector]
+
+    def __attrs_post_init__(self) -> None:
+        if self.port is not None:
+            check_port(self.port)
+        check_host(self.host)
 
     async def serve(
         self,

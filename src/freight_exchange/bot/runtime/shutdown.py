@@ -8,7 +8,7 @@ from typing import Final
 
 from freight_exchange.bot.outcomes import describe
 
-__all__ = ["CLOSE_TIMEOUT", "FailureCallback", "ignore_failure", "log_failure"]
+__all__ = ["CLOSE_TIMEOUT", "FailureCallback", "FailureLog", "ignore_failure", "log_failure"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -20,6 +20,9 @@ FailureCallback = Callable[[BaseException, Callable[[], bool]], None]
 
 It is called at once: handlers that are still running may take their time, or never end.
 """
+
+FailureLog = Callable[[Exception], None]
+"""Log of the error that ends a bot."""
 
 
 def ignore_failure(error: BaseException, has_ended: Callable[[], bool]) -> None:
