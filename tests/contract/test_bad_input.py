@@ -265,11 +265,11 @@ CLIENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "another HTTP client": ("http_client", {"http_client": object()}),
     "a synchronous HTTP client": ("http_client", {"http_client": httpx.Client}),
     "a proxy beside an HTTP client": (
-        "proxy and verify are its own",
+        "proxy, verify and trust_env are its own",
         {"http_client": httpx.AsyncClient(), "proxy": "http://proxy.example:3128"},
     ),
     "certificates beside an HTTP client": (
-        "proxy and verify are its own",
+        "proxy, verify and trust_env are its own",
         {"http_client": httpx.AsyncClient(), "verify": ssl.create_default_context()},
     ),
     "a SOCKS proxy": ("SOCKS", {"proxy": "socks5://proxy.example:1080"}),
