@@ -281,13 +281,6 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_first_scan.py",
     ),
     one(
-        "9 a silent first scan moves the watermark",
-        "feed/core/advance.py",
-        "        if not state.is_entered:\n            after = with_watermark(after, scan)",
-        "        after = with_watermark(after, scan)",
-        "tests/unit/feed/test_first_scan.py",
-    ),
-    one(
         "9 nothing is left to settle after the first scan",
         "feed/core/first_scan.py",
         'return "primed" if is_decided else "settling"',
