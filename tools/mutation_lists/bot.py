@@ -257,7 +257,7 @@ MUTATIONS: Final = (
         "bot/delivery/worker.py",
         "self._last_scan() > since + _OUTAGE_LIMIT",
         "self._last_scan() > since",
-        "tests/unit/bot/delivery/test_retries.py",
+        "tests/unit/bot/delivery/test_outages.py",
     ),
     one(
         "retry policy: what an error says is kept as it is",
