@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FAILURE", "REFUSALS", "EndSigns"]
+from freight_exchange.paging.page_sizes import LEAST_PAGE_SIZE
+
+__all__ = ["FAILURE", "REFUSALS", "EndSigns", "pages_past_end"]
 
 REFUSALS: Final = frozenset({400, 404, 416, 422})
 """Statuses with which a service refuses a page beyond the end."""
@@ -13,11 +15,23 @@ FAILURE: Final = 500
 """Status with which some services answer a page beyond the end, and others an outage."""
 
 
+_FURTHER_ROWS: Final = 100
+"""Rows to look past the first sign of the end: several small pages in a row may be hidden whole."""
+
+
+def pages_past_end(further: int, size: int) -> int:
+    """Return how many pages of a size to request past the first sign: `further`, or more where a service's are small.
+
+    Sizes below the service's own are those of probes, and need no more.
+    """
+    return max(further, -(-_FURTHER_ROWS // size)) if further and size >= LEAST_PAGE_SIZE else further
+
+
 class EndSigns:
     """Counter of the signs in a row: empty, refused, repeated and failing pages.
 
     Attributes:
-        further: Pages to request past the first sign.
+        further: Pages to request past the first sign, if they are not small; see `pages_past_end`.
         count: Signs since the last page with new rows.
         undecided: An offset probe could not exclude that the service ignores page numbers.
     """
@@ -37,10 +51,10 @@ class EndSigns:
         self.count = 0
         self.undecided = False
 
-    def add(self) -> bool:
-        """Count a sign; return `True` if the listing has ended."""
+    def add(self, size: int) -> bool:
+        """Count a page of this size as a sign; return `True` if the listing has ended."""
         self.count += 1
-        return self.count > self.further
+        return self.count > pages_past_end(self.further, size)
 
     def is_confirmed_by_failure(self, number: int) -> bool:
         """Record that a page failed; return `True` if that is a sign: it failed twice, or such pages always do."""

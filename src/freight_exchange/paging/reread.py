@@ -18,7 +18,10 @@ __all__ = ["LOOK_FURTHER", "Recheck", "Reread"]
 T = TypeVar("T")
 
 LOOK_FURTHER: Final = 3
-"""Pages that a sweep requests past the first sign of the end: all rows of a page may be hidden from the user."""
+"""Pages that a sweep requests past the first sign of the end: all rows of a page may be hidden from the user.
+
+Of small pages it requests more (`end_signs.pages_past_end`).
+"""
 
 _MISSING: Final = REFUSALS | {500}
 

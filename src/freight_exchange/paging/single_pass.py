@@ -287,7 +287,7 @@ class SinglePass(Generic[T]):
 
     def _meet_end(self) -> None:
         """Count a sign of the end; request a further page while there are too few."""
-        if self._end.add():
+        if self._end.add(self.size):
             self.uncertain = self.uncertain or self._end.undecided
             self.ended = True
         elif self._at.step == "second":

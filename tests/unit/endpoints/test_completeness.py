@@ -145,6 +145,16 @@ async def test_hidden_rows_make_no_verdict_wrong(
     assert listed == [row for row in service.bids if not hidden(row)]
 
 
+@pytest.mark.parametrize("hidden_pages", [5, 9])
+async def test_small_pages_hidden_in_a_row_make_no_verdict_wrong(service: Service, hidden_pages: int) -> None:
+    """The offer lies behind pages of ten rows of which the forwarder may see none."""
+    service.clamp = 10
+    service.hidden = lambda row: 249 - 10 * hidden_pages < row <= 249
+    async with service.client() as exchange:
+        error = await doubt(exchange)
+        assert isinstance(await error.reconcile(settle=SETTLE), Applied)
+
+
 async def test_rows_hidden_from_every_page_end_no_plain_listing(service: Service) -> None:
     service.hidden = lambda row: row % 4 == 0
     async with service.client() as exchange:

@@ -16,6 +16,7 @@ from freight_exchange.errors import (
     NotFoundError,
     TransportError,
 )
+from freight_exchange.paging.end_signs import pages_past_end
 from freight_exchange.paging.reread import LOOK_FURTHER
 
 
@@ -30,7 +31,9 @@ async def test_a_window_changes_nothing_but_the_pages_in_flight(
     assert await server.listing(window=window, sweep=sweep).collect() == [*range(95)]
     # Those that a climb left over may still be on their way out when the descent sends for its first.
     assert min(window, 9) <= server.most_under_way <= (2 * window - 1 if sweep or end == "500" else window)
-    assert {*range(10)} <= {*server.numbers} <= {*range(11 + (LOOK_FURTHER if sweep else 0) + window)}
+    assert (
+        {*range(10)} <= {*server.numbers} <= {*range(11 + (pages_past_end(LOOK_FURTHER, 10) if sweep else 0) + window)}
+    )
 
 
 async def test_at_most_window_less_one_pages_are_over(serve: MakeServer) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from tests.unit.paging.shelf import IncompleteError, Rows, Shelf, learned, read, reader, same
 
+from freight_exchange.paging.end_signs import pages_past_end
 from freight_exchange.paging.reread import LOOK_FURTHER, Reread
 from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
@@ -61,14 +62,18 @@ def test_twins_behind_a_hidden_row_are_both_swept() -> None:
 def test_a_still_listing_is_swept_up_and_down_once() -> None:
     shelf = Shelf([*range(25)])
     assert read(shelf, sweep=True) == [*range(25)]
-    up, down = [(number, 10) for number in range(4 + LOOK_FURTHER)], [(number, 9) for number in range(6, -1, -1)]
+    up, down = (
+        [(number, 10) for number in range(4 + pages_past_end(LOOK_FURTHER, 10))],
+        [(number, 9) for number in range(6, -1, -1)],
+    )
     assert shelf.asked == up + down
 
 
 def test_a_single_page_is_swept_again_in_a_size_that_is_given_in_full() -> None:
     shelf = Shelf([*range(5)])
     assert read(shelf, sweep=True, sizes=learned(10)) == [*range(5)]
-    up, again = [(number, 10) for number in range(1, LOOK_FURTHER + 1)], [(n, 5) for n in range(LOOK_FURTHER + 1)]
+    further = pages_past_end(LOOK_FURTHER, 10)
+    up, again = [(number, 10) for number in range(1, further + 1)], [(n, 5) for n in range(LOOK_FURTHER + 1)]
     assert shelf.asked == [(0, 10), (1, 5), *up, *again]
 
 
