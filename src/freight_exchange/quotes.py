@@ -181,9 +181,9 @@ async def _rate(rates: Rates | None, code: str, target: str) -> Decimal:
 
 
 def _code(value: str, field: str) -> str:
-    if not isinstance(value, str) or not re.fullmatch("[A-Za-z]{3}", value):
+    if (code := validation.three_letters(value)) is None:
         raise ValidationError(f"{field} must be a currency code of three letters, not {value!r}", field=field)
-    return value.upper()
+    return code
 
 
 def _clauses(terms: str | None) -> dict[str, str]:

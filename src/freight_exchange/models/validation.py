@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_WINDOW", "NUMERAL", "Number", "amount", "boolean", "count", "enum_member", "find_zone", "identifier",
-    "incoterm", "naive_datetime", "number", "rates", "set_fields", "text", "timezone", "window_seconds",
-    "zoned_datetime",
+    "incoterm", "naive_datetime", "number", "rates", "set_fields", "text", "three_letters",
+    "timezone", "window_seconds", "zoned_datetime",
 ]  # fmt: skip
 
 Number: TypeAlias = Decimal | int | float | str
@@ -119,9 +119,14 @@ def text(value: object, field: str, *, allow_empty: bool = False) -> str:
 
 def incoterm(value: object, field: str = "incoterm") -> str:
     """Return three ASCII letters in upper case. Unknown Incoterms are accepted, since new ones are published."""
-    if not isinstance(value, str) or not re.fullmatch("[A-Za-z]{3}", value):
+    if (word := three_letters(value)) is None:
         raise ValidationError(f"{field} must be three letters such as 'FOB', not {_describe(value)}", field=field)
-    return value.upper()
+    return word
+
+
+def three_letters(value: object) -> str | None:
+    """Return three ASCII letters in upper case, as Incoterms and currency codes are; `None` for other values."""
+    return value.upper() if isinstance(value, str) and re.fullmatch("[A-Za-z]{3}", value) else None
 
 
 def boolean(value: object, field: str) -> bool:

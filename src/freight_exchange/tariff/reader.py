@@ -148,9 +148,9 @@ def _places(cell: str, column: str) -> frozenset[str]:
 
 
 def _currency(cell: str, column: str) -> str:
-    if not (len(cell) == 3 and cell.isascii() and cell.isalpha()):
+    if (code := validation.three_letters(cell)) is None:
         raise ValidationError(f"must be three letters such as USD, not {cell!r}", field=column)
-    return cell.upper()
+    return code
 
 
 def _kind(cell: str, column: str) -> bool:
