@@ -1,4 +1,4 @@
-"""At most one offer on a request, whatever replicas, kernel and network do: every reachable state of the protocol."""
+"""At most one offer on a request in every reachable state of the protocol of replicas, kernel and network."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def _tick(state: State, guards: frozenset[Guard]) -> State:
 
 
 def _arrive(state: State, message: Message) -> State:
-    """The service takes the offer. Its reply reaches a sender that waits for it, and else nobody."""
+    """The service takes the offer. Its reply reaches the sender only while it waits."""
     sender = state.replicas[message.sender]
     if (sender.phase, sender.request, sender.send) == (Phase.WRITTEN, message.request, message.send):
         state = _move(state, message.sender, sender._replace(phase=Phase.ANSWERED))

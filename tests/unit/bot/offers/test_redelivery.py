@@ -51,6 +51,21 @@ def die_or_end(store: WorkStore, state: Any, *, older: bool = False) -> None:
         assert store.put_effect(attrs.evolve(kept, payload=json.dumps(reported).encode()), expected_state="unknown")
 
 
+def fickle_and_steady_bot(store: Store) -> Bot:
+    """Two handlers of new requests that offer the same; the first drops the event when its offer is in doubt."""
+    bot = new_bot(store)
+
+    @bot.on_new(id="fickle")
+    async def fickle(request: Any, ctx: Any) -> None:
+        try:
+            await ctx.offer(amount=AMOUNT, currency=840)
+        except OfferInDoubtError:
+            raise Drop("let the other one do it") from None
+
+    bot.on_new(id="steady")(offers())
+    return bot
+
+
 class TestEndedDelivery:
     """Its handler dropped the event, or an earlier version settled it."""
 
@@ -131,17 +146,7 @@ class TestEndedDelivery:
     async def test_nothing_is_logged_if_another_handler_offers(
         self, sandbox: Sandbox, store: Store, caplog: pytest.LogCaptureFixture
     ) -> None:
-        bot = new_bot(store)
-
-        @bot.on_new(id="fickle")
-        async def fickle(request: Any, ctx: Any) -> None:
-            try:
-                await ctx.offer(amount=AMOUNT, currency=840)
-            except OfferInDoubtError:
-                raise Drop("let the other one do it") from None
-
-        bot.on_new(id="steady")(offers())
-        async with sandbox.running(bot) as trial:
+        async with sandbox.running(fickle_and_steady_bot(store)) as trial:
             index = await self.in_doubt(sandbox, trial)
             sandbox.exchange.faults.clear()
             await trial.idle()
@@ -214,23 +219,10 @@ class TestEndedDelivery:
     ) -> None:
         """The offers of waiting deliveries are not stored: the next run does not know them."""
 
-        def new() -> Bot:
-            bot = new_bot(store)
-
-            @bot.on_new(id="fickle")
-            async def fickle(request: Any, ctx: Any) -> None:
-                try:
-                    await ctx.offer(amount=AMOUNT, currency=840)
-                except OfferInDoubtError:
-                    raise Drop("let the other one do it") from None
-
-            bot.on_new(id="steady")(offers())
-            return bot
-
-        async with sandbox.running(new()) as trial:
+        async with sandbox.running(fickle_and_steady_bot(store)) as trial:
             index = await self.in_doubt(sandbox, trial)
             await anyio.sleep(60)
-        async with sandbox.running(new()) as trial:
+        async with sandbox.running(fickle_and_steady_bot(store)) as trial:
             await eventually(lambda: trial.status.in_doubt)
             sandbox.exchange.faults.clear()
             await trial.idle()
