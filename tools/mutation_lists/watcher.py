@@ -381,7 +381,7 @@ MUTATIONS: Final = (
     ),
     one(
         "feed: two pull it at a time",
-        "feed/feed.py",
+        "feed/stream.py",
         "        if self._is_pulled:\n",
         "        if False:\n",
         "tests/unit/feed/test_feed_acks.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import ClassVar, Final, Literal, get_args
+from typing import ClassVar, Final, Literal, TypeVar, get_args
 
 import attrs
 
@@ -13,16 +13,16 @@ from freight_exchange.models import Bid, RateRequest
 from freight_exchange.models._base import Serializable
 
 __all__ = [
-    "KINDS", "BidSelected", "Event", "Gap", "RequestEvent", "RequestKind", "SchemaChanged", "Unreadable",
-    "acknowledgeable", "number_of"
+    "KINDS", "Acknowledgeable", "BidSelected", "Event", "Gap", "RequestEvent", "RequestKind", "SchemaChanged",
+    "Unreadable", "acknowledgeable", "number_of"
 ]  # fmt: skip
 
 
 RequestKind = Literal["new", "updated", "withdrawn"]
 
 
-class _HandedOut(Serializable):
-    """An event can be acknowledged by itself; it is a value all the same: it compares, prints and pickles as one."""
+class Acknowledgeable(Serializable):
+    """Event that can be acknowledged by itself; it is a value all the same: it compares, prints and pickles as one."""
 
     __slots__ = ("__weakref__", "_acknowledge", "_number")
 
@@ -42,20 +42,23 @@ class _HandedOut(Serializable):
         await acknowledge()
 
 
-def acknowledgeable(event: Event, number: int, acknowledge: Callable[[], Awaitable[None]]) -> Event:
+EventT = TypeVar("EventT", bound=Acknowledgeable)
+
+
+def acknowledgeable(event: EventT, number: int, acknowledge: Callable[[], Awaitable[None]]) -> EventT:
     """Return the event, tied to the feed that delivers it under that number."""
     object.__setattr__(event, "_number", number)
     object.__setattr__(event, "_acknowledge", acknowledge)
     return event
 
 
-def number_of(event: Event) -> int:
+def number_of(event: Acknowledgeable) -> int:
     """Return the number under which a feed delivers the event."""
     return event._number
 
 
 @attrs.frozen(kw_only=True)
-class RequestEvent(_HandedOut):
+class RequestEvent(Acknowledgeable):
     """A rate request appeared, changed, or is gone.
 
     Attributes:
@@ -80,7 +83,7 @@ class RequestEvent(_HandedOut):
 
 
 @attrs.frozen(kw_only=True)
-class Gap(_HandedOut):
+class Gap(Acknowledgeable):
     """Time without a scan, longer than the service looks back: updates in it are unknown, unless repeated later.
 
     Attributes:
@@ -95,7 +98,7 @@ class Gap(_HandedOut):
 
 
 @attrs.frozen(kw_only=True)
-class SchemaChanged(_HandedOut):
+class SchemaChanged(Acknowledgeable):
     """The service began to send other fields for many requests at once, which were not updated by anyone.
 
     Attributes:
@@ -115,7 +118,7 @@ class SchemaChanged(_HandedOut):
 
 
 @attrs.frozen(kw_only=True)
-class Unreadable(_HandedOut):
+class Unreadable(Acknowledgeable):
     """A request that is listed, and cannot be read; once for each thing that it says.
 
     Attributes:
@@ -134,7 +137,7 @@ class Unreadable(_HandedOut):
 
 
 @attrs.frozen(kw_only=True)
-class BidSelected(_HandedOut):
+class BidSelected(Acknowledgeable):
     """The shipper selected an own bid (service document, 4.9). A bot makes such events; its feed leaves them to it.
 
     Attributes:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from freight_exchange.feed.events import KINDS, Event, Gap, RequestEvent, acknowledgeable
-from freight_exchange.feed.serialization import unpack
+from freight_exchange.feed.events import Acknowledgeable, Gap, acknowledgeable
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from freight_exchange.feed.lease import Lease
-    from freight_exchange.models.request_filter import RequestFilter
     from freight_exchange.store.protocol import StoredEvent
 
 __all__ = ["BATCH", "EventQueue"]
@@ -21,13 +21,18 @@ BATCH: Final = 100
 """Most events that are read from the store at a time."""
 
 
-class EventQueue:
+EventT = TypeVar("EventT", bound=Acknowledgeable)
+
+
+class EventQueue(Generic[EventT]):
     """Events of one feed on their way from the store to the reader.
 
     Args:
         lease: Lease of the store.
-        where: Filter of what is delivered.
+        is_wanted: Filter of what is delivered.
         time: Gives the time on the feed's clock.
+        kinds: Kinds of the events that the feed delivers; others in its store belong to a bot.
+        unpack: Returns an event from its kind and its bytes.
 
     Attributes:
         in_hand: Events that were delivered and not acknowledged, by their numbers.
@@ -35,10 +40,20 @@ class EventQueue:
         gaps: Gaps that were not acknowledged, by their numbers.
     """
 
-    def __init__(self, lease: Lease, where: RequestFilter | None, time: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        is_wanted: Callable[[EventT], bool],
+        time: Callable[[], float],
+        *,
+        kinds: AbstractSet[str],
+        unpack: Callable[[str, bytes], EventT],
+    ) -> None:
         self._lease = lease
-        self._where = where
+        self._is_wanted = is_wanted
         self._time = time
+        self._kinds = kinds
+        self._unpack = unpack
         self._waiting: deque[StoredEvent] = deque()
         self._last_read = 0
         self._uncertain: set[int] = set()
@@ -62,16 +77,16 @@ class EventQueue:
         self._waiting.extendleft(reversed(self.in_hand.values()))
         self.in_hand.clear()
 
-    def deliver(self, most: int) -> tuple[Event, ...]:
+    def deliver(self, most: int) -> tuple[EventT, ...]:
         """Return the next events that pass the filter, at most so many; they are in hand from now on."""
-        wanted: dict[int, Event] = {}
+        wanted: dict[int, EventT] = {}
         filtered: list[int] = []
         for stored in self._waiting:
             if len(wanted) == most:
                 break
-            event = unpack(stored.kind, stored.payload)
+            event = self._unpack(stored.kind, stored.payload)
             # The filter may call the user's own code: if that raises, nothing has been delivered yet.
-            if self._where is None or not isinstance(event, RequestEvent) or self._where.matches(event.request):
+            if self._is_wanted(event):
                 wanted[stored.id] = acknowledgeable(event, stored.id, partial(self.acknowledge, [stored.id]))
             else:
                 filtered.append(stored.id)
@@ -88,10 +103,11 @@ class EventQueue:
 
         def read() -> None:
             found = store.pending(after=self._last_read, limit=BATCH)
-            self._waiting.extend(stored for stored in found if stored.kind in KINDS)
+            self._waiting.extend(stored for stored in found if stored.kind in self._kinds)
             self._last_read = found[-1].id if found else self._last_read
             if with_gaps:
-                gaps = ((stored.id, unpack(stored.kind, stored.payload)) for stored in store.pending_of_kind(Gap.kind))
+                pending = store.pending_of_kind(Gap.kind)
+                gaps = ((stored.id, self._unpack(stored.kind, stored.payload)) for stored in pending)
                 self.gaps = {number: gap for number, gap in gaps if isinstance(gap, Gap)}
 
         await self._lease.run(read)
