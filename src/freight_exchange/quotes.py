@@ -18,7 +18,7 @@ import attrs
 
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import validation
-from freight_exchange.models._base import EXACT, Frozen
+from freight_exchange.models._base import EXACT, Frozen, FrozenMapping
 from freight_exchange.models.currency import Currency
 from freight_exchange.models.enums import OfferStatus
 from freight_exchange.models.listing import Listing
@@ -53,7 +53,7 @@ class ComparedOffer(Frozen):
     currency: str
     exchange_rate: Decimal
     total: Decimal
-    fees: Mapping[str, Decimal]
+    fees: Mapping[str, Decimal] = attrs.field(converter=FrozenMapping[Decimal])
     own_terms: tuple[str, ...]
 
 

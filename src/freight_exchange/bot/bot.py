@@ -15,6 +15,7 @@ from freight_exchange.bot.handlers.handler import Handler
 from freight_exchange.bot.handlers.router import Router
 from freight_exchange.bot.metrics import Metrics
 from freight_exchange.bot.ops.exposition import make_collector
+from freight_exchange.bot.ops.metrics_source import MetricsSource
 from freight_exchange.bot.ops.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.bot.runtime import process
@@ -73,8 +74,7 @@ class Bot(Router):
         selection_interval: Time between readings of the selected bids, at least a second.
         allowance: Time that the service may take to list an update, as for `exchange.watch`.
         name: Name of the bot in its store, which may have several bots and feeds.
-        standby: Whether to wait while another process holds the store, instead of raising `HeldError`; and, if it has
-            the port, for the time of a drain.
+        standby: Whether to wait while another process holds the store or the port, instead of raising `HeldError`.
 
     Raises:
         ConfigurationError: An argument is invalid.
@@ -119,6 +119,7 @@ class Bot(Router):
         self._lifespan = no_resources if lifespan is None else lifespan
         self._operator_port = OperatorPort(host, port, self.status, self.collector)
         self._metrics = Metrics()
+        self._metrics_source = MetricsSource(name, self._status_in_loop, self._metrics, lambda: self._handlers)
         self._supervisor: Supervisor | None = None
         self._background = BackgroundRun(self._serve, self.stop)
 
@@ -223,15 +224,15 @@ class Bot(Router):
         """Return the present status, or the last one after the end. Call it from the bot's own loop while it runs."""
         return read_status(self._supervisor, self._metrics)
 
-    def collector(self) -> BotCollector:
-        """Return a Prometheus collector of the bot's metrics, for any registry; needs the extra `metrics`.
+    def collector(self, *others: Bot) -> BotCollector:
+        """Return a Prometheus collector of this bot's metrics, or of several bots' with the label `bot`, their name.
 
             REGISTRY.register(bot.collector())  # any thread may scrape it
 
         Raises:
-            ConfigurationError: The extra is not installed.
+            ConfigurationError: The extra `metrics` is not installed, or two bots have one name.
         """
-        return make_collector(self._status_in_loop, self._metrics, self._handlers.keys)
+        return make_collector([bot._metrics_source for bot in (self, *others)])
 
     def _status_in_loop(self) -> BotStatus:
         supervisor = self._active_supervisor()
@@ -257,8 +258,7 @@ class Bot(Router):
         if handler not in self._handlers:
             if any((letter.event, letter.handler) == (event, handler) for letter in await self.dead_letters()):
                 raise ConfigurationError(
-                    f"this bot has no handler {handler!r} any more, which the dead letter is for: it is kept, to be "
-                    "replayed when a handler has that id again"
+                    f"this bot has no handler {handler!r} any more: the dead letter stays until one has that id again"
                 )
             return False
         now = components.unit_of_work.time()

@@ -20,7 +20,7 @@ S = TypeVar("S", bound=Serializable)
 
 
 def to_dict(record: Serializable) -> dict[str, Any]:
-    """Convert a record, draft, page, event or status to a dictionary that `json.dumps` takes.
+    """Convert a record, draft, page, event, status, quote or comparison to a dictionary that `json.dumps` takes.
 
     The key `object` names the class, in nested records too: `rate_request`, `bid`, `request_event`. The other keys are
     the fields, by their Python names. Decimals are strings, exact; times are ISO 8601, with an offset where the time

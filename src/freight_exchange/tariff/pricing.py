@@ -34,7 +34,7 @@ class Quote(Frozen):
 
     amount: Decimal
     currency: str
-    rates: Mapping[str, Decimal]
+    rates: Mapping[str, Decimal] = attrs.field(converter=FrozenMapping[Decimal])
     terms: str | None = None
 
 
@@ -102,7 +102,7 @@ def _quote(request: Shipment, charges: Mapping[str, Sequence[Rule]], weight_per:
     amount = reduce(EXACT.add, rates.values())
     if amount <= 0:
         raise _NoQuoteError(f"the charges come to {amount} {currency}, and an offer must be above zero")
-    return Quote(amount=amount, currency=currency, rates=FrozenMapping(rates), terms="; ".join(terms) or None)
+    return Quote(amount=amount, currency=currency, rates=rates, terms="; ".join(terms) or None)
 
 
 def _break(request: Shipment, charge: str, rules: Sequence[Rule], weight_per: cargo.Per) -> tuple[Rule, Decimal]:

@@ -122,7 +122,7 @@ def _error(
         )
     if status == 407:
         return APIStatusError(
-            f"a proxy asks for a user and password: put them into the URL of proxy={words}", status=status, body=body
+            f"a proxy asks for a user and password: put them into the proxy's URL{words}", status=status, body=body
         )
     if status == 408:
         # No refusal: the outcome of a write is unknown.

@@ -13,17 +13,26 @@ from zoneinfo import ZoneInfo
 import attrs
 from hypothesis import strategies as st
 
+import freight_exchange
 from freight_exchange import Bid, Carrier, RateRequest, RateRequestDraft, Route, RouteDraft, UnknownWord
 from freight_exchange.models._base import Record
+from freight_exchange.quotes import ComparedOffer, Comparison
+from freight_exchange.tariff import NoQuote, Quote
 
-__all__ = ["ROUNDABOUT", "record"]
+__all__ = ["ROUNDABOUT", "SERIALIZABLE", "record"]
 
 ROUNDABOUT = (
     "Applied", "Bid", "BidSelected", "BotStatus", "Carrier", "Company", "Conflict", "Contact", "Currency", "DeadLetter",
     "Doubt", "Explanation", "FeedStatus", "Gap", "Listing", "NotApplied", "Offer", "Page", "RateRequest",
     "RateRequestDraft", "RequestEvent", "Route", "RouteDraft", "SchemaChanged", "StillUnknown", "Unreadable", "User",
 )  # fmt: skip
-"""Every public class whose objects `to_dict` converts."""
+"""Every class of the package's top level whose objects `to_dict` converts."""
+
+SERIALIZABLE: dict[str, Any] = {
+    **{name: getattr(freight_exchange, name) for name in ROUNDABOUT},
+    **{cls.__name__: cls for cls in (ComparedOffer, Comparison, NoQuote, Quote)},
+}
+"""Every class whose objects `to_dict` converts, by its name."""
 
 _WALL_TIMES = st.datetimes(datetime(1950, 1, 1), datetime(2100, 1, 1))
 _ZONES = st.sampled_from(["Asia/Hong_Kong", "Europe/Berlin", "America/Los_Angeles", "Asia/Kathmandu"])

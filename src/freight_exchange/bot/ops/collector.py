@@ -1,9 +1,9 @@
-"""Prometheus collector of a bot's metrics; needs the extra `metrics`."""
+"""Prometheus collector of the metrics of bots; needs the extra `metrics`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from freight_exchange.bot.histogram import Histogram
-    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.ops.metrics_source import MetricsSource
     from freight_exchange.bot.ops.status import BotStatus
 
 __all__ = ["BotCollector", "Exposition"]
@@ -28,23 +28,45 @@ _PREFIX = "freight_exchange_bot_"
 
 
 class BotCollector(Collector):
-    """Collector of a bot's metrics, for any registry of `prometheus_client`.
+    """Collector of the metrics of one bot, or of several with the label `bot`, for any registry.
+
+    Args:
+        bots: The bots, each with a name of its own.
+    """
+
+    def __init__(self, bots: Sequence[MetricsSource]) -> None:
+        self._bots = {bot.name: _BotMetrics(bot) for bot in bots}
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics; each has the series of all bots."""
+        if len(self._bots) == 1:
+            for bot in self._bots.values():
+                yield from bot.collect()
+            return
+        found: dict[str, Metric] = {}
+        for name, bot in self._bots.items():
+            for metric in bot.collect():
+                labelled = [sample._replace(labels={"bot": name, **sample.labels}) for sample in metric.samples]
+                metric.samples = []
+                found.setdefault(metric.name, metric).samples += labelled
+        yield from found.values()
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield the metrics, so that every registry refuses a second collector: a page has each metric once."""
+        return self.collect()
+
+
+class _BotMetrics:
+    """Metrics of a bot.
 
     Each series of a handler or an outcome exists from the start, as 0: one that first appears as 1 has not grown, and
     would raise no alert.
-
-    Args:
-        status: Returns the status of the bot; called in the thread of the scrape.
-        metrics: The metrics.
-        handlers: Returns the ids of the handlers.
     """
 
-    def __init__(
-        self, status: Callable[[], BotStatus], metrics: Metrics, handlers: Callable[[], Collection[str]]
-    ) -> None:
-        self._status = status
-        self._metrics = metrics
-        self._handlers = handlers
+    def __init__(self, source: MetricsSource) -> None:
+        self._status = source.status
+        self._metrics = source.metrics
+        self._handlers = source.handlers
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""

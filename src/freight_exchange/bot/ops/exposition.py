@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.metrics import Metrics
     from freight_exchange.bot.ops.collector import BotCollector
-    from freight_exchange.bot.ops.status import BotStatus
+    from freight_exchange.bot.ops.metrics_source import MetricsSource
 
 __all__ = ["INSTALL_HINT", "Expose", "make_collector", "make_exposition"]
 
@@ -20,21 +19,24 @@ Expose = Callable[[str], tuple[str, bytes]]
 """Function of a header `Accept` that returns a content type and a text."""
 
 
-def make_collector(
-    status: Callable[[], BotStatus], metrics: Metrics, handlers: Callable[[], Collection[str]]
-) -> BotCollector:
-    """Return a collector of a bot's metrics.
+def make_collector(bots: Sequence[MetricsSource]) -> BotCollector:
+    """Return a collector of the metrics of one bot, or of several with the label `bot`.
 
     Raises:
-        ConfigurationError: The extra is not installed.
+        ConfigurationError: The extra is not installed, or two bots have one name.
     """
+    names = [bot.name for bot in bots]
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigurationError(
+            f"two bots are named {repeated!r}, and the label `bot` has to tell them apart: give each its own name="
+        )
     try:
         from freight_exchange.bot.ops.collector import BotCollector
     except ModuleNotFoundError as error:
         if error.name != "prometheus_client":
             raise
         raise ConfigurationError(INSTALL_HINT) from None
-    return BotCollector(status, metrics, handlers)
+    return BotCollector(bots)
 
 
 def make_exposition(collector: Callable[[], BotCollector]) -> Expose | None:

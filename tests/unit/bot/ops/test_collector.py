@@ -22,11 +22,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.bot.ops.statuses import FEED, STATES, STATUS
 
 import freight_exchange.bot
-from freight_exchange import Bot, BotStatus, RetryLater
+from freight_exchange import Bot, BotStatus, ConfigurationError, Context, RateRequest, RetryLater
 from freight_exchange.bot.delivery.retry_policy import Decision
 from freight_exchange.bot.histogram import Histogram
 from freight_exchange.bot.metrics import ENDINGS, OUTCOMES, Metrics
 from freight_exchange.bot.ops.collector import BotCollector, Exposition
+from freight_exchange.bot.ops.metrics_source import MetricsSource
 from freight_exchange.testing import Sandbox
 
 PREFIX = "freight_exchange_bot_"
@@ -34,7 +35,7 @@ Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def collector(metrics: Metrics, status: BotStatus = STATUS, *handlers: str) -> BotCollector:
-    return BotCollector(lambda: status, metrics, lambda: handlers)
+    return BotCollector([MetricsSource("bot", lambda: status, metrics, lambda: handlers)])
 
 
 def parse(text: str) -> Samples:
@@ -62,6 +63,9 @@ def plain(samples: Samples) -> dict[str, float]:
 def labelled(samples: Samples, name: str) -> dict[tuple[str, ...], float]:
     """The samples of a name, by the sorted values of their labels."""
     return {tuple(sorted(value for _, value in labels)): n for (key, labels), n in samples.items() if key == name}
+
+
+async def quote(request: RateRequest, ctx: Context) -> None: ...
 
 
 LABELS = st.text(max_size=12) | st.sampled_from(['"', "\\", "\n", "\\n", '}",x="', "} 5", "a,b", "Desk.quote"])
@@ -286,11 +290,31 @@ async def test_collector_is_mounted_in_an_asgi_application() -> None:
     assert plain(parse(sent[-1]["body"].decode()))["up"] == 1
 
 
-def test_two_bots_in_one_registry_are_refused() -> None:
-    registry = CollectorRegistry(auto_describe=True)
+@pytest.mark.parametrize("auto_describe", [False, True])
+def test_second_collector_in_one_registry_is_refused(auto_describe: bool) -> None:
+    registry = CollectorRegistry(auto_describe=auto_describe)
     registry.register(Bot(store=None).collector())
     with pytest.raises(ValueError, match="Duplicated timeseries"):
         registry.register(Bot(store=None).collector())
+
+
+def test_bots_of_one_process_share_a_registry_by_the_label_bot() -> None:
+    bots = [Bot(store=None, name=name) for name in ("sea", "air")]
+    for bot in bots:
+        bot.on_new(id=f"{bot._options.name}-quote")(quote)
+    registry = CollectorRegistry(auto_describe=True)
+    registry.register(bots[0].collector(bots[1]))
+    page = generate_latest(registry).decode()
+    samples = parse(page)
+    assert page.count(f"# TYPE {PREFIX}up gauge") == 1
+    assert {dict(labels)["bot"] for name, labels in samples if name == "up"} == {"sea", "air"}
+    assert ("deliveries_total", frozenset({"bot": "air", "handler": "air-quote", "ending": "done"}.items())) in samples
+    assert all("bot" in dict(labels) for _, labels in samples)
+
+
+def test_two_bots_of_one_name_cannot_be_told_apart() -> None:
+    with pytest.raises(ConfigurationError, match="two bots are named 'bot'"):
+        Bot(store=None, name="bot").collector(Bot(store=None, name="bot"))
 
 
 def test_without_the_extra_the_collector_names_it() -> None:
