@@ -18,6 +18,12 @@ FAILURE: Final = 500
 _FURTHER_ROWS: Final = 100
 """Rows to look past the first sign of the end: several small pages in a row may be hidden whole."""
 
+_LONGEST_GAP: Final = 3
+"""Hidden pages in a row after which no number of further pages shows that a listing has ended."""
+
+_PAGES_PER_GAP: Final = 10
+"""Pages to look past the end per hidden page in a row that has been met: such runs differ much in length."""
+
 
 def pages_past_end(further: int, size: int) -> int:
     """Return how many pages of a size to request past the first sign: `further`, or more where a service's are small.
@@ -39,6 +45,7 @@ class EndSigns:
     def __init__(self, further: int) -> None:
         self.further = further
         self._fails_beyond_end = False
+        self._gap = 0
         self.reset()
 
     def reset(self) -> None:
@@ -48,13 +55,32 @@ class EndSigns:
 
     def clear(self) -> None:
         """Forget the signs before a page with new rows."""
-        self.count = 0
+        self.count = self._empty = 0
         self.undecided = False
 
-    def add(self, size: int) -> bool:
-        """Count a page of this size as a sign; return `True` if the listing has ended."""
+    def follow(self) -> None:
+        """Record that rows follow the signs: the empty pages among them were hidden whole."""
+        self._gap = max(self._gap, self._empty)
+        self.clear()
+
+    @property
+    def hides_runs(self) -> bool:
+        """`True` if so many pages in a row were hidden whole that rows may follow any number of empty ones."""
+        return self._gap > _LONGEST_GAP
+
+    def add(self, size: int, *, empty: bool) -> bool:
+        """Count a page as a sign; return `True` if the listing has ended.
+
+        Args:
+            size: The fewest rows that the service is known to put in a page of the size requested.
+            empty: The page came without rows, and was not refused.
+        """
         self.count += 1
-        return self.count > pages_past_end(self.further, size)
+        self._empty += empty
+        pages = pages_past_end(self.further, size)
+        if self.further and not self.hides_runs:
+            pages = max(pages, _PAGES_PER_GAP * self._gap)
+        return self.count > pages
 
     def is_confirmed_by_failure(self, number: int) -> bool:
         """Record that a page failed; return `True` if that is a sign: it failed twice, or such pages always do."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from freight_exchange.paging.end_signs import REFUSALS
+from freight_exchange.paging.end_signs import REFUSALS, pages_past_end
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
@@ -100,7 +100,8 @@ class Reread(Recheck[T]):
     @property
     def reached_end(self) -> bool:
         # If the pages end earlier, they may have been cut shorter than in the first reading.
-        return max(self._misses, self._repeats) >= LOOK_FURTHER and not self._expected - self.found
+        enough = pages_past_end(LOOK_FURTHER, self.size)
+        return max(self._misses, self._repeats) >= enough and not self._expected - self.found
 
     def take(self, rows: RawPage[T]) -> tuple[T, ...]:
         keys = self._seen.keys(rows)

@@ -20,7 +20,7 @@ from freight_exchange.paging.collected_rows import CollectedRows
 from freight_exchange.paging.end_signs import FAILURE, REFUSALS, EndSigns
 from freight_exchange.paging.offset_probe import OffsetProbe
 from freight_exchange.paging.page import PageRequest, Step
-from freight_exchange.paging.page_sizes import SIZE_REFUSALS, WantedSize
+from freight_exchange.paging.page_sizes import LEAST_PAGE_SIZE, SIZE_REFUSALS, WantedSize
 from freight_exchange.paging.seen_rows import Alike, SeenRows
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class SinglePass(Generic[T]):
         self._met.update(keys)
         self.longest = max(self.longest, min(len(keys), self.size))
         if not keys:
-            self._meet_end()
+            self._meet_end(empty=True)
         elif page == self.found.before and self._at.step == "second" and self.size < self._wanted.rows:
             # Hidden rows in the first page can make this one equal. Only a page of the same size is proof.
             self._at = PageRequest(self.number, self._wanted.rows, "page")
@@ -212,7 +212,7 @@ class SinglePass(Generic[T]):
     def _accept(self, rows: RawPage[T], keys: list[Hashable]) -> tuple[T, ...]:
         self._wanted.accepted(self.size, len(keys), first=self._at.step == "first")
         idle = self.found.add(self.number, keys, rows.records)
-        self._end.clear()
+        self._end.follow()
         self.repeated = False
         fresh = self._seen.add(rows, keys)
         self._go_on(len(keys), idle=idle)
@@ -285,10 +285,12 @@ class SinglePass(Generic[T]):
         self._at = self._return_to
         self._meet_end()
 
-    def _meet_end(self) -> None:
+    def _meet_end(self, *, empty: bool = False) -> None:
         """Count a sign of the end; request a further page while there are too few."""
-        if self._end.add(self.size):
-            self.uncertain = self.uncertain or self._end.undecided
+        # Behind short pages the service may cut all: it is only known to give as many rows as it gave.
+        given = min(self.size, max(self.longest, LEAST_PAGE_SIZE)) if self.longest else self.size
+        if self._end.add(given, empty=empty):
+            self.uncertain = self.uncertain or self._end.undecided or (self._end.further > 0 and self._end.hides_runs)
             self.ended = True
         elif self._at.step == "second":
             # A page of hidden rows only would have been cut in the wanted size.

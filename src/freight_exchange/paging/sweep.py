@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from freight_exchange.paging.end_signs import pages_past_end
 from freight_exchange.paging.page_sizes import LEAST_PAGE_SIZE, WantedSize
 from freight_exchange.paging.reread import LOOK_FURTHER, Recheck, Reread
 from freight_exchange.paging.seen_rows import Alike, SeenRows
@@ -149,7 +150,7 @@ class Sweep(Generic[T]):
                 self.ended = True
                 return
             self._proven = max(self._proven, self._climb.longest)
-            if (telling_size := self._telling_size()) < self._climb.size:
+            if not self._climb.uncertain and (telling_size := self._telling_size()) < self._climb.size:
                 self._page_size = telling_size
                 self._climb = self._next_climb()
                 return
@@ -174,7 +175,7 @@ class Sweep(Generic[T]):
         size = climb.size
         if climb.found.end == start + 1 and start == 0:
             size = min(size, self._proven)
-            most = -(-climb.asked // size) + LOOK_FURTHER
+            most = -(-climb.asked // size) + pages_past_end(LOOK_FURTHER, size)
             return Reread(range(most), size, self._seen, climb.found.rows)
         # Services treat odd sizes differently: each round tries another one.
         if start == 0 and (self._rounds <= 2 or not climb.full):

@@ -16,6 +16,9 @@ __all__ = ["LOOKED_PAST", "Judgement", "Wrong", "judge"]
 LOOKED_PAST = {"plain": 1, "sweep": 3, "write": 3}
 """Pages in a row without a visible row after which a reading may end, though there are rows behind them."""
 
+_SMALL_PAGES, _ROWS_LOOKED_PAST = range(10, 34), 100
+"""Rows in small pages, and rows without a visible one after which a sweep or a write's reading of them may end."""
+
 
 class Wrong(enum.StrEnum):
     """What must never happen."""
@@ -112,7 +115,8 @@ def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
         return "rows are out of reach behind a clamp, and no page shows a row"
     if not any(reply.shown for reply in replies) and server.moves:
         return "no page shows a row, and the listing moved"
-    if _run_of_hollow(replies) >= LOOKED_PAST[plan.reading]:
+    pages, rows = _longest_hollow(replies)
+    if pages >= LOOKED_PAST[plan.reading] and (plan.reading == "plain" or not 0 < rows < _ROWS_LOOKED_PAST):
         return "wholly hidden pages"
     return None
 
@@ -134,13 +138,14 @@ def _repeated_twins(replies: Sequence[Served]) -> bool:
     return any(reply.past and 1 == len(set(reply.shown)) < len(reply.shown) for reply in replies)
 
 
-def _run_of_hollow(replies: Sequence[Served]) -> int:
-    """The longest run of pages in which every row was hidden."""
-    longest = current = 0
+def _longest_hollow(replies: Sequence[Served]) -> tuple[int, int]:
+    """The longest run of pages in which every row was hidden: its pages, and its rows if all its pages are small."""
+    longest: list[int] = []
+    run: list[int] = []
     for reply in replies:
-        current = current + 1 if reply.hollow else 0
-        longest = max(longest, current)
-    return longest
+        run = [*run, reply.cut or 0] if reply.hollow else []
+        longest = max(longest, run, key=len)
+    return len(longest), sum(longest) if all(rows in _SMALL_PAGES for rows in longest) else 0
 
 
 def _moved(plan: Plan, server: Server, begun: int) -> bool:

@@ -12,7 +12,7 @@ __all__ = ["End", "Move", "Plan", "Reading"]
 Reading = Literal["plain", "sweep", "write"]
 Noun = Literal["bids", "requests", "offers", "routes"]
 End = Literal["empty", "400", "404", "416", "422", "500", "last_page"]
-Hiding = Literal["none", "few", "most", "runs"]
+Hiding = Literal["none", "few", "most", "runs", "long"]
 
 _ENDS: tuple[End, ...] = ("empty", "empty", "empty", "400", "404", "416", "422", "500", "last_page", "last_page")
 _SIZES = (2, 3, 4, 5, 7, 10)
@@ -36,7 +36,7 @@ class Plan:
         reading: What the client does: a plain listing, a sweep, or a write whose answer is lost.
         noun: What is listed.
         rows: Rows in the listing at the start, hidden ones included.
-        hiding: Which rows the rights of the caller hide after the page is cut.
+        hiding: Which rows the rights of the caller hide after the page is cut; "long" hides many pages in a row.
         warm: Whether the client reads the listing before, under the first clamp.
         clamps: First page request of the run at which a clamp holds, and the clamp; `None` for none.
         stride: Whether `offset` counts pages of the rows given or of the rows asked for.
@@ -92,14 +92,19 @@ class Plan:
         page_size = None if write or chance.random() < 0.2 else chance.choice(_SIZES)
         clamp = _clamp(chance) if page_size is None or chance.random() < 0.5 else None
         noun: Noun = "bids" if write else chance.choice(("bids", "bids", "requests", "offers", "routes"))
+        hiding: Hiding = chance.choices(("none", "few", "most", "runs", "long"), (38, 24, 14, 18, 6))[0]
+        if hiding == "long":
+            page_size, clamp = None, chance.choice((10, 10, 20, 40))
         moving = chance.random() < (0.5 if reading == "sweep" else 0.25)
         return cls(
             seed=seed,
             backend="trio" if seed % 4 == 3 else "asyncio",
             reading=reading,
             noun=noun,
-            rows=_rows(chance, min(page_size or 100, clamp or 100), 3 if write else 5),
-            hiding=chance.choices(("none", "few", "most", "runs"), (40, 25, 15, 20))[0],
+            rows=chance.randrange(400)
+            if hiding == "long"
+            else _rows(chance, min(page_size or 100, clamp or 100), 3 if write else 5),
+            hiding=hiding,
             warm=chance.random() < 0.5,
             clamps=_clamps(chance, clamp),
             stride="asked" if chance.random() < 0.1 else "clamped",

@@ -27,8 +27,8 @@ _PATHS = {
 }
 _SHOWN_BY = {None, "offers", "active"}
 _TYPES = frozenset({"active", "sel", "nsel", "offers"})
-_ALONE = 20
-"""Rows in a row that a server hides, at most, where it hides runs."""
+_ALONE, _LONG = 20, 130
+"""Rows in a row that a server hides, at most, where it hides runs and long runs."""
 
 
 class EndlessError(BaseException):
@@ -223,9 +223,9 @@ class Server(httpx.AsyncBaseTransport):
                 return random.random() < 0.8
             case "most":
                 return random.random() < 0.2
-            case "runs":
+            case "runs" | "long" as hiding:
                 if self._hide == 0 and random.random() < 0.15:
-                    self._hide = random.randrange(1, _ALONE)
+                    self._hide = random.randrange(1, _ALONE if hiding == "runs" else _LONG)
                 self._hide = max(0, self._hide - 1)
                 return self._hide == 0
             case _:

@@ -155,6 +155,38 @@ async def test_small_pages_hidden_in_a_row_make_no_verdict_wrong(service: Servic
         assert isinstance(await error.reconcile(settle=SETTLE), Applied)
 
 
+@pytest.mark.parametrize("own", [1, 7, 10])
+@pytest.mark.parametrize("hidden", [40, 90])
+async def test_pages_hidden_behind_a_short_listing_make_no_verdict_wrong(
+    service: Service, own: int, hidden: int
+) -> None:
+    """The listing before them fills no page, and so does not show that pages are small."""
+    service.bids, service.clamp = [*range(own + hidden)], 10
+    service.hidden = lambda row: own <= row < 200
+    async with service.client() as exchange:
+        error = await doubt(exchange)
+        assert isinstance(await error.reconcile(settle=SETTLE), Applied)
+
+
+@pytest.mark.parametrize("own", [0, 1, 30])
+async def test_a_run_of_hidden_pages_leaves_an_absence_in_doubt(service: Service, own: int) -> None:
+    """Where six pages in a row are hidden, fifteen may be: an empty end is no proof."""
+    service.bids, service.clamp = [*range(own), *range(1000, 1060), 500, *range(2000, 2150)], 10
+    service.hidden = lambda row: 1000 <= row < 2150
+    async with service.client() as exchange:
+        error = await doubt(exchange)
+        assert isinstance(await error.reconcile(settle=SETTLE), StillUnknown)
+        assert isinstance(await error.reconcile(settle=SETTLE, baseline=[]), StillUnknown)
+
+
+async def test_a_reading_looks_ten_times_as_far_as_pages_were_hidden(service: Service) -> None:
+    service.bids, service.clamp = [*range(30), *range(1000, 1020), 500, *range(2000, 2150)], 10
+    service.hidden = lambda row: 1000 <= row < 2150
+    async with service.client() as exchange:
+        error = await doubt(exchange)
+        assert isinstance(await error.reconcile(settle=SETTLE), Applied)
+
+
 async def test_rows_hidden_from_every_page_end_no_plain_listing(service: Service) -> None:
     service.hidden = lambda row: row % 4 == 0
     async with service.client() as exchange:

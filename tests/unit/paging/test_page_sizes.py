@@ -189,7 +189,8 @@ def test_a_server_with_a_page_size_of_its_own(own: int, sweep: bool, end: End) -
             read(shelf, page_size=5, sweep=True)
     else:
         assert read(shelf, page_size=5, sweep=sweep) == [*range(25)]
-    assert len(shelf.asked) <= 25 // own * 3 + 8 + pages_past_end(LOOK_FURTHER, min(own, 25))
+    # Up and down, each with a look past the end.
+    assert len(shelf.asked) <= 25 // own * 3 + 10 + 2 * pages_past_end(LOOK_FURTHER, min(own, 25))
 
 
 def test_a_page_longer_than_asked_for_shows_the_size_of_the_others() -> None:

@@ -68,9 +68,10 @@ def test_every_habit_at_the_end_ends_the_listing(end: End, sweep: bool, length: 
     assert read(shelf, sweep=sweep) == [*range(length)]
     trial = end == "last page" and length in (9, 10)
     pages, repeated = length // 10 + 2, 2 if end == "500" and length else 0
-    # Up and down, each with a look past the end; a trial where the end repeats.
+    # Up and down, each with a look past the end, of a full page twice as far; a trial where the end repeats.
+    down = pages_past_end(LOOK_FURTHER, 10) if length == 10 else LOOK_FURTHER
     most = (
-        2 * pages + LOOK_FURTHER + pages_past_end(LOOK_FURTHER, 10) + trial + (end == "last page")
+        2 * pages + down + pages_past_end(LOOK_FURTHER, 10) + trial + (end == "last page")
         if sweep
         else pages + (length % 10 > 0)
     )
