@@ -23,6 +23,7 @@ MODULES = (
     "freight_exchange.options",
     "freight_exchange.otel",
     "freight_exchange.paging",
+    "freight_exchange.bulk",
     "freight_exchange.quotes",
     "freight_exchange.store",
     "freight_exchange.tariff",

@@ -6,12 +6,10 @@ import ast
 import inspect
 import os
 import re
-import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import closing
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -24,41 +22,18 @@ import pytest
 from examples import lanes, service, shipper
 from tests.unit.blocks import PATIENCE, ROOT, environment_of
 
-from freight_exchange import FreightExchange, Listing, RateRequest
-from freight_exchange.sandbox import Account, Exchange, Fault, Profile
+from freight_exchange import FreightExchange, bulk
+from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
-from freight_exchange.sandbox.faults import mutations
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Cargo, Sandbox
 
 EXAMPLES = ROOT / "examples"
 FILE = EXAMPLES / "requests.csv"
 PUBLISH = "quote/submitrequest"
-SETTLE = timedelta(seconds=10)
-WHOSE = "shipper@demo.example at the sandbox"
 
 
 # The shipper
-
-
-class Killed(BaseException):
-    """The process is gone."""
-
-
-class Mortal(shipper.Progress):
-    """Dies at one of its steps: before it lasts, or right after."""
-
-    def __init__(self, path: Path, *, step: int, after: bool) -> None:
-        super().__init__(path, WHOSE)
-        self._left, self._after = step, after
-
-    def note(self, row: shipper.Row, state: shipper.State, record: RateRequest | Listing | None = None) -> None:
-        self._left -= 1
-        if self._left == 0 and not self._after:
-            raise Killed
-        super().note(row, state, record)
-        if self._left == 0:
-            raise Killed
 
 
 async def published(exchange: FreightExchange) -> Counter[tuple[str | None, int | None]]:
@@ -74,63 +49,6 @@ WANTED = Counter(
         ("Garden lamps", 30): 2,
     }
 )
-
-
-async def run(sandbox: Sandbox, progress: shipper.Progress) -> Counter[str]:
-    try:
-        async with sandbox.client(sandbox.shipper) as exchange:
-            return await shipper.publish_all(exchange, shipper.read(FILE), progress, SETTLE)
-    finally:
-        progress.close()
-
-
-@pytest.mark.virtual_time
-@pytest.mark.parametrize("fault", [None, "reset_after_processing", "reset_after_send", "unavailable"])
-async def test_each_row_is_published_once_whatever_becomes_of_the_answers(fault: str | None, tmp_path: Path) -> None:
-    sandbox = Sandbox()
-    if fault is not None:
-        # The exchange takes it and fails to say so, where the fault can come that late.
-        late = True in FAULTS[fault].phases
-        sandbox.strike(*FAULTS[fault](path=PUBLISH, skip=1, times=2, processed=late))
-    for _ in range(2):
-        assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
-    async with sandbox.client(sandbox.shipper) as exchange:
-        assert await published(exchange) == WANTED
-
-
-@pytest.mark.virtual_time
-@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-@pytest.mark.parametrize("after", [False, True], ids=["before it lasts", "right after"])
-@pytest.mark.parametrize("step", range(1, 11))
-async def test_it_publishes_once_wherever_it_is_killed(step: int, after: bool, tmp_path: Path) -> None:
-    sandbox = Sandbox()
-    with pytest.raises(Killed):
-        await run(sandbox, Mortal(tmp_path / "progress", step=step, after=after))
-    assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
-    async with sandbox.client(sandbox.shipper) as exchange:
-        assert await published(exchange) == WANTED
-
-
-@pytest.mark.virtual_time
-async def test_a_request_of_old_does_not_pass_for_a_row_that_got_lost(tmp_path: Path) -> None:
-    sandbox = Sandbox()
-    async with sandbox.client(sandbox.shipper) as exchange:
-        await exchange.requests.publish(shipper.read(FILE)[0].draft)
-        sandbox.strike(*FAULTS["reset_after_send"](path=PUBLISH))
-        assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
-        assert await published(exchange) == WANTED + Counter({("Ceramic tiles", 20): 1})
-
-
-@pytest.mark.virtual_time
-async def test_a_row_that_the_service_refuses_is_told_and_holds_up_no_other(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sandbox = Sandbox()
-    no = mutations.json_reply(400, {"message": "there is no such port"})
-    sandbox.strike(Fault(name="refused", path=PUBLISH, processed=False, times=1, mutate=no))
-    assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"refused": 1, "published": 4}
-    assert "line 2, Ceramic tiles: was refused" in capsys.readouterr().out
-    assert len(sandbox.audit_log.publications) == 4
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
@@ -156,63 +74,38 @@ async def test_a_shipper_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> 
         async with FreightExchange(face.url, email=account.email, password=account.password) as client:
             assert await published(client) == WANTED
     assert (done.returncode, done.stderr) == (0, "")
-    assert "line 4, Lithium batteries: may have been sent before" in done.stdout
+    assert "line 4, Lithium batteries: an earlier run may have published it: looking for it" in done.stdout
     assert done.stdout.splitlines()[-1] == "5 published"
 
 
-HEADER, TILES, *_ = FILE.read_text().splitlines()
-
-
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "sentence"),
     [
-        ("", "has no rows: there is nothing to publish"),
-        (HEADER, "has no rows: there is nothing to publish"),
-        (f"{HEADER}\n,,,\n\n", "has no rows: there is nothing to publish"),
-        (f"{HEADER}\n{TILES}extra,cells", "line 2: it has 15 cells, and there are 14 columns: is a text with a comma"),
-        (f"{HEADER}\n{TILES}\nTiles,Shipping", "line 3: it has 2 cells, and there are 14 columns"),
-        (f"{HEADER},colour\n{TILES},red", "line 1: unknown column 'colour'; the columns are commodity, "),
-        (f"{HEADER},notes\n{TILES},", "line 1: there are 2 columns notes"),
-        (HEADER.replace("incoterm,", ""), "line 1: there is no column incoterm"),
-        (HEADER.replace(",", ";"), "line 1: there is no column commodity, type, "),
-        (HEADER.replace(",", ";"), "hazardous: are its cells separated by commas?"),
-        (f"{HEADER}\n{TILES}\n{TILES.replace(',0.9,', ',0,')}", "line 3: height must be greater than zero, not '0'"),
-        (f"{HEADER}\n{TILES.replace(',no,', ',No,')}", "line 2: hazardous must be yes or no, not 'No'"),
-        (f"{HEADER}\n{TILES.replace(',20,', ',20.0,')}", "line 2: quantity must be a whole number, not '20.0'"),
-        (f"{HEADER}\n{TILES.replace(',20,', ',-20,')}", "line 2: quantity must be a positive integer, not -20"),
-        (f"{HEADER}\n{TILES.replace('2027-03-01', '1.3.2027')}", "line 2: arrival must be a date such as 2027-03-01"),
-        (f"{HEADER}\n{TILES.replace('Shipping', 'Pigeon')}", "line 2: type must be one of 'Shipping', "),
-        (f'{HEADER}\n\n{TILES}"two\nlines"\nTiles', "line 5: it has 1 cells, and there are 14 columns"),
-        (f'{HEADER}\n"{TILES}', "line 2: unexpected end of data"),
-        (f"{HEADER}\n{TILES}f\xfcr zwei".encode("latin-1"), "is not in UTF-8: save it as"),
-        (f"{HEADER}\n{TILES}".encode("utf-16"), "is not in UTF-8: save it as CSV in UTF-8"),
-        (None, "cannot be read: No such file or directory"),
+        ("commodity,colour", "requests.csv: line 1 lacks column 'type', "),
+        (None, "[Errno 2] No such file or directory: "),
     ],
 )
-def test_a_file_that_cannot_be_right_is_told_in_a_sentence_before_anything_is_sent(
-    written: str | bytes | None, said: str, tmp_path: Path
-) -> None:
+def test_wrong_file_of_requests_is_told_in_a_sentence(written: str | None, sentence: str, tmp_path: Path) -> None:
     table = tmp_path / "requests.csv"
     if written is not None:
-        table.write_bytes(written.encode() if isinstance(written, str) else written)
+        table.write_text(written)
     told = shipper.run([str(table)])
     assert isinstance(told, str)
-    assert told.startswith(f"{table}")
-    assert said in told
+    assert told.startswith(sentence)
     assert "\n" not in told
     assert not (tmp_path / "requests.csv.progress").exists()
 
 
-def test_a_spreadsheets_mark_at_the_beginning_is_no_part_of_a_name(tmp_path: Path) -> None:
+def test_journal_of_another_account_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment_of("http://localhost/api/", Exchange().shipper).items():
+        monkeypatch.setenv(name, value)
     table = tmp_path / "requests.csv"
-    table.write_bytes(FILE.read_text().encode("utf-8-sig"))
-    assert shipper.read(table) == shipper.read(FILE)
-
-
-def test_a_column_for_notes_that_is_empty_makes_no_other_rows(tmp_path: Path) -> None:
-    table = tmp_path / "requests.csv"
-    table.write_text(f"{HEADER.removesuffix(',notes')}\n{TILES.removesuffix(',')}\n")
-    assert shipper.read(table) == shipper.read(FILE)[:1]
+    table.write_text(FILE.read_text())
+    bulk.Journal(f"{table}.progress", "other@demo.example at http://localhost/api").close()
+    assert shipper.run([str(table)]) == (
+        f"{table}.progress is the journal of other@demo.example at http://localhost/api, not of "
+        "shipper@demo.example at http://localhost/api: publish there from a copy of the file with another name"
+    )
 
 
 @pytest.mark.parametrize("arguments", [[], ["one.csv", "two.csv"]])
@@ -247,118 +140,6 @@ def test_what_was_not_given_is_told_in_a_sentence(line: str, sentence: str, tmp_
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(sentence)
     assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_what_was_done_for_one_exchange_and_account_says_nothing_of_another(tmp_path: Path) -> None:
-    """As a person does it: tried on one exchange first, then for real on another one, with the same file."""
-    table = tmp_path / "requests.csv"
-    table.write_text(FILE.read_text())
-
-    def publish(url: str, account: Account, file: Path = table) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [sys.executable, "-W", "error", str(EXAMPLES / "shipper.py"), str(file)],
-            env=os.environ | environment_of(url, account),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        return done.returncode, done.stdout.splitlines()[-1] if done.stdout else "", done.stderr
-
-    run = anyio.to_thread.run_sync
-    trial, real = Exchange(), Exchange()
-    async with serve_tcp(trial) as first, serve_tcp(real) as second:
-        for url in (first.url, f"{first.url}/"):
-            assert await run(publish, url, trial.shipper) == (0, "5 published", "")
-        for url, account in ((second.url, real.shipper), (first.url, trial.rival)):
-            status, _, told = await run(publish, url, account)
-            assert (status, told) == (
-                1,
-                f"{table}.progress is about the requests of shipper@demo.example at {first.url}, not of "
-                f"{account.email} at {url}: publish there from a copy of the file with another name\n",
-            )
-        assert not real.audit_log.publications
-        copy = table.with_name("real.csv")
-        copy.write_text(FILE.read_text())
-        assert await run(publish, second.url, real.shipper, copy) == (0, "5 published", "")
-        wrong = attrs.evolve(real.shipper, password="wrong")
-        status, _, told = await run(publish, second.url, wrong, copy)
-        assert (status, told.count("\n")) == (1, 1)
-        assert "401" in told
-    assert len(trial.audit_log.publications) == len(real.audit_log.publications) == 5
-
-
-@pytest.mark.virtual_time
-@pytest.mark.parametrize("others", [False, True])
-async def test_an_exchange_that_has_begun_anew_is_not_the_one_of_before(others: bool, tmp_path: Path) -> None:
-    """Its numbers begin anew as well: a request of the one would pass for one of the other."""
-    assert await run(Sandbox(), shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
-    anew = Sandbox()
-    if others:
-        for _ in range(5):
-            anew.publish(Cargo(commodityname="Marble"))
-    already = len(anew.audit_log.publications)
-    with pytest.raises(shipper.ShipperError, match=r"says that 5 rows are published, and .* has none of these"):
-        await run(anew, shipper.Progress(tmp_path / "progress", WHOSE))
-    assert len(anew.audit_log.publications) == already
-
-
-@pytest.mark.virtual_time
-async def test_a_request_that_was_there_earlier_cannot_stand_for_a_row_that_got_lost(tmp_path: Path) -> None:
-    """A first run that is killed before its first row knows the requests of then, whose numbers come again."""
-    sandbox = Sandbox()
-    sandbox.publish(Cargo(commodityname="Marble"))
-    with pytest.raises(Killed):
-        await run(sandbox, Mortal(tmp_path / "progress", step=1, after=False))
-    anew = Sandbox()
-    anew.strike(*FAULTS["reset_after_processing"](path=PUBLISH))
-    assert await run(anew, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
-    assert len(anew.audit_log.publications) == 5
-
-
-@pytest.mark.virtual_time
-async def test_what_was_published_a_moment_ago_need_not_be_listed_yet(tmp_path: Path) -> None:
-    sandbox = Sandbox(Profile(late_visibility=5))
-    with pytest.raises(Killed):
-        await run(sandbox, Mortal(tmp_path / "progress", step=2, after=True))
-    assert await run(sandbox, shipper.Progress(tmp_path / "progress", WHOSE)) == {"published": 5}
-    assert len(sandbox.audit_log.publications) == 5
-
-
-def test_progress_that_names_nobody_is_not_gone_on_with(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "progress")) as old:
-        old.execute("CREATE TABLE row (key TEXT PRIMARY KEY, state TEXT, request INTEGER)")
-        old.execute("INSERT INTO row VALUES ('tiles', 'published', 1)")
-        old.commit()
-    with pytest.raises(shipper.ShipperError, match="of an account that it does not name, not of shipper"):
-        shipper.Progress(tmp_path / "progress", WHOSE)
-
-
-@pytest.mark.parametrize("kept", [b"not a database at all, and longer than a header would be" * 10, None])
-def test_what_is_kept_and_cannot_be_used_is_told_in_a_sentence(
-    kept: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in environment_of("http://localhost/api", Exchange().shipper).items():
-        monkeypatch.setenv(name, value)
-    table, progress = tmp_path / "requests.csv", tmp_path / "requests.csv.progress"
-    table.write_text(FILE.read_text())
-    if kept is not None:
-        progress.write_bytes(kept)
-    with closing(sqlite3.connect(progress)) as other:
-        if kept is None:
-            other.execute("BEGIN EXCLUSIVE")
-        told = shipper.run([str(table)])
-    assert told == f"{progress} cannot be used: {'database is locked' if kept is None else 'file is not a database'}"
-
-
-def test_two_shippers_on_one_file_do_not_both_work(tmp_path: Path) -> None:
-    for _ in range(2):  # a new file, and one that was there
-        with closing(shipper.Progress(tmp_path / "progress", WHOSE)), pytest.raises(sqlite3.Error, match="locked"):
-            shipper.Progress(tmp_path / "progress", WHOSE)
-
-
-# The application with a feed
 
 
 @pytest.mark.virtual_time
@@ -467,7 +248,7 @@ def test_the_page_says_whose_program_each_is_and_gives_the_line_for_it() -> None
     for file in EXAMPLES.glob("*.py"):
         text = file.read_text()
         takes_one = "FREIGHT_EXCHANGE_EMAIL" in text or "from the environment" in text
-        publishes = "requests.publish(" in text
+        publishes = "requests.publish(" in text or "bulk.publish(" in text
         wanted = "none" if file.name == "stage.py" or not takes_one else "**shipper**" if publishes else "forwarder"
         assert accounts[file.name] == wanted, file.name
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from itertools import combinations, product
@@ -15,39 +13,20 @@ from typing import Any, Final
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import validation
 from freight_exchange.models.enums import RequestType
+from freight_exchange.platform.csv_table import CsvRow, CsvTable, Parser, yes_or_no
 from freight_exchange.platform.text import fold
 from freight_exchange.tariff.rule import ANYWHERE, Rule, Unit
 
 __all__ = ["COLUMNS", "contradictions", "read"]
 
-_MOST_PROBLEMS: Final = 20
-
 
 def read(path: str | os.PathLike[str]) -> list[Rule]:
     """Read the rules of a file; `Tariff.read` describes the errors."""
-    file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValidationError(f"{file.name} is not UTF-8 at byte {error.start + 1}", field="path") from None
-    problems: list[str] = []
-    rules = []
-    line = 1
-    try:
-        for line, row in _rows(text, problems):
-            found = len(problems)
-            values = {name: _parse(line, name, cell, problems) for name, cell in row.items() if name in COLUMNS}
-            if len(problems) == found:
-                rules.append(_rule(line, values, problems))
-    except csv.Error as error:
-        problems.append(f"it is not CSV after line {line}: {error}")
-    if not problems and not rules:
-        problems.append("there is no row of rates")
-    problems = problems or contradictions(rules)
-    if problems:
-        more = len(problems) - _MOST_PROBLEMS
-        shown = [*problems[:_MOST_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
-        raise ValidationError(f"{file.name}: " + "; ".join(shown), field="path")
+    table = CsvTable(Path(path), COLUMNS, REQUIRED)
+    rules = [_rule(row, table) for row in table.rows()]
+    table.check()
+    if problems := contradictions(rules) if rules else ["there is no row of rates"]:
+        raise ValidationError(f"{Path(path).name}: {'; '.join(problems)}", field="path")
     return rules
 
 
@@ -74,50 +53,13 @@ def _describe_contradiction(first: Rule, second: Rule, column: str) -> str:
     return f"{both} with different values of {column}"
 
 
-def _rows(text: str, problems: list[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield each row with its line; a wrong header ends the file."""
-    header = text.partition("\n")[0]
-    delimiter = ";" if header.count(";") > header.count(",") else ","
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    names = [fold(name) for name in next(rows, [])]
-    missing = [name for name in REQUIRED if name not in names]
-    unknown = [name for name in names if name not in COLUMNS and name != "comment"]
-    repeated = {name for name in names if names.count(name) > 1}
-    for problem, found in (("lacks", missing), ("has unknown", unknown), ("repeats", sorted(repeated))):
-        if found:
-            problems.append(
-                f"line 1 {problem} column {', '.join(map(repr, found))}; the columns are {', '.join(COLUMNS)}"
-            )
-    if problems:
-        return
-    for row in rows:
-        if not any(cell.strip() for cell in row):
-            continue
-        if len(row) > len(names):
-            problems.append(f"line {rows.line_num} has {len(row)} cells for {len(names)} columns")
-            continue
-        cells = [*row, *[""] * (len(names) - len(row))]
-        yield rows.line_num, dict(zip(names, (cell.strip() for cell in cells), strict=True))
-
-
-def _parse(line: int, column: str, cell: str, problems: list[str]) -> Any:
-    try:
-        if not cell:
-            if column in REQUIRED:
-                raise ValidationError("is empty", field=column)
-            return None
-        return COLUMNS[column](cell, column)
-    except ValidationError as error:
-        problems.append(f"line {line}, column {column}: {error.message.removeprefix(f'{column} ')}")
-        return None
-
-
-def _rule(line: int, values: Mapping[str, Any], problems: list[str]) -> Rule:
-    fields: dict[str, Any] = {name: values.get(name) for name in _SAME_NAME}
-    start = values.get("from") or Decimal(0)
-    rule = Rule(line=line, surcharge=values["kind"], start=start, rate=values["rate"], **fields)
+def _rule(row: CsvRow, table: CsvTable) -> Rule:
+    values = row.values
+    fields: dict[str, Any] = {name: values[name] for name in _SAME_NAME}
+    start = values["from"] or Decimal(0)
+    rule = Rule(line=row.line, surcharge=values["kind"], start=start, rate=values["rate"], **fields)
     for column, problem in _unfit(rule):
-        problems.append(f"line {line}, column {column}: {problem}")
+        table.add_problem(row.line, column, problem)
     return rule
 
 
@@ -184,17 +126,11 @@ def _date(cell: str, column: str) -> date:
         raise ValidationError(f"must be a date such as 2027-03-01, not {cell!r}", field=column) from None
 
 
-def _hazardous(cell: str, column: str) -> bool:
-    if fold(cell) not in ("yes", "no"):
-        raise ValidationError(f"must be yes, no, or empty for both, not {cell!r}", field=column)
-    return fold(cell) == "yes"
-
-
 def _text(cell: str, column: str) -> str:
     return validation.text(cell, column)
 
 
-COLUMNS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+COLUMNS: Final[Mapping[str, Parser]] = {
     "type": _type,
     "origin": _places,
     "destination": _places,
@@ -207,7 +143,7 @@ COLUMNS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "minimum": validation.amount,
     "valid_from": _date,
     "valid_until": _date,
-    "hazardous": _hazardous,
+    "hazardous": yes_or_no,
     "terms": _text,
 }
 """The columns of a tariff, with the parser of a cell."""

@@ -53,7 +53,7 @@ def with_cell(column: str, cell: str) -> str:
         ("rate", "-5", "must be above zero for freight, not -5"),
         ("minimum", "0", "must be greater than zero, not '0'"),
         ("valid_from", "1.3.2027", "must be a date such as 2027-03-01, not '1.3.2027'"),
-        ("hazardous", "maybe", "must be yes, no, or empty for both, not 'maybe'"),
+        ("hazardous", "maybe", "must be yes or no, not 'maybe'"),
     ],
 )
 def test_bad_cell_is_named_by_line_and_column(tmp_path: Path, column: str, cell: str, message: str) -> None:
@@ -80,7 +80,7 @@ def test_many_problems_are_counted(tmp_path: Path) -> None:
         (HEADER.replace("rate,", ""), "line 1 lacks column 'rate'; the columns are type, origin"),
         (HEADER.replace("minimum", "min"), "line 1 has unknown column 'min'"),
         (f"{HEADER},rate", "line 1 repeats column 'rate'"),
-        ("", "line 1 lacks column 'type', 'origin'"),
+        ("", "line 2 lacks column 'type', 'origin'"),  # the first row that is not empty
     ],
 )
 def test_wrong_header_is_named(tmp_path: Path, header: str, message: str) -> None:
@@ -92,7 +92,7 @@ def test_wrong_header_is_named(tmp_path: Path, header: str, message: str) -> Non
     [
         (HEADER, "there is no row of rates"),
         (f"{HEADER}\n{ROW},,extra\n", "line 2 has 16 cells for 14 columns"),
-        (f'{HEADER}\n{ROW}\n"Shipping', "it is not CSV after line 2: unexpected end of data"),
+        (f'{HEADER}\n{ROW}\n"Shipping', "line 3 is not CSV: unexpected end of data"),
     ],
 )
 def test_file_that_is_no_tariff_is_refused(tmp_path: Path, text: str, message: str) -> None:

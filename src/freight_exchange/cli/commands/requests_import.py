@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,20 +12,18 @@ from typing import TYPE_CHECKING
 import click
 
 from freight_exchange.cli.credentials import resolve_credentials
-from freight_exchange.cli.drafts import past_option
+from freight_exchange.cli.drafts import past_option, reject_past_arrival
 from freight_exchange.cli.exit_status import InterruptedWriteError, Status
-from freight_exchange.cli.import_journal import ImportJournal
 from freight_exchange.cli.options import FILE, json_option, yes_option
 from freight_exchange.cli.render.record import format_value, print_json
-from freight_exchange.cli.request_file import read_requests
 from freight_exchange.cli.session import run_with_client
 from freight_exchange.cli.terminal import confirm, require_confirmation
+from freight_exchange.errors import ValidationError
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Listing, RateRequest
-    from freight_exchange.cli.import_journal import State
+    from freight_exchange.bulk import Row, State
     from freight_exchange.cli.options import GlobalOptions
-    from freight_exchange.cli.request_file import Row
 
 __all__ = ["import_"]
 
@@ -50,22 +49,20 @@ def import_(options: GlobalOptions, /, file: str, past: bool, yes: bool, as_json
       freight-exchange requests import requests.csv
     """
     require_confirmation(yes=yes)
-    path = Path(file)
-    rows = read_requests(path, past=past)
-    credentials = resolve_credentials(options)
-    journal = ImportJournal(
-        path.with_name(f"{path.name}.progress"), f"{credentials.email} at {credentials.url.strip().rstrip('/')}"
-    )
     # Loads the client, which help does not need.
-    from freight_exchange.cli.import_requests import import_requests
+    from freight_exchange import bulk
 
-    with contextlib.closing(journal):
-        count = sum(journal.state(row.key) not in ("published", "refused") for row in rows)
+    path = Path(file)
+    rows = _read(path, past=past)
+    credentials = resolve_credentials(options)
+    owner = f"{credentials.email} at {credentials.url.strip().rstrip('/')}"
+    with bulk.Journal(path.with_name(f"{path.name}.progress"), owner) as journal:
+        count = sum(journal.state(row) not in ("published", "refused") for row in rows)
         if count:
             confirm(f"Publish {count} of {len(rows)} requests in {file}?", yes=yes)
 
-        async def work(exchange: FreightExchange) -> Counter[State | None]:
-            return await import_requests(exchange, rows, journal, partial(_report_row, as_json=as_json))
+        async def work(exchange: FreightExchange) -> Counter[State]:
+            return await bulk.publish(exchange, rows, journal, on_row=partial(_report_row, as_json=as_json))
 
         try:
             states = run_with_client(options, work, credentials=credentials)
@@ -78,6 +75,25 @@ def import_(options: GlobalOptions, /, file: str, past: bool, yes: bool, as_json
         raise _RowsInDoubtError(f"{states['sending']} rows are in doubt: run the command again in a minute")
     if states["refused"]:
         raise _RowsRefusedError(f"{states['refused']} rows were refused by the service")
+
+
+def _read(path: Path, *, past: bool) -> Sequence[Row]:
+    from freight_exchange import bulk
+
+    try:
+        rows = bulk.read_requests(path)
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be read: {error.strerror}; nothing was sent") from None
+    except ValidationError as error:
+        # Each problem on a line of its own.
+        problems = re.sub(r"; (?=line \d|and \d+ more$)", "\n", error.message)
+        raise click.UsageError(f"{problems}; nothing was sent") from None
+    for row in rows:
+        try:
+            reject_past_arrival(row.draft.arrival, past=past)
+        except click.UsageError as error:
+            raise click.UsageError(f"line {row.line} of {path.name}: {error.message}") from None
+    return rows
 
 
 class _RowsInDoubtError(click.ClickException):

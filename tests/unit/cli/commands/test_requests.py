@@ -276,6 +276,19 @@ class TestImport:
         assert not shell.exchange.audit_log.calls
         assert not Path("requests.csv.progress").exists()
 
+    def test_wrong_rows_have_a_line_each(self, shell: Shell) -> None:
+        Path("requests.csv").write_text(self.FILE.read_text().replace(",FOB,", ",F,"))
+        err = shell("requests", "import", "requests.csv", "--yes").err
+        wrong = [line for line in err.splitlines() if "column incoterm: must be three letters" in line]
+        assert len(wrong) == self.FILE.read_text().count(",FOB,") > 1
+        assert wrong[-1].endswith("nothing was sent")
+
+    def test_arrival_in_the_past_is_named_by_its_line(self, shell: Shell) -> None:
+        Path("requests.csv").write_text(self.FILE.read_text().replace("2027-03-01", "2020-03-01"))
+        result = shell("requests", "import", "requests.csv", "--yes")
+        assert result.status == Status.USAGE
+        assert "line 2 of requests.csv: the arrival 2020-03-01 is in the past" in result.err
+
     def test_refused_rows_end_with_their_status(self, shell: Shell) -> None:
         shell.use_account(shell.exchange.shipper)
         no = mutations.json_reply(400, {"message": "there is no such port"})

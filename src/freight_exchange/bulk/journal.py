@@ -1,83 +1,94 @@
-"""Journal of an import: what became of each row of a file, and which own requests there were before."""
+"""Journal of a file of requests: the state of each row, and the own requests of before."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
 
-import click
-
+from freight_exchange.bulk.request_file import Row
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.models import Listing, RateRequest
 
-__all__ = ["ImportJournal", "State"]
+__all__ = ["Journal", "State"]
 
-State = Literal["sending", "published", "refused"]
+State: TypeAlias = Literal["sending", "published", "refused"]
 """State of a row: `sending` is written before its request is sent, and stays where the outcome is unknown."""
 
 
-class ImportJournal:
+class Journal:
     """Journal of one file, one account and one exchange: an SQLite file, synced at each step.
+
+    Use it as a context manager, which closes it. One process uses it at a time.
 
     Args:
         path: The file of the journal.
-        owner: The account and the exchange. The journal of another owner is refused: its rows would be taken for
-            published.
+        owner: The account and the exchange, in any words. The journal of another owner is refused: its rows would be
+            taken for published.
 
     Raises:
-        UsageError: The journal is another owner's, another process uses it, or it cannot be read.
+        ConfigurationError: The journal is another owner's, another process uses it, or it cannot be read.
     """
 
-    def __init__(self, path: Path, owner: str) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str], owner: str) -> None:
+        self.path = Path(path)
         self._owner = owner
         self._connection = sqlite3.connect(path, isolation_level=None, timeout=0)
         try:
             self._open()
         except sqlite3.Error as error:
             self._connection.close()
-            raise click.UsageError(f"the journal {path} cannot be used: {error}; nothing was sent") from None
+            raise ConfigurationError(f"the journal {path} cannot be used: {error}") from None
         except BaseException:
             self._connection.close()
             raise
 
     def _open(self) -> None:
         run = self._connection.execute
-        # Held until the connection closes: two imports at a time would publish a row twice.
+        # Held until the connection closes: two processes would publish a row twice.
         run("PRAGMA locking_mode = EXCLUSIVE")
         run("BEGIN EXCLUSIVE")
         run("CREATE TABLE IF NOT EXISTS row (key TEXT PRIMARY KEY, state TEXT, request INTEGER, commodity TEXT)")
         run("CREATE TABLE IF NOT EXISTS own (request INTEGER PRIMARY KEY)")
         run("CREATE TABLE IF NOT EXISTS owner (owner TEXT)")
         kept = run("SELECT owner FROM owner").fetchone()
-        if kept is None:
+        if kept is None and not run("SELECT count(*) FROM row").fetchone()[0]:
             run("INSERT INTO owner VALUES (?)", (self._owner,))
         elif kept != (self._owner,):
-            raise click.UsageError(
-                f"{self.path} is the journal of {kept[0]}, not of {self._owner}: publish there from a copy of the file "
-                "with another name; nothing was sent"
+            raise ConfigurationError(
+                f"{self.path} is the journal of {kept[0] if kept else 'an unnamed account'}, not of {self._owner}: "
+                "publish there from a copy of the file with another name"
             )
         run("COMMIT")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
 
-    def state(self, key: str) -> State | None:
+    def state(self, row: Row) -> State | None:
         """Return the state of a row, or `None` before it is sent."""
-        found = self._connection.execute("SELECT state FROM row WHERE key = ?", (key,)).fetchone()
+        found = self._connection.execute("SELECT state FROM row WHERE key = ?", (row.key,)).fetchone()
         return None if found is None else found[0]
 
-    def write(self, key: str, state: State, record: RateRequest | Listing | None = None) -> None:
+    def write(self, row: Row, state: State, record: RateRequest | Listing | None = None) -> None:
         """Write the state of a row, with the record that shows its request."""
         request, commodity = (None, None) if record is None else (record.index, record.commodity)
-        self._connection.execute("INSERT OR REPLACE INTO row VALUES (?, ?, ?, ?)", (key, state, request, commodity))
+        self._connection.execute("INSERT OR REPLACE INTO row VALUES (?, ?, ?, ?)", (row.key, state, request, commodity))
 
-    def remove(self, key: str) -> None:
+    def remove(self, row: Row) -> None:
         """Remove the state of a row whose request was not taken."""
-        self._connection.execute("DELETE FROM row WHERE key = ?", (key,))
+        self._connection.execute("DELETE FROM row WHERE key = ?", (row.key,))
 
     def write_own(self, own: Iterable[Listing]) -> None:
         """Replace the own requests; a request that is gone cannot stand for a new one."""

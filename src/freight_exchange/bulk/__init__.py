@@ -1,0 +1,16 @@
+"""Publication of the requests of a CSV file: each row once, through kills and lost replies.
+
+    rows = bulk.read_requests("requests.csv")
+    with bulk.Journal("requests.csv.progress", owner="shipper@demo.example at the sandbox") as journal:
+        states = await bulk.publish(exchange, rows, journal)
+
+The journal has each step before it is taken. Run the same lines again after a kill: they continue.
+"""
+
+from __future__ import annotations
+
+from freight_exchange.bulk.journal import Journal, State
+from freight_exchange.bulk.publishing import OnRow, publish
+from freight_exchange.bulk.request_file import Row, read_requests
+
+__all__ = ["Journal", "OnRow", "Row", "State", "publish", "read_requests"]

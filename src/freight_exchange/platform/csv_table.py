@@ -1,0 +1,143 @@
+"""CSV files with named columns: all problems are found before one is reported."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from freight_exchange.platform.errors import ValidationError
+from freight_exchange.platform.text import fold
+
+__all__ = ["CsvRow", "CsvTable", "Parser", "yes_or_no"]
+
+Parser = Callable[[str, str], Any]
+"""Function that takes the text of a cell and its column, and returns the value or raises `ValidationError`."""
+
+_COMMENT: Final = "comment"
+_FLAGS: Final = {"yes": True, "true": True, "no": False, "false": False}
+_MAX_PROBLEMS: Final = 20
+
+
+@attrs.frozen
+class CsvRow:
+    """Row without a problem.
+
+    Attributes:
+        line: Its line in the file.
+        cells: The texts of the cells that are not empty, by column.
+        values: The values by column, `None` for an empty cell.
+    """
+
+    line: int
+    cells: Mapping[str, str]
+    values: Mapping[str, Any]
+
+
+class CsvTable:
+    """CSV file in UTF-8 whose first row names the columns, in any order and case.
+
+    Cells are separated by commas, or by semicolons as some spreadsheets write them. Empty rows and a column `comment`
+    are ignored. A short row leaves its last cells empty.
+
+    Args:
+        path: The file.
+        columns: The parser of each column.
+        required: Columns that must be there, with a text in each row.
+
+    Raises:
+        ValidationError: The file is not UTF-8.
+        OSError: The file cannot be opened.
+    """
+
+    def __init__(self, path: Path, columns: Mapping[str, Parser], required: Collection[str]) -> None:
+        self._path = path
+        self._columns = columns
+        self._required = required
+        self._problems: list[str] = []
+        try:
+            # Spreadsheets begin UTF-8 with a byte order mark.
+            self._text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValidationError(
+                f"{path.name} is not UTF-8 at byte {error.start + 1}: save it as CSV in UTF-8", field="path"
+            ) from None
+
+    def rows(self) -> Iterator[CsvRow]:
+        """Yield the rows without a problem; `check` raises those of the others."""
+        header = self._text.lstrip().partition("\n")[0]
+        delimiter = ";" if header.count(";") > header.count(",") else ","
+        table = csv.reader(io.StringIO(self._text, newline=""), delimiter=delimiter, strict=True)
+        names: list[str] = []
+        try:
+            for texts in table:
+                if not any(text.strip() for text in texts):
+                    continue
+                if not names:
+                    names = [fold(text) for text in texts]
+                    if not self._check_header(table.line_num, names):
+                        return
+                elif (row := self._parse(table.line_num, names, texts)) is not None:
+                    yield row
+        except csv.Error as error:
+            self._problems.append(f"line {table.line_num} is not CSV: {error}")
+        if not names:
+            self._check_header(1, [])
+
+    def add_problem(self, line: int, column: str, problem: str | ValidationError) -> None:
+        """Keep a problem of a cell."""
+        text = problem if isinstance(problem, str) else problem.message.removeprefix(f"{column} ")
+        self._problems.append(f"line {line}, column {column}: {text}")
+
+    def check(self) -> None:
+        """Raise a `ValidationError` that names all problems of the file, if there are any."""
+        if self._problems:
+            more = len(self._problems) - _MAX_PROBLEMS
+            shown = [*self._problems[:_MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+            raise ValidationError(f"{self._path.name}: " + "; ".join(shown), field="path")
+
+    def _check_header(self, line: int, names: list[str]) -> bool:
+        missing = [name for name in self._columns if name in self._required and name not in names]
+        unknown = [name for name in names if name not in self._columns and name != _COMMENT]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        for problem, found in (("lacks", missing), ("has unknown", unknown), ("repeats", repeated)):
+            if found:
+                columns = ", ".join(self._columns)
+                self._problems.append(
+                    f"line {line} {problem} column {', '.join(map(repr, found))}; the columns are {columns}"
+                )
+        return not (missing or unknown or repeated)
+
+    def _parse(self, line: int, names: list[str], texts: list[str]) -> CsvRow | None:
+        if len(texts) > len(names):
+            self._problems.append(
+                f"line {line} has {len(texts)} cells for {len(names)} columns: a text with a comma needs quotes"
+            )
+            return None
+        found = len(self._problems)
+        given = {name: text.strip() for name, text in zip(names, texts, strict=False) if text.strip()}
+        cells = {name: text for name, text in given.items() if name != _COMMENT}
+        values = {name: self._value(line, name, cells.get(name)) for name in self._columns}
+        return CsvRow(line, cells, values) if len(self._problems) == found else None
+
+    def _value(self, line: int, column: str, text: str | None) -> Any:
+        if text is None:
+            if column in self._required:
+                self.add_problem(line, column, "is empty")
+            return None
+        try:
+            return self._columns[column](text, column)
+        except ValidationError as error:
+            self.add_problem(line, column, error)
+            return None
+
+
+def yes_or_no(cell: str, column: str) -> bool:
+    """Return the flag that a cell states."""
+    if (flag := _FLAGS.get(cell.casefold())) is None:
+        raise ValidationError(f"{column} must be yes or no, not {cell!r}", field=column)
+    return flag
