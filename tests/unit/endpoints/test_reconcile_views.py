@@ -26,15 +26,17 @@ NEAR = Bid(index=7, amount=Decimal(1841), currency=840)
 
 @attrs.define
 class Views:
-    """Own bids by view and by second; the views of each second at which any was read."""
+    """Own bids by view and by second; the views of each second at which any was read, and whether by sweeps."""
 
     show: Callable[[BidsType | None, float], list[Bid]]
     strict: bool = True
     read: dict[float, list[BidsType | None]] = attrs.Factory(dict)
+    swept: dict[float, bool] = attrs.Factory(dict)
     began: float = attrs.Factory(anyio.current_time)
 
-    async def own_bids(self, type: BidsType | None) -> list[Bid]:
+    async def own_bids(self, type: BidsType | None, *, sweep: bool) -> list[Bid]:
         now = anyio.current_time() - self.began
+        self.swept[now] = self.swept.get(now, True) and sweep
         self.read.setdefault(now, []).append(type)
         return self.show(type, now)
 
@@ -55,6 +57,9 @@ async def test_absence_is_read_in_all_views_at_its_begin_and_at_its_end(baseline
     first, *between, last = views.looks()
     assert (first, last) == (True, True)
     assert between
+    assert not any(between)
+    first, *between, last = views.swept.values()
+    assert (first, last) == (True, True)
     assert not any(between)
     assert max(views.read) >= SETTLE.total_seconds()
 
@@ -83,6 +88,12 @@ async def test_bid_that_comes_and_goes_in_the_plain_view_begins_absence_anew() -
     views = Views(lambda type, now: [NEAR] if 5 < now < 12 else [])
     assert isinstance(await views.verdict([]), NotApplied)
     assert max(views.read) >= 12 + SETTLE.total_seconds()
+
+
+async def test_bid_as_before_that_a_plain_pass_shows_twice_is_not_the_offer() -> None:
+    """It moved from one page to the next. Only a complete reading counts bids that look alike."""
+    views = Views(lambda type, now: [SAME, SAME] if 10 < now < 20 else [SAME])
+    assert await views.verdict([SAME]) == StillUnknown((SAME,))
 
 
 async def test_offer_that_another_view_alone_shows_is_found_where_nothing_is_known_from_before() -> None:

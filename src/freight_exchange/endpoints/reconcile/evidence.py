@@ -6,6 +6,7 @@ by a later one, and list a selected offer alone. Where that leaves two readings 
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from decimal import Decimal
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
+from freight_exchange.endpoints.reconcile.request_evidence import PublishedRequest
 from freight_exchange.endpoints.reconcile.route_evidence import CreatedRoute, UpdatedRoute
 from freight_exchange.errors import BadRequestError, ConfigurationError
 from freight_exchange.errors.transient import is_from_login
@@ -34,7 +36,6 @@ from freight_exchange.models import (
     SubmitOffer,
     UpdateRoute,
 )
-from freight_exchange.models._base import EXACT
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.bids import Bids, SeenBids
@@ -42,21 +43,30 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
     from freight_exchange.endpoints.routes import Routes
 
-__all__ = ["Enough", "Gone", "Look", "Readers", "look_for"]
+__all__ = ["Extent", "Gone", "Look", "Readers", "look_for"]
 
 T = TypeVar("T")
 
-Enough = tuple[type[Reconciliation], ...]
-"""Conclusions for which a look need not read all that might show the write, as nothing is decided by them yet."""
 
-Look = Callable[[Enough], Awaitable[Reconciliation]]
-"""A reading, complete but for what is enough, and the conclusion from it."""
+class Extent(enum.Enum):
+    """Extent of a look.
+
+    Attributes:
+        GLANCE: A plain pass through the listing that shows most: only what it holds counts, not what it lacks.
+        UNTIL_DOUBT: Complete readings, up to one that leaves a doubt.
+        COMPLETE: Complete readings of all that may show the write.
+    """
+
+    GLANCE = enum.auto()
+    UNTIL_DOUBT = enum.auto()
+    COMPLETE = enum.auto()
+
+
+Look = Callable[[Extent], Awaitable[Reconciliation]]
+"""A reading of that extent, or of a greater one, and the conclusion from it."""
 
 _COARSEST_ROUNDING = Decimal(1)
 """Greatest change of an amount by a server that rounds."""
-
-_COARSEST_VOLUME = Decimal("0.15")
-"""By what part a server that rounds dimensions may change the volume."""
 
 _DECLINED = frozenset({"declined", "rejected", "refused"})
 """Words for a declined offer; the document shows none (section 3), and no other word is taken for one."""
@@ -79,9 +89,10 @@ class Readers:
     seen: SeenBids
     strict: bool
 
-    async def own_bids(self, type: BidsType | None) -> list[Bid]:
+    async def own_bids(self, type: BidsType | None, *, sweep: bool = True) -> list[Bid]:
         """Return the own bids listed under this type, from a reading that begins now or later."""
-        listed = await self.shared.read(("bids", type, self.strict), self.bids.list(type=type, sweep=True).collect)
+        listing = self.bids.list(type=type, sweep=sweep)
+        listed = await self.shared.read(("bids", type, self.strict, sweep), listing.collect)
         self.seen.remember(listed)
         return listed
 
@@ -96,7 +107,7 @@ def look_for(
         case SubmitOffer():
             return _SubmittedOffer(readers, write, _baseline(Bid, baseline)).look
         case Publish():
-            return _complete(_PublishedRequest(readers.offers, write, _indexes(_baseline(Listing, baseline))).look)
+            return _complete(PublishedRequest(readers.offers, write, _indexes(_baseline(Listing, baseline))).look)
         case Respond():
             # The offer itself shows its state, so the baseline is not needed; a wrong one is refused nevertheless.
             _baseline(Listing, baseline)
@@ -123,33 +134,34 @@ class _SubmittedOffer:
     baseline: list[Bid] | None
     served: set[BidsType | None] = attrs.field(factory=set)
 
-    async def look(self, enough: Enough) -> Reconciliation:
+    async def look(self, extent: Extent) -> Reconciliation:
+        whole = extent is not Extent.GLANCE
         before = Counter(map(_terms, self._on_request(self.baseline or ())))
         wanted = (self.write.amount, self.write.currency)
         doubtful: dict[Bid, None] = {}
         found: Reconciliation = NotApplied()
         # What the plain listing leaves out is not documented, and neither is that every type is served.
         for type in (None, *BidsType):
-            view = await self._view(type)
+            view = await self._view(type, sweep=whole)
             # A baseline is what the plain listing showed: what only another view shows may be as old as the account.
             if type is None or self.baseline is None:
                 alike = [bid for bid in view if _terms(bid) == wanted]
                 # One more than before is counted in whole readings alone: in others a row that moves comes twice.
-                if len(alike) > before[wanted] and (self.readers.strict or not before[wanted]):
+                if len(alike) > before[wanted] and ((whole and self.readers.strict) or not before[wanted]):
                     return Applied(alike[-1])
             now = Counter(map(_terms, view))
             doubtful |= dict.fromkeys(
                 bid for bid in view if now[_terms(bid)] > before[_terms(bid)] or self._may_be_it(bid)
             )
             found = StillUnknown(tuple(doubtful)) if doubtful else NotApplied()
-            if isinstance(found, enough):
+            if not whole or (doubtful and extent is Extent.UNTIL_DOUBT):
                 break
         return found
 
-    async def _view(self, type: BidsType | None) -> list[Bid]:
+    async def _view(self, type: BidsType | None, *, sweep: bool) -> list[Bid]:
         """Return the own bids on the request in one view of the listing; none if the service refuses the view."""
         try:
-            listed = await self.readers.own_bids(type)
+            listed = await self.readers.own_bids(type, sweep=sweep)
         except BadRequestError as error:
             # One that was served before is not refused but failing.
             if type is None or type in self.served or is_from_login(error):
@@ -170,64 +182,6 @@ class _SubmittedOffer:
 
 def _terms(bid: Bid) -> tuple[object, object]:
     return bid.amount, bid.currency
-
-
-@attrs.frozen
-class _PublishedRequest:
-    """An own request with the same commodity, lane, quantity, volume and weight, not there before."""
-
-    offers: Offers
-    write: Publish
-    before: frozenset[int]
-
-    async def look(self) -> Reconciliation:
-        near: list[Listing] = []
-        async for listing in self.offers.list(sweep=True):
-            if listing.index in self.before:
-                continue
-            named, measured = self._compare(listing)
-            if listing.volume not in (None, self.write.draft.volume):
-                if named and self._rounded(listing):
-                    near.append(listing)
-            elif named and measured:
-                return Applied(listing)
-            elif named or measured or self._agrees(listing):
-                near.append(listing)
-        return StillUnknown(tuple(near)) if near else NotApplied()
-
-    def _rounded(self, listing: Listing) -> bool:
-        """Return whether the volume may be the sent one, from rounded dimensions."""
-        shown, sent = listing.volume, self.write.draft.volume
-        return shown is not None and abs(shown - sent) <= sent * _COARSEST_VOLUME
-
-    def _agrees(self, listing: Listing) -> bool:
-        """Return whether all that is shown agrees; fields may be left out."""
-        draft = self.write.draft
-        sent = _named(draft.commodity, draft.origin, draft.destination)
-        shown = _named(listing.commodity, listing.origin, listing.destination)
-        return (
-            all(word in ("", ours) for word, ours in zip(shown, sent, strict=True))
-            and listing.quantity in (None, draft.quantity)
-            and listing.weight in (None, *self._weights())
-        )
-
-    def _weights(self) -> tuple[Decimal, Decimal]:
-        """Return the weights that the sent one may come back as: of one unit, or of all units."""
-        draft = self.write.draft
-        return draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity))
-
-    def _compare(self, listing: Listing) -> tuple[bool, bool]:
-        """Compare the words, and the figures."""
-        draft = self.write.draft
-        named = _named(listing.commodity, listing.origin, listing.destination)
-        return (
-            named == _named(draft.commodity, draft.origin, draft.destination),
-            listing.volume is not None and listing.quantity == draft.quantity and listing.weight in self._weights(),
-        )
-
-
-def _named(*words: str | None) -> tuple[str, ...]:
-    return tuple(" ".join((word or "").split()).casefold() for word in words)
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -13,7 +13,7 @@ from datetime import timedelta
 import anyio
 
 from freight_exchange.endpoints.reconcile import evidence
-from freight_exchange.endpoints.reconcile.evidence import Enough, Gone, Look, Readers
+from freight_exchange.endpoints.reconcile.evidence import Extent, Gone, Look, Readers
 from freight_exchange.errors import DecodeError, FeedProtocolError, LoginRejectedError, ValidationError
 from freight_exchange.errors.transient import READ_ERRORS, retry_delay
 from freight_exchange.models import (
@@ -69,34 +69,22 @@ async def reconcile(
 def _despite_gaps(strict: Look, lenient: Look) -> Look:
     """Make a look that concludes presence from a listing with unreadable records, but not absence."""
 
-    async def look(enough: Enough) -> Reconciliation:
+    async def look(extent: Extent) -> Reconciliation:
         try:
-            return await strict(enough)
+            return await strict(extent)
         except (DecodeError, FeedProtocolError) as error:
             _logger.info("not all that is listed can be read: %s", error)
-        found = await lenient(enough)
+        found = await lenient(extent)
         return StillUnknown() if isinstance(found, NotApplied | Gone) else found
 
     return look
-
-
-def _enough(agreed: type[Reconciliation] | None, *, over: bool) -> Enough:
-    """Return the conclusions for which the first listing of a look is enough.
-
-    Args:
-        agreed: The conclusion of the looks so far.
-        over: Whether they have agreed over the settle time.
-    """
-    if agreed is None or not over:
-        return (StillUnknown, NotApplied) if agreed is NotApplied else (StillUnknown,)
-    return ()
 
 
 async def _settle(look: Look, settle: float) -> Reconciliation:
     """Look until the write is seen, or two complete looks at least agree on something else over the settle time.
 
     All but `Applied` has to last: what the service shows may be older than the write. A complete look begins and ends
-    the time over which the write is absent. Those in between read less: they can conclude nothing from absence.
+    the time over which the write is absent. Those in between are glances, which conclude nothing from absence.
     """
     patience = anyio.current_time() + _PATIENCE * settle + 60
     agreed: type[Reconciliation] | None = None
@@ -106,10 +94,11 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
     while True:
         looked = anyio.current_time()
         wait = pause
+        extent = Extent.UNTIL_DOUBT if agreed is None else Extent.COMPLETE if looked >= until else Extent.GLANCE
         try:
             found: Reconciliation | None = None
             with anyio.CancelScope(deadline=patience):
-                found = await look(_enough(agreed, over=looked >= until))
+                found = await look(extent)
             if found is None:
                 return doubt
         except READ_ERRORS as error:
@@ -123,9 +112,10 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
                 return found
             if isinstance(found, StillUnknown):
                 doubt = found
-            if agreed is not type(found):
+            is_news = agreed is not type(found) and not (extent is Extent.GLANCE and isinstance(found, NotApplied))
+            if is_news:
                 agreed, until = type(found), looked + settle
-            elif looked >= until:
+            elif extent is Extent.COMPLETE:
                 return Applied(found.record) if isinstance(found, Gone) else found
             wait = min(wait, until - anyio.current_time())
         wait = max(wait, _LEAST_PAUSE)

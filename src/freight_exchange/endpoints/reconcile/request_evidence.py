@@ -1,0 +1,77 @@
+"""Evidence of a published request in the own listings."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import attrs
+
+from freight_exchange.models import Applied, Listing, NotApplied, Publish, Reconciliation, StillUnknown
+from freight_exchange.models._base import EXACT
+
+if TYPE_CHECKING:
+    from freight_exchange.endpoints.offers import Offers
+
+__all__ = ["PublishedRequest"]
+
+_COARSEST_VOLUME = Decimal("0.15")
+"""By what part a server that rounds dimensions may change the volume."""
+
+
+@attrs.frozen
+class PublishedRequest:
+    """An own request with the same commodity, lane, quantity, volume and weight, not there before."""
+
+    offers: Offers
+    write: Publish
+    before: frozenset[int]
+
+    async def look(self) -> Reconciliation:
+        near: list[Listing] = []
+        async for listing in self.offers.list(sweep=True):
+            if listing.index in self.before:
+                continue
+            named, measured = self._compare(listing)
+            if listing.volume not in (None, self.write.draft.volume):
+                if named and self._rounded(listing):
+                    near.append(listing)
+            elif named and measured:
+                return Applied(listing)
+            elif named or measured or self._agrees(listing):
+                near.append(listing)
+        return StillUnknown(tuple(near)) if near else NotApplied()
+
+    def _rounded(self, listing: Listing) -> bool:
+        """Return whether the volume may be the sent one, from rounded dimensions."""
+        shown, sent = listing.volume, self.write.draft.volume
+        return shown is not None and abs(shown - sent) <= sent * _COARSEST_VOLUME
+
+    def _agrees(self, listing: Listing) -> bool:
+        """Return whether all that is shown agrees; fields may be left out."""
+        draft = self.write.draft
+        sent = _named(draft.commodity, draft.origin, draft.destination)
+        shown = _named(listing.commodity, listing.origin, listing.destination)
+        return (
+            all(word in ("", ours) for word, ours in zip(shown, sent, strict=True))
+            and listing.quantity in (None, draft.quantity)
+            and listing.weight in (None, *self._weights())
+        )
+
+    def _weights(self) -> tuple[Decimal, Decimal]:
+        """Return the weights that the sent one may come back as: of one unit, or of all units."""
+        draft = self.write.draft
+        return draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity))
+
+    def _compare(self, listing: Listing) -> tuple[bool, bool]:
+        """Compare the words, and the figures."""
+        draft = self.write.draft
+        named = _named(listing.commodity, listing.origin, listing.destination)
+        return (
+            named == _named(draft.commodity, draft.origin, draft.destination),
+            listing.volume is not None and listing.quantity == draft.quantity and listing.weight in self._weights(),
+        )
+
+
+def _named(*words: str | None) -> tuple[str, ...]:
+    return tuple(" ".join((word or "").split()).casefold() for word in words)
