@@ -193,12 +193,12 @@ async def test_the_operators_port_says_what_the_page_says() -> None:
     (shown,) = re.findall(r"curl .*/livez\n```\n\n```text\n(.*)$", page, re.MULTILINE)
     assert re.sub(r"[\d.]+", "N", live.text.strip()) == re.sub(r"[\d.]+", "N", shown)
     samples = re.findall(r"^freight_exchange_bot_(\w+?)(?:_bucket|_count|_sum)?[{ ]", metrics.text, re.MULTILINE)
-    table = page[page.index("| Metric") : page.index("The words of `ending`")]
+    table = page[page.index("| Metric") : page.index("| `ending` |")]
     named = " ".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))
     assert set(samples) == set(re.findall(r"`(\w+)", named))
-    (words,) = re.findall(r"^The words of `ending` .*?(?=\n\n)", page, re.DOTALL | re.MULTILINE)
-    endings, outcomes = words.split("Those of `outcome`")
-    assert re.findall(r"`([a-z]+)`", endings)[1:] == [*ENDINGS]
-    assert [*dict.fromkeys(re.findall(r"`([a-z ]+)`", outcomes))] == [*OUTCOMES]
+    endings = page[page.index("| `ending` |") : page.index("\n`outcome` is")]
+    assert re.findall(r"^\| `(\w+)`", endings, re.MULTILINE)[1:] == [*ENDINGS]
+    (outcomes,) = re.findall(r"^`outcome` is .*", page, re.MULTILINE)
+    assert [*dict.fromkeys(re.findall(r"`([a-z ]+)`", outcomes))][1:] == [*OUTCOMES]
     counted = re.findall(r'_total{.*(?:ending|outcome)="(.*?)"', metrics.text)
     assert sorted(counted) == sorted(ENDINGS + OUTCOMES)
