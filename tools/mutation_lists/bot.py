@@ -305,15 +305,29 @@ MUTATIONS: Final = (
     one(
         "doubts: the last look reads the plain view alone",
         "endpoints/reconcile/reconcile.py",
-        "    return ()\n",
-        "    return (StillUnknown, NotApplied)\n",
+        "Extent.COMPLETE if looked >= until else Extent.GLANCE",
+        "Extent.GLANCE",
         "tests/unit/endpoints/test_reconcile_views.py",
     ),
     one(
         "doubts: absence begins with the plain view alone",
         "endpoints/reconcile/reconcile.py",
-        "if agreed is NotApplied else (StillUnknown,)",
-        "if True else (StillUnknown,)",
+        "Extent.UNTIL_DOUBT if agreed is None",
+        "Extent.GLANCE if agreed is None",
+        "tests/unit/endpoints/test_reconcile_views.py",
+    ),
+    one(
+        "doubts: a glance begins absence",
+        "endpoints/reconcile/reconcile.py",
+        " and not (extent is Extent.GLANCE and isinstance(found, NotApplied))",
+        "",
+        "tests/unit/endpoints/test_reconcile_views.py",
+    ),
+    one(
+        "doubts: a plain pass counts bids that look alike",
+        "endpoints/reconcile/evidence.py",
+        "((whole and self.readers.strict) or not before[wanted])",
+        "(self.readers.strict or not before[wanted])",
         "tests/unit/endpoints/test_reconcile_views.py",
     ),
     one(
