@@ -23,11 +23,11 @@ MUTATIONS: Final = (
     ),
     one(
         "ledger: what was being sent at a crash is sent again",
-        "bot/offers/ledger.py",
+        "bot/offers/sender.py",
         'record = await self._repository.advance(record, "unknown", unknown_since=record.at)\n'
-        "            self._sender.start_resolving(record)\n",
+        "            self.start_resolving(record)\n",
         'record = await self._repository.advance(record, "intent")\n                continue\n'
-        "            self._sender.start_resolving(record)\n",
+        "            self.start_resolving(record)\n",
         "tests/unit/bot/offers/test_in_doubt.py::TestDoubt::test_offer_sent_before_crash_is_found_late",
     ),
     one(

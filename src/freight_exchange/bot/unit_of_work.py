@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
 import anyio
-
-from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from freight_exchange.bot.failpoints import Failpoints
@@ -24,20 +22,37 @@ DEFAULT_NAME: Final = "bot"
 """Default name of a bot in its store. `exchange.watch` has another default, so it shares nothing with the bot."""
 
 
+class StoreAccess(Protocol):
+    """Access to a store: the lease of the feed, or the bot's membership in the fleet."""
+
+    @property
+    def inline(self) -> bool:
+        """Mode of the store: its calls run in the event loop, not in a thread."""
+        ...
+
+    def state(self) -> Any:
+        """Return what is held."""
+        ...
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Call the store."""
+        ...
+
+
 class UnitOfWork:
     """Reads and transactions on the work that a store keeps beside a feed's state.
 
     A commit waits for the disk. Steps that arrive meanwhile share the next commit (group commit).
 
     Args:
-        feed: The feed, entered.
+        feed: The feed, whose clock times the steps.
         failpoints: Called before and after each step.
+        store: Access to the store; default that of the feed, whose lease must be held.
     """
 
-    def __init__(self, feed: Feed, failpoints: Failpoints) -> None:
-        if not hasattr(feed.lease.state(), "claim"):
-            raise ConfigurationError("the store keeps no work: a bot needs a SQLiteStore, a MemoryStore or a BotStore")
+    def __init__(self, feed: Feed, failpoints: Failpoints, store: StoreAccess | None = None) -> None:
         self._feed = feed
+        self._access: StoreAccess = feed.lease if store is None else store
         self._commit_lock = anyio.Lock()
         self._waiting: deque[_Step[Any]] = deque()
         self.reach = failpoints
@@ -52,12 +67,12 @@ class UnitOfWork:
 
     async def read(self, work: Callable[[WorkStore], T]) -> T:
         """Read from the store."""
-        return await self._feed.lease.run(lambda: work(self._store()))
+        return await self._access.run(lambda: work(self._store()))
 
     async def write(self, step: str, work: Callable[[WorkStore], T]) -> T:
         """Take a durable step. `work` runs again if a step that shared its commit fails."""
         self.reach(f"before {step}")
-        result = work(self._store()) if self._feed.lease.inline else await self._commit(_Step(work))
+        result = work(self._store()) if self._access.inline else await self._commit(_Step(work))
         self.reach(f"after {step}")
         return result
 
@@ -67,7 +82,7 @@ class UnitOfWork:
             async with self._commit_lock:
                 # A caller that was cancelled may have left this step in a running commit; this waits for it.
                 while not step.is_finished:
-                    await self._feed.lease.run(self._commit_waiting)
+                    await self._access.run(self._commit_waiting)
         finally:
             step.is_wanted = step.is_finished
         return step.result()
@@ -97,7 +112,7 @@ class UnitOfWork:
         self.reach("after deliver")
 
     def _store(self) -> WorkStore:
-        return cast("WorkStore", self._feed.lease.state())
+        return cast("WorkStore", self._access.state())
 
 
 class _Step(Generic[T]):

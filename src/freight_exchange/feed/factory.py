@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from freight_exchange.instrumentation import Instruments
     from freight_exchange.store import Store
 
-__all__ = ["LEAST_INTERVAL", "WatchOptions", "check", "check_text", "feed"]
+__all__ = ["LEAST_INTERVAL", "WatchOptions", "check", "check_text", "feed", "make_store"]
 
 _LONGEST_ALLOWANCE = timedelta(days=1)
 LEAST_INTERVAL = timedelta(seconds=1)
@@ -60,7 +60,7 @@ def feed(
         ConfigurationError: An argument cannot be right; the message names it.
     """
     check(arguments)
-    store, made_here = _store(arguments.store)
+    store, made_here = make_store(arguments.store)
     return Feed(
         source,
         store,
@@ -125,8 +125,8 @@ def check_text(text: str, name: str) -> None:
         ) from None
 
 
-def _store(given: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:
-    """Return the store, and whether the feed closes it."""
+def make_store(given: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:
+    """Return the store, and whether it was made here, and is to be closed by its user."""
     if given is None or isinstance(given, str | os.PathLike):
         # Imported here: a program that never watches needs no sqlite3.
         from freight_exchange.store import MemoryStore, SQLiteStore

@@ -12,6 +12,8 @@ from typing import Final, Self
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.account import AccountSource
 from freight_exchange.feed.core.pacer import Pacer
+from freight_exchange.feed.core.state import State
+from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.feed.events import KINDS, Event, RequestEvent
 from freight_exchange.feed.lease import Lease
 from freight_exchange.feed.queue import EventQueue
@@ -81,6 +83,7 @@ class Feed(EventStream[Event]):
         self._where = where
         self._standby = standby
         self._journal: Journal
+        self._followed: Watermark
         self._poller: Poller
 
     def __repr__(self) -> str:
@@ -140,14 +143,21 @@ class Feed(EventStream[Event]):
 
     # Status
 
+    def follow(self, state: str) -> None:
+        """Tell the time by the state that another process has committed, until this feed is entered."""
+        self._followed = State.load(state).watermark
+
     def time(self) -> float:
         """Return the time on the feed's own clock in seconds; it never goes back, not even over restarts."""
-        return self._journal.state.watermark.time_at(self._clock.read())
+        return self._watermark().time_at(self._clock.read())
 
     def moment(self, time: float) -> datetime:
         """Return the time of day of a time on the feed's own clock, UTC, by this machine's clock."""
         now = self._clock.read()
-        return datetime.fromtimestamp(now.wall - (self._journal.state.watermark.time_at(now) - time), UTC)
+        return datetime.fromtimestamp(now.wall - (self._watermark().time_at(now) - time), UTC)
+
+    def _watermark(self) -> Watermark:
+        return self._journal.state.watermark if hasattr(self, "_journal") else self._followed
 
     def status(self) -> FeedStatus:
         """Return the status of the feed."""

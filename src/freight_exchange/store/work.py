@@ -1,7 +1,8 @@
 """Protocol of a bot's store: deliveries of events to handlers, and effects that happen at most once.
 
-Deliveries lie in the feed's own store and under its lease, so that acknowledging an event and creating its deliveries
-is one transaction. The rules of `protocol` apply here too.
+A store serves a fleet: replicas of one bot, each with a `Seat`. One of them at a time has the term, under which events
+are written; all of them claim deliveries and write effects. Deliveries lie in the feed's own store, so that
+acknowledging an event and creating its deliveries is one transaction. The rules of `protocol` apply here too.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ import attrs
 
 from freight_exchange.store.protocol import Binding, FeedStore, NewEvent, Store
 
-__all__ = ["NO_LIMIT", "BotStore", "Delivery", "DeliveryState", "Effect", "WorkStore"]
+__all__ = [
+    "NO_LIMIT", "OPEN_STATES", "Adoption", "BotStore", "Delivery", "DeliveryState", "Effect", "Seat", "Work",
+    "WorkStore",
+]  # fmt: skip
 
 NO_LIMIT: Final = 2**31
 """A `limit` that returns everything."""
+
+OPEN_STATES: Final = ("sending", "unknown")
+"""States of an effect whose outcome is open. The replica that wrote such a state has to find out."""
 
 DeliveryState = Literal["ready", "claimed", "done", "dead"]
 """To be claimed; in flight; handled; or a dead letter, kept for inspection and replay."""
@@ -66,16 +73,21 @@ class Effect:
     at: float
 
 
-class WorkStore(FeedStore, Protocol):
-    """The state of one feed with its deliveries and effects. Each method is one transaction under the lease."""
+@attrs.frozen(kw_only=True)
+class Adoption:
+    """Unfinished work of replicas that have ended. It belongs to the adopting replica from now on.
 
-    def enqueue(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
-        """Acknowledge events, given by number, and make a ready delivery for each handler, due from `at`.
+    Attributes:
+        deliveries: Deliveries that are claimed.
+        effects: Effects in `OPEN_STATES`.
+    """
 
-        The payload of an event with handlers is kept until its last delivery is done; without handlers it is dropped at
-        once. Unknown and acknowledged events are ignored.
-        """
-        ...
+    deliveries: Sequence[Delivery] = ()
+    effects: Sequence[Effect] = ()
+
+
+class Work(Protocol):
+    """The deliveries and effects of one bot. Each method is one transaction."""
 
     def claim(self, *, now: float, limit: int, handlers: Collection[str] | None = None) -> Sequence[Delivery]:
         """Claim up to `limit` ready deliveries that are due, and count the attempt.
@@ -103,8 +115,8 @@ class WorkStore(FeedStore, Protocol):
         refund_attempt: bool = False,
         also_done: Sequence[int] = (),
         at: float,
-    ) -> None:
-        """Record the result of a claimed delivery. A delivery that is not claimed stays as it is.
+    ) -> bool:
+        """Record the result of a delivery that this replica has claimed. Any other stays as it is.
 
         Args:
             event, handler: The delivery.
@@ -114,6 +126,9 @@ class WorkStore(FeedStore, Protocol):
             refund_attempt: Do not count the attempt, and keep the earlier error if there is no new one.
             also_done: Later events that the attempt handled too: this handler's ready deliveries of them become done.
             at: The time on the feed's clock.
+
+        Returns:
+            Whether it was this replica's.
         """
         ...
 
@@ -159,14 +174,6 @@ class WorkStore(FeedStore, Protocol):
         """Combine the writes inside into one transaction; nested transactions join the outer one."""
         ...
 
-    def add_event(self, event: NewEvent, *, at: float) -> bool:
-        """Add an event that no scan produced.
-
-        Returns:
-            Whether it was added. If its key exists it is not, and counts as proposed again.
-        """
-        ...
-
     def effect(self, key: str) -> Effect | None:
         """Return the effect with this key, or `None`."""
         ...
@@ -183,10 +190,100 @@ class WorkStore(FeedStore, Protocol):
         """Return the effects in these states, or all, by time and key. Effects are never pruned."""
         ...
 
+    def effects_under(self, prefix: str) -> Sequence[Effect]:
+        """Return the effects whose keys begin with this text, by key."""
+        ...
+
+
+class WorkStore(FeedStore, Work, Protocol):
+    """The state of one feed with its deliveries and effects, under one lease."""
+
+    def enqueue(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
+        """Acknowledge events, given by number, and make a ready delivery for each handler, due from `at`.
+
+        The payload of an event with handlers is kept until its last delivery is done; without handlers it is dropped at
+        once. Unknown and acknowledged events are ignored.
+        """
+        ...
+
+    def add_event(self, event: NewEvent, *, at: float) -> bool:
+        """Add an event that no scan produced.
+
+        Returns:
+            Whether it was added. If its key exists it is not, and counts as proposed again.
+        """
+        ...
+
+
+class Seat(Protocol):
+    """The place of one replica in the fleet of a bot.
+
+    A replica of a shared store must renew its lease. After its end another replica adopts its work, and all later
+    writes of this one fail.
+    """
+
+    @property
+    def work(self) -> Work:
+        """The deliveries and effects, written as this replica."""
+        ...
+
+    @property
+    def lease(self) -> float | None:
+        """Seconds for which `beat` renews the lease, or `None` where a lock holds it, which needs no renewal."""
+        ...
+
+    @property
+    def holder(self) -> str:
+        """The replica that last had the term, in words."""
+        ...
+
+    def state(self) -> str | None:
+        """Return the feed's state as it was last committed, by any replica."""
+        ...
+
+    def take_term(self) -> WorkStore | None:
+        """Take the term if no living replica has it. Its `release` gives it back, and keeps the seat."""
+        ...
+
+    def adopt(self) -> Adoption:
+        """Take over the unfinished work of replicas that have ended."""
+        ...
+
+    def beat(self) -> bool:
+        """Renew the lease.
+
+        Returns:
+            Whether another replica has ended without leaving, so that there is work to adopt.
+        """
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a notification that a delivery may be due or the term free; return whether there was one."""
+        ...
+
+    def leave(self) -> None:
+        """Give the seat back. Never raises; the store itself stays open."""
+        ...
+
 
 class BotStore(Store, Protocol):
-    """A keeper of feed states, deliveries and effects."""
+    """A keeper of feed states, deliveries and effects, which serves a fleet of bots."""
 
     def open(self, binding: Binding, *, lease: float) -> WorkStore:
         """Take the lease of a feed, as `Store.open` does."""
+        ...
+
+    def join(self, binding: Binding, *, handlers: Collection[str], version: str, lease: float) -> Seat:
+        """Take a seat for a replica of a bot.
+
+        Args:
+            binding: The service, account and name of the bot.
+            handlers: The ids of its handlers.
+            version: The version of the replica.
+            lease: The seconds of a lease, where the store itself has no setting for them.
+
+        Raises:
+            HeldError: The store serves one process at a time, and another one has it.
+            StoreError: As `Store.open`.
+        """
         ...

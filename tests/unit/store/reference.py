@@ -163,10 +163,10 @@ class ReferenceFeed:
         refund_attempt: bool = False,
         also_done: Sequence[int] = (),
         at: float,
-    ) -> None:
+    ) -> bool:
         one = self._rows.deliveries.get((event, handler))
         if one is None or one.state != "claimed":
-            return
+            return False
         error = one.error if refund_attempt and error is None else error
         attempts = one.attempts - refund_attempt
         self._rows.deliveries[event, handler] = attrs.evolve(
@@ -178,6 +178,7 @@ class ReferenceFeed:
             if other is not None and other.state == "ready":
                 self._rows.deliveries[later, handler] = attrs.evolve(other, state="done")
                 self._touch(later, at)
+        return True
 
     def next_due(self, *, handlers: Collection[str] | None = None) -> float | None:
         due = self._due(float("inf"), handlers)
@@ -224,6 +225,9 @@ class ReferenceFeed:
     def effects(self, *states: str) -> Sequence[Effect]:
         found = [one for one in self._rows.effects.values() if not states or one.state in states]
         return sorted(found, key=lambda one: (one.at, one.key))
+
+    def effects_under(self, prefix: str) -> Sequence[Effect]:
+        return [effect for key, effect in sorted(self._rows.effects.items()) if key.startswith(prefix)]
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

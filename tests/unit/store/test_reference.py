@@ -210,6 +210,7 @@ class Stores(RuleBasedStateMachine):
     @rule(states=st.lists(STATES, max_size=3))
     def effects(self, states: list[str]) -> None:
         self.compare(lambda side: side.feed.effects(*states))
+        self.compare(lambda side: side.feed.effects_under("x"))
 
     @rule(before=TIMES)
     def prune(self, before: float) -> None:

@@ -50,6 +50,16 @@ def test_effects_are_listed_oldest_first_and_never_pruned(feed: WorkStore) -> No
     assert feed.effects() == [d, c, a, b]
 
 
+def test_effects_are_listed_by_the_beginning_of_their_keys(feed: WorkStore) -> None:
+    keys = ["offer:4:0", "offer:4:10", "offer:4:2", "offer:40:0", "offer:4", "offes", "offer:4:\U0010fffe"]
+    for key in keys:
+        feed.put_effect(effect(key), expected_state=None)
+    assert [one.key for one in feed.effects_under("offer:4:")] == sorted(
+        key for key in keys if key.startswith("offer:4:")
+    )
+    assert feed.effects_under("other") == []
+
+
 SEVERAL = ("commit", "claim", "settle", "add an effect", "add an event")
 
 

@@ -13,9 +13,8 @@ import anyio.lowlevel
 
 from freight_exchange.bot.delivery.retry_policy import Decision, backoff
 from freight_exchange.bot.delivery.worker import settle
-from freight_exchange.bot.offers.repository import find_unsettled
+from freight_exchange.bot.offers.record import OfferRecord, is_offer
 from freight_exchange.bot.outcomes import INTERRUPTED
-from freight_exchange.store.work import NO_LIMIT
 
 if TYPE_CHECKING:
     from freight_exchange.bot.delivery.worker import Worker
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.metrics import Metrics
     from freight_exchange.bot.task_groups import TaskStarter
     from freight_exchange.bot.unit_of_work import UnitOfWork
-    from freight_exchange.store.work import Delivery, WorkStore
+    from freight_exchange.store.work import Adoption, Delivery, Work
 
 __all__ = ["Dispatcher"]
 
@@ -82,14 +81,16 @@ class Dispatcher:
         """Seconds since the oldest waiting delivery became due."""
         return 0.0 if self._waiting_since is None else max(0.0, self._unit_of_work.time() - self._waiting_since)
 
-    async def recover(self) -> None:
-        """Return the deliveries that the last run left in flight, and log those of removed handlers."""
+    async def recover(self, adoption: Adoption) -> None:
+        """Return the deliveries that processes left in flight at their end, and log those of removed handlers."""
 
-        now = self._unit_of_work.time()
+        now, claimed = self._unit_of_work.time(), adoption.deliveries
+        offering = {
+            (record.request, record.handler)
+            for record in map(OfferRecord.from_effect, filter(is_offer, adoption.effects))
+        }
 
-        def return_claimed(store: WorkStore) -> None:
-            claimed = store.deliveries(state="claimed", limit=NO_LIMIT)
-            offering = {(record.request, record.handler) for record in find_unsettled(store)}
+        def return_claimed(store: Work) -> None:
             for delivery in claimed:
                 delay = backoff(delivery.attempts, self._random)
                 # One of several claimed deliveries may have ended the process. They run alone next, so that a second
@@ -160,7 +161,7 @@ class Dispatcher:
         now = self._unit_of_work.time()
         running_suspects = self._running_suspects
 
-        def claim(store: WorkStore) -> Sequence[Delivery]:
+        def claim(store: Work) -> Sequence[Delivery]:
             claimed = store.claim(now=now, limit=free, handlers=self._handlers)
             # A suspect that ends the process would take the others with it: at most one runs at a time.
             returned = [delivery for delivery in claimed if delivery.error == INTERRUPTED][

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.offers.ledger import Ledger
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
-    from freight_exchange.store.work import Delivery, WorkStore
+    from freight_exchange.store.work import Delivery, Work
 
 __all__ = ["Worker", "settle"]
 
@@ -250,9 +250,7 @@ class Worker:
         self._metrics.deliveries[delivery.handler, decision.ending] += 1 + len(merged)
 
 
-def settle(
-    store: WorkStore, delivery: Delivery, decision: Decision, merged: tuple[int, ...] = (), *, now: float
-) -> None:
+def settle(store: Work, delivery: Delivery, decision: Decision, merged: tuple[int, ...] = (), *, now: float) -> None:
     """Record the result of a delivery, and of later ones that were merged into it."""
     store.settle(
         delivery.event,

@@ -24,6 +24,7 @@ from freight_exchange.bot.offers.record import (
     OfferRecord,
     checked_offer_key,
     find_newer_price,
+    is_offer,
     manual_changes,
 )
 from freight_exchange.bot.offers.repository import OfferRepository
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
     from freight_exchange.feed.events import RequestEvent
     from freight_exchange.models import Bid
+    from freight_exchange.store.work import Adoption
 
 __all__ = ["Ledger"]
 
@@ -83,18 +85,14 @@ class Ledger:
         self.resolver = InDoubtResolver(exchange, self._repository, metrics, settle=settle)
         self._sender = OfferSender(exchange, unit_of_work, self._repository, self.resolver, tasks, metrics)
 
-    async def start(self) -> None:
-        """Resolve the offers that an earlier run left in doubt, and read the existing bids."""
-        for record in await self._repository.load_unsettled():
-            if record.state == "sending":
-                _logger.warning(
-                    "%s may have been sent before the last run ended; checking whether the service has it",
-                    record,
-                    extra={"request": record.request},
-                )
-                record = await self._repository.advance(record, "unknown", unknown_since=record.at)
-            self._sender.start_resolving(record)
+    async def start(self, adoption: Adoption) -> None:
+        """Resolve the offers that earlier runs left in doubt, and read the existing bids."""
+        await self.adopt(adoption)
         self._tasks.start_soon(self._read_existing_bids)
+
+    async def adopt(self, adoption: Adoption) -> None:
+        """Resolve the offers that processes left in doubt at their end."""
+        await self._sender.adopt(map(OfferRecord.from_effect, filter(is_offer, adoption.effects)))
 
     async def offer(
         self, draft: OfferRecord, *, event: RequestEvent | None, allow_existing: bool, check: Callable[[], None]

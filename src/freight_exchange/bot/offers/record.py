@@ -12,7 +12,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import Bid, SubmitOffer, validation
-from freight_exchange.store.work import Effect
+from freight_exchange.store.work import OPEN_STATES, Effect
 
 __all__ = [
     "RESOLVED",
@@ -26,13 +26,14 @@ __all__ = [
     "is_offer",
     "manual_changes",
     "offer_key",
+    "offer_prefix",
     "parse_offer_key",
 ]
 
 State = Literal["intent", "sending", "unknown", "confirmed", "rejected"]
 """Not sent; perhaps being sent; in doubt; taken by the service; refused by it."""
 
-UNSETTLED: Final[tuple[State, ...]] = ("sending", "unknown")
+UNSETTLED: Final[tuple[State, ...]] = OPEN_STATES
 """States in which the service may or may not have the offer."""
 
 RESOLVED: Final[Mapping[str, Any]] = {"checks": 0, "parked": False, "unknown_since": None}
@@ -169,7 +170,12 @@ class OfferRecord:
 
 def offer_key(request: int, revision: int) -> str:
     """Make the key of an offer."""
-    return f"{_PREFIX}:{request}:{revision}"
+    return f"{offer_prefix(request)}{revision}"
+
+
+def offer_prefix(request: int) -> str:
+    """Make the text with which the keys of the offers on a request begin."""
+    return f"{_PREFIX}:{request}:"
 
 
 def checked_offer_key(request: object, revision: object) -> str:
@@ -189,7 +195,7 @@ def parse_offer_key(key: str) -> tuple[int, int]:
 
 def is_offer(effect: Effect, request: int | None = None) -> bool:
     """Return whether an effect is an offer, on the given request if there is one."""
-    return effect.key.startswith(f"{_PREFIX}:" if request is None else f"{_PREFIX}:{request}:")
+    return effect.key.startswith(f"{_PREFIX}:" if request is None else offer_prefix(request))
 
 
 def check_revision(value: object) -> int:

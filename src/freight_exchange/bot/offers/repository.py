@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from freight_exchange.bot.offers.record import UNSETTLED, OfferRecord, is_offer, offer_key, parse_offer_key
+from freight_exchange.bot.offers.record import UNSETTLED, OfferRecord, is_offer, offer_prefix, parse_offer_key
 from freight_exchange.bot.outcomes import IN_DOUBT
 from freight_exchange.errors import StoreError
 from freight_exchange.store.work import NO_LIMIT, Effect
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from freight_exchange.bot.offers.record import State
     from freight_exchange.bot.unit_of_work import UnitOfWork
-    from freight_exchange.store.work import Delivery, DeliveryState, WorkStore
+    from freight_exchange.store.work import Delivery, DeliveryState, Work
 
-__all__ = ["OfferRepository", "find_unsettled", "redeliver"]
+__all__ = ["OfferRepository", "redeliver"]
 
 _BIDS_READ: Final = "own bids"
 
@@ -41,37 +41,20 @@ class OfferRepository:
         self._handlers = handlers
         self._waiting: dict[int, dict[tuple[int, str], set[int]]] = {}
         """Offers that deliveries wait for, by request. Not stored: unknown after a restart."""
-        self._revisions: dict[int, set[int]] = {}
-        """Revisions after the first offer, by request; few requests have any."""
-
-    async def load_unsettled(self) -> Sequence[OfferRecord]:
-        """Load the offers of earlier runs, and return those that are not settled."""
-
-        def read(store: WorkStore) -> tuple[list[str], list[OfferRecord]]:
-            offers = [effect for effect in store.effects() if is_offer(effect)]
-            return [effect.key for effect in offers], [
-                OfferRecord.from_effect(effect) for effect in offers if effect.state in UNSETTLED
-            ]
-
-        keys, unsettled = await self._unit_of_work.read(read)
-        for key in keys:
-            self._add_revision(*parse_offer_key(key))
-        return unsettled
 
     async def find(self, request: int) -> tuple[OfferRecord, ...]:
         """Return the offers on a request, by revision."""
-        keys = [offer_key(request, revision) for revision in (0, *sorted(self._revisions.get(request, ())))]
 
-        def read(store: WorkStore) -> tuple[OfferRecord, ...]:
-            found = (store.effect(key) for key in keys)
-            return tuple(OfferRecord.from_effect(effect) for effect in found if effect is not None)
+        def read(store: Work) -> Sequence[Effect]:
+            return store.effects_under(offer_prefix(request))
 
-        return await self._unit_of_work.read(read)
+        records = map(OfferRecord.from_effect, await self._unit_of_work.read(read))
+        return tuple(sorted(records, key=lambda record: record.revision))
 
     async def requests_with_offers(self) -> frozenset[int]:
         """Return the requests on which the service has an offer of this bot, or may have one."""
 
-        def read(store: WorkStore) -> frozenset[int]:
+        def read(store: Work) -> frozenset[int]:
             offers = store.effects("confirmed", *UNSETTLED)
             return frozenset(parse_offer_key(effect.key)[0] for effect in offers if is_offer(effect))
 
@@ -79,7 +62,6 @@ class OfferRepository:
 
     async def add_intent(self, record: OfferRecord, *, expected_state: State | None) -> None:
         """Record an offer that is to be sent. It replaces one in `expected_state`, if any."""
-        self._add_revision(record.request, record.revision)
         await self._put("intent", record, expected_state=expected_state)
 
     async def advance(
@@ -101,7 +83,7 @@ class OfferRepository:
         changed = attrs.evolve(record, state="intent", at=self._unit_of_work.time(), **changes)
         waiting = self._waiting.pop(record.request, {})
 
-        def write(store: WorkStore) -> tuple[bool | None, bool]:
+        def write(store: Work) -> tuple[bool | None, bool]:
             # Redelivered first: if the process ends in between, the next run resolves the same doubt again.
             is_sent_again = redeliver(store, changed, at=changed.at, handlers=self._handlers, waiting=waiting)
             return is_sent_again, store.put_effect(changed.to_effect(), expected_state=record.state)
@@ -129,10 +111,6 @@ class OfferRepository:
         mark = Effect(key=_BIDS_READ, state="known", payload=b"", at=self._unit_of_work.time())
         await self._unit_of_work.write("known", lambda store: store.put_effect(mark, expected_state=None))
 
-    def _add_revision(self, request: int, revision: int) -> None:
-        if revision > 0:
-            self._revisions.setdefault(request, set()).add(revision)
-
     async def _put(self, step: str, record: OfferRecord, *, expected_state: str | None) -> None:
         is_written = await self._unit_of_work.write(
             step, lambda store: store.put_effect(record.to_effect(), expected_state=expected_state)
@@ -147,13 +125,8 @@ def _check(record: OfferRecord, expected_state: str | None, *, is_written: bool)
         )
 
 
-def find_unsettled(store: WorkStore) -> list[OfferRecord]:
-    """Return the offers that the service may or may not have."""
-    return [OfferRecord.from_effect(effect) for effect in store.effects(*UNSETTLED) if is_offer(effect)]
-
-
 def redeliver(
-    store: WorkStore,
+    store: Work,
     record: OfferRecord,
     *,
     at: float,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -101,6 +101,18 @@ class OfferSender:
         """Wait until nothing is being sent."""
         while self._pending:
             await next(iter(self._pending.values())).finished.wait()
+
+    async def adopt(self, records: Iterable[OfferRecord]) -> None:
+        """Resolve offers that another process left in doubt at its end."""
+        for record in records:
+            if record.state == "sending":
+                _logger.warning(
+                    "%s may have been sent before the last run ended; checking whether the service has it",
+                    record,
+                    extra={"request": record.request},
+                )
+                record = await self._repository.advance(record, "unknown", unknown_since=record.at)
+            self.start_resolving(record)
 
     async def send(self, record: OfferRecord) -> Bid:
         """Send an offer and return the bid. Cancelling this does not stop the send."""

@@ -33,7 +33,7 @@ from freight_exchange.feed.serialization import unpack
 from freight_exchange.feed.status import explain
 from freight_exchange.platform.clock import SystemClock
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store.sqlite import feed_sql, work_sql
+from freight_exchange.store.sqlite import effect_sql, feed_sql, work_sql
 from freight_exchange.store.sqlite.inspect import FeedRow, feeds, open_snapshot
 from freight_exchange.store.work import NO_LIMIT, DeliveryState
 
@@ -72,7 +72,7 @@ class BotFile:
             ConfigurationError: The file has no such bot, or several and no name was given.
         """
         with self._open_snapshot() as (connection, feed, state):
-            effects = work_sql.effects(connection, feed.id, ())
+            effects = effect_sql.effects(connection, feed.id, ())
             records = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect)]
             covered = None if state is None or not state.is_primed else _moment(state, state.watermark.time)
             return FileStatus(
@@ -98,7 +98,7 @@ class BotFile:
     def doubts(self) -> Sequence[Doubt]:
         """Return the offers in doubt, like `Bot.doubts`, and those that are or were being sent when the bot ended."""
         with self._open_snapshot() as (connection, feed, state):
-            records = [OfferRecord.from_effect(effect) for effect in work_sql.effects(connection, feed.id, UNSETTLED)]
+            records = [OfferRecord.from_effect(effect) for effect in effect_sql.effects(connection, feed.id, UNSETTLED)]
             return [] if state is None else [Doubt.from_record(record, partial(_moment, state)) for record in records]
 
     def gaps(self) -> Sequence[Gap]:
@@ -131,7 +131,7 @@ class BotFile:
                 " ORDER BY delivery.event, delivery.handler",
                 (feed.id, index),
             ).fetchall()
-            effects = work_sql.effects(connection, feed.id, ())
+            effects = effect_sql.effects(connection, feed.id, ())
             offers = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect, index)]
             return Handling(
                 explanation=explanation,

@@ -1,25 +1,28 @@
-"""Session of a bot: from the lease of its store to the end of its drain."""
+"""Session of a bot: from the seat in its store to the end of its drain."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 import attrs
 
 from freight_exchange.bot.delivery.dispatcher import Dispatcher
-from freight_exchange.bot.delivery.routing import Routing
 from freight_exchange.bot.delivery.worker import Worker
 from freight_exchange.bot.handlers.context import Stopping
 from freight_exchange.bot.offers.ledger import Ledger
+from freight_exchange.bot.runtime.adoption import adopt_lapsed
 from freight_exchange.bot.runtime.health import Health
-from freight_exchange.bot.selected_bids import SelectedBids
-from freight_exchange.bot.task_groups import FailureReportingGroup, find_failure, flatten, unwrap_errors
+from freight_exchange.bot.runtime.membership import Membership
+from freight_exchange.bot.runtime.term import Term, join
+from freight_exchange.bot.task_groups import FailureReportingGroup, find_failure, unwrap_errors
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.errors import LoginRejectedError
+from freight_exchange.feed.factory import make_store
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -71,7 +74,8 @@ class BotSession:
         health: Age of the watermark.
         stopping: Whether it drains.
         login_rejection: Error of the login that ended it, if one did.
-        components: Parts, once the feed was entered.
+        membership: Seat of the bot in its store.
+        components: Parts, once the bot has its seat.
         is_closed: Whether its parts must not be used any more.
     """
 
@@ -97,8 +101,10 @@ class BotSession:
         self._on_ready = on_ready
         self._on_failure = on_failure
         self._has_failed = False
+        store, made_here = make_store(options.store)
+        self.membership = Membership(store, handlers=handlers.keys(), closes_store=made_here)
         self.feed: Feed = exchange.watch(
-            store=options.store,
+            store=self.membership,
             start=options.start,
             interval=options.interval,
             allowance=options.allowance,
@@ -121,18 +127,18 @@ class BotSession:
                     watchers.start_soon(self._cancel_if_stopped, entering)
                     if self._options.standby:
                         watchers.start_soon(self._track_standby)
-                    has_entered = False
-                    with entering:
-                        try:
-                            await self.feed.__aenter__()
-                            has_entered = True
-                        except LoginRejectedError as error:
-                            self._reject(error)
-                    if has_entered:
-                        try:
-                            await self._serve()
-                        finally:
-                            await self.feed.__aexit__(None, None, None)
+                    has_term = None
+                    try:
+                        with entering:
+                            try:
+                                has_term = await join(self.feed, self.membership)
+                            except LoginRejectedError as error:
+                                self._reject(error)
+                        if has_term is not None:
+                            await self._serve(has_term=has_term)
+                    finally:
+                        await self.feed.__aexit__(None, None, None)
+                        await self.membership.leave()
                     watchers.cancel_scope.cancel()
         finally:
             if self.login_rejection is None:
@@ -155,8 +161,8 @@ class BotSession:
         return self.health.age()
 
     def is_live(self) -> bool:
-        """Return whether the watermark is young, or another process holds the store."""
-        if self.phase == "standby":
+        """Return whether the watermark is young, or another process scans."""
+        if self.phase == "standby" or (self.membership.is_joined and not self.feed.lease.is_held):
             return True
         return self.phase != "stopped" and self.health.is_young()
 
@@ -165,8 +171,8 @@ class BotSession:
         entering.cancel()
 
     async def _track_standby(self) -> None:
-        """Follow whether another process holds the store; until the end of that, no scan is expected."""
-        while not self.feed.lease.is_held:
+        """Follow whether another process holds the store: no scan is expected then."""
+        while not self.membership.is_joined:
             if self.feed.lease.is_waiting:
                 self.phase = "standby" if self.phase == "starting" else self.phase
                 self.health.started_at = anyio.current_time()
@@ -174,11 +180,11 @@ class BotSession:
         if self.phase == "standby":
             self.phase = "starting"
 
-    async def _serve(self) -> None:
-        unit_of_work = UnitOfWork(self.feed, self._failpoints)
+    async def _serve(self, *, has_term: bool) -> None:
+        unit_of_work = UnitOfWork(self.feed, self._failpoints, self.membership)
         async with anyio.create_task_group() as ledger_tasks:
             try:
-                await self._run_deliveries(unit_of_work, ledger_tasks)
+                await self._run_deliveries(unit_of_work, ledger_tasks, has_term=has_term)
             finally:
                 # A task that starts while its group ends may never run, and its caller would wait forever.
                 self.is_closed = True
@@ -186,7 +192,7 @@ class BotSession:
         if not self.stopping:
             raise RuntimeError("the bot's tasks were cancelled by something of their own")
 
-    async def _run_deliveries(self, unit_of_work: UnitOfWork, ledger_tasks: TaskGroup) -> None:
+    async def _run_deliveries(self, unit_of_work: UnitOfWork, ledger_tasks: TaskGroup, *, has_term: bool) -> None:
         """Receive events and deliver them until the end of the drain."""
         ledger = Ledger(
             self._exchange,
@@ -219,29 +225,34 @@ class BotSession:
             )
             ledger.resolver.wake = dispatcher.wake
             self.components = Components(self.feed, unit_of_work, ledger, dispatcher)
-            routing = Routing(self.feed, unit_of_work, self._handlers.values(), self._metrics, dispatcher.wake)
-            selections = SelectedBids(
+            term = Term(
+                self.feed,
                 self._exchange,
-                unit_of_work,
-                routing,
+                UnitOfWork(self.feed, self._failpoints),
                 self._handlers.values(),
-                dispatcher.wake,
-                pace=self._options.selection_interval.total_seconds(),
+                self._metrics,
+                self._options,
+                wake=dispatcher.wake,
+                on_rejection=self._reject,
             )
             try:
-                await dispatcher.recover()
-                await selections.introduce(backfill=self._options.start == "backfill")
-                await ledger.start()
-                await routing.introduce_handlers()
-                receiving = anyio.CancelScope()
-                reporting_tasks.start_soon(self._receive_events, routing, selections, receiving)
+                adoption = await self.membership.adopt()
+                await dispatcher.recover(adoption)
+                if has_term:
+                    await term.introduce_selections()
+                await ledger.start(adoption)
+                if has_term:
+                    await term.introduce_handlers()
+                reporting_tasks.start_soon(partial(term.run, is_entered=has_term))
+                reporting_tasks.start_soon(self.membership.pulse, dispatcher.wake)
+                reporting_tasks.start_soon(adopt_lapsed, self.membership, dispatcher, ledger)
                 reporting_tasks.start_soon(dispatcher.run)
                 if not self.stopping:
                     self.phase = "running"
                     _logger.info("running: %s", ", ".join(self._handlers))
                 self._on_ready()
                 await self.stopping.wait()
-                receiving.cancel()
+                term.end()
                 dispatcher.wake()
                 await self._drain(dispatcher, ledger)
                 await self._cancel_handlers(dispatcher, tasks)
@@ -265,17 +276,8 @@ class BotSession:
     def _reject(self, error: LoginRejectedError) -> None:
         self.login_rejection = error
         self._on_failure(error)
-
-    async def _receive_events(self, routing: Routing, selections: SelectedBids, scope: anyio.CancelScope) -> None:
-        with scope:
-            try:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(routing.run)
-                    if routing.selection_handlers():
-                        tasks.start_soon(selections.run)
-            except* LoginRejectedError as group:
-                self._reject(next(error for error in flatten(group) if isinstance(error, LoginRejectedError)))
-                self.stop()
+        if self.components is not None:
+            self.stop()
 
     async def _drain(self, dispatcher: Dispatcher, ledger: Ledger) -> None:
         in_flight = self._metrics.in_flight

@@ -266,7 +266,7 @@ class Supervisor:
             await tasks.start(serve)
 
     def _has_store(self) -> bool:
-        return self.session is not None and self.session.feed.lease.is_held
+        return self.session is not None and self.session.membership.is_joined
 
     def _set_address(self, address: tuple[str, int]) -> None:
         self.address = address

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from freight_exchange.errors import StoreError
 from freight_exchange.store.holder import Holder
 from freight_exchange.store.protocol import Commit, ReadSet
-from freight_exchange.store.sqlite import feed_sql, work_sql
+from freight_exchange.store.sqlite import effect_sql, feed_sql, work_sql
 from freight_exchange.store.sqlite.connection import transaction
 from freight_exchange.store.sqlite.diagnostics import translate_errors
 
@@ -105,9 +105,9 @@ class SQLiteFeed:
         refund_attempt: bool = False,
         also_done: Sequence[int] = (),
         at: float,
-    ) -> None:
+    ) -> bool:
         with self._write() as connection:
-            work_sql.settle(
+            return work_sql.settle(
                 connection,
                 self._feed,
                 event,
@@ -149,15 +149,25 @@ class SQLiteFeed:
 
     def effect(self, key: str) -> Effect | None:
         with self._read() as connection:
-            return work_sql.effect(connection, self._feed, key)
+            return effect_sql.effect(connection, self._feed, key)
 
     def put_effect(self, effect: Effect, *, expected_state: str | None) -> bool:
         with self._write() as connection:
-            return work_sql.put_effect(connection, self._feed, effect, expected_state)
+            return effect_sql.put_effect(connection, self._feed, effect, expected_state)
 
     def effects(self, *states: str) -> Sequence[Effect]:
         with self._read() as connection:
-            return work_sql.effects(connection, self._feed, states)
+            return effect_sql.effects(connection, self._feed, states)
+
+    def effects_under(self, prefix: str) -> Sequence[Effect]:
+        with self._read() as connection:
+            return effect_sql.effects_under(connection, self._feed, prefix)
+
+    def read_state(self) -> str | None:
+        """Return the state as it was last committed, by this object or another one of the same lease."""
+        with self._read() as connection:
+            (state,) = connection.execute("SELECT state FROM feed WHERE id = ?", (self._feed,)).fetchone()
+        return None if state is None else str(state)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Collection
 from typing import Final
 
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
@@ -14,6 +15,7 @@ from freight_exchange.store.sqlite import feed_sql
 from freight_exchange.store.sqlite.connection import MEMORY, DatabaseConnection, Lease, transaction
 from freight_exchange.store.sqlite.diagnostics import translate_errors
 from freight_exchange.store.sqlite.feed import SQLiteFeed
+from freight_exchange.store.sqlite.seat import SQLiteSeat
 
 __all__ = ["SQLiteStore"]
 
@@ -60,6 +62,9 @@ class SQLiteStore:
                     raise
             database.leases[binding.feed] = feed.lease
             return feed
+
+    def join(self, binding: Binding, *, handlers: Collection[str], version: str, lease: float) -> SQLiteSeat:
+        return SQLiteSeat(self._database, self.open(binding, lease=lease))
 
     def close(self) -> None:
         self._database.close()

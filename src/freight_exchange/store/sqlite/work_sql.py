@@ -1,4 +1,4 @@
-"""SQL of deliveries and effects, run inside the caller's transaction."""
+"""SQL of deliveries, run inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import closing
 from typing import Any, Final, get_args
 
 from freight_exchange.store.sqlite import feed_sql
-from freight_exchange.store.work import Delivery, DeliveryState, Effect
+from freight_exchange.store.work import Delivery, DeliveryState
 
 __all__ = [
-    "claim", "count_overdue", "count_ready_by_handler", "deliveries", "effect", "effects", "enqueue",
-    "later_deliveries", "next_due", "put_effect", "replay", "settle",
+    "claim", "count_overdue", "count_ready_by_handler", "deliveries", "enqueue", "later_deliveries", "next_due",
+    "replay", "settle",
 ]  # fmt: skip
 
 _INDEX_OF: Final = {state: f"INDEXED BY delivery_{state}" for state in ("ready", "claimed", "dead")}
@@ -122,14 +122,6 @@ _FINISH_EVENT: Final = """
         AND NOT EXISTS (SELECT 1 FROM delivery WHERE feed = ? AND event = ? AND state <> 'done')
 """
 
-_EFFECTS: Final = "SELECT key, state, payload, at FROM effect WHERE feed = ?"
-_EFFECT: Final = f"{_EFFECTS} AND key = ?"
-_EFFECTS_IN: Final = "SELECT key, state, payload, at FROM effect INDEXED BY effect_state WHERE feed = ? AND state = ?"
-_ADD_EFFECT: Final = """
-    INSERT INTO effect (feed, key, state, payload, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (feed, key) DO NOTHING
-"""
-_UPDATE_EFFECT: Final = "UPDATE effect SET state = ?, payload = ?, at = ? WHERE feed = ? AND key = ? AND state = ?"
-
 
 def enqueue(connection: sqlite3.Connection, feed: int, handlers: Mapping[int, Sequence[str]], at: float) -> int:
     """Acknowledge events, add their deliveries, and return how many of the events were pending."""
@@ -174,15 +166,16 @@ def settle(
     refund_attempt: bool,
     also_done: Sequence[int],
     at: float,
-) -> None:
-    """Record the result of a claimed delivery."""
+) -> bool:
+    """Record the result of a claimed delivery, and return whether there was one."""
     values = (state, not_before, error, feed, event, handler)
     if not connection.execute(_SETTLE_WITH_REFUND if refund_attempt else _SETTLE, values).rowcount:
-        return
+        return False
     _touch_event(connection, feed, event, state == "done", at)
     for later in also_done:
         if connection.execute(_FINISH_READY, (feed, later, handler)).rowcount:
             _touch_event(connection, feed, later, True, at)
+    return True
 
 
 def _touch_event(connection: sqlite3.Connection, feed: int, event: int, is_done: bool, at: float) -> None:
@@ -251,30 +244,6 @@ def replay(connection: sqlite3.Connection, feed: int, event: int, handler: str, 
     return True
 
 
-def effect(connection: sqlite3.Connection, feed: int, key: str) -> Effect | None:
-    """Read one effect."""
-    row = connection.execute(_EFFECT, (feed, key)).fetchone()
-    return None if row is None else _effect(row)
-
-
-def put_effect(connection: sqlite3.Connection, feed: int, effect: Effect, expected_state: str | None) -> bool:
-    """Write an effect if its state is the expected one, and return whether it was written."""
-    if expected_state is None:
-        values = (feed, effect.key, effect.state, effect.payload, effect.at)
-        return connection.execute(_ADD_EFFECT, values).rowcount == 1
-    changes = (effect.state, effect.payload, effect.at, feed, effect.key, expected_state)
-    return connection.execute(_UPDATE_EFFECT, changes).rowcount == 1
-
-
-def effects(connection: sqlite3.Connection, feed: int, states: Sequence[str]) -> list[Effect]:
-    """Read the effects in these states, or all, by time and key."""
-    if not states:
-        found = [_effect(row) for row in connection.execute(_EFFECTS, (feed,))]
-    else:
-        found = [_effect(row) for state in set(states) for row in connection.execute(_EFFECTS_IN, (feed, state))]
-    return sorted(found, key=lambda effect: (effect.at, effect.key))
-
-
 def _delivery(row: tuple[Any, ...]) -> Delivery:
     event, handler, index, kind, payload, attempts, state, not_before, error = row
     return Delivery(
@@ -288,8 +257,3 @@ def _delivery(row: tuple[Any, ...]) -> Delivery:
         not_before=not_before,
         error=error,
     )
-
-
-def _effect(row: tuple[Any, ...]) -> Effect:
-    key, state, payload, at = row
-    return Effect(key=key, state=state, payload=payload, at=at)

@@ -12,7 +12,7 @@ from tests.unit.store.rows import BINDING, LEASE, effect, event, put
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store.sqlite import work_sql
+from freight_exchange.store.sqlite import effect_sql, work_sql
 from freight_exchange.store.sqlite.feed import SQLiteFeed
 from freight_exchange.store.work import WorkStore
 
@@ -73,11 +73,12 @@ def test_no_statement_scans_a_table(path: Path, feed: SQLiteFeed) -> None:
         work_sql._REPLAY: (0.0, 1, 1, "quote"),
         work_sql._TOUCH: (0.0, 1),
         work_sql._FINISH_EVENT: (1, 1, 1),
-        work_sql._EFFECTS: (1,),
-        work_sql._EFFECT: (1, "1/0"),
-        work_sql._EFFECTS_IN: (1, "intent"),
-        work_sql._ADD_EFFECT: (1, "1/0", "intent", b"", 0.0),
-        work_sql._UPDATE_EFFECT: ("sending", b"", 0.0, 1, "1/0", "intent"),
+        effect_sql._EFFECTS: (1,),
+        effect_sql._EFFECT: (1, "1/0"),
+        effect_sql._EFFECTS_UNDER: (1, "1/", "1/"),
+        effect_sql._EFFECTS_IN: (1, "intent"),
+        effect_sql._ADD_EFFECT: (1, "1/0", "intent", b"", 0.0),
+        effect_sql._UPDATE_EFFECT: ("sending", b"", 0.0, 1, "1/0", "intent"),
     }
     for handlers in (None, ["quote"], ["quote", "log", "late"]):
         condition, values = work_sql._handler_filter(handlers)

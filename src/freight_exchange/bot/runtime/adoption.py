@@ -1,0 +1,22 @@
+"""Adoption: take over the deliveries and offers of replicas that ended without leaving."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.delivery.dispatcher import Dispatcher
+    from freight_exchange.bot.offers.ledger import Ledger
+    from freight_exchange.bot.runtime.membership import Membership
+
+__all__ = ["adopt_lapsed"]
+
+
+async def adopt_lapsed(membership: Membership, dispatcher: Dispatcher, ledger: Ledger) -> None:
+    """Take over the work of replicas as they end, until cancelled."""
+    while True:
+        await membership.wait_lapsed()
+        adoption = await membership.adopt()
+        await dispatcher.recover(adoption)
+        await ledger.adopt(adoption)
+        dispatcher.wake()

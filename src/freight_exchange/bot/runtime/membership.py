@@ -1,0 +1,157 @@
+"""Membership of a bot in the fleet of its store: the seat, its lease, and the term for the feed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+import anyio
+import anyio.to_thread
+
+from freight_exchange.errors import ConfigurationError, StoreError
+from freight_exchange.platform.version import __version__
+
+if TYPE_CHECKING:
+    from freight_exchange.store.protocol import Binding, Store
+    from freight_exchange.store.work import Adoption, BotStore, Seat, Work, WorkStore
+
+__all__ = ["Membership", "TermHeldError"]
+
+T = TypeVar("T")
+
+_BEATS_PER_LEASE: Final = 3
+_PULSE_INTERVAL: Final = 0.5
+"""Seconds of one wait for a notification: the longest for which the end of a bot waits for the thread."""
+
+
+class TermHeldError(StoreError):
+    """Another replica has the term, and scans."""
+
+
+class Membership:
+    """Membership of a bot in the fleet of its store.
+
+    It is the store of the bot's feed: `open` joins the fleet, and takes the term.
+
+    Args:
+        store: The store.
+        handlers: Ids of the bot's handlers.
+        closes_store: Whether the store was made for this bot alone, and ends with it.
+
+    Raises:
+        ConfigurationError: The store serves feeds only.
+    """
+
+    def __init__(self, store: Store, *, handlers: Collection[str], closes_store: bool) -> None:
+        if not hasattr(store, "join"):
+            raise ConfigurationError("the store keeps no work: a bot needs a SQLiteStore, a MemoryStore or a BotStore")
+        self._store = cast("BotStore", store)
+        self._handlers = handlers
+        self._closes_store = closes_store
+        self._seat: Seat | None = None
+        self._lapsed = anyio.Event()
+        self._calls = threading.Lock()
+        self._call_thread: anyio.CapacityLimiter | None = None
+        self._pulse_thread: anyio.CapacityLimiter | None = None
+
+    @property
+    def is_joined(self) -> bool:
+        """Possession of a seat."""
+        return self._seat is not None
+
+    @property
+    def inline(self) -> bool:
+        """Mode of the store: its calls run in the event loop, not in a thread."""
+        return self._store.inline
+
+    # The store of the feed
+
+    def open(self, binding: Binding, *, lease: float) -> WorkStore:
+        """Join the fleet, unless that is done, and take the term.
+
+        Raises:
+            TermHeldError: Another replica has it.
+            StoreError: As `BotStore.join`.
+        """
+        if self._seat is None:
+            self._seat = self._store.join(binding, handlers=self._handlers, version=__version__, lease=lease)
+        term = self._seat.take_term()
+        if term is None:
+            raise TermHeldError(f"{self._seat.holder} scans for the bot {binding.feed!r}")
+        return term
+
+    def close(self) -> None:
+        """Do nothing: the bot leaves by itself, after its feed."""
+
+    # The store of deliveries and offers
+
+    def state(self) -> Work:
+        """Return the deliveries and effects."""
+        return self._joined().work
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Call the store: in the loop itself where it is quick enough, else in a thread of its own."""
+        if self._store.inline:
+            return work()
+
+        def alone() -> T:
+            # A task that is cancelled natively leaves while its work goes on: the next one waits for it.
+            with self._calls:
+                return work()
+
+        self._call_thread = self._call_thread or anyio.CapacityLimiter(1)
+        return await anyio.to_thread.run_sync(alone, limiter=self._call_thread)
+
+    async def feed_state(self) -> str | None:
+        """Return the feed's state, as the replica with the term last committed it."""
+        return await self.run(self._joined().state)
+
+    async def adopt(self) -> Adoption:
+        """Take over the unfinished work of replicas that have ended."""
+        return await self.run(self._joined().adopt)
+
+    async def leave(self) -> None:
+        """Give the seat back, even during a cancellation."""
+        with anyio.CancelScope(shield=True):
+            await self.run(self._leave)
+
+    # The lease
+
+    async def pulse(self, on_notification: Callable[[], None]) -> None:
+        """Renew the lease, and listen, until cancelled.
+
+        Args:
+            on_notification: Called when a delivery may be due, or the term free.
+        """
+        seat = self._joined()
+        if seat.lease is None:
+            return
+        self._pulse_thread = self._pulse_thread or anyio.CapacityLimiter(1)
+        interval = seat.lease / _BEATS_PER_LEASE
+        due = anyio.current_time()
+        while True:
+            if anyio.current_time() >= due:
+                due = anyio.current_time() + interval
+                if await anyio.to_thread.run_sync(seat.beat, limiter=self._pulse_thread):
+                    self._lapsed.set()
+            pause = min(_PULSE_INTERVAL, max(0.0, due - anyio.current_time()))
+            if await anyio.to_thread.run_sync(seat.wait, pause, limiter=self._pulse_thread):
+                on_notification()
+
+    async def wait_lapsed(self) -> None:
+        """Wait until another replica has ended without leaving."""
+        await self._lapsed.wait()
+        self._lapsed = anyio.Event()
+
+    def _joined(self) -> Seat:
+        if self._seat is None:
+            raise ConfigurationError("this bot has no seat in its store: ask it while it runs")
+        return self._seat
+
+    def _leave(self) -> None:
+        seat, self._seat = self._seat, None
+        if seat is not None:
+            seat.leave()
+        if self._closes_store:
+            self._store.close()

@@ -1,0 +1,124 @@
+"""Term of a replica: the right to scan, and what the replica that has it does besides."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from freight_exchange.bot.delivery.routing import Routing
+from freight_exchange.bot.runtime.membership import TermHeldError
+from freight_exchange.bot.selected_bids import SelectedBids
+from freight_exchange.bot.task_groups import flatten
+from freight_exchange.errors import LoginRejectedError
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.handlers.handler import Handler
+    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.runtime.membership import Membership
+    from freight_exchange.bot.runtime.options import BotOptions
+    from freight_exchange.bot.unit_of_work import UnitOfWork
+    from freight_exchange.client import FreightExchange
+    from freight_exchange.feed.feed import Feed
+
+__all__ = ["Term", "join"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_POLL_INTERVAL: Final = 1.0
+
+
+async def join(feed: Feed, membership: Membership) -> bool:
+    """Take a seat and enter the feed, and return true; or false if another replica has the term."""
+    while True:
+        try:
+            await feed.__aenter__()
+        except TermHeldError as error:
+            if (state := await membership.feed_state()) is not None:
+                feed.follow(state)
+                _logger.info("working without scanning: %s", error)
+                return False
+            # Nothing to do, and no clock to do it by, before the other replica's first page.
+            await anyio.sleep(_POLL_INTERVAL)
+        else:
+            return True
+
+
+class Term:
+    """Term of a replica.
+
+    Args:
+        feed: The feed, entered while the replica has the term.
+        exchange: The client.
+        unit_of_work: Stores events and their deliveries, under the term.
+        handlers: Handlers of the bot.
+        metrics: Counts events.
+        options: Options of the bot.
+        wake: Called when a delivery may be due.
+        on_rejection: Called when the service rejects the login.
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        exchange: FreightExchange,
+        unit_of_work: UnitOfWork,
+        handlers: Collection[Handler],
+        metrics: Metrics,
+        options: BotOptions,
+        *,
+        wake: Callable[[], None],
+        on_rejection: Callable[[LoginRejectedError], None],
+    ) -> None:
+        self._feed = feed
+        self._routing = Routing(feed, unit_of_work, handlers, metrics, wake)
+        pace = options.selection_interval.total_seconds()
+        self._selections = SelectedBids(exchange, unit_of_work, self._routing, handlers, wake, pace=pace)
+        self._backfill = options.start == "backfill"
+        self._on_rejection = on_rejection
+        self._scope = anyio.CancelScope()
+
+    async def introduce_selections(self) -> None:
+        """Record when the bot first had a handler of selections. This comes before the first offer of the bot."""
+        await self._selections.introduce(backfill=self._backfill)
+
+    async def introduce_handlers(self) -> None:
+        """Backfill new handlers."""
+        await self._routing.introduce_handlers()
+
+    async def run(self, *, is_entered: bool) -> None:
+        """Receive events while the replica has the term, and wait for it otherwise, until `end`.
+
+        Args:
+            is_entered: Whether the feed is entered and the handlers are introduced.
+        """
+        with self._scope:
+            try:
+                if not is_entered:
+                    await self._enter()
+                    await self.introduce_selections()
+                    await self.introduce_handlers()
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._routing.run)
+                    if self._routing.selection_handlers():
+                        tasks.start_soon(self._selections.run)
+            except* LoginRejectedError as group:
+                self._on_rejection(next(error for error in flatten(group) if isinstance(error, LoginRejectedError)))
+        # Another replica may scan from now on, while this one drains.
+        await self._feed.__aexit__(None, None, None)
+
+    def end(self) -> None:
+        """Give the term back, or wait for it no longer."""
+        self._scope.cancel()
+
+    async def _enter(self) -> None:
+        while True:
+            try:
+                await self._feed.__aenter__()
+            except TermHeldError:
+                await anyio.sleep(_POLL_INTERVAL)
+            else:
+                _logger.info("scanning from now on")
+                return

@@ -1,0 +1,55 @@
+"""SQL of effects, run inside the caller's transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Final
+
+from freight_exchange.store.work import Effect
+
+__all__ = ["effect", "effects", "effects_under", "put_effect"]
+
+_EFFECTS: Final = "SELECT key, state, payload, at FROM effect WHERE feed = ?"
+_EFFECT: Final = f"{_EFFECTS} AND key = ?"
+_EFFECTS_IN: Final = "SELECT key, state, payload, at FROM effect INDEXED BY effect_state WHERE feed = ? AND state = ?"
+# The character after any other ends the range: keys are compared byte by byte.
+_EFFECTS_UNDER: Final = f"{_EFFECTS} AND key >= ? AND key < ? || '\U0010ffff' ORDER BY key"
+_ADD_EFFECT: Final = """
+    INSERT INTO effect (feed, key, state, payload, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (feed, key) DO NOTHING
+"""
+_UPDATE_EFFECT: Final = "UPDATE effect SET state = ?, payload = ?, at = ? WHERE feed = ? AND key = ? AND state = ?"
+
+
+def effect(connection: sqlite3.Connection, feed: int, key: str) -> Effect | None:
+    """Read one effect."""
+    row = connection.execute(_EFFECT, (feed, key)).fetchone()
+    return None if row is None else _effect(row)
+
+
+def put_effect(connection: sqlite3.Connection, feed: int, effect: Effect, expected_state: str | None) -> bool:
+    """Write an effect if its state is the expected one, and return whether it was written."""
+    if expected_state is None:
+        values = (feed, effect.key, effect.state, effect.payload, effect.at)
+        return connection.execute(_ADD_EFFECT, values).rowcount == 1
+    changes = (effect.state, effect.payload, effect.at, feed, effect.key, expected_state)
+    return connection.execute(_UPDATE_EFFECT, changes).rowcount == 1
+
+
+def effects(connection: sqlite3.Connection, feed: int, states: Sequence[str]) -> list[Effect]:
+    """Read the effects in these states, or all, by time and key."""
+    if not states:
+        found = [_effect(row) for row in connection.execute(_EFFECTS, (feed,))]
+    else:
+        found = [_effect(row) for state in set(states) for row in connection.execute(_EFFECTS_IN, (feed, state))]
+    return sorted(found, key=lambda effect: (effect.at, effect.key))
+
+
+def effects_under(connection: sqlite3.Connection, feed: int, prefix: str) -> list[Effect]:
+    """Read the effects whose keys begin with this text."""
+    return [_effect(row) for row in connection.execute(_EFFECTS_UNDER, (feed, prefix, prefix))]
+
+
+def _effect(row: tuple[Any, ...]) -> Effect:
+    key, state, payload, at = row
+    return Effect(key=key, state=state, payload=payload, at=at)

@@ -1,0 +1,64 @@
+"""The seat of a bot in an SQLite file: a fleet of one, whose lease is the lock of the file."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from freight_exchange.store.sqlite.feed import SQLiteFeed
+from freight_exchange.store.work import NO_LIMIT, OPEN_STATES, Adoption
+
+if TYPE_CHECKING:
+    from freight_exchange.store.sqlite.connection import DatabaseConnection
+
+__all__ = ["SQLiteSeat"]
+
+
+class SQLiteSeat:
+    """The seat of the only replica.
+
+    Args:
+        database: The open file.
+        work: The feed's state, under the lease of the seat.
+    """
+
+    lease: Final = None
+    holder: Final = "this process"
+
+    def __init__(self, database: DatabaseConnection, work: SQLiteFeed) -> None:
+        self.work: Final = work
+        self._database: Final = database
+        self._has_adopted = False
+
+    def state(self) -> str | None:
+        return self.work.read_state()
+
+    def take_term(self) -> SQLiteFeed:
+        # An object of its own: the term and the work of a bot are written by two threads.
+        return _Term(self._database, self.work.lease, self.work.read_state(), self.work.unacknowledged)
+
+    def adopt(self) -> Adoption:
+        """Return what the last process left: there is no other replica, so later calls find nothing."""
+        if self._has_adopted:
+            return Adoption()
+        self._has_adopted = True
+        return Adoption(
+            deliveries=self.work.deliveries(state="claimed", limit=NO_LIMIT), effects=self.work.effects(*OPEN_STATES)
+        )
+
+    def beat(self) -> bool:
+        return False
+
+    def wait(self, seconds: float) -> bool:
+        time.sleep(seconds)
+        return False
+
+    def leave(self) -> None:
+        self.work.release()
+
+
+class _Term(SQLiteFeed):
+    """The feed's state, written under the lease of a seat, which the seat gives back."""
+
+    def release(self) -> None:
+        pass

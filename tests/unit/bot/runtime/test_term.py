@@ -1,0 +1,88 @@
+"""Replicas of a fleet: one has the term and scans, the others work."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+from tests.unit.bot.rig import INTERVAL, amounts_on, eventually, new_bot, offering_bot
+
+from freight_exchange import RetryLater
+from freight_exchange.store import MemoryStore
+from freight_exchange.store.sqlite.seat import SQLiteSeat
+from freight_exchange.testing import Sandbox
+
+pytestmark = pytest.mark.virtual_time
+
+
+class OneOfTwo(MemoryStore):
+    """Store in which another replica may have the term."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_free = True
+
+    def join(self, binding: Any, **options: Any) -> Any:
+        return _Seat(super().join(binding, **options), self)
+
+
+class _Seat:
+    holder = "another replica"
+
+    def __init__(self, seat: SQLiteSeat, store: OneOfTwo) -> None:
+        self._seat, self._store = seat, store
+
+    def take_term(self) -> Any:
+        return self._seat.take_term() if self._store.is_free else None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._seat, name)
+
+
+async def test_replica_without_the_term_works_and_scans_once_it_is_free(sandbox: Sandbox) -> None:
+    store, called = OneOfTwo(), list[int]()
+    first = sandbox.publish()
+    bot = new_bot(store)
+
+    @bot.on_new(id="quote")
+    async def postpone(request: Any, ctx: Any) -> None:
+        called.append(request.index)
+        raise RetryLater(timedelta(minutes=1))
+
+    async with sandbox.running(bot):
+        await eventually(lambda: called)
+    store.is_free = False
+    called.clear()
+    again = new_bot(store)
+
+    @again.on_new(id="quote")
+    async def note(request: Any, ctx: Any) -> None:
+        called.append(request.index)
+
+    async with sandbox.running(again) as trial:
+        await eventually(lambda: called)
+        assert called == [first]
+        second = sandbox.publish()
+        await anyio.sleep(10 * INTERVAL)
+        assert called == [first]
+        assert (trial.status.state, trial.status.live, trial.status.feed) == ("running", True, None)
+        store.is_free = True
+        await eventually(lambda: second in called, within=timedelta(seconds=INTERVAL))
+        assert trial.status.feed is not None
+
+
+async def test_replica_waits_for_the_first_page_of_the_other(sandbox: Sandbox) -> None:
+    store = OneOfTwo()
+    store.is_free = False
+    index = sandbox.publish()
+    bot = offering_bot(store)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
+        await anyio.sleep(60)
+        assert (bot.status().state, bot.status().live) == ("starting", True)
+        store.is_free = True
+        await eventually(lambda: amounts_on(sandbox, index))
+        bot.stop()
