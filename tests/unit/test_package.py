@@ -57,6 +57,23 @@ def test_importing_the_package_alone_loads_no_client() -> None:
     assert loaded == {"freight_exchange"}
 
 
+def test_modules_of_a_missing_extra_name_it() -> None:
+    probe = """
+import sys
+sys.modules.update(opentelemetry=None, uvicorn=None)
+for module in ("freight_exchange.otel", "freight_exchange.sandbox.faces.asgi"):
+    try:
+        __import__(module)
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
+    assert told.stdout.splitlines() == [
+        'freight_exchange.otel needs the extra "otel": pip install "freight-exchange[otel]"',
+        'the sandbox under uvicorn needs the extra "sandbox": pip install "freight-exchange[sandbox]"',
+    ]
+
+
 class TestTheLock:
     @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
     def test_holds_names_versions_and_hashes_and_nothing_else(self, lock: Path) -> None:

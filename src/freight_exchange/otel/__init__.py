@@ -5,6 +5,13 @@ exchange = FreightExchange(instrumentation=OpenTelemetry())
 
 from __future__ import annotations
 
-from freight_exchange.otel.instrumentation import OpenTelemetry
+try:
+    from freight_exchange.otel.instrumentation import OpenTelemetry
+except ModuleNotFoundError as error:
+    if error.name != "opentelemetry":
+        raise
+    raise ModuleNotFoundError(
+        'freight_exchange.otel needs the extra "otel": pip install "freight-exchange[otel]"', name=error.name
+    ) from None
 
 __all__ = ["OpenTelemetry"]

@@ -36,7 +36,8 @@ class HeldHereError(HeldError):
 class Binding:
     """The service, account and name to which the state of a feed belongs.
 
-    A store refuses to open a feed under another binding: events that are new there would look known.
+    A store refuses to open a feed under another binding: events that are new there would look known. Until something
+    is recorded, it takes the new binding.
 
     Attributes:
         base_url: The service's API root.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
@@ -254,6 +255,24 @@ class TestLease:
         with pytest.raises(StoreError, match=r"belongs to me@co\.example at https://host/api"):
             store.open(other, lease=LEASE)
         assert store.open(BINDING, lease=LEASE).state == "kept"
+
+    def test_takes_another_binding_until_it_has_recorded_something(self, store: BotStore, feed: WorkStore) -> None:
+        feed.release()
+        other: Binding = attrs.evolve(BINDING, base_url="https://corrected/api", account="you@co.example")
+        corrected = store.open(other, lease=LEASE)
+        corrected.put_effect(effect("known"), expected_state=None)
+        corrected.release()
+        with pytest.raises(StoreError, match=r"belongs to you@co\.example at https://corrected/api"):
+            store.open(BINDING, lease=LEASE)
+
+    @pytest.mark.parametrize("recorded", [{"seen": [seen(1)]}, {"events": [event("a")]}, {"state": "kept"}], ids=str)
+    def test_keeps_its_binding_with_anything_recorded(
+        self, store: BotStore, feed: WorkStore, recorded: dict[str, Any]
+    ) -> None:
+        put(feed, **recorded)
+        feed.release()
+        with pytest.raises(StoreError, match="belongs to"):
+            store.open(attrs.evolve(BINDING, account="you@co.example"), lease=LEASE)
 
     def test_ends_when_the_store_is_closed(self, store: BotStore, feed: WorkStore) -> None:
         store.close()

@@ -14,11 +14,19 @@ from contextlib import asynccontextmanager, contextmanager
 
 import anyio
 import attrs
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.routing import Route
+    from starlette.types import ASGIApp, Receive, Scope, Send
+except ModuleNotFoundError as error:
+    if error.name not in ("starlette", "uvicorn"):
+        raise
+    raise ModuleNotFoundError(
+        'the sandbox under uvicorn needs the extra "sandbox": pip install "freight-exchange[sandbox]"', name=error.name
+    ) from None
 
 from freight_exchange.sandbox.core.exchange import Exchange
 from freight_exchange.sandbox.faces.http_framing import (

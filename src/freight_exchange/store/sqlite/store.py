@@ -19,6 +19,11 @@ from freight_exchange.store.sqlite.seat import SQLiteSeat
 
 __all__ = ["SQLiteStore"]
 
+_IS_EMPTY: Final = "state IS NULL" + "".join(
+    f" AND NOT EXISTS (SELECT 1 FROM {table} WHERE feed = feed.id)" for table in ("seen", "event", "effect")
+)
+"""Condition of a feed that has recorded nothing."""
+
 
 class SQLiteStore:
     """Feed states in one SQLite file, which one process at a time holds; a lock file lies beside it.
@@ -77,19 +82,22 @@ class SQLiteStore:
                 " ON CONFLICT (name) DO NOTHING",
                 (binding.feed, binding.base_url, binding.account),
             )
-            feed_id, base_url, account, state, epoch, note, until = connection.execute(
-                "SELECT id, base_url, account, state, epoch, holder, lease_until FROM feed WHERE name = ?",
+            feed_id, base_url, account, state, epoch, note, until, is_empty = connection.execute(
+                f"SELECT id, base_url, account, state, epoch, holder, lease_until, {_IS_EMPTY}"
+                " FROM feed WHERE name = ?",
                 (binding.feed,),
             ).fetchone()
-            if (base_url, account) != (binding.base_url, binding.account):
+            is_own = (base_url, account) == (binding.base_url, binding.account)
+            # A first run with a wrong URL or email records nothing, and the next run may correct them.
+            if not is_own and not is_empty:
                 raise StoreError(
                     f"the feed {binding.feed!r} in the store {self.path} belongs to {account} at {base_url}, not to "
                     f"{binding.account} at {binding.base_url}: give another file, or name the feed otherwise"
                 )
             self._refuse_if_held_elsewhere(binding, Holder.from_json(note), until, current)
             connection.execute(
-                "UPDATE feed SET epoch = ?, holder = ?, lease_until = ? WHERE id = ?",
-                (epoch + 1, current.to_json(), time.time() + seconds, feed_id),
+                "UPDATE feed SET base_url = ?, account = ?, epoch = ?, holder = ?, lease_until = ? WHERE id = ?",
+                (binding.base_url, binding.account, epoch + 1, current.to_json(), time.time() + seconds, feed_id),
             )
             unacknowledged = feed_sql.unacknowledged(connection, feed_id)
         lease = Lease(feed_id, binding.feed, epoch + 1, seconds)
