@@ -131,7 +131,7 @@ MUTATIONS: Final = (
     one(
         "7 a machine that was saved counts on its own clocks",
         "feed/core/advance.py",
-        "updated_after=max(listed, min(listed + lag.by, lag.until))",
+        "updated_after=_earliest(listed, _clock_lags(state, received))",
         "updated_after=listed",
         "tests/unit/feed/test_watcher_honesty.py::test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_of_the_window",
     ),
@@ -162,8 +162,36 @@ MUTATIONS: Final = (
     one(
         "7 withdrawn without a look-up",
         "feed/scanning/confirm_withdrawn.py",
-        "elif (record := await self._source.find(row.index)) is None:",
-        "elif (record := None) is None:",
+        "elif (record := await self._source.find(row.index)) is not None:",
+        "elif (record := None) is not None:",
+    ),
+    one(
+        "7 a look-up that finds nothing counts without one that finds what is listed",
+        "feed/scanning/confirm_withdrawn.py",
+        "self._is_trusted, self._even_if_late = not self._listed, _EVEN_IF_LATE",
+        "self._is_trusted, self._even_if_late = True, _EVEN_IF_LATE",
+        "tests/unit/feed/test_watcher_look_ups.py",
+    ),
+    one(
+        "7 what is missing is looked up before events are handed out",
+        "feed/scanning/poller.py",
+        "if not scan.event_count:",
+        "if True:",
+        "tests/unit/feed/test_watcher_look_ups.py",
+    ),
+    one(
+        "7 new requests show that a listing lacks little",
+        "feed/scanning/journal.py",
+        "listed=len(scan.known)",
+        "listed=len(scan.indexes)",
+        "tests/unit/feed/test_watcher_absence.py",
+    ),
+    one(
+        "7 a withdrawn request that returns counts as updated",
+        "feed/core/changes/classify.py",
+        "return bool(before.digest) and before.digest != digest",
+        "return before.digest != digest",
+        "tests/unit/feed/test_classify.py",
     ),
     one(
         "7 withdrawn after one scan that lacks it",
@@ -175,15 +203,15 @@ MUTATIONS: Final = (
     one(
         "7 a look-up that failed is not made again",
         "feed/scanning/confirm_withdrawn.py",
-        "                self._lookups.record_failure(row.index)\n                self._lookups.pause()",
-        "                self._lookups.close(row.index)\n                self._lookups.pause()",
+        "                self._lookups.record_failure(row.index)\n                self._note_trouble",
+        "                self._lookups.close(row.index)\n                self._note_trouble",
         "tests/unit/feed/test_watcher_look_ups.py",
     ),
     one(
         "7 a look-up that fails is a failure of the scan",
         "feed/scanning/confirm_withdrawn.py",
-        "            elif is_transient(error) or is_from_login(error):\n                _logger",
-        "            elif is_transient(error) or is_from_login(error):\n                raise\n                _logger",
+        "            elif is_transient(error) or is_from_login(error):\n",
+        "            elif is_transient(error) or is_from_login(error):\n                raise\n",
         "tests/unit/feed/test_watcher_look_ups.py",
     ),
     one(
@@ -224,8 +252,22 @@ MUTATIONS: Final = (
     one(
         "7 absence counts where the window proves nothing",
         "feed/core/advance.py",
-        "updated_after=max(listed, min(listed + lag.by, lag.until))",
+        "updated_after=_earliest(listed, _clock_lags(state, received))",
         "updated_after=-1e17",
+    ),
+    one(
+        "9 the scan that decides what the first one left undecided trusts page sizes",
+        "feed/scanning/scan_queue.py",
+        ' or state.stage == "settling"',
+        "",
+        "tests/unit/feed/test_first_scan.py",
+    ),
+    one(
+        "9 what only the first scan saw updated may be as old as its window",
+        "feed/core/changes/classify.py",
+        "    return bool(before.digest) and",
+        "    return observation.unseen_is_recent and bool(before.digest) and",
+        "tests/unit/feed/test_first_scan.py",
     ),
     one(
         "8 memory bounded by count",

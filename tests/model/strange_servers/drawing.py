@@ -52,6 +52,10 @@ class Schedule:
     wall_drift: float
     pauses: float
 
+    def wall(self, at: float) -> float:
+        """The watcher's wall clock, in seconds since the schedule began by it."""
+        return at * (1 + self.wall_drift) + sum(by for since, by in self.wall_jumps if since <= at)
+
 
 @attrs.define
 class _Drawing:

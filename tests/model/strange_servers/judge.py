@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 from tests.model.strange_servers.drawing import Schedule
 from tests.model.strange_servers.habits import Span
-from tests.model.strange_servers.market import Content, Market, Version
+from tests.model.strange_servers.market import Content, Market, Row, Version
 from tests.model.strange_servers.run import Log, Told
 from tests.model.strange_servers.server import Served, StrangeServer
 
@@ -118,12 +118,15 @@ class _Judge:
             self.find("repeated", index, told.at, f"new after {before.kind}")
         if told.kind == "new" and self.schedule.start == "now" and self._stood_before(index, told.at):
             excuse = "a cache that answers every window alike" if self._has_cache_of_pages() else ""
+            if self._may_have_slept(told.at):
+                excuse = "a wall clock that was set: all of a window may be later than the entry"
             self.find("stood before", index, told.at, f"{told.content}", excuse)
         if told.returned != gone:
             self.find("returned", index, told.at, f"{told.kind} returned={told.returned} after {before}")
         if before is not None and not gone and before.content == told.content:
-            self.turns[index, told.session] += 1
-            known = self.schedule.habits.releases and self.turns[index, told.session] <= _TURNS
+            run = self._run_that_found(told)
+            self.turns[index, run] += 1
+            known = self.schedule.habits.releases and self.turns[index, run] <= _TURNS
             excuse = "a field that comes and goes, at first" if known and len(told.changed) == 1 else ""
             self.find("repeated", index, told.at, f"{told.kind} {told.changed}: {told.content}", excuse)
         if before is not None and before.content != told.content:
@@ -132,14 +135,38 @@ class _Judge:
                 excuse = "replies that are older than others" if self.schedule.habits.stale() else ""
                 self.find("went back", index, told.at, f"{before.content} -> {told.content}", excuse)
 
+    def _may_have_slept(self, at: float) -> bool:
+        """Whether by the wall clock the last window began after the entry, and only by it: the machine may have slept,
+        and all that the window shows may be later."""
+        last = self._listings(at)[-1]
+        jumps = (by for when, by in self.schedule.wall_jumps if self.began < when <= last.at)
+        least = self.began - _ALLOWANCE - _SLACK
+        return _begins(last) < least <= _begins(last) + max((*jumps, 0.0))
+
+    def _run_that_found(self, told: Told) -> int:
+        """The run of the watcher that found an event: the last one that had read a listing when it was handed out."""
+        listings = self._listings(told.at)
+        return sum(live <= listings[-1].at for live in self.log.live) if listings else 0
+
     def _stood_before(self, index: int, at: float) -> bool:
-        """Whether a request was there before the first listing, and was not updated since."""
-        first = next(s.at for s in self.server.served if s.asked == "listing")
-        row = self.market.rows(at).get(index)
-        return row is not None and row.stamp < self.schedule.habits.service_clock(first)
+        """Whether a request was there when the feed was entered, and was not updated since."""
+        stood = self._at_entry(index)
+        return stood is not None and stood == self.market.rows(at).get(index)
+
+    def _at_entry(self, index: int) -> Row | None:
+        """A request as it was when the feed was entered.
+
+        A reply that is older than a request can neither show it nor tell when it was published: the oldest one up to
+        the entry decides. The service's clock does not, which may have been set back.
+        """
+        shown = [s.as_of for s in self._listings(self.began)]
+        return self.market.rows(min(shown)).get(index) if shown else None
 
     def _withdrawal(self, told: Told, index: int, appeared: float) -> None:
-        since = max(told.at - self.schedule.habits.stale() - _SLACK, appeared)
+        # A reader who pauses comes to it later than the look-up by which it was found.
+        looked_up = [s.at for s in self._lookups(index, told.at)]
+        found = min(told.at, looked_up[-1] if looked_up else math.inf)
+        since = max(found - self.schedule.habits.stale() - _SLACK, appeared)
         for version in self.versions(index):
             if version.content is None and version.since < told.at and version.until > since:
                 return
@@ -150,63 +177,71 @@ class _Judge:
             excuse = "look-ups that are older than the request"
         elif self._is_gone_by_every_reply(index, told.at):
             excuse = "gone by every reply of an interval, as few others"
-        elif self._has_left_a_window(index, told.at):
-            excuse = "listed as updated later than it was, then gone by every reply of an interval"
         self.find("false withdrawal", index, told.at, f"{told.content}", excuse)
 
     def _far_jump(self, at: float) -> bool:
-        return any(abs(by) > _FIVE_DAYS and when <= at for when, by in self.schedule.wall_jumps)
+        jumps = (*self.schedule.wall_jumps, *self._untold_times())
+        return any(abs(by) >= _FIVE_DAYS and when <= at for when, by in jumps)
+
+    def _untold_times(self) -> list[tuple[float, float]]:
+        """Starts on another machine whose wall clock is behind the last one's: no clock tells how long ago that was."""
+        found: list[tuple[float, float]] = []
+        for session in self.schedule.sessions[1:]:
+            before = max((s.at for s in self._listings(session.start)), default=math.inf)
+            after = min((s.at for s in self.server.served if s.asked == "listing" and s.at > before), default=before)
+            if not session.same_machine and self.schedule.wall(after) < self.schedule.wall(before):
+                found.append((session.start, _FIVE_DAYS))
+        return found
 
     def _is_gone_by_every_reply(self, index: int, at: float) -> bool:
-        """Whether all replies of an interval or longer, listings and a look-up, hid it where they hid a few of many."""
-        served = [s for s in self.server.served if s.at <= at and not s.failed]
-        shown = max((s.at for s in served if index in s.rows), default=-math.inf)
-        since = [s for s in served if s.at > shown and self._hides_some(s)]
-        scans = [s for s in since if s.asked == "listing" and not s.body["offset"] and self._is_within(index, s)]
-        looked_up = any(s.asked == "look-up" and int(s.body["index"]) == index for s in since)
-        if len(scans) < _SCANS or not looked_up:
+        """Whether all replies of an interval or longer hid it that had to show it, in truth or by earlier replies.
+
+        The listings of the last hour hid few others, and the service answers look-ups of others: nothing tells a client
+        that they err.
+        """
+        listings = self._listings(at)
+        lookups = [s for s in self._lookups(index, at) if self._hides_some(s)]
+        shown = max((s.at for s in (*listings, *self._lookups(index, at)) if index in s.rows), default=-math.inf)
+        proven = _proven_updates(listings).get(index, -math.inf)
+        scans = [s for s in listings if s.at > shown and not s.body["offset"]]
+        scans = [s for s in scans if _begins(s) <= proven or self._is_within(index, s)]
+        if len(scans) < _SCANS or not any(s.at > shown for s in lookups):
             return False
         lasted = scans[-1].at - scans[0].at >= 0.8 * self.schedule.interval.total_seconds()
-        return lasted and not any(self._hides_many(scan) for scan in scans)
-
-    def _has_left_a_window(self, index: int, at: float) -> bool:
-        """Whether a listing showed it beyond its window, and later all replies of an interval hid it."""
-        served = [s for s in self.server.served if s.at <= at and not s.failed]
-        listings = [s for s in served if s.asked == "listing"]
-        last = max((s for s in listings if index in s.rows), key=lambda s: s.at, default=None)
-        if last is None or all(self._is_within(index, s) for s in listings if index in s.rows):
-            return False
-        since = [s for s in listings if s.at > last.at and not s.body["offset"] and index not in s.rows]
-        looked_up = [s for s in served if s.asked == "look-up" and int(s.body["index"]) == index and s.at > last.at]
-        if len(since) < _SCANS or not looked_up or any(index in s.rows for s in looked_up):
-            return False
-        lasted = since[-1].at - since[0].at >= 0.8 * self.schedule.interval.total_seconds()
-        return lasted and all(self._hides_some(s) for s in looked_up)
-
-    def _hides_some(self, served: Served) -> bool:
-        side = "listings" if served.asked == "listing" else "lookups"
-        partial = (empty for empty in self.schedule.habits.empties if empty.share < 1 and getattr(empty, side))
-        return any(served.at in empty.span for empty in partial)
+        return lasted and not any(self._hides_many(scan) for scan in scans if scan.at > at - _HOUR)
 
     def _is_within(self, index: int, listing: Served) -> bool:
         row = self.market.rows(listing.at).get(index)
-        window = float(listing.body["secondsSinceUpdate"])
-        return row is not None and self.schedule.habits.service_clock(listing.at) - row.stamp <= window
+        return row is not None and self.schedule.habits.service_clock(_begins(listing)) <= row.stamp
+
+    def _hides_some(self, lookup: Served) -> bool:
+        """Whether the service answers look-ups of some requests as if they were gone, and of others well."""
+        partial = (empty for empty in self.schedule.habits.empties if empty.share < 1 and empty.lookups)
+        return any(lookup.at in empty.span for empty in partial)
 
     def _hides_many(self, scan: Served) -> bool:
         """Whether a scan hides three requests or more, and a third of all that are known: trouble, to a feed."""
-        listings = [s for s in self.server.served if s.asked == "listing" and not s.failed]
-        gone = {index for index, told in self.fold.items() if told.kind == "withdrawn"}
-        proven = _proven_updates(s for s in listings if s.at < scan.at)
-        least = scan.at - float(scan.body["secondsSinceUpdate"]) + _SLACK
+        told = {t.index: t for t in self.log.told if t.at < scan.at and t.index is not None}
+        gone = {index for index, last in told.items() if last.kind == "withdrawn"}
+        before = self._listings(scan.at)
+        proven = _proven_updates(before)
+        least = _begins(scan) + _SLACK
         wanted = {i for i in self.market.rows(scan.at).keys() - gone if proven.get(i, -math.inf) >= least}
-        pages = [s for s in listings if abs(s.at - scan.at) <= _SLACK]
-        hidden = wanted.difference(*(page.rows for page in pages))
-        return len(hidden) >= _MANY and 3 * len(hidden) >= len(wanted)
+        listed = set[int]().union(*(s.rows for s in self._listings(math.inf) if abs(s.at - scan.at) <= _SLACK))
+        known = listed & set[int]().union(*(s.rows for s in before))
+        hidden = len(wanted - listed)
+        return hidden >= _MANY and 2 * hidden >= len(known)
+
+    def _listings(self, until: float) -> list[Served]:
+        return [s for s in self.server.served if s.asked == "listing" and not s.failed and s.at < until]
+
+    def _lookups(self, index: int, until: float) -> list[Served]:
+        lookups = (s for s in self.server.served if s.asked == "look-up" and not s.failed and s.at <= until)
+        return [s for s in lookups if int(s.body["index"]) == index]
 
     def _older_lookup(self, index: int, at: float, appeared: float) -> bool:
         """Whether the last look-up of a request was answered from before it appeared."""
-        asked = [s for s in self.server.served if s.asked == "look-up" and s.at <= at and int(s.body["index"]) == index]
+        asked = self._lookups(index, at)
         return bool(asked) and asked[-1].as_of < appeared
 
     def _final_states(self) -> None:
@@ -215,7 +250,8 @@ class _Judge:
             told = self.fold.get(index)
             if version.content is None:
                 if told is not None and told.kind != "withdrawn":
-                    known = told.observed is not None and told.observed[0] is not None
+                    # Such a request may be older than every window; a field that comes or goes is no update of it.
+                    known = self._is_updated_since_entry(told, index, version.since)
                     excuse = "" if known else "there before the feed began, not seen updated"
                     if known and told.kind != "withdrawn" and self._may_be_older(told, version.since):
                         excuse = "a wall clock that was set: it may be older than every window"
@@ -232,7 +268,31 @@ class _Judge:
                     excuse = "shown to no question, as if gone" if self.schedule.habits.lookups_have_windows else excuse
                 if told is None and self._was_hidden_by_a_cache(index, version.content):
                     excuse = "a cache that answers every window alike"
+                if told is None and self._is_in_no_window_since_entry(index, version.since):
+                    excuse = "updated during the first scan, and listed by no window that begins after the entry"
                 self.find("missed", index, version.since, f"{version.content}; last told {told}", excuse)
+
+    def _is_updated_since_entry(self, told: Told, index: int, until: float) -> bool:
+        """Whether replies prove that a request was updated, or published, after the first listing."""
+        listings = self._listings(until)
+        if _proven_updates(listings).get(index, -math.inf) >= listings[0].at:
+            return True
+        return told.observed is not None and told.observed[0] is not None and self._at_entry(index) is None
+
+    def _is_in_no_window_since_entry(self, index: int, updated: float) -> bool:
+        """Whether no reply tells an update during the first scan from one before the feed was entered.
+
+        No earlier state was listed, and at no scan since was a window that begins after the entry counted as so wide.
+        """
+        listings, habits = self._listings(math.inf), self.schedule.habits
+        if self.log.listed is None or not self.began < updated <= self.log.listed:
+            return False
+        if any(index in s.rows for s in listings if s.at < updated):
+            return False
+        stamp = self.market.rows(updated)[index].stamp
+        scans = (s.at for s in listings if s.at >= updated)
+        least = (habits.service_clock(at) - self.server.counted_window(int(at - self.began)) for at in scans)
+        return all(stamp < since for since in least)
 
     def _was_hidden_by_a_cache(self, index: int, content: Content) -> bool:
         """Whether a cache that answers every window alike showed a state to the first scan only, or never."""
@@ -251,7 +311,7 @@ class _Judge:
         """Whether the watcher's wall clock went forward after a request was last seen updated, or right before, by so
         much that no two listings since prove its absence."""
         listings = [s for s in self.server.served if s.asked == "listing" and not s.failed and not s.body["offset"]]
-        for when, by in self.schedule.wall_jumps:
+        for when, by in (*self.schedule.wall_jumps, *self._untold_times()):
             first = next((s.at for s in listings if s.at >= when), math.inf)
             # The scan after the jump shows what was updated in all the time that the wall clock says has passed.
             if by <= 0 or told.at > first + _SLACK:
@@ -345,6 +405,11 @@ class _Judge:
                 self.finds.append(Find("loud", None, span.start, text))
 
 
+def _begins(listing: Served) -> float:
+    """The time from which on a listing claims to show what was updated."""
+    return listing.at - float(listing.body["secondsSinceUpdate"])
+
+
 def _proven_updates(listings: Iterable[Served]) -> dict[int, float]:
     """When each request was updated at the earliest, as far as listings prove it.
 
@@ -353,7 +418,7 @@ def _proven_updates(listings: Iterable[Served]) -> dict[int, float]:
     proven: dict[int, float] = {}
     last: dict[int, Served] = {}
     for listing in listings:
-        since = listing.at - float(listing.body["secondsSinceUpdate"])
+        since = _begins(listing)
         for index, content in listing.rows.items():
             before = last.get(index)
             changed = before.as_of if before is not None and before.rows[index] != content else -math.inf

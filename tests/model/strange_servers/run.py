@@ -86,8 +86,7 @@ class _Clock:
 
     def read(self) -> Reading:
         now = anyio.current_time()
-        wall = _EPOCH + now * (1 + self._schedule.wall_drift)
-        wall += sum(by for since, by in self._schedule.wall_jumps if since <= now)
+        wall = _EPOCH + self._schedule.wall(now)
         return Reading(run=self._run, loop=now, boot_id=self._boot, boot=now + 1000, wall=wall)
 
 

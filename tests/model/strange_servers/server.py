@@ -144,7 +144,7 @@ class StrangeServer:
         self._as_of = at
         rows = list(self.market.visible(at).values())
         if not lookup or self.habits.lookups_have_windows:
-            window = self._window(int(body.get("secondsSinceUpdate", _DEFAULT_WINDOW)))
+            window = self.counted_window(int(body.get("secondsSinceUpdate", _DEFAULT_WINDOW)))
             least = self.habits.service_clock(counted) - window
             rows = [row for row in rows if row.stamp >= least]
         form = ""
@@ -193,7 +193,8 @@ class StrangeServer:
                     counted = min(counted, freeze.span.start)
         return at, counted
 
-    def _window(self, seconds: int) -> float:
+    def counted_window(self, seconds: int) -> float:
+        """The window that the service counts where a question says so many seconds."""
         match self.habits.windows:
             case "minutes down":
                 return seconds // 60 * 60

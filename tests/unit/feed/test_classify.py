@@ -121,7 +121,7 @@ def test_rule_7_there_and_back_again_are_two_updates() -> None:
 
 
 def test_a_silent_sight_is_the_baseline_and_a_later_change_of_it_an_update() -> None:
-    silent, known = look([request()], is_silent=True, baseline_is_new=True, covered=None)
+    silent, known = look([request()], is_silent=True, baseline_is_new=True, unseen_is_recent=False)
     assert not silent.events
     assert known[1].version == 0
     meaning, _ = look([request(notes="b")], known)
@@ -137,7 +137,7 @@ def test_rule_9_what_a_first_scan_saw_is_new_to_one_that_hands_out() -> None:
 
 
 def test_what_is_known_of_a_request_after_it_was_seen() -> None:
-    _, known = look([request()], covered=None)
+    _, known = look([request()], unseen_is_recent=False)
     assert known[1] == TrackedRequest(
         index=1, digest=digest(request()), record=wire.keep(request()), version=1, first_seen=1000.0, last_seen=1000.0,
         last_scan=5, updated_after=905.0,
@@ -151,6 +151,19 @@ def test_what_is_known_of_a_request_after_it_was_seen() -> None:
     )
     _, known = look([request()], known, sent=1060.0, scan=7, window=20)
     assert known[1].updated_after == 1040.0
+
+
+def test_state_that_differs_is_recent_before_everything_is_listed_too() -> None:
+    _, known = look([request(notes="a")], window=5000, unseen_is_recent=False)
+    _, known = look([request(notes="b")], known, window=5000, unseen_is_recent=False)
+    assert known[1].updated_after == SIGHT.covered
+
+
+def test_withdrawn_request_that_returns_unchanged_need_not_be_updated() -> None:
+    _, known = look([request()])
+    gone, _ = withdrawal(known[1], (NOON, NOON), 1500.0)
+    _, known = look([request()], {1: gone}, sent=3000.0, window=5000, covered=2900.0)
+    assert known[1].updated_after == gone.updated_after
 
 
 def test_to_be_listed_again_clears_what_was_missing() -> None:

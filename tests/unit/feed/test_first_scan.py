@@ -206,6 +206,32 @@ async def test_progress_of_the_first_scan_is_reported(store: Store) -> None:
     assert first.complete
 
 
+async def test_pages_that_shrink_hide_nothing_from_the_scan_that_decides(store: Store) -> None:
+    service = Service(clamp=10)
+    service.publish(*range(1, 31), age=DAY)
+    rig = Rig(service, store=store, interval=300.0)
+    await rig.poller.prime()
+    service.publish(*range(101, 107))
+    while rig.journal.state.stage != "settling":
+        await rig.looks()
+    service.clamp = 3
+    await rig.primes()
+    assert sorted(rig.tale) == [("new", index) for index in range(101, 107)]
+
+
+async def test_request_that_only_the_first_scan_saw_updated_is_reported_as_withdrawn(store: Store) -> None:
+    service = Service(clamp=10)
+    service.publish(*range(1, 31), age=DAY)
+    rig = Rig(service, store=store, interval=300.0)
+    await rig.poller.prime()
+    service.publish(30, origin="Bergen")
+    while not rig.tale:
+        await rig.looks()
+    service.withdraw(30)
+    await rig.goes_on_for(3 * HOUR)
+    assert rig.tale == [("updated", 30), ("withdrawn", 30)]
+
+
 async def test_withdrawal_during_the_first_scan_is_reported_after_it(store: Store) -> None:
     service = large_market()
     rig = Rig(service, store=store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.unit.feed.rig import HOUR, Rig, Service
 from freight_exchange.errors import ServerError, StoreError
 from freight_exchange.feed.core.changes.observation import Schema
 from freight_exchange.feed.core.scanner import OPERATION
-from freight_exchange.feed.core.state import State
+from freight_exchange.feed.core.state import ClockLag, State
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.models import RateRequest
 from freight_exchange.platform.clock import Reading
@@ -37,8 +38,18 @@ def test_a_state_comes_back_as_it_was() -> None:
         late=3,
         gap_until=4.5,
         schema=Schema(fields=frozenset({"b", "a"}), at=7.0),
+        clock_lags=(ClockLag(by=7200.0, until=1.0), ClockLag(by=60.0, until=8.0)),
     )
     assert State.load(state.dump()) == state
+
+
+def test_lag_of_an_earlier_version_is_the_only_one() -> None:
+    state = State(watermark=Watermark(12.25, READING), allowance=120.0)
+    fields = json.loads(state.dump())
+    del fields["clock_lags"]
+    for by, lags in ((0.0, ()), (60.0, (ClockLag(by=60.0, until=8.0),))):
+        earlier = json.dumps({**fields, "clock_lag": {"by": by, "until": 8.0}})
+        assert State.load(earlier) == attrs.evolve(state, clock_lags=lags)
 
 
 def test_a_state_that_knows_nothing_yet_comes_back_too() -> None:

@@ -130,6 +130,16 @@ async def test_page_size_that_shrinks_below_half_is_found_out_without_look_ups(s
     assert rig.poller.progress.phase == "live"
 
 
+async def test_requests_that_are_new_to_a_scan_are_no_proof_that_it_lacks_little(store: Store) -> None:
+    # At this interval each scan is a deep one.
+    service, rig = await live(store, interval=400.0, standing=8)
+    for index in range(1, 5):
+        service.books[index].shown = 1e9
+    service.publish(*range(101, 121))
+    await rig.looks()
+    assert rig.journal.state.absence_doubt is not None
+
+
 def test_doubt_begins_with_a_third_of_several() -> None:
     assert absence.next_doubt(None, window=90, at=5.0, listed=6, absent=3) == AbsenceDoubt(
         since=5.0, last=5.0, window=90

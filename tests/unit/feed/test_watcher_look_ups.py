@@ -159,7 +159,7 @@ async def test_whoever_has_less_patience_than_a_look_up_takes_gets_scans_and_in_
         with anyio.move_on_after(1.0):
             await rig.poller.scan()
     assert rig.tale == [("new", 1), ("withdrawn", 1)]
-    assert service.lookups == [1, 1]
+    assert service.lookups == [9, 9, 1, 1]
     assert len(service.pages) < 90
 
 
@@ -331,6 +331,56 @@ class Empty(Service):
     async def find(self, index: int) -> RateRequest | None:
         self.lookups.append(index)
         return None
+
+
+@virtual_time
+async def test_look_ups_that_find_nothing_that_is_listed_withdraw_nothing(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Empty()
+    rig = await live(service, store)
+    service.publish(1, 2, 3)
+    await rig.looks()
+    service.books[1].shown = 1e9
+    await rig.goes_on_for(2 * HOUR)
+    assert len(rig.tale) == 3
+    assert 1 not in service.lookups
+    assert len(service.lookups) <= 12
+    assert [record.message for record in caplog.records if "look-up" in record.message] == [
+        "a look-up does not find request 3, which is listed: nothing counts as withdrawn until one does"
+    ]
+
+
+@virtual_time
+async def test_withdrawal_is_reported_once_look_ups_find_what_is_listed(store: Store) -> None:
+    service = Mute(mute=frozenset({1, 2, 3}))
+    rig = await live(service, store)
+    service.publish(1, 2, 3)
+    await rig.looks()
+    service.withdraw(1)
+    await rig.goes_on_for(HOUR)
+    assert {*service.lookups} == {2, 3}
+    service.mute = frozenset()
+    await rig.goes_on_for(HOUR)
+    assert rig.tale[3:] == [("withdrawn", 1)]
+
+
+@virtual_time
+async def test_events_are_handed_out_before_what_is_missing_is_looked_up(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store)
+    service.publish(1, 2)
+    await rig.looks()
+    service.withdraw(1)
+    while not rig.seen(1).missed_scans:
+        await rig.looks()
+    service.publish(3)
+    await rig.looks()
+    assert rig.tale[-1] == ("new", 3)
+    assert rig.seen(1).missed_scans == 2
+    assert not service.lookups
+    await rig.looks()
+    assert rig.tale[-1] == ("withdrawn", 1)
 
 
 @virtual_time

@@ -1,4 +1,4 @@
-"""Listings that lack a third or more of what they should hold: trouble first, withdrawals if it lasts. Pure."""
+"""Listings that lack a third or more of what is known: trouble first, withdrawals if it lasts. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def next_doubt(before: AbsenceDoubt | None, *, window: int, at: float, listed: i
         before: The doubt before it.
         window: Seconds that it looked back.
         at: When it ended, on the feed's clock.
-        listed, absent: How many requests it listed, and how many it should have listed and did not.
+        listed, absent: How many known requests it listed, and how many it should have listed and did not.
     """
     lists_nothing = absent > 0 and not listed and window >= WIDEST
     if lists_nothing or (absent >= _FEW and 2 * absent >= listed):

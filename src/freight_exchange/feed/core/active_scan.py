@@ -41,6 +41,7 @@ class ActiveScan:
         event_count: Number of events so far.
         changed: Indexes of requests that are new or changed.
         indexes: Indexes of requests that it saw.
+        known: Indexes of those among them that were known before it began.
         missing: Requests that it should have seen and did not.
         doubt: Why its end proves nothing, if most is missing.
         unwritten: The last page, when it was sent and when it was received, until it is committed.
@@ -65,6 +66,7 @@ class ActiveScan:
     event_count: int = 0
     changed: set[int] = attrs.field(factory=set)
     indexes: set[int] = attrs.field(factory=set)
+    known: set[int] = attrs.field(factory=set)
     missing: Sequence[TrackedRequest] = ()
     doubt: FreightExchangeError | None = None
     unwritten: tuple[Rows[RateRequest] | None, Reading, Reading] | None = None

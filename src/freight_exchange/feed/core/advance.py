@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,8 @@ __all__ = ["Advance", "absence_query", "earliest_moment", "find_gap", "moment", 
 _GAP_MARGIN: Final = 600.0
 _CLOCK_TOLERANCE: Final = 1.0
 """Seconds up to which clocks are taken to agree."""
+_MOST_LAGS: Final = 20
+"""Lags of the clock that are told apart; older ones count as one."""
 
 
 class Advance:
@@ -94,14 +97,14 @@ def with_watermark(state: State, scan: ActiveScan) -> State:
     if scan.began.run == reading.run and scan.began.loop < reading.loop:
         return state
     watermark = Watermark(state.watermark.time_at(scan.began), scan.began)
-    return attrs.evolve(state, watermark=watermark, clock_lag=_clock_lag(state, scan.began), gap_until=None)
+    return attrs.evolve(state, watermark=watermark, clock_lags=_clock_lags(state, scan.began), gap_until=None)
 
 
 def absence_query(state: State, scan: ActiveScan, received: Reading) -> AbsenceQuery:
     """Return the query for requests that a complete scan should have listed."""
     # A second more than the window: the service may count in whole ones.
-    listed, lag = state.watermark.time_at(received) - scan.window + 1.0, _clock_lag(state, received)
-    return AbsenceQuery(scan=scan.number, updated_after=max(listed, min(listed + lag.by, lag.until)))
+    listed = state.watermark.time_at(received) - scan.window + 1.0
+    return AbsenceQuery(scan=scan.number, updated_after=_earliest(listed, _clock_lags(state, received)))
 
 
 def find_gap(state: State, reading: Reading) -> tuple[tuple[NewEvent, ...], State]:
@@ -140,10 +143,30 @@ def _moment_of(time: float, now: float, reading: Reading) -> datetime:
     return datetime.fromtimestamp(reading.wall - (now - time), UTC)
 
 
-def _clock_lag(state: State, reading: Reading) -> ClockLag:
-    """Return the bound of the feed's clock by then: its steady clocks stop in a machine that is suspended."""
-    watermark, lag = state.watermark, state.clock_lag
+def _clock_lags(state: State, reading: Reading) -> tuple[ClockLag, ...]:
+    """Return the lags of the feed's clock by then: its steady clocks stop in a machine that is suspended.
+
+    What is seen later was updated at most the allowance before the reading, however long the machine was suspended.
+    """
+    watermark = state.watermark
+    lags = tuple(lag for lag in state.clock_lags if lag.until > watermark.time - WIDEST)
     step = watermark.most(reading) - watermark.least(reading)
-    if not step <= _CLOCK_TOLERANCE:
-        return ClockLag(by=lag.by + (step if math.isfinite(step) else WIDEST), until=watermark.time_at(reading))
-    return lag if lag.until > watermark.time - WIDEST else ClockLag()
+    if step <= _CLOCK_TOLERANCE:
+        return lags
+    by, until = (step if math.isfinite(step) else WIDEST), watermark.time_at(reading) - state.allowance
+    lags = (*lags, ClockLag(by=by, until=max(until, lags[-1].until if lags else until)))
+    if len(lags) <= _MOST_LAGS:
+        return lags
+    first, second, *others = lags
+    return ClockLag(by=first.by + second.by, until=second.until), *others
+
+
+def _earliest(time: float, lags: Sequence[ClockLag]) -> float:
+    """Return the earliest time on the feed's clock that was no earlier than `time`, however much the clock lags."""
+    earliest, behind = -math.inf, sum(lag.by for lag in lags)
+    for lag in lags:
+        earliest = max(earliest, time + behind)
+        if earliest < lag.until:
+            return earliest
+        earliest, behind = lag.until, behind - lag.by
+    return max(earliest, time)

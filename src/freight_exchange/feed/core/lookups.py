@@ -35,6 +35,9 @@ class Lookups:
     def __bool__(self) -> bool:
         return bool(self._turn)
 
+    def __contains__(self, index: int) -> bool:
+        return index in self._open
+
     def update(self, missing: Iterable[TrackedRequest], listed: AbstractSet[int], *, long_ago: float) -> None:
         """Note what a complete scan lacked and listed; what was last seen `long_ago` or earlier is looked up."""
         for index in self._open.keys() & listed:

@@ -24,15 +24,15 @@ _EARLIER_KEYS: Final = {
 
 @attrs.frozen(kw_only=True)
 class ClockLag:
-    """Bound of the time by which the feed's clock is behind the world's.
+    """Time that the feed's clock may not have counted.
 
     Attributes:
         by: Seconds: what happened before `until` may be as much longer ago.
         until: Time on the feed's clock.
     """
 
-    by: float = 0.0
-    until: float = 0.0
+    by: float
+    until: float
 
 
 @attrs.frozen(kw_only=True)
@@ -68,7 +68,7 @@ class State:
         late: Requests that deep scans found and narrow ones should have found.
         gap_until: End of the last reported gap, until a scan covers the time after it.
         schema: The last known change of the service's schema.
-        clock_lag: Bound of the feed's clock.
+        clock_lags: Times that the feed's clock may not have counted, the oldest first.
         absence_doubt: Doubt about the last listings, if any.
     """
 
@@ -82,7 +82,7 @@ class State:
     late: int = 0
     gap_until: float | None = None
     schema: Schema = attrs.field(factory=Schema)
-    clock_lag: ClockLag = attrs.field(factory=ClockLag)
+    clock_lags: tuple[ClockLag, ...] = ()
     absence_doubt: AbsenceDoubt | None = None
 
     @property
@@ -97,7 +97,7 @@ class State:
 
     def since_entered(self, now: Reading) -> float:
         """Return the most seconds that can have passed since the feed was first entered."""
-        return self.watermark.time + self.watermark.most(now) + self.clock_lag.by
+        return self.watermark.time + self.watermark.most(now) + sum(lag.by for lag in self.clock_lags)
 
     def dump(self) -> str:
         """Return the state as text."""
@@ -119,10 +119,13 @@ class State:
             if fields.pop("primed", False):
                 # Earlier versions knew no other stages.
                 fields["stage"] = "primed"
-            fields["clock_lag"] = ClockLag(**fields.get("clock_lag", {}))
+            # Earlier versions kept one lag, the sum of all.
+            sum_of_lags = fields.pop("clock_lag", None)
+            lags = fields.pop("clock_lags", [] if sum_of_lags is None else [sum_of_lags])
             return cls(
                 **fields,
                 watermark=Watermark(watermark["time"], Reading(**watermark["reading"])),
+                clock_lags=tuple(ClockLag(**lag) for lag in lags if lag["by"]),
                 absence_doubt=None if doubt is None else AbsenceDoubt(**doubt),
                 schema=Schema(
                     fields=frozenset(schema["fields"]), at=schema["at"], extras=frozenset(schema.get("extras", ()))

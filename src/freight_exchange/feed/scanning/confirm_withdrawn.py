@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from freight_exchange.errors import LoginRejectedError, NotFoundError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, request_count, retry_delay
 from freight_exchange.feed.core.lookups import SCANS_THAT_MISS, Lookups
+from freight_exchange.feed.core.watermark import WIDEST
 
 if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
     from freight_exchange.feed.core.active_scan import ActiveScan
     from freight_exchange.feed.core.pacer import Pacer
     from freight_exchange.feed.scanning.journal import Journal
@@ -22,9 +25,17 @@ __all__ = ["WithdrawalCheck"]
 
 _logger = logging.getLogger("freight_exchange.feed")
 
+_REST: Final = 600.0
+"""Seconds without a look-up after one that did not find a listed request."""
+_EVEN_IF_LATE: Final = 2
+"""Look-ups after each scan though the next one is due: of a listed request, and of one that scans lack."""
+
 
 class WithdrawalCheck:
     """Looks up requests that scans have lacked.
+
+    They count only after one that finds a request that the last scan listed: a service whose look-ups fail may answer
+    all of them as if there was nothing.
 
     Args:
         source: The service.
@@ -39,26 +50,60 @@ class WithdrawalCheck:
         self._clock = clock
         self._pacer = pacer
         self._lookups = Lookups()
+        self._listed: list[int] = []
+        self._is_trusted = False
+        self._failed_checks = 0
+        self._even_if_late = 0
+        self._resting_until = -math.inf
 
     @property
-    def has_time(self) -> bool:
+    def is_due(self) -> bool:
         """Presence of requests to look up, and of time for them."""
         now = anyio.current_time()
-        return bool(self._lookups) and self._pacer.quiet_until <= now < self._pacer.due
+        if not self._lookups or now < max(self._pacer.quiet_until, self._resting_until):
+            return False
+        return self._even_if_late > 0 or now < self._pacer.due
 
     def note_scan(self, scan: ActiveScan) -> bool:
         """Note what a complete scan lacked; return whether another one has to lack it as well."""
         state = self._journal.state
         long_ago = state.watermark.time_at(self._clock.read()) - state.allowance
         self._lookups.update(scan.missing, scan.indexes, long_ago=long_ago)
+        if scan.indexes or scan.window >= WIDEST:
+            # The newest first: few of them are withdrawn since. What only this scan has seen may be new to look-ups.
+            self._listed = sorted((index for index in scan.known or scan.indexes if index > 0), reverse=True)
+        self._listed = [index for index in self._listed if index not in self._lookups]
+        self._is_trusted, self._even_if_late = not self._listed, _EVEN_IF_LATE
         return any(row.missed_scans < SCANS_THAT_MISS for row in scan.missing)
 
     async def look_up(self) -> None:
         """Look up what complete scans lacked, until a scan is due; what the service does not know is withdrawn."""
-        while self._lookups:
-            await self._look_up_one()
-            if not self.has_time:
-                break
+        while self.is_due:
+            # A reader who leaves before each answer must not hold up the scans.
+            self._even_if_late -= 1
+            await (self._look_up_one() if self._is_trusted else self._look_up_listed())
+
+    async def _look_up_listed(self) -> None:
+        """Look up a request that the last scan listed, another one after each that is not found."""
+        index = self._listed[self._failed_checks % len(self._listed)]
+        try:
+            self._is_trusted = await self._source.find(index) is not None
+        except LoginRejectedError:
+            raise
+        except READ_ERRORS as error:
+            if is_transient(error) or is_from_login(error):
+                self._note_trouble(index, error)
+        else:
+            self._pacer.record_reply()
+        if self._is_trusted:
+            self._failed_checks = 0
+            return
+        if not self._failed_checks:
+            _logger.warning(
+                "a look-up does not find request %d, which is listed: nothing counts as withdrawn until one does", index
+            )
+        self._failed_checks += 1
+        self._resting_until = anyio.current_time() + _REST
 
     async def _look_up_one(self) -> None:
         row = self._lookups.next_row()
@@ -66,10 +111,10 @@ class WithdrawalCheck:
             if row.index <= 0:
                 # It can be listed, and cannot be asked for.
                 await self._journal.record_silence(row)
-            elif (record := await self._source.find(row.index)) is None:
-                await self._journal.record_withdrawal(row, self._clock.read())
-            else:
+            elif (record := await self._source.find(row.index)) is not None:
                 await self._journal.record_find(record, self._clock.read())
+            else:
+                await self._journal.record_withdrawal(row, self._clock.read())
         except LoginRejectedError:
             raise
         except READ_ERRORS as error:
@@ -80,14 +125,8 @@ class WithdrawalCheck:
                     return
                 await self._journal.record_withdrawal(row, self._clock.read())
             elif is_transient(error) or is_from_login(error):
-                _logger.debug(
-                    "the look-up of request %d failed: %s; trying again after the next scan", row.index, error
-                )
                 self._lookups.record_failure(row.index)
-                self._lookups.pause()
-                # The scan before it counts as well: they would be two in an interval.
-                self._pacer.repeat_delay(sent=1 + request_count(error))
-                self._pacer.record_failure(anyio.current_time(), retry_delay(error))
+                self._note_trouble(row.index, error)
                 return
             elif self._lookups.record_failure(row.index):
                 await self._journal.record_silence(row)
@@ -97,3 +136,10 @@ class WithdrawalCheck:
         else:
             self._pacer.record_reply()
         self._lookups.close(row.index)
+
+    def _note_trouble(self, index: int, error: FreightExchangeError) -> None:
+        _logger.debug("the look-up of request %d failed: %s; trying again after the next scan", index, error)
+        self._lookups.pause()
+        # The scan before it counts as well: they would be two in an interval.
+        self._pacer.repeat_delay(sent=1 + request_count(error))
+        self._pacer.record_failure(anyio.current_time(), retry_delay(error))

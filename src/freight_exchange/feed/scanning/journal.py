@@ -123,6 +123,8 @@ class Journal:
             if observation.recent_updates is None and (result.excused or result.schema.at != observation.schema.at):
                 raise UnclearError
             scan.changed |= result.changed
+            began = state.watermark.time_at(scan.began)
+            scan.known |= {index for index, before in found.requests.items() if before.first_seen < began}
             absent = [row for row in found.absent if row.index not in about] if query is not None else []
             doubt = self._judge_absence(scan, absent, received, is_counted=query is not None)
             after = attrs.evolve(after, schema=result.schema, absence_doubt=doubt)
@@ -210,9 +212,7 @@ class Journal:
         """Note what a scan lacks, and why that proves nothing, if it does not; return the doubt from now on."""
         doubt, ended = self.state.absence_doubt, self.state.watermark.time_at(received)
         if is_counted:
-            doubt = absence.next_doubt(
-                doubt, window=scan.window, at=ended, listed=len(scan.indexes), absent=len(absent)
-            )
+            doubt = absence.next_doubt(doubt, window=scan.window, at=ended, listed=len(scan.known), absent=len(absent))
         scan.doubt = None
         if scan.scanner.ended and doubt is not None and absence.is_open(doubt, ended):
             scan.doubt = absence.doubt_error(doubt, at=ended, absent=len(absent))
@@ -245,7 +245,7 @@ class Journal:
             version=UNDECIDED if state.is_entered else BASELINE,
             baseline_is_new=not state.is_entered or is_reported,
             undecided_since=state.watermark.time - state.allowance,
-            covered=None,
+            unseen_is_recent=False,
             between=between,
             recent_updates=recent_updates,
         )

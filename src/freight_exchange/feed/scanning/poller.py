@@ -115,8 +115,8 @@ class Poller:
         # What a reader who left was not told.
         await self._reports.send_changes()
         scan = self._queue.current()
-        if scan is None and self._withdrawals.has_time:
-            # A reader left before everything was looked up: there is time for it now.
+        if scan is None and self._withdrawals.is_due:
+            # After events of the last scan, or for a reader who left before everything was looked up.
             await self._look_up()
             return
         if scan is None:
@@ -187,7 +187,9 @@ class Poller:
         await self._reports.send_end(scan, now - scan.started, error, is_complete=is_covering)
         await self._reports.send_changes()
         if error is None:
-            await self._look_up()
+            if not scan.event_count:
+                # Events are handed out before what is missing is looked up.
+                await self._look_up()
             await self._prune()
 
     async def _read_in_time(self, scan: ActiveScan) -> bool | None:

@@ -130,6 +130,9 @@ class ScanQueue:
 
     def _start(self, plan: ScanPlan) -> ActiveScan:
         state = self._journal.state
+        # These scans trust nothing: a service that lowers the size of its pages would hide what is beyond. What is
+        # missing from the one that decides what the first scan left undecided is made good by no later one.
+        trusts_nothing = plan.tier in schedule.DISTRUSTFUL or state.stage == "settling"
         return ActiveScan(
             number=state.scan + 1,
             tier=plan.tier,
@@ -140,9 +143,8 @@ class ScanQueue:
             watermark=state.watermark,
             began=self._clock.read(),
             started=anyio.current_time(),
-            # The deepest scans trust nothing: a service that lowers the size of its pages would hide what is beyond.
             scanner=Scanner(
-                PageSizes() if plan.tier in schedule.DISTRUSTFUL else self._journal.sizes,
+                PageSizes() if trusts_nothing else self._journal.sizes,
                 self._page_sizes.get(plan.tier.name, PAGE_SIZE),
             ),
         )

@@ -219,7 +219,7 @@ def _tracked(
 ) -> TrackedRequest:
     """Update what is tracked of a request; at a mere `turn` of a field only the window proves when it was updated."""
     proven = observation.sent - observation.window
-    if observation.covered is not None and not turn and (before is None or before.digest != digest):
+    if not turn and _is_recent(before, digest, observation):
         proven = max(proven, observation.covered)
     same = before is not None and before.digest == digest and before.record is not None
     return TrackedRequest(
@@ -232,6 +232,16 @@ def _tracked(
         last_scan=observation.scan,
         updated_after=proven if before is None else max(proven, before.updated_after),
     )
+
+
+def _is_recent(before: TrackedRequest | None, digest: bytes, observation: Observation) -> bool:
+    """Return whether the state of a request proves an update since the cover.
+
+    A withdrawn request that returns may have been hidden, and not updated.
+    """
+    if before is None:
+        return observation.unseen_is_recent
+    return bool(before.digest) and before.digest != digest
 
 
 def _digest_of_raw(raw: object) -> str:

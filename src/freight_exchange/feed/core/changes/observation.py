@@ -58,8 +58,9 @@ class Observation:
         version: The version of what is seen for the first time and is no event.
         baseline_is_new: Whether what was only baseline until now counts as seen for the first time.
         undecided_since: What is undecided counts as seen for the first time if a scan saw it first after this time.
-        covered: Up to when updates would have been seen before, if they would; what is seen now for the first time was
-            updated later, unless the service shows it late: a look-up confirms what follows from that.
+        covered: Up to when updates would have been seen before: what differs now was updated later, unless the service
+            shows it late; a look-up confirms what follows from that.
+        unseen_is_recent: Whether what is seen for the first time was updated later as well.
         between: When what is seen now came to be seen: after the cover, if there was one, and before the reply.
         schema: What is known of the service's shape.
         recent_updates: What a narrow look at the same time listed; `None` before one was made, where one can be.
@@ -74,7 +75,8 @@ class Observation:
     version: int = BASELINE
     baseline_is_new: bool = False
     undecided_since: float = math.inf
-    covered: float | None
+    covered: float
+    unseen_is_recent: bool = True
     between: tuple[datetime | None, datetime]
     schema: Schema
     recent_updates: RecentUpdates | None = RECENT_UNKNOWN

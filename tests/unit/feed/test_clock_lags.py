@@ -1,0 +1,91 @@
+"""Times that the feed's clock may not have counted: what happened before them may be older than it says."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from tests.unit.feed.rig import HOUR, Rig, Service
+
+from freight_exchange.feed.core.active_scan import ActiveScan
+from freight_exchange.feed.core.advance import absence_query, with_watermark
+from freight_exchange.feed.core.scanner import Scanner
+from freight_exchange.feed.core.schedule import DEEP
+from freight_exchange.feed.core.state import ClockLag, State
+from freight_exchange.feed.core.watermark import Watermark
+from freight_exchange.paging import PageSizes
+from freight_exchange.platform.clock import Reading
+from freight_exchange.store import Store
+
+STATE = State(
+    watermark=Watermark(10_000.0, Reading(run="a", loop=10_000.0, boot_id="b", boot=10_000.0, wall=10_000.0)),
+    stage="primed",
+    allowance=60.0,
+)
+
+
+def reading(at: float, *, later_by_the_wall: float = 0.0) -> Reading:
+    return Reading(run="a", loop=at, boot_id="b", boot=at, wall=at + later_by_the_wall)
+
+
+def scan(began: Reading, window: int = 21_600) -> ActiveScan:
+    return ActiveScan(
+        number=2,
+        tier=DEEP[1],
+        window=window,
+        own_window=window,
+        is_silent=False,
+        is_first=False,
+        watermark=STATE.watermark,
+        began=began,
+        started=0.0,
+        scanner=Scanner(PageSizes()),
+    )
+
+
+def earliest(state: State, window: int) -> float:
+    now = state.watermark.reading
+    return absence_query(state, scan(now, window), now).updated_after
+
+
+def test_what_was_seen_since_a_lag_is_no_older_than_the_clock_says() -> None:
+    now = reading(10_300.0, later_by_the_wall=7200.0)
+    state = with_watermark(STATE, scan(now))
+    assert state.clock_lags == (ClockLag(by=7200.0, until=10_240.0),)
+    assert earliest(state, 41) == 10_260.0
+    assert earliest(state, 101) == 10_240.0
+    assert earliest(state, 7401) == 10_100.0
+
+
+def test_small_lag_after_a_large_one_makes_nothing_older_than_both_together() -> None:
+    lags = (ClockLag(by=500_000.0, until=2000.0), ClockLag(by=3600.0, until=9000.0))
+    state = attrs.evolve(STATE, clock_lags=lags)
+    assert earliest(state, 501) == 9500.0
+    assert earliest(state, 3601) == 9000.0
+    assert earliest(state, 6601) == 7000.0
+    assert earliest(state, 21_601) == 2000.0
+
+
+def test_lags_beyond_every_window_are_forgotten_and_many_count_as_fewer() -> None:
+    state = attrs.evolve(STATE, clock_lags=(ClockLag(by=60.0, until=10_000.0 - 432_001.0),))
+    state = with_watermark(state, scan(reading(10_300.0, later_by_the_wall=7200.0)))
+    assert len(state.clock_lags) == 1
+    for hour in range(1, 40):
+        state = with_watermark(state, scan(reading(10_300.0 + HOUR * hour, later_by_the_wall=7200.0 * (1 + hour))))
+    assert len(state.clock_lags) == 20
+    assert sum(lag.by for lag in state.clock_lags) == 40 * 7200.0
+
+
+@pytest.mark.virtual_time
+async def test_withdrawals_after_the_wall_clock_was_set_days_forward_are_reported(store: Store) -> None:
+    rig = Rig(service := Service(), store=store, interval=300.0)
+    service.publish(9)
+    await rig.primes()
+    rig.clock.wall += 500_000.0
+    await rig.looks(2)
+    service.publish(1)
+    await rig.looks()
+    rig.clock.wall += 3600.0
+    await rig.looks()
+    service.withdraw(1)
+    await rig.goes_on_for(3 * HOUR)
+    assert rig.tale == [("new", 1), ("withdrawn", 1)]
