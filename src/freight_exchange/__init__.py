@@ -43,6 +43,10 @@ __all__ = [
     "NotApplied",
     "NotFoundError",
     "Offer",
+    "OfferEvent",
+    "OfferFeed",
+    "OfferFeedStatus",
+    "OfferFilter",
     "OfferInDoubtError",
     "OfferRejectedError",
     "OfferStatus",
@@ -141,7 +145,11 @@ if TYPE_CHECKING:
         UnknownWord,
         User,
     )
+    from freight_exchange.models.offer_filter import OfferFilter
     from freight_exchange.models.request_filter import RequestFilter
+    from freight_exchange.offer_feed.events import OfferEvent
+    from freight_exchange.offer_feed.feed import OfferFeed
+    from freight_exchange.offer_feed.status import OfferFeedStatus
     from freight_exchange.options import Addresses, RetryPolicy, Timeouts
     from freight_exchange.paging import Page, Paginator
     from freight_exchange.serialization import from_dict, from_json, to_dict, to_json
@@ -190,6 +198,10 @@ else:
         "NotApplied": "models",
         "NotFoundError": "errors",
         "Offer": "models",
+        "OfferEvent": "offer_feed.events",
+        "OfferFeed": "offer_feed.feed",
+        "OfferFeedStatus": "offer_feed.status",
+        "OfferFilter": "models.offer_filter",
         "OfferInDoubtError": "errors",
         "OfferRejectedError": "errors",
         "OfferStatus": "models",

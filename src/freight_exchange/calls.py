@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import attrs
 
-from freight_exchange import feed, settings, wire
-from freight_exchange.composition import DEFAULT_DEADLINE, SharedState, ViewOptions, feed_of, service_of
+from freight_exchange import composition, feed, offer_feed, settings, wire
+from freight_exchange.composition import DEFAULT_DEADLINE, SharedState, ViewOptions
 from freight_exchange.endpoints.bids import Bids
 from freight_exchange.endpoints.carriers import Carriers
 from freight_exchange.endpoints.currencies import Currencies
@@ -35,6 +35,7 @@ from freight_exchange.models import (
     UpdateRoute,
     Write,
 )
+from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.options import Start
 from freight_exchange.store import Store
@@ -89,7 +90,7 @@ class Calls:
 
     @cached_property
     def _service(self) -> Service:
-        return service_of(self._shared, self._options, reconciler=self)
+        return composition.service_of(self._shared, self._options, reconciler=self)
 
     def watch(
         self,
@@ -134,7 +135,42 @@ class Calls:
             name=name,
             standby=standby,
         )
-        return feed_of(self._shared, self._options, self, options)
+        return composition.feed_of(self._shared, self._options, self, options)
+
+    def watch_offers(
+        self,
+        *,
+        store: Store | str | os.PathLike[str] | None = None,
+        start: Literal["now", "backfill"] = "backfill",
+        interval: timedelta = timedelta(seconds=30),
+        where: OfferFilter | None = None,
+        name: str = "offers",
+        standby: bool = False,
+    ) -> offer_feed.OfferFeed:
+        """Return a feed of offers on own requests: new, changed, answered and gone (service document, 4.7).
+
+            async with exchange.watch_offers(store="tender.db") as feed:
+                async for event in feed:
+                    print(event.kind, event)
+
+        Args:
+            store: Where the feed keeps its state, as for `watch`.
+            start: The events of the first scan with a new store: `backfill` all offers that are not answered yet,
+                `now` none. Later runs ignore `start`.
+            interval: Time between scans, varied by a tenth; from one second to a day. Each reads the whole listing.
+            where: Filter of the events. The feed tracks the other offers all the same.
+            name: Name of the feed, which must differ among feeds that share a store.
+            standby: Wait while another process holds the feed, instead of raising `HeldError`.
+
+        Raises:
+            ConfigurationError: An argument cannot be right.
+        """
+        from freight_exchange.offer_feed.factory import WatchOffersOptions
+
+        options = WatchOffersOptions(
+            store=store, start=start, interval=interval, where=where, name=name, standby=standby
+        )
+        return composition.offer_feed_of(self._shared, self._options, self, options)
 
     async def request(
         self,

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from freight_exchange.feed.feed import Feed
     from freight_exchange.hooks import Hooks
     from freight_exchange.models import User
+    from freight_exchange.offer_feed.factory import WatchOffersOptions
+    from freight_exchange.offer_feed.feed import OfferFeed
     from freight_exchange.platform.clock import Clock
     from freight_exchange.transport.auth.refresh import Credentials
     from freight_exchange.transport.auth.token import Grant
@@ -47,6 +49,7 @@ __all__ = [
     "SharedState",
     "ViewOptions",
     "feed_of",
+    "offer_feed_of",
     "option",
     "service_of",
 ]
@@ -160,11 +163,9 @@ def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, w
     # Imported here: most programs never watch.
     from freight_exchange.feed import factory
 
-    # A feed repeats pages itself: the retries of its calls would multiply with that.
-    meter = RequestMeter()
-    once = attrs.evolve(options.limits, retries=attrs.evolve(options.limits.retries, attempts=1), meter=meter)
+    once, meter = _single_attempts(options)
     return factory.feed(
-        UpdatedRequests(service_of(shared, attrs.evolve(options, limits=once, strict=False), reconciler)),
+        UpdatedRequests(service_of(shared, once, reconciler)),
         watch,
         account=shared.account,
         hooks=options.hooks,
@@ -174,6 +175,35 @@ def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, w
         account_timeout=options.limits.deadline,
         extra_requests=meter.take_extra,
     )
+
+
+def offer_feed_of(
+    shared: SharedState, options: ViewOptions, reconciler: Reconciler, watch: WatchOffersOptions
+) -> OfferFeed:
+    """Return a feed of offers that reads through a view; raise `ConfigurationError` as `feed_of` does."""
+    # Imported here, as above.
+    from freight_exchange.endpoints.own_offers import OwnOffers
+    from freight_exchange.offer_feed import factory
+
+    once, meter = _single_attempts(options)
+    return factory.offer_feed(
+        OwnOffers(service_of(shared, once, reconciler), shared.offers),
+        watch,
+        account=shared.account,
+        hooks=options.hooks,
+        instruments=options.limits.instruments,
+        clock=shared.clock,
+        base_url=shared.base_url,
+        account_timeout=options.limits.deadline,
+        extra_requests=meter.take_extra,
+    )
+
+
+def _single_attempts(options: ViewOptions) -> tuple[ViewOptions, RequestMeter]:
+    """Return a feed's options: it repeats pages itself, and the retries of its calls would multiply with that."""
+    meter = RequestMeter()
+    once = attrs.evolve(options.limits, retries=attrs.evolve(options.limits.retries, attempts=1), meter=meter)
+    return attrs.evolve(options, limits=once, strict=False), meter
 
 
 def option(value: T | None, kind: type[T], name: str) -> T:

@@ -431,8 +431,8 @@ MUTATIONS: Final = (
     one(
         "feed: a lease that ends between two polls",
         "feed/feed.py",
-        "lease_time = max(_SHORTEST_LEASE, _INTERVALS_OF_A_LEASE * self._interval)",
-        "lease_time = self._interval / 2",
+        "return max(_SHORTEST_LEASE, _INTERVALS_OF_A_LEASE * interval)",
+        "return interval / 2",
         "tests/unit/feed/test_lease.py",
     ),
     one(

@@ -14,15 +14,15 @@ from freight_exchange.models import Listing, Offer, OffersType, validation
 from freight_exchange.models.writes import Respond
 from freight_exchange.paging import Paginator
 
-__all__ = ["Offers", "SeenOffers"]
+__all__ = ["SEARCH_ALL", "Offers", "SeenOffers"]
 
 T = TypeVar("T")
 
 _LIST = Listed("offers.list", "GET", "quote/offer")
-_LOOKUPS = {
-    "quote/offer": _LIST,
-    "quote/getoffers": Listed("offers.search", "POST", "quote/getoffers", wire.list_parameters(type=OffersType.ALL)),
-}
+SEARCH_ALL = Listed("offers.search", "POST", "quote/getoffers", wire.list_parameters(type=OffersType.ALL))
+"""The own requests of all states, with their offers."""
+
+_LOOKUPS = {"quote/offer": _LIST, "quote/getoffers": SEARCH_ALL}
 _MOST_SEEN = 4096
 
 

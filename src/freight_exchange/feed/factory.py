@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     from freight_exchange.instrumentation import Instruments
     from freight_exchange.store import Store
 
-__all__ = ["LEAST_INTERVAL", "WatchOptions", "check", "check_text", "feed", "make_store"]
+__all__ = [
+    "LEAST_INTERVAL",
+    "WatchOptions",
+    "check",
+    "check_interval",
+    "check_name",
+    "check_standby",
+    "check_store",
+    "check_text",
+    "feed",
+    "make_store",
+]
 
 _LONGEST_ALLOWANCE = timedelta(days=1)
 LEAST_INTERVAL = timedelta(seconds=1)
@@ -93,20 +104,39 @@ def check(arguments: WatchOptions) -> None:
         raise ConfigurationError(f"start must be 'now', 'backfill' or a timedelta, not {start!r}")
     if where is not None and not isinstance(where, RequestFilter):
         raise ConfigurationError(f"where must be RequestFilter(...), not {type(where).__name__}")
-    if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"name must be a text that is not empty, not {name!r}")
-    check_text(name, "name")
-    if not isinstance(arguments.standby, bool):
-        raise ConfigurationError(f"standby must be True or False, not {arguments.standby!r}")
-    if (interval := _positive(arguments.interval, "interval")) < LEAST_INTERVAL:
-        raise ConfigurationError(f"interval must be at least one second, to spare the service, not {interval}")
-    if interval > _LONGEST_INTERVAL:
-        raise ConfigurationError(f"interval must be at most {_LONGEST_INTERVAL}, not {interval}")
+    check_name(name)
+    check_standby(arguments.standby)
+    check_interval(arguments.interval)
     if (allowance := _positive(arguments.allowance, "allowance")) > _LONGEST_ALLOWANCE:
         raise ConfigurationError(
             f"allowance must be at most {_LONGEST_ALLOWANCE}: every scan looks back further by it, not {allowance}"
         )
-    given = arguments.store
+    check_store(arguments.store)
+
+
+def check_name(name: object) -> None:
+    """Check the name of a feed."""
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"name must be a text that is not empty, not {name!r}")
+    check_text(name, "name")
+
+
+def check_standby(standby: object) -> None:
+    """Check the option of a feed to stand by."""
+    if not isinstance(standby, bool):
+        raise ConfigurationError(f"standby must be True or False, not {standby!r}")
+
+
+def check_interval(interval: timedelta) -> None:
+    """Check the time between two scans."""
+    if _positive(interval, "interval") < LEAST_INTERVAL:
+        raise ConfigurationError(f"interval must be at least one second, to spare the service, not {interval}")
+    if interval > _LONGEST_INTERVAL:
+        raise ConfigurationError(f"interval must be at most {_LONGEST_INTERVAL}, not {interval}")
+
+
+def check_store(given: object) -> None:
+    """Check the store of a feed."""
     if given is None or isinstance(given, str | os.PathLike):
         return
     if not all(hasattr(given, name) for name in ("open", "close", "inline")):

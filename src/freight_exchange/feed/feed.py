@@ -30,7 +30,7 @@ from freight_exchange.options import Start
 from freight_exchange.platform.clock import Clock
 from freight_exchange.store.protocol import Binding, Store
 
-__all__ = ["Feed"]
+__all__ = ["Feed", "lease_time"]
 
 _SHORTEST_LEASE: Final = 90.0
 _INTERVALS_OF_A_LEASE: Final = 3
@@ -96,9 +96,8 @@ class Feed(EventStream[Event]):
         self._queue.reset()
         pacer = Pacer(self._interval, Random(), self._extra_requests)
         binding = Binding(self._base_url, await self._account.resolve(pacer), self._name)
-        lease_time = max(_SHORTEST_LEASE, _INTERVALS_OF_A_LEASE * self._interval)
         try:
-            await self.lease.take(binding, lease=lease_time, standby=self._standby)
+            await self.lease.take(binding, lease=lease_time(self._interval), standby=self._standby)
             self._journal = Journal(
                 self.lease.state(), self.lease.run, start=self._start, allowance=self._allowance, now=self._clock.read()
             )
@@ -200,3 +199,8 @@ class Feed(EventStream[Event]):
 
 def _is_wanted(where: RequestFilter | None, event: Event) -> bool:
     return where is None or not isinstance(event, RequestEvent) or where.matches(event.request)
+
+
+def lease_time(interval: float) -> float:
+    """Return the seconds for which each commit extends the lease of a feed with this interval."""
+    return max(_SHORTEST_LEASE, _INTERVALS_OF_A_LEASE * interval)

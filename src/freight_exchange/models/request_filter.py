@@ -20,7 +20,7 @@ from freight_exchange.models.validation import Number
 from freight_exchange.platform.errors import ValidationError
 from freight_exchange.platform.text import fold
 
-__all__ = ["RequestFilter", "Texts", "Types", "Where"]
+__all__ = ["RequestFilter", "Texts", "Types", "Where", "plain_function", "verdict"]
 
 Texts: TypeAlias = str | AbstractSet[str] | Sequence[str]
 """A text, or a set or sequence of alternatives."""
@@ -112,7 +112,7 @@ class RequestFilter:
                 "max_volume": max_volume,
                 "max_weight": max_weight,
                 "need_by": need_by,
-                "where": None if where is None else _plain_function(where),
+                "where": None if where is None else plain_function(where),
                 "_wanted": tuple((field, value) for field, value in wanted.items() if value is not None),
             },
         )
@@ -132,7 +132,7 @@ class RequestFilter:
             said = read(request)
             if said is not None and not passes(said, wanted):
                 return field
-        if self.where is not None and not _verdict(self.where(request)):
+        if self.where is not None and not verdict(self.where(request)):
             return "where"
         return None
 
@@ -216,10 +216,11 @@ def _last_moment(need_by: object) -> datetime:
     raise ValidationError(f"need_by must be a datetime or a date, not a {type(need_by).__name__}", field="need_by")
 
 
-def _plain_function(where: object) -> object:
+def plain_function(where: object) -> object:
+    """Return a predicate of the caller's; raise `ValidationError` if it is none, or async."""
     if not callable(where):
         raise ValidationError(
-            f"where must be a function of the request, not a {type(where).__name__}",
+            f"where must be a function, not a {type(where).__name__}",
             field="where",
         )
     for function in (where, type(where).__call__):
@@ -228,7 +229,8 @@ def _plain_function(where: object) -> object:
     return where
 
 
-def _verdict(answer: object) -> bool:
+def verdict(answer: object) -> bool:
+    """Return the answer of a predicate; raise `ValidationError` if that must be awaited."""
     if answer is True or answer is False:
         return answer
     # A lambda may hide an async function until now; its coroutine would be true for every request.

@@ -36,6 +36,8 @@ _MODULES: Final = {
     "NoQuote": "tariff",
     "NotApplied": "models",
     "Offer": "models",
+    "OfferEvent": "offer_feed.events",
+    "OfferFeedStatus": "offer_feed.status",
     "Page": "paging",
     "Quote": "tariff",
     "RateRequest": "models",

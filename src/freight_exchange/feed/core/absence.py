@@ -50,10 +50,10 @@ def is_open(doubt: AbsenceDoubt | None, at: float) -> bool:
     return doubt is not None and at - doubt.since < LASTING
 
 
-def doubt_error(doubt: AbsenceDoubt, *, at: float, absent: int) -> FeedProtocolError:
+def doubt_error(doubt: AbsenceDoubt, *, at: float, absent: int, noun: str = "requests") -> FeedProtocolError:
     """Give the error of a complete scan that proves nothing."""
     return FeedProtocolError(
-        f"listings lack much of what they should hold ({absent} requests in this one), which may be trouble of the "
+        f"listings lack much of what they should hold ({absent} {noun} in this one), which may be trouble of the "
         f"service: nothing counts as withdrawn for {LASTING - (at - doubt.since):.0f} s more"
     )
 

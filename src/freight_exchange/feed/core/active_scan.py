@@ -62,7 +62,7 @@ class ActiveScan:
     watermark: Watermark
     began: Reading
     started: float
-    scanner: Scanner
+    scanner: Scanner[RateRequest]
     event_count: int = 0
     changed: set[int] = attrs.field(factory=set)
     indexes: set[int] = attrs.field(factory=set)

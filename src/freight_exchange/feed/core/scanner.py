@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from operator import attrgetter
-from typing import Final, Literal
+from typing import Final, Generic, Literal, TypeVar
 
 from freight_exchange.errors import APIStatusError, FeedProtocolError, FreightExchangeError, RateLimitedError
 from freight_exchange.errors.transient import is_from_login, is_transient
-from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.page_sizes import SIZE_REFUSALS, size_below
 from freight_exchange.paging.window_walk import WindowWalk
@@ -35,8 +34,10 @@ _WALKS: Final = 4
 
 _index = attrgetter("index")
 
+T = TypeVar("T")
 
-class Scanner:
+
+class Scanner(Generic[T]):
     """One scan: `number` and `size` say which page it waits for, until it has `ended`.
 
     Attributes:
@@ -72,6 +73,11 @@ class Scanner:
         return self._walk.size
 
     @property
+    def has_climbed(self) -> bool:
+        """`True` once the way up has come to a page that ends the listing; an error in its place does not."""
+        return self._walk.descending and self._end is None
+
+    @property
     def unexplained(self) -> frozenset[Hashable]:
         """Indexes that the last round through the listing added, if it proved nothing.
 
@@ -84,7 +90,7 @@ class Scanner:
         self._walk.excuse(recent)
         self._conclude()
 
-    def take(self, page: Rows[RateRequest]) -> None:
+    def take(self, page: Rows[T]) -> None:
         """Take in the page that was asked for.
 
         Raises:
@@ -134,7 +140,7 @@ class Scanner:
     def _start_walk(self) -> None:
         self._walks += 1
         self._end = None
-        self._walk: WindowWalk[RateRequest] = WindowWalk(OPERATION, self.sizes, self._page_size, _index)
+        self._walk: WindowWalk[T] = WindowWalk(OPERATION, self.sizes, self._page_size, _index)
 
     def _conclude(self) -> None:
         if not self._walk.ended:

@@ -141,7 +141,7 @@ class PageFetcher:
         """Return what was updated since the watermark, or raise the error."""
         state, now = self._journal.state, self._clock.read()
         window = window_for(state.watermark.most(now), state.allowance, self._expected())
-        scanner, listed = Scanner(self._journal.sizes), set[int]()
+        scanner, listed = Scanner[RateRequest](self._journal.sizes), set[int]()
         until = anyio.current_time() + _ONE_MOMENT
         while not scanner.ended:
             if anyio.current_time() > until or window >= scan.window or scanner.pages == _PAGES_OF_RECENT:
@@ -155,7 +155,7 @@ class PageFetcher:
                 scanner.take(page)
         return RECENT_UNKNOWN if scanner.offset_ignored else RecentUpdates(frozenset(listed), window)
 
-    async def _page(self, scanner: Scanner, window: int) -> Rows[RateRequest] | None:
+    async def _page(self, scanner: Scanner[RateRequest], window: int) -> Rows[RateRequest] | None:
         """Fetch the page that the scanner waits for; return `None` if it goes on after an error in its place."""
         try:
             page = await self._source.page(scanner.number, scanner.size, window)
@@ -169,7 +169,7 @@ class PageFetcher:
             self._pacer.record_reply()
         return page
 
-    async def _goes_on(self, scanner: Scanner, error: FreightExchangeError) -> bool:
+    async def _goes_on(self, scanner: Scanner[RateRequest], error: FreightExchangeError) -> bool:
         pause = self._pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
         match scanner.fail(error):
             case "on":

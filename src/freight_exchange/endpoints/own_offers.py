@@ -1,0 +1,37 @@
+"""Requests of a feed of offers to the service: the own requests with their offers (service document, 4.7)."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from freight_exchange import wire
+from freight_exchange.endpoints.offers import SEARCH_ALL
+from freight_exchange.endpoints.reporting import ReportedErrors
+
+if TYPE_CHECKING:
+    from freight_exchange.endpoints.offers import SeenOffers
+    from freight_exchange.endpoints.service import Service
+    from freight_exchange.models import Listing
+
+__all__ = ["OwnOffers"]
+
+
+class OwnOffers:
+    """Own requests of all states, with the offers on them."""
+
+    def __init__(self, service: Service, seen: SeenOffers) -> None:
+        self._service = service
+        self._seen = seen
+        self._reported = ReportedErrors()
+
+    async def page(self, number: int, rows: int) -> wire.Rows[Listing]:
+        """Fetch one page; `broken` has the unreadable requests, `flaws` the unreadable offers."""
+        page = await self._service.page(SEARCH_ALL, number, rows, wire.OFFERS, self._reported)
+        for listing in page.records:
+            self._seen.remember(listing)
+        return page
+
+    async def find(self, index: int) -> Listing | None:
+        """Return the own request with this index, or `None` if the service denies it."""
+        return await self._service.find(SEARCH_ALL, index, wire.OFFERS, attrgetter("index"))

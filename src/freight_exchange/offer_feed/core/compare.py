@@ -1,0 +1,137 @@
+"""Comparison of a request with what was known of it: which offers are new, changed, answered or gone. Pure.
+
+An offer is compared with its last state only: one that changes and changes back has changed twice. Only the fields that
+the service document names count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from freight_exchange.models import Listing, Offer, OfferStatus
+from freight_exchange.offer_feed.core.known import KnownListing, KnownOffer
+from freight_exchange.offer_feed.events import Answer, OfferEvent, OfferKind
+
+__all__ = ["ListingChange", "answer_to", "compare", "expected_offers", "without_offers"]
+
+FIELDS: Final = ("amount", "currency", "status", "terms", "rates")
+"""Fields of an offer whose differences are events."""
+
+_DECLINED: Final = frozenset({"declined", "rejected", "refused"})
+"""Words for a declined offer; the document shows none (section 3)."""
+
+
+@attrs.frozen
+class ListingChange:
+    """Result of a comparison.
+
+    Attributes:
+        known: What is known of the request now.
+        events: Events, in the order of the listing.
+    """
+
+    known: KnownListing
+    events: tuple[OfferEvent, ...] = ()
+
+
+def compare(
+    listing: Listing,
+    known: KnownListing | None,
+    between: tuple[datetime | None, datetime],
+    *,
+    is_first_scan: bool = False,
+    is_silent: bool = False,
+) -> ListingChange:
+    """Compare a request, as it is listed, with what was known of it. Offers that it lacks stay as they are.
+
+    Args:
+        listing: The request.
+        known: What was known of it.
+        between: Bounds of the time of what differs.
+        is_first_scan: Whether offers that were answered before are no events.
+        is_silent: Whether nothing is an event.
+    """
+    offers = {} if known is None else dict(known.offers)
+    events: list[OfferEvent] = []
+    for offer in listing.offers:
+        if offer.id is None:
+            continue
+        before = offers.get(offer.id)
+        event = _event(offer, listing, before, None if known is None else known.listing, between)
+        if event is not None and (is_silent or (is_first_scan and event.kind != "new")):
+            event = None
+        version = 1 if before is None else before.version + (event is not None)
+        offers[offer.id] = KnownOffer(offer=offer, version=version)
+        if event is not None:
+            events.append(event)
+    return ListingChange(KnownListing(listing=listing, offers=offers), tuple(events))
+
+
+def answer_to(offer: Offer, listing: Listing) -> Answer | None:
+    """Return the answer that a listing shows to one of its offers; `None` for a pending one."""
+    if offer.status == OfferStatus.SELECTED or (listing.selected is not None and listing.selected.id == offer.id):
+        return "approved"
+    return "declined" if str(offer.status).casefold() in _DECLINED else None
+
+
+def expected_offers(known: KnownListing) -> frozenset[int]:
+    """Return the identifiers of the offers that a listing of the request should contain.
+
+    Once an offer is selected, the service may list that one alone (service document, Offer listing record).
+    """
+    listed = {number for number, entry in known.offers.items() if not entry.is_gone}
+    selected = known.listing.selected
+    return frozenset(listed) if selected is None else frozenset(listed & {selected.id})
+
+
+def without_offers(
+    known: KnownListing, gone: Collection[int], between: tuple[datetime | None, datetime]
+) -> ListingChange:
+    """Return what is known of a request once these offers are gone, and the events of that."""
+    offers: Mapping[int, KnownOffer] = {
+        number: attrs.evolve(entry, is_gone=True, version=entry.version + 1) if number in gone else entry
+        for number, entry in known.offers.items()
+    }
+    events = tuple(
+        OfferEvent(
+            kind="gone",
+            offer=entry.offer,
+            listing=known.listing,
+            previous=entry.offer,
+            observed_between=between,
+        )
+        for number, entry in known.offers.items()
+        if number in gone
+    )
+    return ListingChange(KnownListing(listing=known.listing, offers=offers), events)
+
+
+def _event(
+    offer: Offer,
+    listing: Listing,
+    before: KnownOffer | None,
+    listing_before: Listing | None,
+    between: tuple[datetime | None, datetime],
+) -> OfferEvent | None:
+    answer = answer_to(offer, listing)
+    if before is None or listing_before is None:
+        kind: OfferKind = "new" if answer is None else "answered"
+        return OfferEvent(kind=kind, offer=offer, listing=listing, answer=answer, observed_between=between)
+    changed = tuple(name for name in FIELDS if getattr(before.offer, name) != getattr(offer, name))
+    is_answered = answer is not None and answer != answer_to(before.offer, listing_before)
+    if not (changed or is_answered or before.is_gone):
+        return None
+    return OfferEvent(
+        kind="answered" if is_answered else "changed",
+        offer=offer,
+        listing=listing,
+        previous=before.offer,
+        changed=changed,
+        returned=before.is_gone,
+        answer=answer if is_answered else None,
+        observed_between=between,
+    )

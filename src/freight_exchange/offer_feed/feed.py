@@ -1,0 +1,149 @@
+"""Feed of events about offers on own requests, acknowledged durably."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from random import Random
+from types import TracebackType
+from typing import Literal, Self
+
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.feed.account import AccountSource
+from freight_exchange.feed.core.pacer import Pacer
+from freight_exchange.feed.feed import lease_time
+from freight_exchange.feed.lease import Lease
+from freight_exchange.feed.queue import EventQueue
+from freight_exchange.feed.stream import EventStream
+from freight_exchange.hooks import Hooks
+from freight_exchange.instrumentation import Instruments
+from freight_exchange.models.offer_filter import OfferFilter
+from freight_exchange.offer_feed.events import KINDS, OfferEvent, OfferFeedEvent
+from freight_exchange.offer_feed.journal import OfferJournal
+from freight_exchange.offer_feed.poller import OfferPoller
+from freight_exchange.offer_feed.serialization import unpack
+from freight_exchange.offer_feed.source import OfferSource
+from freight_exchange.offer_feed.status import OfferFeedStatus
+from freight_exchange.platform.clock import Clock
+from freight_exchange.store.protocol import Binding, Store
+
+__all__ = ["OfferFeed"]
+
+
+class OfferFeed(EventStream[OfferFeedEvent]):
+    """Events of offers on own requests: `async for event in feed`. Made by `exchange.watch_offers()`.
+
+    Entering it reads the whole listing once, unless an earlier run has, and retries through transient trouble; a wrong
+    URL, an invalid certificate or a rejected login is raised. Pulling the next event acknowledges the one in hand,
+    durably; leaving the loop does not, and it comes again, after a restart too. Scans run only while an event is
+    awaited.
+
+    An offer is reported as gone once two complete scans in a row lack it and a look-up of its request does too. If
+    scans lack most of what they should contain, that is trouble first, and counts only after an hour.
+    """
+
+    def __init__(
+        self,
+        source: OfferSource,
+        store: Store,
+        account: Callable[[], Awaitable[str]],
+        hooks: Hooks,
+        clock: Clock,
+        instruments: Instruments,
+        *,
+        base_url: str,
+        name: str,
+        start: Literal["now", "backfill"],
+        interval: timedelta,
+        where: OfferFilter | None,
+        standby: bool,
+        account_timeout: float,
+        closes_store: bool,
+        extra_requests: Callable[[], int],
+    ) -> None:
+        lease = Lease(store, closes_store=closes_store)
+        queue = EventQueue[OfferFeedEvent](lease, partial(_is_wanted, where), self.time, kinds=KINDS, unpack=unpack)
+        super().__init__(lease, queue, instruments, name)
+        self._source = source
+        self._account = AccountSource(account, account_timeout, hooks, name, base_url)
+        self._hooks = hooks
+        self._clock = clock
+        self._base_url = base_url
+        self._start = start
+        self._interval = interval.total_seconds()
+        self._standby = standby
+        self._extra_requests = extra_requests
+        self._journal: OfferJournal
+        self._poller: OfferPoller
+
+    def __repr__(self) -> str:
+        return f"<OfferFeed {self._name!r} of {self._base_url}>"
+
+    async def __aenter__(self) -> Self:
+        self.lease.check_free()
+        self._queue.reset()
+        pacer = Pacer(self._interval, Random(), self._extra_requests)
+        binding = Binding(self._base_url, await self._account.resolve(pacer), self._name)
+        try:
+            await self.lease.take(binding, lease=lease_time(self._interval), standby=self._standby)
+            is_silent = self._start == "now"
+            self._journal = OfferJournal(
+                self.lease.state(), self.lease.run, is_silent=is_silent, now=self._clock.read()
+            )
+            await self._journal.load()
+            self._poller = OfferPoller(
+                self._source,
+                self._journal,
+                self._hooks,
+                self._clock,
+                pacer,
+                name=self._name,
+                url=self._base_url,
+                instruments=self._instruments,
+            )
+            await self._poller.prime()
+            await self._queue.load()
+        except BaseException:
+            await self._let_go()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        if hasattr(self, "_poller"):
+            self._poller.stop()
+        await self.lease.let_go()
+
+    async def _scan(self) -> None:
+        await self._poller.scan()
+
+    def time(self) -> float:
+        """Return the time on the feed's own clock in seconds; it never goes back, not even over restarts."""
+        return self._journal.state.watermark.time_at(self._clock.read())
+
+    def status(self) -> OfferFeedStatus:
+        """Return the status of the feed."""
+        if not hasattr(self, "_poller"):
+            raise ConfigurationError("this feed was not entered yet: use `async with exchange.watch_offers() as feed`")
+        state, poller = self._journal.state, self._poller
+        age = state.watermark.least(self._clock.read())
+        offers = [entry for listing in self._journal.known.values() for entry in listing.offers.values()]
+        return OfferFeedStatus(
+            state=poller.phase,
+            cover_age=timedelta(seconds=min(age, 1e9)) if state.is_primed else None,
+            last_success=poller.last_success,
+            pages=poller.pages,
+            requests=len(self._journal.known),
+            offers=sum(not entry.is_gone for entry in offers),
+            unacknowledged=self.lease.unacknowledged,
+            retry_in=timedelta(seconds=poller.quiet_for),
+        )
+
+
+def _is_wanted(where: OfferFilter | None, event: OfferFeedEvent) -> bool:
+    return where is None or not isinstance(event, OfferEvent) or where.matches(event.offer, event.listing)

@@ -1,0 +1,259 @@
+"""Journal of a feed of offers: what scans find, its events and the end of a scan, each in one transaction.
+
+What is known of the own requests is kept in memory too, so that a scan that finds no change writes one row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.errors import DecodeError, FreightExchangeError
+from freight_exchange.feed.core import absence
+from freight_exchange.feed.core.advance import moment
+from freight_exchange.feed.core.watermark import Watermark
+from freight_exchange.feed.events import Unreadable
+from freight_exchange.offer_feed.core.compare import ListingChange, compare, without_offers
+from freight_exchange.offer_feed.core.known import KnownListing, OfferFeedState
+from freight_exchange.offer_feed.core.scan import SCANS_THAT_LACK, OfferKey, OfferScan, absent_offers, next_doubt
+from freight_exchange.offer_feed.serialization import pack
+from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, TrackedRequest
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.lease import Run
+    from freight_exchange.models import Listing
+    from freight_exchange.offer_feed.events import OfferEvent
+    from freight_exchange.platform.clock import Reading
+    from freight_exchange.store.protocol import FeedStore, ReadSet
+    from freight_exchange.wire import Rows
+
+__all__ = ["OfferJournal"]
+
+_DAY: Final = 86_400.0
+_REMEMBERED: Final = 6 * _DAY
+_ALL: Final = AbsenceQuery(scan=2**62, updated_after=float("-inf"))
+_DIGEST: Final = 8
+
+
+class OfferJournal:
+    """Writes down what scans find.
+
+    Args:
+        store: The store.
+        run: Runs the store's calls.
+        is_silent: Whether offers of the first scan are no events.
+        now: Reading of the clocks.
+
+    Attributes:
+        state: The state that was last committed.
+        known: What is known of each own request.
+    """
+
+    def __init__(self, store: FeedStore, run: Run, *, is_silent: bool, now: Reading) -> None:
+        self._store = store
+        self._run = run
+        self._is_silent = is_silent
+        fresh = OfferFeedState(watermark=Watermark(0.0, now))
+        self.state = fresh if store.state is None else OfferFeedState.load(store.state)
+        self.known: dict[int, KnownListing] = {}
+        self._rows: dict[int, TrackedRequest] = {}
+        self._missed: dict[OfferKey, int] = {}
+
+    async def load(self) -> None:
+        """Read what earlier runs knew."""
+
+        def read() -> None:
+            def remember(found: ReadSet) -> Commit:
+                self._rows = {row.index: row for row in found.absent}
+                return Commit()
+
+            self._store.commit(remember, absence=_ALL)
+            loaded = ((index, row.record) for index, row in self._rows.items())
+            self.known = {index: KnownListing.load(record) for index, record in loaded if record is not None}
+
+        await self._run(read)
+
+    async def record_page(self, scan: OfferScan, page: Rows[Listing], received: Reading) -> None:
+        """Commit what a page contains."""
+        unread = [*page.broken, *(flaw for flaw in page.flaws if _hides_an_offer(flaw))]
+        _note_unread(scan, unread)
+        for listing in page.records:
+            scan.requests.add(listing.index)
+            scan.offers.update((listing.index, offer.id) for offer in listing.offers if offer.id is not None)
+        scan.event_count += await self._record(page.records, unread, received)
+
+    async def record_find(self, listing: Listing, keys: Iterable[OfferKey], received: Reading) -> None:
+        """Commit a request that a look-up has found; of these offers, those that it lacks are gone."""
+        listed = {offer.id for offer in listing.offers}
+        gone = {offer for index, offer in keys if index == listing.index and offer not in listed}
+        await self._record((listing,), (), received, gone=gone)
+
+    async def record_denial(self, index: int, keys: Iterable[OfferKey], received: Reading) -> None:
+        """Commit that the service does not know a request, so that these offers on it are gone."""
+        gone = {offer for request, offer in keys if request == index}
+
+        def write() -> None:
+            found = without_offers(self.known[index], gone, self._between(received))
+            self._commit([found], [], received, self.state)
+
+        await self._run(write)
+        self._forget_missed((index, offer) for offer in gone)
+
+    async def end_scan(self, scan: OfferScan, received: Reading) -> FreightExchangeError | None:
+        """Commit the end of a complete scan; return why it proves nothing, if it does not."""
+        time = self.state.watermark.time_at(received)
+        absent = absent_offers(scan, self.known) if scan.proves_absence else frozenset[OfferKey]()
+        doubt = self.state.doubt
+        if scan.proves_absence:
+            doubt = next_doubt(doubt, scan, absent, time)
+        is_doubtful = doubt is not None and absence.is_open(doubt, time)
+        watermark = Watermark(self.state.watermark.time_at(scan.began), scan.began)
+        state = OfferFeedState(watermark=watermark, is_primed=True, doubt=doubt)
+        if is_doubtful:
+            state = attrs.evolve(self.state, doubt=doubt)
+
+        await self._run(lambda: self._commit([], [], received, state))
+        if doubt is not None and is_doubtful:
+            return absence.doubt_error(doubt, at=time, absent=len(absent), noun="offers")
+        if scan.proves_absence:
+            self._missed = {key: self._missed.get(key, 0) + 1 for key in absent}
+        return None
+
+    def to_look_up(self) -> dict[int, frozenset[OfferKey]]:
+        """Return the offers that enough scans have lacked, by their requests."""
+        due = [key for key, scans in self._missed.items() if scans >= SCANS_THAT_LACK]
+        return {index: frozenset(key for key in due if key[0] == index) for index, _ in due}
+
+    async def prune(self, received: Reading) -> None:
+        """Refresh what is still listed, and delete what was not listed for days, and finished events."""
+        time = self.state.watermark.time_at(received)
+        old = [row for row in self._rows.values() if time - row.last_seen >= _DAY and not self._is_over(row.index)]
+        fresh = [attrs.evolve(row, last_seen=time) for row in old]
+
+        def write() -> None:
+            self._store.commit(lambda _: Commit(requests=fresh, at=time))
+            self._rows.update((row.index, row) for row in fresh)
+            self._store.prune(before=time - _REMEMBERED)
+
+        await self._run(write)
+
+    # Inside of the store's turn
+
+    async def _record(
+        self,
+        listings: Sequence[Listing],
+        unread: Sequence[DecodeError],
+        received: Reading,
+        *,
+        gone: Iterable[int] = (),
+    ) -> int:
+        added = 0
+
+        def write() -> None:
+            nonlocal added
+            between = self._between(received)
+            state = self.state
+            found: list[ListingChange] = []
+            for listing in listings:
+                before = self.known.get(listing.index)
+                now = compare(
+                    listing,
+                    before,
+                    between,
+                    is_first_scan=not state.is_primed,
+                    is_silent=self._is_silent and not state.is_primed,
+                )
+                if lost := {*gone} & now.known.offers.keys():
+                    ended = without_offers(now.known, lost, between)
+                    now = ListingChange(ended.known, (*now.events, *ended.events))
+                if now.events or before is None or now.known != before:
+                    found.append(now)
+            if found or unread:
+                added = self._commit(found, [_unreadable(error, between[1]) for error in unread], received, state)
+
+        await self._run(write)
+        self._forget_missed((listing.index, offer) for listing in listings for offer in _ids(listing))
+        self._forget_missed((listing.index, offer) for listing in listings for offer in gone)
+        return added
+
+    def _commit(
+        self, found: Sequence[ListingChange], unreadable: Sequence[Unreadable], received: Reading, state: OfferFeedState
+    ) -> int:
+        """Commit, and only then remember: a caller that is cancelled meanwhile finds both done."""
+        time = self.state.watermark.time_at(received)
+        rows = [self._row(change.known, time) for change in found]
+        events = [_stored(change.known, event) for change in found for event in change.events]
+        events += [_stored_unreadable(event) for event in unreadable]
+        added = self._store.commit(lambda _: Commit(requests=rows, events=events, state=state.dump(), at=time))
+        self.state = state
+        self.known.update((change.known.listing.index, change.known) for change in found)
+        self._rows.update((row.index, row) for row in rows)
+        return added
+
+    def _row(self, known: KnownListing, time: float) -> TrackedRequest:
+        index, record = known.listing.index, known.dump()
+        before = self._rows.get(index)
+        return TrackedRequest(
+            index=index,
+            digest=hashlib.blake2b(record, digest_size=_DIGEST).digest(),
+            record=record,
+            version=1 if before is None else before.version + 1,
+            first_seen=time if before is None else before.first_seen,
+            last_seen=time,
+            last_scan=0,
+            updated_after=0.0,
+        )
+
+    def _between(self, received: Reading) -> tuple[datetime | None, datetime]:
+        if not self.state.is_primed:
+            return None, moment(received)
+        since = self.state.watermark.time_at(received) - self.state.watermark.time
+        return datetime.fromtimestamp(received.wall - since, moment(received).tzinfo), moment(received)
+
+    def _is_over(self, index: int) -> bool:
+        """Return whether all offers on a request are gone, and so perhaps the request."""
+        offers = self.known[index].offers.values()
+        return bool(offers) and all(entry.is_gone for entry in offers)
+
+    def _forget_missed(self, keys: Iterable[OfferKey]) -> None:
+        for key in keys:
+            self._missed.pop(key, None)
+
+
+def _hides_an_offer(flaw: DecodeError) -> bool:
+    return ".offer" in flaw.path
+
+
+def _note_unread(scan: OfferScan, unread: Iterable[DecodeError]) -> None:
+    for error in unread:
+        index = wire.index_of_raw(error.raw)
+        if index is None:
+            scan.is_uncertain = True
+        else:
+            scan.uncertain.add(index)
+            scan.requests.add(index)
+
+
+def _ids(listing: Listing) -> list[int]:
+    return [offer.id for offer in listing.offers if offer.id is not None]
+
+
+def _unreadable(error: DecodeError, observed: datetime) -> Unreadable:
+    return Unreadable(index=wire.index_of_raw(error.raw), raw=error.raw, error=str(error), observed=observed)
+
+
+def _stored(known: KnownListing, event: OfferEvent) -> NewEvent:
+    offer = event.offer.id
+    assert offer is not None
+    key = f"{event.request}:{offer}:{known.offers[offer].version}"
+    return NewEvent(key=key, index=event.request, kind=event.kind, payload=pack(event))
+
+
+def _stored_unreadable(event: Unreadable) -> NewEvent:
+    key = hashlib.blake2b(repr((event.index, event.raw)).encode("utf-8", "surrogatepass"), digest_size=_DIGEST)
+    return NewEvent(key=f"unreadable:{key.hexdigest()}", index=event.index, kind=event.kind, payload=pack(event))

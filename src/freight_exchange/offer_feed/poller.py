@@ -1,0 +1,253 @@
+"""The loop of a feed of offers: one complete scan after another, at a steady pace, through transient trouble."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from freight_exchange.errors import FreightExchangeError, LoginRejectedError, NotFoundError
+from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, request_count, retry_delay
+from freight_exchange.feed.core.advance import moment
+from freight_exchange.feed.core.scanner import Scanner
+from freight_exchange.feed.scanning.reports import ScanReports
+from freight_exchange.hooks import Scan
+from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
+from freight_exchange.models import Listing
+from freight_exchange.offer_feed.core.scan import OfferScan
+from freight_exchange.paging import PageSizes
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.status import Phase
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.offer_feed.journal import OfferJournal
+    from freight_exchange.offer_feed.source import OfferSource
+    from freight_exchange.platform.clock import Clock
+    from freight_exchange.wire import Rows
+
+__all__ = ["TIER", "OfferPoller"]
+
+TIER: Final = "complete"
+"""The depth of each scan of offers, in the hooks."""
+
+_SHORTEST_SLEEP: Final = 0.001
+_BETWEEN_PRUNINGS: Final = 3600.0
+_MOST_LOOK_UPS: Final = 20
+"""Requests that are looked up after one scan; others wait for the next one."""
+_DENIALS: Final = 3
+"""Bare 404s in a row that deny a request: one may come from a gateway."""
+
+
+class OfferPoller:
+    """Runs one scan whenever `scan` is called and one is due.
+
+    Args:
+        source: The service.
+        journal: Journal of the feed.
+        hooks: Hooks of the client.
+        clock: Clock of the machine.
+        pacer: Pace of the feed.
+        name: Name of the feed.
+        url: Address of the service, for the log.
+        instruments: Runs around each scan.
+
+    Attributes:
+        phase: State of the feed, as in its status.
+        pages: Pages of the last scan.
+        last_success: When the last complete scan began.
+    """
+
+    def __init__(
+        self,
+        source: OfferSource,
+        journal: OfferJournal,
+        hooks: Hooks,
+        clock: Clock,
+        pacer: Pacer,
+        *,
+        name: str,
+        url: str = "the service",
+        instruments: Instruments = NO_INSTRUMENTS,
+    ) -> None:
+        self._source = source
+        self._journal = journal
+        self._hooks = hooks
+        self._clock = clock
+        self._pacer = pacer
+        self._name = name
+        self._instruments = instruments
+        self._reports = ScanReports(hooks, name=name, url=url)
+        self._sizes = PageSizes()
+        self._denials: dict[int, int] = {}
+        self._pruned = -math.inf
+        self.phase: Phase = "catching-up" if journal.state.is_primed else "priming"
+        self.pages = 0
+        self.last_success: datetime | None = None
+
+    @property
+    def quiet_for(self) -> float:
+        """Seconds until the next request may be sent, during trouble; else 0."""
+        return max(0.0, self._pacer.quiet_until - anyio.current_time())
+
+    def stop(self) -> None:
+        """Note that the feed is left."""
+        self.phase = "stopped"
+
+    async def prime(self) -> None:
+        """Run the first scan, unless an earlier run has.
+
+        Raises:
+            FreightExchangeError: The service does not exist, or refuses: waiting does not help.
+        """
+        while not self._journal.state.is_primed:
+            await self.scan()
+        self._pacer.begin(anyio.current_time())
+
+    async def scan(self) -> None:
+        """Wait until a scan is due, and run it.
+
+        Raises:
+            LoginRejectedError: The service rejected the email or password. Other trouble is retried.
+            StoreError: Finds cannot be committed; the next scan looks for them again.
+        """
+        await self._reports.send_changes()
+        await self._until_due()
+        with self._instruments.scan(ScanInfo(feed=self._name, tier=TIER, window=0)):
+            await self._run()
+
+    async def _run(self) -> None:
+        scan, started = OfferScan(Scanner[Listing](self._sizes), self._clock.read()), anyio.current_time()
+        # Taken before anything is sent: a reader who leaves in the middle does not make the feed ask again at once.
+        self._pacer.take_turn(started)
+        error: FreightExchangeError | None = None
+        try:
+            await self._read(scan)
+            error = await self._journal.end_scan(scan, self._clock.read())
+        except LoginRejectedError:
+            self.stop()
+            raise
+        except READ_ERRORS as trouble:
+            error = trouble
+        self.pages = scan.scanner.pages
+        if error is None:
+            self._note_success(scan, started)
+        else:
+            self._note_failure(error)
+        await self._send_end(scan, anyio.current_time() - started, error)
+        await self._reports.send_changes()
+        if error is None:
+            await self._look_up()
+            await self._prune()
+
+    async def _read(self, scan: OfferScan) -> None:
+        """Read to the end of the listing. What its pages contain counts, even if a later one fails."""
+        while not scan.has_ended:
+            page = await self._page(scan.scanner)
+            if page is None:
+                continue
+            await self._journal.record_page(scan, page, self._clock.read())
+            if page.failure is None:
+                scan.scanner.take(page)
+            elif not await self._goes_on(scan.scanner, page.failure):
+                raise page.failure
+
+    async def _page(self, scanner: Scanner[Listing]) -> Rows[Listing] | None:
+        """Fetch the page that the scanner waits for; return `None` if it goes on after an error in its place."""
+        try:
+            page = await self._source.page(scanner.number, scanner.size)
+        except LoginRejectedError:
+            raise
+        except READ_ERRORS as error:
+            if not await self._goes_on(scanner, error):
+                raise
+            return None
+        if page.failure is None:
+            self._pacer.record_reply()
+        return page
+
+    async def _goes_on(self, scanner: Scanner[Listing], error: FreightExchangeError) -> bool:
+        pause = self._pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
+        match scanner.fail(error):
+            case "on":
+                return True
+            case "again" if pause is not None:
+                await anyio.sleep(pause)
+                return True
+            case _:
+                return False
+
+    # Outcomes
+
+    def _note_success(self, scan: OfferScan, started: float) -> None:
+        self.last_success = moment(scan.began)
+        self.phase = "live"
+        self._pacer.record_scan(started)
+        self._reports.note_recovery()
+
+    def _note_failure(self, error: FreightExchangeError) -> None:
+        if not self._journal.state.is_primed and not is_transient(error):
+            # A wrong address must not look like an outage.
+            self.stop()
+            raise error
+        self._pacer.record_failure(anyio.current_time(), retry_delay(error))
+        self.phase = "backing-off" if self._journal.state.is_primed else "priming"
+        self._reports.note_trouble(error, self.quiet_for)
+
+    async def _send_end(self, scan: OfferScan, elapsed: float, error: FreightExchangeError | None) -> None:
+        if self._hooks:
+            await self._hooks.emit(
+                Scan(
+                    feed=self._name,
+                    tier=TIER,
+                    window=0,
+                    pages=scan.scanner.pages,
+                    rows=scan.scanner.rows,
+                    events=scan.event_count,
+                    complete=error is None,
+                    elapsed=elapsed,
+                    error=error,
+                )
+            )
+
+    async def _until_due(self) -> None:
+        # Some timers fire a little early, and a scan that began before it is due would be followed by another.
+        while (left := max(self._pacer.due, self._pacer.quiet_until) - anyio.current_time()) > 0:  # noqa: ASYNC110 - time passes without an event
+            await anyio.sleep(max(left, _SHORTEST_SLEEP))
+
+    # After a scan
+
+    async def _look_up(self) -> None:
+        """Look up the requests of offers that enough scans have lacked."""
+        for index, keys in [*self._journal.to_look_up().items()][:_MOST_LOOK_UPS]:
+            try:
+                listing = await self._source.find(index)
+            except LoginRejectedError:
+                self.stop()
+                raise
+            except READ_ERRORS as error:
+                if not self._is_denied(index, error):
+                    # The next scan counts them again, and looks again.
+                    self._pacer.record_failure(anyio.current_time(), retry_delay(error))
+                    return
+                listing = None
+            self._denials.pop(index, None)
+            if listing is None:
+                await self._journal.record_denial(index, keys, self._clock.read())
+            else:
+                await self._journal.record_find(listing, keys, self._clock.read())
+
+    def _is_denied(self, index: int, error: FreightExchangeError) -> bool:
+        if not isinstance(error, NotFoundError) or is_from_login(error):
+            self._denials.pop(index, None)
+            return False
+        self._denials[index] = self._denials.get(index, 0) + 1
+        return self._denials[index] >= _DENIALS
+
+    async def _prune(self) -> None:
+        now = anyio.current_time()
+        if now - self._pruned >= _BETWEEN_PRUNINGS:
+            await self._journal.prune(self._clock.read())
+            self._pruned = now

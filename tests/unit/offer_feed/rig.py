@@ -1,0 +1,155 @@
+"""What the tests of the feed of offers share: a small service with own requests, and a poller of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import attrs
+
+from freight_exchange.errors import DecodeError, FreightExchangeError
+from freight_exchange.feed.core.pacer import Pacer
+from freight_exchange.feed.events import Unreadable
+from freight_exchange.hooks import Event as HookEvent
+from freight_exchange.hooks import Hooks
+from freight_exchange.models import Listing, Offer, OfferStatus
+from freight_exchange.offer_feed.events import OfferEvent, OfferFeedEvent
+from freight_exchange.offer_feed.journal import OfferJournal
+from freight_exchange.offer_feed.poller import OfferPoller
+from freight_exchange.offer_feed.serialization import unpack
+from freight_exchange.platform.clock import Reading
+from freight_exchange.store import MemoryStore, Store
+from freight_exchange.store.protocol import Binding
+from freight_exchange.wire import Rows
+
+BINDING = Binding("https://host/api", "me@co.example", "offers")
+INTERVAL = 30.0
+
+
+@attrs.define
+class LoopClock:
+    """Clock that follows the loop's."""
+
+    run: str = "run"
+
+    def read(self) -> Reading:
+        now = anyio.current_time()
+        return Reading(run=self.run, loop=now, boot_id="boot", boot=now, wall=1.7e9 + now)
+
+
+@attrs.define
+class OfferService:
+    """Lists own requests with their offers, newest first, and answers with a fault where one is due.
+
+    Attributes:
+        clamp: The most rows in a page.
+        faults: What the next pages are answered with; `None` is a good page.
+        lookup_faults: The same for look-ups.
+        flaws: Unreadable offers, in every page.
+        hidden: Requests that listings leave out, and look-ups find.
+        pages: The pages asked for: number and rows.
+        lookups: The indexes looked up.
+        requests: The offers of each request, by their identifiers.
+        selected: The approved offer of each request.
+    """
+
+    clamp: int = 10_000
+    faults: list[FreightExchangeError | None] = attrs.field(factory=list)
+    lookup_faults: list[FreightExchangeError | None] = attrs.field(factory=list)
+    flaws: tuple[DecodeError, ...] = ()
+    hidden: set[int] = attrs.field(factory=set)
+    pages: list[tuple[int, int]] = attrs.field(factory=list)
+    lookups: list[int] = attrs.field(factory=list)
+    requests: dict[int, dict[int, Offer]] = attrs.field(factory=dict)
+    selected: dict[int, int] = attrs.field(factory=dict)
+
+    def publish(self, *indexes: int) -> None:
+        for index in indexes:
+            self.requests.setdefault(index, {})
+
+    def offer(self, request: int, number: int, amount: int = 100, **fields: Any) -> None:
+        """Make an offer, or replace it."""
+        self.requests[request][number] = Offer(
+            id=number, amount=Decimal(amount), **({"currency": 1, "status": OfferStatus.PENDING} | fields)
+        )
+
+    def approve(self, request: int, number: int) -> None:
+        offer = self.requests[request][number]
+        self.requests[request][number] = attrs.evolve(offer, status=OfferStatus.SELECTED)
+        self.selected[request] = number
+
+    def listing(self, index: int) -> Listing:
+        offers, chosen = self.requests[index], self.selected.get(index)
+        if chosen is not None:
+            # The service lists the selected offer alone.
+            return Listing(index=index, offers=(offers[chosen],), selected=offers[chosen])
+        return Listing(index=index, origin="Oslo", offers=tuple(offers.values()))
+
+    async def page(self, number: int, rows: int) -> Rows[Listing]:
+        self.pages.append((number, rows))
+        await anyio.lowlevel.checkpoint()
+        if (fault := self.faults.pop(0) if self.faults else None) is not None:
+            raise fault
+        size = min(rows, self.clamp)
+        listed = [index for index in sorted(self.requests, reverse=True) if index not in self.hidden]
+        found = listed[number * size : (number + 1) * size]
+        return Rows(tuple(self.listing(index) for index in found), (), self.flaws)
+
+    async def find(self, index: int) -> Listing | None:
+        self.lookups.append(index)
+        await anyio.lowlevel.checkpoint()
+        if (fault := self.lookup_faults.pop(0) if self.lookup_faults else None) is not None:
+            raise fault
+        return self.listing(index) if index in self.requests else None
+
+
+class OfferRig:
+    """Poller of a service, on a store; `again()` is the next run on the same store."""
+
+    def __init__(self, service: OfferService, *, store: Store | None = None, is_silent: bool = False) -> None:
+        self.service = service
+        self.store: Store = MemoryStore() if store is None else store
+        self.clock = LoopClock()
+        self.told: list[HookEvent] = []
+        self.held = self.store.open(BINDING, lease=60.0)
+        self.journal = OfferJournal(self.held, self._run, is_silent=is_silent, now=self.clock.read())
+        pacer = Pacer(INTERVAL, Random(7))
+        self.poller = OfferPoller(service, self.journal, Hooks((self.told.append,)), self.clock, pacer, name="offers")
+
+    @staticmethod
+    async def _run(work: Callable[[], Any]) -> Any:
+        return work()
+
+    async def start(self) -> None:
+        await self.journal.load()
+        await self.poller.prime()
+
+    async def again(self) -> OfferRig:
+        self.held.release()
+        next_run = OfferRig(self.service, store=self.store)
+        await next_run.start()
+        return next_run
+
+    async def scan(self, count: int = 1) -> None:
+        for _ in range(count):
+            await self.poller.scan()
+
+    @property
+    def events(self) -> list[OfferFeedEvent]:
+        """All events that wait to be delivered."""
+        return [unpack(stored.kind, stored.payload) for stored in self.held.pending(limit=10_000)]
+
+    @property
+    def tale(self) -> list[tuple[str, int, int | None]]:
+        """Kind, request and offer of each event."""
+        found: list[tuple[str, int, int | None]] = []
+        for event in self.events:
+            if isinstance(event, OfferEvent):
+                found.append((event.kind, event.request, event.offer.id))
+            elif isinstance(event, Unreadable):
+                found.append((event.kind, event.index or 0, None))
+        return found

@@ -1,0 +1,283 @@
+"""Scans of the feed of offers: what becomes an event, and what proves that an offer is gone."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import anyio
+import pytest
+from tests.unit.offer_feed.rig import OfferRig, OfferService
+
+from freight_exchange.errors import (
+    BadRequestError,
+    DecodeError,
+    LoginRejectedError,
+    NotFoundError,
+    ServerError,
+)
+from freight_exchange.hooks import Degraded, Recovered, Scan
+from freight_exchange.models import UnknownWord
+from freight_exchange.offer_feed.events import OfferEvent
+
+pytestmark = pytest.mark.virtual_time
+
+HOUR = 3600.0
+
+
+async def rig_with(*offers: tuple[int, int], service: OfferService | None = None, is_silent: bool = False) -> OfferRig:
+    service = OfferService() if service is None else service
+    for request, number in offers:
+        service.publish(request)
+        service.offer(request, number)
+    rig = OfferRig(service, is_silent=is_silent)
+    await rig.start()
+    return rig
+
+
+async def test_pending_offers_of_the_first_scan_are_new() -> None:
+    service = OfferService()
+    service.publish(1, 2)
+    service.offer(1, 11)
+    service.offer(2, 21)
+    service.approve(2, 21)
+    rig = await rig_with(service=service)
+    assert rig.tale == [("new", 1, 11)]
+
+
+async def test_silent_first_scan_reports_later_offers_only() -> None:
+    rig = await rig_with((1, 11), is_silent=True)
+    rig.service.offer(1, 12)
+    await rig.scan()
+    assert rig.tale == [("new", 1, 12)]
+
+
+async def test_each_offer_is_reported_once_over_restarts() -> None:
+    rig = await rig_with((1, 11))
+    await rig.scan(2)
+    rig = await rig.again()
+    rig.service.offer(1, 12)
+    await rig.scan(2)
+    assert rig.tale == [("new", 1, 11), ("new", 1, 12)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "changed"),
+    [
+        ({"amount": 99}, ("amount",)),
+        ({"currency": 2}, ("currency",)),
+        ({"terms": "ten days"}, ("terms",)),
+        ({"rates": {"Ocean": Decimal(90)}}, ("rates",)),
+        ({"status": UnknownWord("under review")}, ("status",)),
+    ],
+)
+async def test_changed_names_the_fields(fields: dict[str, object], changed: tuple[str, ...]) -> None:
+    rig = await rig_with((1, 11))
+    rig.service.offer(1, 11, **fields)
+    await rig.scan()
+    (_, event) = rig.events
+    assert isinstance(event, OfferEvent)
+    assert (event.kind, event.changed) == ("changed", changed)
+    assert event.previous is not None
+    assert event.previous.amount == 100
+
+
+async def test_change_and_back_are_two_events() -> None:
+    rig = await rig_with((1, 11))
+    for amount in (90, 100):
+        rig.service.offer(1, 11, amount)
+        await rig.scan()
+    assert [kind for kind, *_ in rig.tale] == ["new", "changed", "changed"]
+
+
+async def test_undocumented_fields_are_no_change() -> None:
+    rig = await rig_with((1, 11))
+    rig.service.offer(1, 11, extra={"views": 3})
+    await rig.scan()
+    assert rig.tale == [("new", 1, 11)]
+
+
+async def test_approval_is_answered_and_its_rivals_are_not_gone() -> None:
+    rig = await rig_with((1, 11), (1, 12))
+    rig.service.approve(1, 12)
+    await rig.scan(5)
+    assert rig.tale[2:] == [("answered", 1, 12)]
+    event = rig.events[-1]
+    assert isinstance(event, OfferEvent)
+    assert (event.answer, event.changed) == ("approved", ("status",))
+    assert rig.service.lookups == []
+
+
+async def test_declined_status_is_answered() -> None:
+    rig = await rig_with((1, 11))
+    rig.service.offer(1, 11, status=UnknownWord("Declined"))
+    await rig.scan()
+    event = rig.events[-1]
+    assert isinstance(event, OfferEvent)
+    assert (event.kind, event.answer) == ("answered", "declined")
+
+
+async def test_offer_is_gone_after_two_scans_and_a_look_up() -> None:
+    rig = await rig_with((1, 11), (1, 12))
+    del rig.service.requests[1][11]
+    await rig.scan()
+    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    await rig.scan()
+    assert rig.tale[2:] == [("gone", 1, 11)]
+    assert rig.service.lookups == [1]
+    await rig.scan(3)
+    assert rig.service.lookups == [1]
+
+
+async def test_request_that_is_gone_takes_its_offers_along() -> None:
+    rig = await rig_with((1, 11), (2, 21))
+    del rig.service.requests[1]
+    await rig.scan(2)
+    assert rig.tale[2:] == [("gone", 1, 11)]
+
+
+async def test_request_that_only_listings_lack_is_not_gone() -> None:
+    rig = await rig_with((1, 11), (2, 21))
+    rig.service.hidden.add(1)
+    await rig.scan(6)
+    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    assert rig.service.lookups == [1, 1, 1]
+
+
+async def test_offer_that_returns_is_changed_and_says_so() -> None:
+    rig = await rig_with((1, 11), (1, 12))
+    kept = rig.service.requests[1].pop(11)
+    await rig.scan(2)
+    rig.service.requests[1][11] = kept
+    await rig.scan()
+    event = rig.events[-1]
+    assert isinstance(event, OfferEvent)
+    assert (event.kind, event.returned, event.changed) == ("changed", True, ())
+
+
+async def test_empty_listing_is_trouble_first_and_counts_after_an_hour() -> None:
+    rig = await rig_with((1, 11))
+    kept = dict(rig.service.requests)
+    rig.service.requests.clear()
+    began = anyio.current_time()
+    await rig.scan(3)
+    assert [type(told) for told in rig.told if isinstance(told, Degraded | Recovered)] == [Degraded]
+    assert [kind for kind, *_ in rig.tale] == ["new"]
+    rig.service.requests.update(kept)
+    await rig.scan()
+    assert isinstance(rig.told[-1], Recovered)
+    rig.service.requests.clear()
+    while anyio.current_time() < began + 2 * HOUR:
+        await rig.scan()
+    assert [kind for kind, *_ in rig.tale] == ["new", "gone"]
+
+
+async def test_many_absent_offers_are_trouble_first() -> None:
+    rig = await rig_with(*((request, 10 * request) for request in range(1, 7)))
+    for request in range(1, 4):
+        rig.service.requests[request].clear()
+    await rig.scan(3)
+    assert {kind for kind, *_ in rig.tale} == {"new"}
+    assert rig.poller.phase == "backing-off"
+
+
+async def test_page_that_fails_is_no_absence() -> None:
+    service = OfferService(clamp=2)
+    rig = await rig_with(*((request, 10 * request) for request in range(1, 6)), service=service)
+    rig.service.requests[5][50] = rig.service.requests[5].pop(50)
+    before = len(rig.tale)
+    for _ in range(3):
+        rig.service.faults += [None, ServerError("down", status=503), ServerError("down", status=503)]
+        await rig.scan()
+        rig.service.faults.clear()
+    assert len(rig.tale) == before
+
+
+async def test_unreadable_offer_is_reported_once_and_not_gone() -> None:
+    rig = await rig_with((1, 11), (1, 12))
+    del rig.service.requests[1][11]
+    rig.service.flaws = (
+        DecodeError("text where a number is due", path="offers.0.offer.0.offerAmount", raw={"index": 1}),
+    )
+    await rig.scan(4)
+    assert rig.tale[2:] == [("unreadable", 1, None)]
+
+
+async def test_failed_look_up_is_repeated_after_the_next_scan() -> None:
+    rig = await rig_with((1, 11), (1, 12))
+    del rig.service.requests[1][11]
+    rig.service.lookup_faults = [ServerError("down", status=503)]
+    await rig.scan(2)
+    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    await rig.scan()
+    assert rig.tale[2:] == [("gone", 1, 11)]
+
+
+async def test_bare_404_denies_a_request_the_third_time() -> None:
+    rig = await rig_with((1, 11), (2, 21))
+    del rig.service.requests[1]
+    rig.service.lookup_faults = [NotFoundError("no", status=404) for _ in range(3)]
+    await rig.scan(3)
+    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    await rig.scan()
+    assert rig.tale[2:] == [("gone", 1, 11)]
+
+
+async def test_scan_of_one_page_is_one_request_and_writes_no_request() -> None:
+    rig = await rig_with(*((request, 10 * request) for request in range(1, 11)))
+    # A page shorter than another one was is not cut by the service.
+    rig.service.publish(11)
+    await rig.scan()
+    del rig.service.requests[11]
+    pages = len(rig.service.pages)
+    rows = dict(rig.journal._rows)
+    await rig.scan(5)
+    assert len(rig.service.pages) == pages + 5
+    assert rig.journal._rows == rows
+
+
+async def test_scan_of_several_pages_asks_for_each_once() -> None:
+    service = OfferService(clamp=4)
+    rig = await rig_with(*((request, 10 * request) for request in range(1, 11)), service=service)
+    await rig.scan()
+    pages = len(rig.service.pages)
+    await rig.scan(3)
+    assert len(rig.service.pages) == pages + 3 * 3
+
+
+async def test_rejected_login_ends_the_feed() -> None:
+    rig = await rig_with((1, 11))
+    rig.service.faults = [LoginRejectedError("no", status=401)]
+    with pytest.raises(LoginRejectedError):
+        await rig.scan()
+    assert rig.poller.phase == "stopped"
+
+
+async def test_refusal_before_the_first_scan_is_raised() -> None:
+    service = OfferService(faults=[BadRequestError("no", status=400) for _ in range(9)])
+    with pytest.raises(BadRequestError):
+        await OfferRig(service).start()
+
+
+async def test_trouble_is_reported_once_and_scans_go_on() -> None:
+    rig = await rig_with((1, 11))
+    rig.service.faults = [ServerError("down", status=503) for _ in range(6)]
+    rig.service.offer(1, 12)
+    while rig.service.faults:
+        await rig.scan()
+    await rig.scan()
+    kinds = [type(told) for told in rig.told if not isinstance(told, Scan)]
+    assert kinds == [Degraded, Recovered]
+    assert rig.tale == [("new", 1, 11), ("new", 1, 12)]
+
+
+async def test_listed_requests_outlive_pruning_and_finished_events_do_not() -> None:
+    rig = await rig_with((1, 11))
+    until = anyio.current_time() + 10 * 86_400
+    rig.held.acknowledge([stored.id for stored in rig.held.pending()], at=0.0)
+    while anyio.current_time() < until:
+        await anyio.sleep(HOUR)
+        await rig.scan()
+    rig = await rig.again()
+    await rig.scan()
+    assert rig.tale == []
+    assert rig.held.history(1)[1] == []
