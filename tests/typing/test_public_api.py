@@ -61,14 +61,17 @@ if TYPE_CHECKING:
         Timeouts,
         Unreadable,
         User,
+        bulk,
         from_dict,
         from_json,
         to_dict,
         to_json,
     )
+    from freight_exchange.bot.ops.collector import BotCollector
     from freight_exchange.feed.events import Event
     from freight_exchange.models import Publish, Reconciliation, SubmitOffer, Write
     from freight_exchange.store import MemoryStore, SQLiteStore
+    from freight_exchange.tariff import NoQuote, Quote
 
 
 async def the_client(
@@ -322,8 +325,19 @@ def bots(
     assert_type(bot, Bot)
     assert_type(bot.include(Router()), None)
     assert_type([handler.id for handler in bot], list[str])
+    assert_type(bot.collector(bot), BotCollector)
     assert_type(bot.run(), None)
     assert_type(bot.run(backend="trio"), None)
+
+
+async def publication(exchange: FreightExchange, quote: Quote | NoQuote) -> None:
+    rows = bulk.read_requests("requests.csv")
+    assert_type(rows, list[bulk.Row])
+    with bulk.Journal("requests.csv.progress", "me@co.example at https://host/api") as journal:
+        assert_type(journal.state(rows[0]), Literal["sending", "published", "refused"] | None)
+        states = await bulk.publish(exchange, rows, journal)
+    assert_type(states["published"], int)
+    assert_type(from_dict(to_dict(quote), Quote), Quote)
 
 
 async def handlers(
