@@ -109,7 +109,15 @@ class ExistingBids:
         """Read them, and return whether there are any, known or not."""
         listed = await self._list_requests()
         # The ledger is read second: it recorded its own bids before they could be listed.
-        self._unknown |= listed - await self._requests_with_offers()
+        offered = await self._requests_with_offers()
+        self._unknown |= listed - offered
+        if offered and not listed & offered and not self._first_read.is_set():
+            _logger.warning(
+                "%s lists none of the bids on the %d requests that this bot's store has offers on: if the exchange was"
+                " reset, as by a restart of the sandbox, its requests count as known; begin with a new store",
+                self._exchange._base_url,
+                len(offered),
+            )
         return bool(listed)
 
     async def _list_requests(self) -> frozenset[int]:

@@ -159,6 +159,22 @@ class TestUnknownBid:
         assert [amounts_on(sandbox, index) for index in indexes] == [[AMOUNT, "1700"]] * 3
 
 
+async def test_exchange_that_was_reset_is_named(
+    sandbox: Sandbox, store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    sandbox.publish()
+    for _ in range(2):
+        await run_until_idle(sandbox, offering_bot(store))
+        assert messages(caplog) == []
+    anew = Sandbox()
+    index = anew.publish()
+    await run_until_idle(anew, offering_bot(store))
+    assert amounts_on(anew, index) == []  # its number is known
+    (message,) = messages(caplog)
+    assert "lists none of the bids on the 1 requests that this bot's store has offers on" in message
+    assert "begin with a new store" in message
+
+
 class TestLostStore:
     @pytest.mark.parametrize(
         "profile",
