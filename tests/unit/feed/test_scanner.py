@@ -46,7 +46,7 @@ def known(clamp: int) -> PageSizes:
 
 
 def test_an_empty_window_is_one_page() -> None:
-    scanner = Scanner(PageSizes())
+    scanner = Scanner[RateRequest](PageSizes())
     assert (scanner.number, scanner.size) == (0, PAGE_SIZE)
     scanner.take(rows())
     assert scanner.ended
@@ -56,7 +56,7 @@ def test_an_empty_window_is_one_page() -> None:
 def test_rule_11_a_page_shorter_than_the_longest_proven_whole_is_the_end() -> None:
     sizes = PageSizes()
     sizes.saw(OPERATION, 8)
-    scanner = Scanner(sizes)
+    scanner = Scanner[RateRequest](sizes)
     scanner.take(rows(1, 2, 3, broken=2))
     assert scanner.ended
     assert scanner.rows == 5
@@ -66,7 +66,7 @@ def test_rule_11_a_page_as_long_as_the_longest_is_probed_in_its_own_size() -> No
     """Rule 2: it may be the service's clamp."""
     sizes = PageSizes()
     sizes.saw(OPERATION, 3)
-    scanner = Scanner(sizes)
+    scanner = Scanner[RateRequest](sizes)
     scanner.take(rows(1, 2, 3))
     assert not scanner.ended
     assert (scanner.number, scanner.size) == (1, 3)
@@ -74,7 +74,7 @@ def test_rule_11_a_page_as_long_as_the_longest_is_probed_in_its_own_size() -> No
 
 def test_rule_2_the_clamp_is_learned_and_asked_for_from_the_second_page_on() -> None:
     sizes, asked = PageSizes(), list[tuple[int, int]]()
-    for scanner in (Scanner(sizes), Scanner(sizes)):
+    for scanner in (Scanner[RateRequest](sizes), Scanner[RateRequest](sizes)):
         asked.clear()
         while not scanner.ended:
             asked.append((scanner.number, scanner.size))
@@ -86,7 +86,7 @@ def test_rule_2_the_clamp_is_learned_and_asked_for_from_the_second_page_on() -> 
 def test_rule_2_a_burst_between_a_short_page_and_its_probe_is_no_clamp() -> None:
     """Read row by row on a slow service, the burst would grow old before the scan has ended, and every one after it."""
     sizes, listing, asked = PageSizes(), [1], list[tuple[int, int]]()
-    scanner = Scanner(sizes)
+    scanner = Scanner[RateRequest](sizes)
     while not scanner.ended:
         asked.append((scanner.number, scanner.size))
         scanner.take(shelf(scanner, listing))
@@ -98,7 +98,7 @@ def test_rule_2_a_burst_between_a_short_page_and_its_probe_is_no_clamp() -> None
 
 def test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen() -> None:
     """The sweep goes back: a single pass loses row 3, which moves to page 0 as row 0 is removed."""
-    scanner, listing, seen = Scanner(known(3)), [*range(8)], set[int]()
+    scanner, listing, seen = Scanner[RateRequest](known(3)), [*range(8)], set[int]()
     while not scanner.ended:
         page = shelf(scanner, listing)
         seen |= {record.index for record in page.records}
@@ -109,7 +109,7 @@ def test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen() -> None:
 
 
 def test_rule_2_sweeps_alternate_until_one_adds_nothing() -> None:
-    scanner, asked = Scanner(known(2)), list[int]()
+    scanner, asked = Scanner[RateRequest](known(2)), list[int]()
     while not scanner.ended:
         asked.append(scanner.number)
         scanner.take(shelf(scanner, [1, 2, 3, 4, 5], clamp=2))
@@ -117,7 +117,7 @@ def test_rule_2_sweeps_alternate_until_one_adds_nothing() -> None:
 
 
 def test_rule_2_a_listing_that_never_stands_still_is_no_complete_scan() -> None:
-    scanner, fresh = Scanner(known(2)), iter(range(10**6))
+    scanner, fresh = Scanner[RateRequest](known(2)), iter(range(10**6))
     with pytest.raises(FeedProtocolError, match="changed"):  # noqa: PT012 - which page raises is not promised
         while not scanner.ended:
             wanted = 1 if scanner.number == 2 else 2
@@ -126,7 +126,7 @@ def test_rule_2_a_listing_that_never_stands_still_is_no_complete_scan() -> None:
 
 
 def test_rule_3_an_error_past_page_0_ends_a_scan_only_if_a_second_walk_agrees() -> None:
-    scanner, asked = Scanner(known(2)), list[int]()
+    scanner, asked = Scanner[RateRequest](known(2)), list[int]()
     while not scanner.ended:
         asked.append(scanner.number)
         if scanner.number == 2:
@@ -137,7 +137,7 @@ def test_rule_3_an_error_past_page_0_ends_a_scan_only_if_a_second_walk_agrees() 
 
 
 def test_rule_3_an_error_that_only_one_walk_meets_cuts_nothing_off() -> None:
-    scanner, struck, seen = Scanner(known(2)), False, set[int]()
+    scanner, struck, seen = Scanner[RateRequest](known(2)), False, set[int]()
     while not scanner.ended:
         if scanner.number == 1 and not struck:
             struck = True
@@ -150,7 +150,7 @@ def test_rule_3_an_error_that_only_one_walk_meets_cuts_nothing_off() -> None:
 
 
 def test_rule_3_errors_in_another_place_each_time_are_no_end() -> None:
-    scanner, end = Scanner(known(2)), 1
+    scanner, end = Scanner[RateRequest](known(2)), 1
     with pytest.raises(FeedProtocolError, match="another place"):  # noqa: PT012 - which page raises is not promised
         for _ in range(500):
             if scanner.number == end and scanner.fail(GONE) == "on":
@@ -161,7 +161,7 @@ def test_rule_3_errors_in_another_place_each_time_are_no_end() -> None:
 
 
 def test_rule_3_an_ignored_offset_ends_the_scan_and_is_known() -> None:
-    scanner = Scanner(known(3))
+    scanner = Scanner[RateRequest](known(3))
     while not scanner.ended:
         scanner.take(rows(*[7, 8, 9][: scanner.size]))
     assert scanner.offset_ignored
@@ -169,7 +169,7 @@ def test_rule_3_an_ignored_offset_ends_the_scan_and_is_known() -> None:
 
 
 def test_rule_3_a_last_page_that_repeats_is_an_end_and_no_ignored_offset() -> None:
-    scanner = Scanner(known(3))
+    scanner = Scanner[RateRequest](known(3))
     while not scanner.ended:
         scanner.take(rows(*([1, 2, 3], [4, 5])[min(scanner.number, 1)]))
     assert not scanner.offset_ignored
@@ -178,7 +178,7 @@ def test_rule_3_a_last_page_that_repeats_is_an_end_and_no_ignored_offset() -> No
 @pytest.mark.parametrize("status", [400, 404, 413])
 def test_failed_login_says_nothing_about_a_page(status: int) -> None:
     failed = BadRequestError("no", status=status, path="login")
-    scanner = Scanner(PageSizes())
+    scanner = Scanner[RateRequest](PageSizes())
     assert scanner.fail(failed) == "lost"
     assert (scanner.number, scanner.size) == (0, PAGE_SIZE)
     scanner.take(rows(*range(PAGE_SIZE)))
@@ -193,12 +193,12 @@ def test_failed_login_says_nothing_about_a_page(status: int) -> None:
 
 @pytest.mark.parametrize("error", [GONE, REFUSED])
 def test_rule_3_page_0_is_never_beyond_the_end(error: FreightExchangeError) -> None:
-    assert Scanner(PageSizes(), page_size=10).fail(error) == "lost"
+    assert Scanner[RateRequest](PageSizes(), page_size=10).fail(error) == "lost"
 
 
 @pytest.mark.parametrize("status", [400, 404, 416, 422])
 def test_rule_3_a_refused_page_is_an_end_whichever_way_the_service_refuses_it(status: int) -> None:
-    scanner, listing, refused = Scanner(known(20)), [*range(40)], 0
+    scanner, listing, refused = Scanner[RateRequest](known(20)), [*range(40)], 0
     while not scanner.ended:
         page = shelf(scanner, listing, clamp=20)
         if scanner.number and not page.records:
@@ -210,14 +210,14 @@ def test_rule_3_a_refused_page_is_an_end_whichever_way_the_service_refuses_it(st
 
 
 def test_rule_4_a_page_is_asked_for_three_times_and_then_the_scan_is_lost() -> None:
-    scanner = Scanner(known(2))
+    scanner = Scanner[RateRequest](known(2))
     scanner.take(rows(1, 2))
     assert [scanner.fail(DOWN) for _ in range(3)] == ["again", "again", "lost"]
     assert scanner.number == 1
 
 
 def test_rule_4_each_page_has_its_own_three() -> None:
-    scanner = Scanner(known(2))
+    scanner = Scanner[RateRequest](known(2))
     assert [scanner.fail(DOWN), scanner.fail(DOWN)] == ["again", "again"]
     scanner.take(rows(1, 2))
     assert [scanner.fail(DOWN), scanner.fail(DOWN), scanner.fail(DOWN)] == ["again", "again", "lost"]
@@ -228,7 +228,7 @@ def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this
     error: FreightExchangeError,
 ) -> None:
     sizes = PageSizes()
-    scanner = Scanner(sizes)
+    scanner = Scanner[RateRequest](sizes)
     scanner.take(shelf(scanner, [*range(2000)]))
     assert [scanner.fail(error) for _ in range(3)] == ["again", "again", "lost"]
     assert {scanner.fail(error) for _ in range(2)} == {"lost"}
@@ -238,11 +238,11 @@ def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this
         scanner.take(shelf(scanner, [*range(250)]))
     assert scanner.rows >= 250
     assert sizes.clamp(OPERATION) is None
-    assert Scanner(sizes).size == PAGE_SIZE
+    assert Scanner[RateRequest](sizes).size == PAGE_SIZE
 
 
 def test_a_service_that_fails_over_large_pages_far_down_is_asked_for_smaller_ones_in_the_end() -> None:
-    listing, scanner = [*range(2500)], Scanner(PageSizes())
+    listing, scanner = [*range(2500)], Scanner[RateRequest](PageSizes())
     scanner.take(shelf(scanner, listing))
     said = [scanner.fail(DOWN) for _ in range(6)]
     # A deep scan goes on after an outage with the page that failed: "lost" is no more than its pause.
@@ -254,13 +254,13 @@ def test_a_service_that_fails_over_large_pages_far_down_is_asked_for_smaller_one
 
 
 def test_a_smaller_page_that_fails_too_is_no_matter_of_size() -> None:
-    scanner = Scanner(PageSizes())
+    scanner = Scanner[RateRequest](PageSizes())
     assert [scanner.fail(DOWN) for _ in range(3)] == ["again", "again", "lost"]
-    assert Scanner(PageSizes(), MODEST_PAGE).size == MODEST_PAGE
+    assert Scanner[RateRequest](PageSizes(), MODEST_PAGE).size == MODEST_PAGE
 
 
 def test_a_limit_of_rate_is_no_matter_of_size() -> None:
-    scanner = Scanner(PageSizes())
+    scanner = Scanner[RateRequest](PageSizes())
     assert [scanner.fail(RateLimitedError("slowly", status=429)) for _ in range(3)] == ["again", "again", "lost"]
 
 
@@ -270,24 +270,24 @@ def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_
     status: int, refusals: int, given: int
 ) -> None:
     sizes = PageSizes()
-    scanner = Scanner(sizes)
+    scanner = Scanner[RateRequest](sizes)
     for _ in range(refusals):
         assert scanner.fail(BadRequestError("too many", status=status)) == "on"
     assert (scanner.number, scanner.size) == (0, given)
     assert sizes.clamp(OPERATION) is None
     while not scanner.ended:
         scanner.take(shelf(scanner, [*range(45)]))
-    assert Scanner(sizes).size == given
+    assert Scanner[RateRequest](sizes).size == given
 
 
 def test_the_service_s_own_page_size_that_is_refused_too_is_the_window_s_fault() -> None:
-    scanner = Scanner(PageSizes())
+    scanner = Scanner[RateRequest](PageSizes())
     assert [scanner.fail(REFUSED) for _ in range(4)] == ["on", "on", "on", "lost"]
 
 
 def test_a_clamp_below_the_smaller_page_is_learned_all_the_same() -> None:
     sizes = PageSizes()
-    scanner = Scanner(sizes)
+    scanner = Scanner[RateRequest](sizes)
     scanner.fail(REFUSED)
     while not scanner.ended:
         scanner.take(shelf(scanner, [*range(95)], clamp=40))

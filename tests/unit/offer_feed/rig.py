@@ -73,9 +73,8 @@ class OfferService:
 
     def offer(self, request: int, number: int, amount: int = 100, **fields: Any) -> None:
         """Make an offer, or replace it."""
-        self.requests[request][number] = Offer(
-            id=number, amount=Decimal(amount), **({"currency": 1, "status": OfferStatus.PENDING} | fields)
-        )
+        given: dict[str, Any] = {"currency": 1, "status": OfferStatus.PENDING} | fields
+        self.requests[request][number] = Offer(id=number, amount=Decimal(amount), **given)
 
     def approve(self, request: int, number: int) -> None:
         offer = self.requests[request][number]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ async def test_offer_is_delivered_with_its_request_and_then_its_answer() -> None
         await exchange.offers.approve(first.offer)
         answered = await pulled(feed)
         status = feed.status()
-    assert (first.kind, first.request, first.offer.amount) == ("new", request, 900)
+    assert (first.kind, first.request, first.offer.amount) == ("new", request, Decimal(900))
     assert [entry.id for entry in first.listing.offers] == [first.offer.id]
     assert (answered.kind, answered.answer, answered.offer.id) == ("answered", "approved", first.offer.id)
     assert answered.listing.contact is not None

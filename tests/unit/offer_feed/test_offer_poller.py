@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import anyio
 import pytest
@@ -70,7 +71,7 @@ async def test_each_offer_is_reported_once_over_restarts() -> None:
         ({"status": UnknownWord("under review")}, ("status",)),
     ],
 )
-async def test_changed_names_the_fields(fields: dict[str, object], changed: tuple[str, ...]) -> None:
+async def test_changed_names_the_fields(fields: dict[str, Any], changed: tuple[str, ...]) -> None:
     rig = await rig_with((1, 11))
     rig.service.offer(1, 11, **fields)
     await rig.scan()
