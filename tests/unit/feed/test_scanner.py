@@ -34,7 +34,7 @@ def rows(*indexes: int, broken: int = 0) -> Rows[RateRequest]:
     return Rows(tuple(RateRequest(index=index) for index in indexes), unreadable)
 
 
-def shelf(scanner: Scanner, listing: list[int], clamp: int = 10_000) -> Rows[RateRequest]:
+def shelf(scanner: Scanner[RateRequest], listing: list[int], clamp: int = 10_000) -> Rows[RateRequest]:
     size = min(scanner.size, clamp)
     return rows(*listing[scanner.number * size : (scanner.number + 1) * size])
 
