@@ -78,7 +78,7 @@ async def _timed(setting: str, call: Call, callers: int, each: int) -> dict[str,
 
     await together(1 + each // 10)
     gc.collect()
-    # In slices, of which the median counts: another program's burst is in one or two of them.
+    # The median of several slices: another program's burst is in one or two of them.
     slices = min(_SLICES, each)
     done = callers * (each // slices)
     cpu, wall = [], []

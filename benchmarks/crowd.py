@@ -1,4 +1,4 @@
-"""An exchange with any number of open requests, of which a few are published and changed while it is watched."""
+"""An exchange with any number of open requests; a few are published and changed while it is watched."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "anthropic": "anthropic",
 }
 
-# With click installed, httpx imports a command line of its own: whoever installs this package alone has none.
+# With click installed, httpx imports a command line of its own. This package alone does not install click.
 # Nothing that it needs itself may be imported before it looks: all of it would be free to who imports it next.
 _PROBE: Final = """
 import sys, time

@@ -91,7 +91,7 @@ def _written(writer: str, batch: int, times: int, disk: Path | None) -> tuple[fl
             write(times + number)
             commits.append(time.perf_counter() - began)
         cpu = time.process_time() - cpu
-    # The median commit: the disk's hiccups are nobody's merit.
+    # The median commit leaves out stalls of the disk.
     return batch / statistics.median(commits), cpu / (batch * times) * 1e6
 
 

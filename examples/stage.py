@@ -62,8 +62,8 @@ def say(who: str, what: str) -> None:
     print(f"{who:>11} | {what}", flush=True)
 
 
-async def until(true: Callable[[], bool], patience: float = 60) -> None:
-    async with asyncio.timeout(patience):
+async def until(true: Callable[[], bool], timeout: float = 60) -> None:
+    async with asyncio.timeout(timeout):
         while not true():  # noqa: ASYNC110  # other processes make it true
             await asyncio.sleep(0.02)
 

@@ -346,7 +346,7 @@ def _alone(*arguments: Any, **options: Any) -> Cost:
 
 
 def _a_commit(folder: Path, times: int = 300) -> float:
-    """Seconds that a transaction of one row takes here, whoever makes it."""
+    """Seconds that a transaction of one row takes here."""
     path = folder / "commit.db"
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")

@@ -93,7 +93,7 @@ def tab_to(page: Page, words: str, *, key: str = "Tab") -> None:
         page.keyboard.press(key)
         if str(page.evaluate(FOCUS)).startswith(words):
             return
-    raise AssertionError(f"nobody comes to {words!r} by keyboard")
+    raise AssertionError(f"{words!r} cannot be reached by keyboard")
 
 
 def test_keyboard_alone_is_enough(window: Window, bot: object) -> None:

@@ -121,7 +121,7 @@ async def test_a_middleware_that_returns_nothing_after_the_send_does_not_undo_it
     [("InvalidURL", "no URL"), ("UnsupportedProtocol", "no scheme"), ("ConnectError", "CERTIFICATE_VERIFY_FAILED")],
 )
 async def test_error_of_a_transport_without_trace_leaves_a_write_in_doubt(library: Any, name: str, words: str) -> None:
-    """It had sent the request, whatever it says."""
+    """It had sent the request, against its own report."""
     sandbox = Sandbox()
     request = sandbox.publish()
     passing = sandbox.transport(library)

@@ -114,7 +114,7 @@ REPLIES: dict[str, Answer] = {
 
 
 class Echo(httpx.AsyncBaseTransport):
-    """A server that says whatever it is told to, and much of what it was told."""
+    """A server that replies as scripted and echoes much of each request."""
 
     def __init__(self, login: Answer, others: Answer) -> None:
         self._login = login
@@ -130,7 +130,7 @@ class Echo(httpx.AsyncBaseTransport):
 async def watched(
     catch: Catch, http_client: Any, url: str = "http://127.0.0.1/api", **options: Any
 ) -> AsyncIterator[FreightExchange]:
-    """A client of which everything is gathered: what its middleware and hooks see, and all that can be reached."""
+    """A client that collects what its middleware and hooks see, and all that can be reached from it."""
 
     async def middleware(request: Request, call_next: Next) -> Response:
         catch.see("request in middleware", repr(request))

@@ -141,7 +141,7 @@ async def _survives(cancel: Cancel, steps: int, kind: Kind, fault: str | None) -
     assert len(sandbox.audit_log.offers) <= 2, f"after {steps} steps"
     if kind is Kind.WRITE and not ended and len(sandbox.audit_log.offers) == 2:
         told = [event for event in seen if isinstance(event, Attempt) and event.path == Kind.WRITE.value]
-        assert len(told) == len(made), "an attempt that nobody waited for is on record all the same"
+        assert len(told) == len(made), "an abandoned attempt is on record all the same"
     return ended
 
 

@@ -31,7 +31,7 @@ BEHIND = "https://exchange.example/api"
 class Staller:
     """A listener that reads a TLS hello and never answers it. `open` is how many of its callers hold on.
 
-    As a proxy it connects first, and the hello is for whoever is behind it.
+    As a proxy it connects first, and the hello is for the server behind it.
     """
 
     def __init__(self, *, proxy: bool = False) -> None:

@@ -52,7 +52,7 @@ class Standby(httpx.AsyncBaseTransport):
             return await self._first.handle_async_request(request)
         except httpx.ConnectError as error:
             if not self._sends:
-                raise httpx.ConnectError("nobody is there") from (error if self._wraps else None)
+                raise httpx.ConnectError("no server there") from (error if self._wraps else None)
         self.sent += 1
         raise httpx.ConnectTimeout("the standby reset the connection after the request was sent")
 

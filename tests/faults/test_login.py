@@ -195,7 +195,7 @@ async def test_the_lifetime_that_a_login_tells(fault: str, hours: float, expecte
     ("boot_time", 8 * HOUR, 1),
 ])  # fmt: skip
 async def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch, clock_name: str, jump: float, renewals: int) -> None:
-    """The calendar is set; the machine sleeps while the loop's clock stands still. Nobody meets a 401 for it."""
+    """The calendar is set; the machine sleeps while the loop's clock stands still. No caller meets a 401."""
     sandbox = stocked(Sandbox())
     async with sandbox.client() as exchange:
         await perform(exchange, Kind.READ)

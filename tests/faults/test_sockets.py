@@ -111,7 +111,7 @@ async def test_server_that_stops_answering_times_out(kind: Kind, connects: bool)
         stack.enter_context(squatter(port_of(face), connects=connects))
         with pytest.raises(TransportError, match="no connection within") as caught:
             await perform(exchange, kind)
-    # A read is repeated with or without proof, and so nobody asks its transport for any.
+    # A read is repeated with or without proof, and so its transport is not asked for any.
     assert (caught.value.attempts, caught.value.unsent) == (3, kind is not Kind.READ)
 
 

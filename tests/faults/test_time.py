@@ -136,5 +136,5 @@ async def test_the_deadline_is_kept_over_sockets(fault: str, kind: Kind) -> None
                 for _ in range(4):
                     calls.start_soon(call)
         tasks.cancel_scope.cancel()
-    print(f"{fault}, {kind.name}: overshoot {worst * 1000:.1f} ms, of which the loop's lag {lag * 1000:.1f} ms")  # noqa: T201 - the figure, for `-s`
+    print(f"{fault}, {kind.name}: overshoot {worst * 1000:.1f} ms, lag of the loop {lag * 1000:.1f} ms")  # noqa: T201 - the figure, for `-s`
     assert worst - lag <= 0.05

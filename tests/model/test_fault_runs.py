@@ -12,7 +12,7 @@ _SEED = 0
 
 
 def _judge(tally: Tally) -> None:
-    print(tally.report())  # noqa: T201  # the figures, for whoever runs this with -s
+    print(tally.report())  # noqa: T201  # figures, shown with -s
     assert not tally.wrong, tally.summary()
     assert tally.decided_share >= 0.99, tally.summary()
     # The same writes under the same faults can be carried out twice, or none of this says anything.

@@ -26,7 +26,7 @@ FINE = Response(status=200, content=b"{}")
 
 
 class RenewalModel(RuleBasedStateMachine):
-    """What must hold, in whatever order things happen:
+    """What must hold in any order of events:
 
     - there is never a second login beside one under way, nor one while the newest token is good;
     - credentials that were rejected are not tried again before they change or `reset()`;
@@ -71,7 +71,7 @@ class RenewalModel(RuleBasedStateMachine):
         self.logins_under_way += 1
         self.promise(number not in self.rejected, "rejected credentials were tried again")
         self.promise(self.logins_under_way == 1, "two logins at once")
-        self.promise(self.newest_is_due(), "a login that nobody needed")
+        self.promise(self.newest_is_due(), "a login that was not needed")
         sent = self.clocks()
         try:
             await anyio.sleep(1)
@@ -87,7 +87,7 @@ class RenewalModel(RuleBasedStateMachine):
         return Grant(token=Secret(str(len(self.issued))), lifetime=self.lifetime)
 
     def promise(self, kept: bool, said: str) -> None:
-        # Noted and not raised: a login ahead of time has nobody who waits for what it raises.
+        # Noted and not raised: no caller waits for the error of an early login.
         if not kept:
             self.broken.append(said)
 

@@ -76,13 +76,13 @@ class One(Process):
 
 
 class SharedLoginModel(RuleBasedStateMachine):
-    """What must hold, in whatever order things happen:
+    """What must hold in any order of events:
 
     - no two processes log in at once, unless one stands still with the lock;
     - no process logs in while a login is there that it could have taken;
     - no process takes a token that it knows to be refused, or that has expired;
     - a call is sent three times at most, and none hangs;
-    - whatever lies in the file, a call fails only if the service does; once that is well, so are the calls.
+    - with any content of the file, a call fails only if the service does; once that is well, so are the calls.
     """
 
     def __init__(self) -> None:
@@ -115,10 +115,10 @@ class SharedLoginModel(RuleBasedStateMachine):
         return [One(self, number) for number in range(SIZE)]
 
     async def log_in(self, process: One) -> Grant:
-        # Where somebody stands still with the lock, whoever logs in does so without.
+        # While a suspended process holds the lock, others log in without it.
         locked = self.frozen is None
         self.promise(not (locked and self.under_way), "two logins at once")
-        self.promise(self.needed_by(process), "a login that nobody needed")
+        self.promise(self.needed_by(process), "a login that was not needed")
         self.under_way += locked
         sent = self.clocks()
         try:
@@ -155,7 +155,7 @@ class SharedLoginModel(RuleBasedStateMachine):
         return self.stubborn or int(token[1:]) <= self.revoked_up_to
 
     def promise(self, kept: bool, said: str) -> None:
-        # Noted and not raised: a login ahead of time has nobody who waits for what it raises.
+        # Noted and not raised: no caller waits for the error of an early login.
         if not kept:
             self.broken.append(said)
 

@@ -103,7 +103,7 @@ def test_what_is_wrong_is_found(tamper: Callable[[History], None], kind: str) ->
     assert kind in {flaw.kind for flaw in judge(history)}
 
 
-def test_a_withdrawal_that_nobody_was_told_is_found() -> None:
+def test_unreported_withdrawal_is_found() -> None:
     ops = (*_OPS, Op(at=145.0, what="withdraw", which=-1))
     history = run(Plan(seed=0, ops=ops, quiet=150.0, end=200.0)).history
     history.told = True

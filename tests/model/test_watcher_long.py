@@ -42,7 +42,7 @@ def test_many_open_requests_come_whole_at_a_first_start_after_four_days_and_afte
     assert [done.events["gap"] for done in (first, after_four, after_six)] == [0, 0, 1]
     assert all(done.whole for done in (first, after_four, after_six))
     assert after_four.first == first.last + 1
-    # Between them lies what nobody watched, and the gap says so.
+    # The gap covers the time between them, which was not watched.
     assert after_six.first > after_four.last + 1
 
 

@@ -28,7 +28,7 @@ def quiet() -> Iterator[None]:
 
 
 def _judge(tally: Tally) -> None:
-    print(tally.report())  # noqa: T201  # the figures, for whoever runs this with -s
+    print(tally.report())  # noqa: T201  # figures, shown with -s
     assert not tally.failed, tally.report()
     # The same schedules lose requests to a loop that is less careful, or none of this says anything.
     assert tally.naive_share >= 0.2, tally.report()

@@ -69,7 +69,7 @@ async def calls(exchange: FreightExchange, bid: Bid, offer: Offer, listing: List
     await exchange.offers.approve(bid)  # type: ignore[arg-type]  # a bid has no identifier
     await exchange.offers.approve(listing)  # type: ignore[arg-type]  # which of its offers?
     await exchange.offers.decline("31")  # type: ignore[arg-type]  # an identifier is an int
-    await exchange.bids.submit(4, amount=5)  # type: ignore[call-arg]  # of which currency?
+    await exchange.bids.submit(4, amount=5)  # type: ignore[call-arg]  # no currency
     await exchange.bids.submit(4, 5, "USD")  # type: ignore[call-arg]  # by keyword alone
     await exchange.bids.submit(4, amount=None, currency="USD")  # type: ignore[arg-type]  # an offer has a price
     await exchange.bids.submit(offer, amount=5, currency="USD")  # type: ignore[arg-type]  # an offer is on no offer
@@ -193,7 +193,7 @@ def conversions(bid: Bid) -> None:
 
 async def contexts(ctx: Context, offer: Offer) -> None:
     await ctx.offer(5, currency="USD")  # type: ignore[call-arg]  # by keyword alone
-    await ctx.offer(amount=5)  # type: ignore[call-arg]  # of which currency?
+    await ctx.offer(amount=5)  # type: ignore[call-arg]  # no currency
     await ctx.offer(amount=None, currency="USD")  # type: ignore[arg-type]  # an offer has a price
     await ctx.offer(amount=5, currency=2.0)  # type: ignore[arg-type]  # an index is an int
     await ctx.offer(amount=5, currency="USD", rates=[5])  # type: ignore[arg-type]  # fees have names

@@ -216,7 +216,7 @@ def _fields(thing: type) -> set[str]:
 
 
 def _named(docstring: str) -> set[str]:
-    """The names under `Args:` and `Attributes:`, of which several can share a line."""
+    """The names under `Args:` and `Attributes:`; several can share a line."""
     sections = re.findall(
         r"^(?:Args|Attributes):\n((?:    .*\n|\n)+)", f"{inspect.cleandoc(docstring)}\n", re.MULTILINE
     )

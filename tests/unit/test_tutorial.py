@@ -47,7 +47,7 @@ def test_the_tutorial_to_the_letter(tmp_path: Path) -> None:
     ]
     (tmp_path / "first-bot").mkdir()
     began = steps[0]._replace(text=f"cd first-bot\n{steps[0].text}")
-    # What is installed here stands before whatever else the machine has.
+    # What is installed here comes before the machine's own packages.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # This project's own tests load a plugin that the reader does not have.
     environment = {"PATH": path, "PYTHONWARNINGS": "error", "PYTEST_ADDOPTS": "-p no:asyncio"}

@@ -47,7 +47,7 @@ def decoded_by() -> str:
 
 
 def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What the installed program `freight-exchange` prints, with nobody to ask."""
+    """What the installed program `freight-exchange` prints, without a terminal."""
     return subprocess.run(
         [Path(sys.executable).parent / "freight-exchange", *arguments],
         stdin=subprocess.DEVNULL,

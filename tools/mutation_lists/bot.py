@@ -61,7 +61,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/offers/test_ledger.py::TestOtherPrice",
     ),
     one(
-        "ledger: whoever leaves takes the send with him",
+        "ledger: a caller that leaves cancels the send",
         "bot/offers/sender.py",
         "        self._tasks.start_soon(run)\n        return await pending.wait()\n",
         "        await run()\n        return await pending.wait()\n",
@@ -119,14 +119,14 @@ MUTATIONS: Final = (
         "tests/unit/bot/offers/test_cancelled.py::TestDuringDoubt::test_timeout_is_no_failure",
     ),
     one(
-        "ledger: whatever the answer shows is its doing",
+        "ledger: every state in the answer counts as its effect",
         "bot/offers/own_updates.py",
         '_OFFER_FIELDS: Final = ("status", "notes")',
         '_OFFER_FIELDS: Final = ("status", "notes", "quantity")',
         "tests/unit/bot/offers/test_own_updates.py",
     ),
     one(
-        "ledger: a request may turn back, and nobody hears of it",
+        "ledger: a request that turns back is not reported",
         "bot/offers/ledger.py",
         "and record.own_update in (None, number):",
         ":",
@@ -169,7 +169,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",
     ),
     one(
-        "deliveries: an update may swallow what follows it, whatever that is",
+        "deliveries: an update swallows any event after it",
         "bot/delivery/worker.py",
         '            if later.kind != "updated":\n                break\n',
         "",
@@ -235,7 +235,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/delivery/test_retries.py::test_postponed_deliveries_starve_no_newer_one",
     ),
     one(
-        "deliveries: whoever cancels a handler's task has cut it off",
+        "deliveries: every cancellation of a handler's task counts as the bot's",
         "bot/delivery/cancellation.py",
         "return self._task is not None and self._task.cancelling() > self._before",
         "return count_cancellations() > 0",
@@ -244,7 +244,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/offers/test_crashes.py",
     ),
     one(
-        "deliveries: a cancellation that nobody met with is left for the bot",
+        "deliveries: an undelivered cancellation is left for the bot",
         "bot/delivery/cancellation.py",
         "        await anyio.lowlevel.cancel_shielded_checkpoint()\n",
         "        pass\n",
@@ -296,7 +296,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/test_health.py::test_feed_without_replies_is_not_live_and_recovers",
     ),
     one(
-        "intake: a gap is acknowledged by nobody's leave",
+        "intake: a gap is acknowledged at once",
         "bot/delivery/routing.py",
         "leave.append(number_of(event))",
         "deliveries[number_of(event)] = matching",

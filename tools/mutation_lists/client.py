@@ -73,7 +73,7 @@ MUTATIONS: Final = (
         '    if False:\n        raise DecodeError(f"the reply is about',
     ),
     one(
-        "a login ends with whoever asked for it first",
+        "a login ends with its first caller",
         "transport/auth/refresh.py",
         "            return await task.wait()\n        except TaskCancelledError:",
         "            return await self._refresh(reason)\n        except TaskCancelledError:",

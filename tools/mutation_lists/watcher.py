@@ -55,7 +55,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_scanner.py",
     ),
     one(
-        "3 a short page ends the listing, whatever was learned",
+        "3 a short page always ends the listing",
         "paging/window_walk.py",
         "elif rows < longest or not rows:",
         "elif rows < self.size:",
@@ -95,7 +95,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_watcher_failing_pages.py::test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_rate",
     ),
     one(
-        "5 no ladder",
+        "5 no schedule",
         "feed/core/schedule.py",
         "return next((tier for tier in tiers if now - last.get(tier.name, -tier.every) >= tier.every), NARROW)",
         "return NARROW",

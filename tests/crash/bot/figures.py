@@ -25,7 +25,7 @@ class Outcome:
         on_the_way: How many of them found an offer between `sending` and what came of it.
         in_doubt: How many found one that was being looked for.
         faults: How often each fault struck.
-        errors: What the bots said on their standard error, and how those ended that nobody killed.
+        errors: What the bots wrote to standard error, and how those ended that were not killed.
     """
 
     verdict: Verdict

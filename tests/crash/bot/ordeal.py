@@ -234,7 +234,7 @@ class Ordeal:
         self._on_the_way += "sending" in book.states
         self._in_doubt += "unknown" in book.states
         for entry in book.offers:
-            # The worst that a shipper can do: another handler hears of the request while nobody knows of its offer.
+            # The worst that a shipper can do: another handler gets the request while its offer is not known.
             if entry.state in ("sending", "unknown") and self._random.random() < _CHANGED_IN_DOUBT:
                 self._update(entry.request)
         return hit
@@ -309,7 +309,7 @@ class _Cradle:
         self._alive = None
         await self._orders.send(b"\n")
 
-    def leave_nobody(self) -> None:
+    def kill_all(self) -> None:
         """No bot outlives an ordeal that fails."""
         if self._alive is not None:
             os.kill(self._alive, signal.SIGKILL)
@@ -332,6 +332,6 @@ async def _cradle(said: Path, backend: str) -> AsyncIterator[_Cradle]:
             try:
                 yield cradle
             finally:
-                cradle.leave_nobody()
+                cradle.kill_all()
             await process.stdin.aclose()
             await process.wait()

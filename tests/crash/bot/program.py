@@ -82,7 +82,7 @@ def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
             await ctx.offer(amount=amount, currency=_DOLLARS)
 
     async def quote_without_ledger(request: Any, ctx: Any) -> None:
-        """The same offer at the same moments, of which nothing is written down."""
+        """The same offer at the same moments, without a record."""
         amount = price(int(request.quantity), str(request.destination))
         for step in ("intent", "sending"):
             at(f"before {step}")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills by SIGKIL
 
 def _ordeal(directory: Path, backend: str, seed: int, plan: Sequence[Kill], *, ledger: bool = True) -> Outcome:
     outcome = anyio.run(Ordeal(directory, backend, seed, ledger=ledger).run, plan, backend=backend)
-    print(f"\n{table([outcome])}")  # noqa: T201  # the figures, for whoever runs this with -s
+    print(f"\n{table([outcome])}")  # noqa: T201  # figures, shown with -s
     return outcome
 
 

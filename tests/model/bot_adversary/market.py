@@ -123,7 +123,7 @@ class Market:
         return bid
 
     def bids_on(self, request: int) -> list[Bid]:
-        """Every offer of the account on a request, whoever made it."""
+        """Every offer of the account on a request, of this and of other clients."""
         return [bid for bid in self.bids if bid.request == request]
 
 

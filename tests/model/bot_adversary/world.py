@@ -220,8 +220,8 @@ class Line(httpx.AsyncBaseTransport):
         )
         box = _Box()
         self._world.tasks.start_soon(self._carry, call, box)
-        patience = request.extensions.get("timeout", {}).get("read")
-        with anyio.move_on_after(patience):
+        timeout = request.extensions.get("timeout", {}).get("read")
+        with anyio.move_on_after(timeout):
             await box.there.wait()
         if self._deploy.is_gone:
             raise httpx.ReadError("this process is gone")

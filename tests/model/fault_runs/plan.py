@@ -24,7 +24,7 @@ CONTRADICTIONS: Mapping[str, tuple[Kind, ...]] = {
     "reply_with_another_currency": ("submit",),
     "approval_of_another_offer": ("approve",),
 }
-"""Faults that strike writes alone: a listing that names other records is one that nobody can judge by."""
+"""Faults that strike writes alone: a listing that names other records gives no evidence."""
 LOGIN = (*GENERAL, *(name for name, recipe in FAULTS.items() if recipe.path == "login"))
 
 # Where GETs lose their bodies, the listings' types are lost with the pages' numbers, and no reader of listings is proof

@@ -185,7 +185,7 @@ def _replica_steps(
             given_up = _move(state, number, Replica())
             yield Step(number, "waits for no reply any more"), _write_entry(given_up, replica.request, unknown)
         case Phase.ANSWERED:
-            # Evidence is monotone: the answer counts whatever the epoch, while its send is the last.
+            # Evidence is monotone: the answer counts in every epoch, while its send is the last.
             known = Entry("confirmed", send=entry.send) if entry.send == replica.send else entry
             recorded = _move(state, number, Replica())
             yield Step(number, "records the reply"), _write_entry(recorded, replica.request, known)

@@ -158,7 +158,7 @@ CONTENTS: Mapping[str, Content] = {
     "Unauthorized, empty, beside a result": _beside(None, False, "", 0),
     "Unauthorized beside a result": _beside("Access denied", True, 1, {"a": 1}),
     "200 of another kind": _raw(*_UNLIKE, *_WRONG),
-    # A read that is answered so is told a lie that nobody can see through; a decline too.
+    # A read that is answered so gets a lie that no client can detect; a decline too.
     "200 of nothing": _raw(b"", b"{}", b"[]", b"null", b'{"message":ECHO}', after=(True,), targets=("login", "write")),
     "200 too deep": _raw(_DEEP, _LONG),
     "201, 202, 204": Content(

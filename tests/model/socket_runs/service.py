@@ -15,7 +15,7 @@ __all__ = ["EMAIL", "PASSWORD", "TOKEN", "Call", "Reply", "Service", "Target"]
 Target = Literal["login", "read", "write"]
 
 EMAIL = "runner@freight.example"
-# Whatever holds one of these shows a secret.
+# A text that contains one of these shows a secret.
 PASSWORD = 'canary-pw "4711"/%'
 TOKEN = "canary-tok-4711"
 

@@ -269,11 +269,11 @@ def draw(seed: int, only: tuple[str, ...] = (), *, longer: float = 0.0) -> Sched
     active = drawing.active
     interval = chance.choices([30, 60, 120, 300, 600], [2, 4, 10, 54, 30])[0]
     # The deepest look that may be needed is the hourly one: once to see what is there, twice for an absence.
-    patience = 2 * habits.stale_in_quiet(active) + 2 * drawing.pauses
+    delay = 2 * habits.stale_in_quiet(active) + 2 * drawing.pauses
     start: str | timedelta = chance.choice(["now", "backfill", "within"])
     if start == "within":
         start = timedelta(seconds=chance.choice([600, 7200]))
-    end = active + patience + 3.5 * _HOUR + 20 * interval + longer
+    end = active + delay + 3.5 * _HOUR + 20 * interval + longer
     return Schedule(
         seed=seed,
         names=names,

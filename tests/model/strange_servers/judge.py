@@ -354,24 +354,24 @@ class _Judge:
                 for cover in covers:
                     if cover.since < version.since + habits.stale() or cover.at > version.until:
                         continue
-                    patience = self._handed_out(cover.at)
-                    if version.until > patience and self._known(index, patience) != version.content:
+                    handed_out = self._handed_out(cover.at)
+                    if version.until > handed_out and self._known(index, handed_out) != version.content:
                         text = f"covered {cover.since:.0f} at {cover.at:.0f} ({cover.tier}): {version}"
                         self.find("claim", index, cover.at, text, excuse)
                     break
 
     def _handed_out(self, at: float) -> float:
         """When a reader has what was found by then, at the latest."""
-        patience = _SLACK + self.schedule.pauses * 2
+        delay = _SLACK + self.schedule.pauses * 2
         # A reader who pauses again and again has as many of these before he comes to what was found.
         awake = at + _SLACK
         for pause in self.log.slept:
             if pause.start <= awake and pause.end > at:
                 awake += pause.end - max(pause.start, at)
-        latest = max(at + patience, awake)
+        latest = max(at + delay, awake)
         for session, later in zip(self.schedule.sessions, self.log.live[1:], strict=False):
             if session.end - _BREAK <= latest and at < later:
-                latest = max(latest, later + patience)
+                latest = max(latest, later + delay)
         return latest
 
     def _known(self, index: int, at: float) -> Content | None:

@@ -131,7 +131,7 @@ class _Court:
         last = told[-1] if told else None
         if final.said is None:
             if self._history.told and last is not None and last.kind != "withdrawn" and not self._baseline[index]:
-                yield Flaw("untold", f"request {index} was withdrawn at {final.updates[0]:.3f}: nobody was told")
+                yield Flaw("untold", f"request {index} was withdrawn at {final.updates[0]:.3f}: no event says so")
             return
         if last is not None and last.kind != "withdrawn" and last.said == final.said:
             return

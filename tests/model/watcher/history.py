@@ -18,7 +18,7 @@ State = tuple[str, ...]
 """What a request says, in plain words: commodity, origin, destination, quantity, weight, incoterm, hazardous, notes."""
 
 UNREADABLE = 900_000_000
-"""Kilograms from which on the service writes a weight so that nobody can read it."""
+"""Kilograms from which on the service writes a weight in an unreadable form."""
 
 
 @attrs.define(kw_only=True)
@@ -52,7 +52,7 @@ class Note:
 
 @attrs.frozen(kw_only=True)
 class Gap:
-    """A time of which was told that nobody watched."""
+    """A reported time without a watcher."""
 
     time: float
     since: float
@@ -71,9 +71,9 @@ class History:
         deliveries: What was handed out, in order.
         notes: What was written down, in order.
         gaps: What was told of times without a watcher.
-        lies: When a sound record was shown so that nobody can read it, by request.
+        lies: When a sound record was shown in an unreadable form, by request.
         holes: Requests that listings left out for a while.
-        steady: Whether a clock that nobody sets went on through restarts, and none was set forward: a needless gap is
+        steady: Whether the boot clock went on through restarts, and none was set forward: a needless gap is
             an error then.
         told: Whether every withdrawal must have been told.
     """

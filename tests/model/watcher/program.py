@@ -77,7 +77,7 @@ class Program:
             case "batches":
                 self._in_batches = not self._in_batches
             case _:
-                raise ValueError(f"nobody knows how to {op.what}")
+                raise ValueError(f"unknown operation: {op.what}")
 
     def _stop(self, op: Op) -> None:
         match op.name:
@@ -199,7 +199,7 @@ class Program:
         if one_by_one:
             left: set[int | None] = set()
             for place, (event, delivery) in enumerate(zip(events, self._hand, strict=True)):
-                # Whoever acknowledges a later event of a request before an earlier one gets that one last.
+                # A reader that acknowledges a later event of a request before an earlier one gets that one last.
                 if place % 2 or delivery.index in left:
                     left.add(delivery.index)
                     continue

@@ -110,7 +110,7 @@ def draw(seed: int) -> Plan:
 
 
 def settling(interval: float, late: float) -> float:
-    """Seconds within which a watcher of a healthy service has caught up with whatever was before."""
+    """Seconds within which a watcher of a healthy service has caught up with all that was before."""
     # A failed scan costs an interval for each of its requests, widened by up to two.
     return 7.0 * interval + late + 60.0
 

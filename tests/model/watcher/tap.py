@@ -97,7 +97,7 @@ class Tap:
         if self._lease is not None:
             self._lease.alive = False
             self._lease = None
-        # A killed process releases nothing, and another finds nobody alive: only the hold that this process would
+        # A killed process releases nothing, and another finds no live process: only the hold that this process would
         # keep for it is to be forgotten.
         database = self._inner._database  # type: ignore[attr-defined]  # the leases are not public
         database.leases.clear()

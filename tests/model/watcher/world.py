@@ -29,7 +29,7 @@ _BETWEEN_LIES = 400.0
 
 
 class _Holed(Table[Request]):
-    """Requests, of which listings leave some out for a while: a look-up finds them all the same."""
+    """Requests that listings leave out for a while; a look-up finds them all the same."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__()
@@ -156,7 +156,7 @@ class World:
             case "wall":
                 self.clocks.stepped += op.amount
             case _:
-                raise ValueError(f"nobody knows how to {op.what}")
+                raise ValueError(f"unknown operation: {op.what}")
 
     def _publish(self, now: float) -> None:
         cargo = self._cargo()

@@ -147,7 +147,7 @@ async def test_hidden_rows_make_no_verdict_wrong(
 
 @pytest.mark.parametrize("hidden_pages", [5, 9])
 async def test_small_pages_hidden_in_a_row_make_no_verdict_wrong(service: Service, hidden_pages: int) -> None:
-    """The offer lies behind pages of ten rows of which the forwarder may see none."""
+    """The offer lies behind pages of ten rows that the forwarder may not see."""
     service.clamp = 10
     service.hidden = lambda row: 249 - 10 * hidden_pages < row <= 249
     async with service.client() as exchange:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.virtual_time
 # Offers
 
 
-async def test_a_twin_without_a_baseline_counts_whoever_sent_it() -> None:
+async def test_equal_bid_without_baseline_counts_from_any_sender() -> None:
     desk = Desk("submit")
     desk.offer(PRICE)
     async with desk.client() as exchange:
@@ -222,7 +222,7 @@ async def test_an_approval_that_another_one_overtook(shape: str, known: bool) ->
         assert verdict.record.selected is not None
         assert verdict.record.selected.id == desk.rivals
     else:
-        # Nobody said which request the offer was on, and the service lists it no more.
+        # The request of the offer is not given, and the service no longer lists it.
         assert verdict == StillUnknown()
 
 

@@ -168,7 +168,7 @@ async def test_refusal_alone_is_replayed_after_one_login() -> None:
 
 
 @pytest.mark.parametrize("reply", ["{}", "[]", "null", "", '{"offers": {}}', '{"message": "Offer declined."}'])
-async def test_decline_succeeds_whatever_undocumented_reply_comes(reply: str) -> None:
+async def test_decline_succeeds_on_any_undocumented_reply(reply: str) -> None:
     service = Service(reply)
     async with service.client() as exchange:
         assert await exchange.offers.decline(17) is None

@@ -50,7 +50,7 @@ async def test_listings_are_read_side_by_side() -> None:
     assert anyio.current_time() - began < 1.5
 
 
-async def test_a_failure_reaches_all_who_share_the_reading_and_nobody_else() -> None:
+async def test_failure_reaches_only_callers_that_share_the_reading() -> None:
     shared, listing, errors, found = SharedReadings(), Listing(), list[ServerError](), list[int]()
     listing.failing = {2}
 

@@ -52,7 +52,7 @@ def told(meaning: Classification) -> list[Any]:
     return [unpack(event.kind, event.payload) for event in meaning.events]
 
 
-def test_each_state_in_which_a_page_shows_a_request_is_told_once_in_whatever_order_they_come() -> None:
+def test_each_state_of_a_request_in_a_page_is_reported_once_in_any_order() -> None:
     old, new, newest = (request(notes=notes) for notes in ("old", "new", "newest"))
     meaning, known = look([old, new])
     assert [(event.kind, event.request) for event in told(meaning)] == [("new", old), ("updated", new)]
@@ -270,7 +270,7 @@ def test_a_change_of_shape_hides_no_update() -> None:
 
 @pytest.mark.parametrize("real_first", [True, False])
 def test_a_change_of_shape_hides_no_update_that_stands_beside_it(real_first: bool) -> None:
-    """The service shows one request in two states, of which one differs by the service's doing alone."""
+    """The service shows one request in two states; one differs by a change of the service alone."""
     _, known = look(shape(10))
     real, same = request(9, incoterm="FOB", notes="moved"), request(9, incoterm="FOB")
     now = [*shape(9, incoterm="FOB"), *((real, same) if real_first else (same, real))]
@@ -351,7 +351,7 @@ def test_what_one_on_the_page_still_has_the_service_has_not_taken_away() -> None
     [
         pytest.param(frozenset(), {"schema_changed"}, id="not one was updated"),
         pytest.param(frozenset(range(10)), {"updated"}, id="all may have been"),
-        pytest.param(None, {"updated"}, id="nobody can tell"),
+        pytest.param(None, {"updated"}, id="unknown"),
     ],
 )
 def test_a_deep_look_is_told_by_a_narrow_one_what_may_have_been_updated(

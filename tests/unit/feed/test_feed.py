@@ -232,7 +232,7 @@ async def test_credentials_that_waiting_does_not_mend_end_the_start(error: Excep
             await exchange.watch(interval=MINUTE).__aenter__()
 
 
-async def test_what_a_filter_passes_over_holds_up_nobody() -> None:
+async def test_filtered_requests_delay_no_reader() -> None:
     """A store in memory works in the loop itself: after each hundred of them the others have a turn."""
     sandbox = Sandbox()
     for _ in range(1000):

@@ -246,7 +246,7 @@ async def test_leaving_takes_no_longer_than_the_request_under_way() -> None:
     assert len(sandbox.audit_log.calls_to("POST", POLL)) <= asked + 1
 
 
-async def test_nothing_is_asked_while_nobody_pulls(sandbox: Sandbox) -> None:
+async def test_no_scan_runs_while_no_reader_pulls(sandbox: Sandbox) -> None:
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE):
         asked = len(sandbox.audit_log.calls_to("POST", POLL))
         await anyio.sleep(3600)

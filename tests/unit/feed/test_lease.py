@@ -1,4 +1,4 @@
-"""Standing by: whoever else holds the feed is waited for, and nobody waits for ever for his own process."""
+"""Standing by: a feed waits for another holder, and never for its own process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rule 5, the ladder: narrow, every five minutes half an hour, hourly six hours, daily five days."""
+"""Rule 5, the schedule: narrow, every five minutes half an hour, hourly six hours, daily five days."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events as bytes and back: whatever is handed out after a restart is what was found before it."""
+"""Events as bytes and back: what a restarted feed yields is what was found before it."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ async def test_a_service_that_ignores_the_offset_is_told_in_the_status(store: St
     await rig.looks(2)
     assert rig.poller.progress.offset_ignored
     await rig.goes_on_for(2 * HOUR)
-    # What its one page does not hold is not absent, and nobody looks for it time after time.
+    # A request outside its one page is not absent, and is not looked up again and again.
     assert (len(rig.tale), len(service.lookups)) == (20, 0)
     service.publish(*range(100, 120))
     await rig.goes_on_for(2 * HOUR)
@@ -235,7 +235,7 @@ async def test_after_a_change_of_shape_an_update_of_that_field_alone_is_told(sto
     service.publish(*range(1, 11))
     await rig.goes_on_for(400)
     await before(rig, "half an hour")
-    # The service itself: nobody has updated any of them.
+    # No shipper has updated any of them: the service differs.
     for index in range(1, 10):
         service.books[index].record = attrs.evolve(service.books[index].record, notes="none")
     await rig.looks()
@@ -289,7 +289,7 @@ async def test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_
 
 
 class _LeftError(BaseException):
-    """As a native cancellation: whoever waited for the store is gone, and its thread has done its work."""
+    """As a native cancellation: the task that waited for the store is gone, and its thread has done its work."""
 
 
 async def test_a_scan_whose_reader_left_during_its_last_commit_counts_once(store: Store) -> None:

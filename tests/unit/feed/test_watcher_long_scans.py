@@ -64,7 +64,7 @@ async def test_what_is_recent_is_read_to_its_end_however_long_that_is(store: Sto
     assert {index for _, index in rig.tale} >= set(range(1, 1201))
 
 
-async def test_whoever_has_little_patience_comes_to_the_end_of_what_is_recent(store: Store) -> None:
+async def test_reader_with_short_timeout_reaches_the_end_of_recent_scans(store: Store) -> None:
     service = Service(clamp=5, latency=0.6)
     rig = await live(service, store)
     service.publish(*range(1, 41))
@@ -173,7 +173,7 @@ async def test_a_request_that_cannot_be_asked_for_ends_no_feed(store: Store) -> 
     assert not service.lookups
 
 
-async def test_retry_after_is_honoured_whatever_the_status(store: Store) -> None:
+async def test_retry_after_is_honoured_for_every_status(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     trouble = ServerError("the service failed", status=503)

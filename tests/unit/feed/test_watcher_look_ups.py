@@ -45,7 +45,7 @@ async def live(service: Service, store: Store, **options: Any) -> Rig:
 
 
 @virtual_time
-async def test_a_look_up_that_keeps_failing_is_no_failure_of_scans_and_holds_nobody_up(store: Store) -> None:
+async def test_failing_look_up_does_not_delay_or_fail_scans(store: Store) -> None:
     service = Mute()
     service.publish(9)
     rig = await live(service, store)
@@ -146,7 +146,7 @@ async def test_a_limit_of_rate_ends_the_look_ups_of_this_scan(store: Store) -> N
 
 
 @virtual_time
-async def test_whoever_has_less_patience_than_a_look_up_takes_gets_scans_and_in_time_the_look_up(store: Store) -> None:
+async def test_reader_with_short_timeout_gets_scans_and_later_the_look_up(store: Store) -> None:
     service = Service(latency=0.6)
     service.publish(9)
     rig = await live(service, store)

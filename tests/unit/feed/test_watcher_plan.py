@@ -93,9 +93,7 @@ def test_once_what_failed_goes_well_the_trouble_is_over_at_every_depth(planner: 
     ("age", "tier"),
     [(1799.0, NARROW), (1800.0, HALF_AN_HOUR), (7 * HOUR, SIX_HOURS), (6 * DAY, DEEPEST), (float("inf"), DEEPEST)],
 )
-def test_after_a_long_silence_there_are_deep_looks_only_whatever_rests(
-    planner: Planner, age: float, tier: schedule.Tier
-) -> None:
+def test_only_deep_scans_follow_a_long_silence(planner: Planner, age: float, tier: schedule.Tier) -> None:
     now = 10 * DAY
     for each in DEEP:
         planner.record_failure(each, now)

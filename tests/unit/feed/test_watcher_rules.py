@@ -157,7 +157,7 @@ async def test_rule_7_a_look_up_that_fails_is_made_again(store: Store) -> None:
 
 
 async def test_rule_7_a_shape_that_goes_and_comes_back_is_told_each_time_and_by_one_event(store: Store) -> None:
-    """The service itself: nobody has updated any of them."""
+    """No shipper has updated any of them: the service differs."""
     service = Service(clamp=4)
     rig = await live(service, store)
     service.publish(*range(12))
@@ -238,7 +238,7 @@ async def test_rule_8_runs_of_less_than_an_hour_forget_too(store: Store) -> None
     assert rig.seen(1).record is None
 
 
-async def test_nothing_is_told_twice_whatever_fails(store: Store) -> None:
+async def test_no_event_repeats_after_failures(store: Store) -> None:
     service = Service(clamp=3)
     rig = await live(service, store)
     for round in range(30):

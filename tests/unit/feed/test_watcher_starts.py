@@ -59,7 +59,7 @@ async def test_rule_9_a_first_scan_that_failed_has_not_primed(store: Store) -> N
     await rig.looks()
     assert not rig.journal.state.is_primed
     rig = rig.again()
-    service.publish(2, notes="moved while nobody knew it")
+    service.publish(2, notes="moved before it was known")
     await rig.primes()
     assert rig.journal.state.is_primed
     assert not rig.events

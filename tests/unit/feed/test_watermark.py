@@ -35,7 +35,7 @@ def test_a_window_that_slid_past_the_cover_does_not_cover() -> None:
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1800), st.floats(0, 3600), st.floats(0, 3600))
-def test_a_scan_within_its_time_is_covered_whatever_its_window(
+def test_scan_within_its_time_is_covered_for_any_window(
     elapsed: float, allowance: float, expected: float, took: float
 ) -> None:
     window = window_for(elapsed, allowance, expected)
@@ -64,7 +64,7 @@ def test_quick_scans_leave_room_all_the_same_and_slow_ones_are_forgotten() -> No
     assert times.expected() == SCAN_TIME
 
 
-def test_the_feeds_own_clock_goes_on_by_what_nobody_can_set() -> None:
+def test_feed_clock_advances_with_the_boot_clock() -> None:
     watermark = Watermark(1000.0, reading(100.0))
     assert watermark.time_at(reading(130.0, wall=9999.0)) == 1030.0
     assert watermark.most(reading(130.0, wall=9999.0)) == 9899.0

@@ -105,7 +105,7 @@ def test_blank_text_says_nothing(field: str, blank: str) -> None:
     assert RequestFilter(**wanted).matches(attrs.evolve(SILENT, **said))
 
 
-def test_the_request_is_read_whatever_its_case_and_white_space() -> None:
+def test_case_and_white_space_of_request_are_ignored() -> None:
     untidy = attrs.evolve(
         REQUEST,
         origin=" HONG\t kong",

@@ -137,5 +137,5 @@ def test_an_async_where_in_disguise_does_not_pass_everything(where: Any) -> None
 @pytest.mark.parametrize(
     ("where", "passes"), [(Heavy(), True), (Heavy().light, False), (functools.partial(Heavy.light, Heavy()), False)]
 )
-def test_where_takes_whatever_can_be_called(where: Callable[[RateRequest], bool], passes: bool) -> None:
+def test_where_takes_any_callable(where: Callable[[RateRequest], bool], passes: bool) -> None:
     assert RequestFilter(where=where).matches(REQUEST) is passes

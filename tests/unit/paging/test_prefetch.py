@@ -94,7 +94,7 @@ async def _close(server: Server) -> None:
     await anext(pages)
     await anext(pages)
     await pages.aclose()
-    # While the pages are still held: the collector cancels what nobody holds.
+    # While the pages are still held: the collector cancels what has no reference.
     await anyio.wait_all_tasks_blocked()
     assert server.under_way == 0
     with pytest.raises(StopAsyncIteration):

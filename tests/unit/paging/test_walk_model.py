@@ -101,9 +101,7 @@ def test_a_still_listing_is_read_whole_and_once(
 
 
 @given(length=st.integers(0, 30), page_size=st.integers(2, 9), end=st.sampled_from(ENDS), changes=happenings)
-def test_one_pass_hands_nothing_out_twice_whatever_happens(
-    length: int, page_size: int, end: End, changes: list[Happening | None]
-) -> None:
+def test_one_pass_yields_no_row_twice(length: int, page_size: int, end: End, changes: list[Happening | None]) -> None:
     shelf, meanwhile = _moving(length, page_size, end, changes)
     found = read(shelf, page_size=page_size, meanwhile=meanwhile)
     assert max(Counter(found).values(), default=1) == 1

@@ -181,7 +181,7 @@ class TestRequest:
         assert more.token == Secret("t")
         assert more.progress is request.progress
 
-    def test_a_header_is_found_whatever_its_case(self) -> None:
+    def test_header_names_ignore_case(self) -> None:
         response = Response(status=200, content=b"", headers=((b"ReTRY-After", b"7"), (b"retry-after", b"8")))
         assert response.header("Retry-After") == "7"
         assert response.header("x") is None

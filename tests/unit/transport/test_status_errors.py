@@ -160,7 +160,7 @@ class TestWhatErrorsCarry:
         assert "said why" in str(error)
 
     @pytest.mark.parametrize("key", ["refresh_token", "apiToken", "new-password", "proxy_authorization"])
-    def test_secrets_that_nobody_has_told_of_are_masked_by_their_key(self, key: str) -> None:
+    def test_unregistered_secrets_are_masked_by_their_key(self, key: str) -> None:
         for body in (
             {key: CANARY},
             {"a": [{key: [CANARY]}]},
@@ -246,7 +246,7 @@ class TestLogin:
         ],
         ids=str,
     )
-    def test_a_token_is_a_success_whatever_is_said(self, body: object) -> None:
+    def test_reply_with_token_is_a_success(self, body: object) -> None:
         assert judged_login(reply(200, body)) is None
 
     @pytest.mark.parametrize("padding", [0, 250, 290])

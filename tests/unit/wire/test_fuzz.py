@@ -1,4 +1,4 @@
-"""Whatever a server writes, the outcome is a value or a `DecodeError`."""
+"""Any bytes of a server decode to a value or raise `DecodeError`."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_whatever_json_holds_survives_the_round_trip(value: object) -> None:
+def test_json_value_survives_round_trip(value: object) -> None:
     assert parse(dump(value)) == json.loads(dump(value)) == value
 
 

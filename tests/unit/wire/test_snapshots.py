@@ -1,4 +1,4 @@
-"""Rate requests kept and recalled: equal to what was decoded, whatever that was."""
+"""Rate requests kept and recalled: equal to what was decoded."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _SHARE_OF_SETTLE = 0.125
 _LEAST_PAUSE = 0.001
 """A rest that rounds to nothing would read without end where the clock only moves while tasks rest."""
 
-_PATIENCE = 4
+_SETTLE_TIMES = 4
 """Settle times (plus a minute) for which readings may fail before the result is `StillUnknown`."""
 
 
@@ -86,7 +86,7 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
     All but `Applied` has to last: what the service shows may be older than the write. A complete look begins and ends
     the time over which the write is absent. Those in between are glances, which conclude nothing from absence.
     """
-    patience = anyio.current_time() + _PATIENCE * settle + 60
+    deadline = anyio.current_time() + _SETTLE_TIMES * settle + 60
     agreed: type[Reconciliation] | None = None
     until = 0.0
     doubt = StillUnknown()
@@ -97,7 +97,7 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
         extent = Extent.UNTIL_DOUBT if agreed is None else Extent.COMPLETE if looked >= until else Extent.GLANCE
         try:
             found: Reconciliation | None = None
-            with anyio.CancelScope(deadline=patience):
+            with anyio.CancelScope(deadline=deadline):
                 found = await look(extent)
             if found is None:
                 return doubt
@@ -119,7 +119,7 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
                 return Applied(found.record) if isinstance(found, Gone) else found
             wait = min(wait, until - anyio.current_time())
         wait = max(wait, _LEAST_PAUSE)
-        if anyio.current_time() + wait > patience:
+        if anyio.current_time() + wait > deadline:
             return doubt
         await anyio.sleep(wait)
         pause = min(2 * pause, max(_LONGEST_PAUSE, _SHARE_OF_SETTLE * settle))

@@ -1,4 +1,4 @@
-"""Handlers that block, leak, and raise what nobody expects."""
+"""Handlers that block, leak, and raise unexpected errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def block(seconds: float) -> None:
 
 
 def spawn(work: Callable[[], Awaitable[None]]) -> None:
-    """Leave a task running that nobody waits for."""
+    """Leave a task running in the background."""
 
     async def quietly() -> None:
         with contextlib.suppress(FreightExchangeError, RetryLater):
@@ -182,7 +182,7 @@ class Raising(Scenario, name="handlers that raise base exceptions and groups"):
 
 
 class Swallowing(Scenario, name="handlers that swallow errors and cancellation, or run out of time"):
-    """They return as if nothing was, whatever `ctx.offer` raised, and cut their offers off."""
+    """They swallow what `ctx.offer` raises, return as if nothing was, and cut their offers off."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -199,13 +199,13 @@ class Swallowing(Scenario, name="handlers that swallow errors and cancellation, 
 
     def _start(self, disk: Disk) -> None:
         deploy = self.deploy(disk)
-        patience = self.any_of(0.01, 1.0, 10.0, 300.0)
+        timeout = self.any_of(0.01, 1.0, 10.0, 300.0)
 
         @deploy.bot.on_new(id="quote")
         async def quote(request: RateRequest, ctx: Context) -> None:
             deploy.check()
             try:
-                with anyio.move_on_after(patience):
+                with anyio.move_on_after(timeout):
                     await deploy.offer(ctx, request, price_of(request))
             except (ConfigurationError, OSError):
                 raise

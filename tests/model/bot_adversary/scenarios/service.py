@@ -6,7 +6,7 @@ from tests.model.bot_adversary.scenario import Scenario, is_offer
 
 
 class SlowExchange(Scenario, name="the exchange takes offers after the client gave up"):
-    """An offer is handled many seconds after it was sent, while nobody waits for its answer any more."""
+    """An offer is handled many seconds after it was sent, when its caller has given up."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()

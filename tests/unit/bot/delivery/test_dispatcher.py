@@ -167,7 +167,7 @@ async def test_deliveries_of_removed_handler_are_kept(store: Store, caplog: pyte
     assert reported == ["3 deliveries wait for handlers that this bot does not have: 'old'; they are kept"]
 
     async with sandbox.running(make_bot("old", "fresh")):
-        # Whoever has put the handler back need not wait for it.
+        # An operator who restores the handler need not wait for it.
         await anyio.sleep(INTERVAL)
     assert sorted(index for name, index in received if name == "old") == waiting
 

@@ -68,7 +68,7 @@ async def test_gap_is_delivered_once(store: Store) -> None:
             assert gap == ctx.event
             gaps.append(gap)
             if len(gaps) == 1:
-                raise OSError("nobody to tell")
+                raise OSError("no connection")
 
         return bot
 

@@ -83,7 +83,7 @@ ALWAYS: list[tuple[Exception | None, Decision]] = [
     (errors.RateLimitedError("slower", retry_after=1e9), held_back("RateLimitedError: slower", 3600.0)),
     (errors.LoginRejectedError("wrong password"), released("LoginRejectedError: wrong password")),
 ]
-# What is the service's trouble: it passes, and no delivery dies of it while nobody else is served either.
+# Outages of the service pass; no delivery dies while all deliveries fail.
 TROUBLE: list[Exception] = [
     errors.TransportError("refused"),
     errors.DeadlineExceededError("60 s"),

@@ -70,10 +70,10 @@ class TestByName:
         assert arguments(handler) == {}
 
     def test_method(self) -> None:
-        class Desk:
+        class Quoter:
             async def handler(self, request: Any, ctx: Any, pool: Any) -> None: ...
 
-        assert arguments(Desk().handler) == {"pool": POOL}
+        assert arguments(Quoter().handler) == {"pool": POOL}
 
     def test_name_comes_before_type(self) -> None:
         async def handler(request: Any, ctx: Any, pool: Tariff) -> None: ...

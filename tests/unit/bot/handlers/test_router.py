@@ -95,12 +95,12 @@ class TestRegistration:
             assert only(both).selected_from_start is handler.selected_from_start
 
     def test_default_id_is_qualified_name(self) -> None:
-        class Desk:
+        class Quoter:
             async def quote(self, request: Any, ctx: Any) -> None: ...
 
         router = Router()
-        router.on_new(Desk().quote)
-        assert only(router).id.endswith("<locals>.Desk.quote")
+        router.on_new(Quoter().quote)
+        assert only(router).id.endswith("<locals>.Quoter.quote")
 
     def test_function_of_several_kinds_is_one_handler(self) -> None:
         router = Router()
@@ -120,15 +120,15 @@ class TestRegistration:
             assert [kind for kind in KINDS if only(router).handles(kind)] == ["new", "updated"]
 
     def test_method_of_several_kinds_is_one_handler(self) -> None:
-        class Desk:
+        class Quoter:
             async def quote(self, request: Any, ctx: Any) -> None: ...
 
-        unit_of_work, router = Desk(), Router()
-        router.on_new(unit_of_work.quote)
-        router.on_updated(unit_of_work.quote)
+        quoter, router = Quoter(), Router()
+        router.on_new(quoter.quote)
+        router.on_updated(quoter.quote)
         assert [kind for kind in KINDS if only(router).handles(kind)] == ["new", "updated"]
         with pytest.raises(ConfigurationError, match="two handlers have the id"):
-            router.on_withdrawn(Desk().quote)
+            router.on_withdrawn(Quoter().quote)
 
     def test_order_is_kept(self) -> None:
         router = Router()

@@ -57,20 +57,20 @@ class TestCancelled:
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert [str(bid.amount) for bid in bids] == [AMOUNT]
 
-    @pytest.mark.parametrize("patience", [0, 0.5, 2, 30])
+    @pytest.mark.parametrize("drain", [0, 0.5, 2, 30])
     async def test_drain_records_result_or_next_run_resolves_it(
-        self, sandbox: Sandbox, store: MemoryStore, patience: float
+        self, sandbox: Sandbox, store: MemoryStore, drain: float
     ) -> None:
         strike(sandbox, "slow", seconds=1.0)
         index = sandbox.publish()
-        bot = offering_bot(store, drain=timedelta(seconds=patience))
+        bot = offering_bot(store, drain=timedelta(seconds=drain))
         async with sandbox.running(bot):
             await eventually(lambda: sent(sandbox))
         async with sandbox.running(offering_bot(store)) as trial:
             await trial.idle()
             await anyio.sleep(60)
             assert trial.status.parked == trial.status.in_doubt == 0
-            assert trial.status.handled == (0 if patience >= 2 else 1)
+            assert trial.status.handled == (0 if drain >= 2 else 1)
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert sent(sandbox) == 1
 
@@ -89,13 +89,13 @@ class TestCancelled:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            async def ask(patience: float) -> None:
-                with anyio.move_on_after(patience):
+            async def ask(timeout: float) -> None:
+                with anyio.move_on_after(timeout):
                     bids.append(await ctx.offer(amount=AMOUNT, currency=840))
 
             async with anyio.create_task_group() as tasks:
-                for patience in (9, 1, 2, 9, 1, 9):
-                    tasks.start_soon(ask, patience)
+                for timeout in (9, 1, 2, 9, 1, 9):
+                    tasks.start_soon(ask, timeout)
 
         strike(sandbox, "slow", seconds=4.0)
         index = sandbox.publish()

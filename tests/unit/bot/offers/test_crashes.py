@@ -103,7 +103,7 @@ async def test_handler_without_retries_offers_after_crash(sandbox: Sandbox, stor
     assert (status.dead, status.handled) == (0, 1)
     assert amounts_on(sandbox, index) == [AMOUNT]
     assert len(attempts) == before + 1
-    # Around an offer nobody can tell of, it counts for nothing.
+    # Around an offer with an unknown outcome, it counts for nothing.
     assert attempts[-1] == (1 if point in ON_THE_WAY else 2)
 
 

@@ -244,7 +244,7 @@ class TestDoubt:
         assert (status.dead, status.in_doubt) == (0, 0)
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert [str(bid.amount) for bid in bids] == [AMOUNT]
-        # Nobody was there any more to be told.
+        # The handler had ended before the result.
         assert any("was not sent" in line for line in messages(caplog)) == (fault == "connect_stall")
 
     async def test_handler_may_drop_event(self, sandbox: Sandbox, store: MemoryStore) -> None:

@@ -68,7 +68,7 @@ def labelled(samples: Samples, name: str) -> dict[tuple[str, ...], float]:
 async def quote(request: RateRequest, ctx: Context) -> None: ...
 
 
-LABELS = st.text(max_size=12) | st.sampled_from(['"', "\\", "\n", "\\n", '}",x="', "} 5", "a,b", "Desk.quote"])
+LABELS = st.text(max_size=12) | st.sampled_from(['"', "\\", "\n", "\\n", '}",x="', "} 5", "a,b", "Quoter.quote"])
 COUNTS = st.integers(0, 2**53)
 
 

@@ -146,7 +146,7 @@ class TestStandby:
 
                 async def free() -> None:
                     await until(lambda: bot.status().state == "standby")
-                    # It may be the port of whoever has the store, for as long as that takes.
+                    # The process that holds the store may also have the port, as long as it runs.
                     await anyio.sleep(2)
                     assert bot.status().state == "standby"
                     store.is_held = False

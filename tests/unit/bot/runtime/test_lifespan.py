@@ -69,7 +69,7 @@ class TestShapes:
         assert await given(Opened) == BOTH
 
     async def test_method_or_partial(self) -> None:
-        class Desk:
+        class Resources:
             async def generator(self, pool: object) -> AsyncIterator[object]:
                 yield {"pool": pool}
 
@@ -77,8 +77,8 @@ class TestShapes:
             async def manager(self) -> AsyncIterator[object]:
                 yield {"pool": POOL}
 
-        assert await given(functools.partial(Desk().generator, POOL)) == {"pool": POOL}
-        assert await given(Desk().manager) == {"pool": POOL}
+        assert await given(functools.partial(Resources().generator, POOL)) == {"pool": POOL}
+        assert await given(Resources().manager) == {"pool": POOL}
 
     async def test_callable_object(self) -> None:
         class Generator:

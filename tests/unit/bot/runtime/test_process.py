@@ -80,7 +80,7 @@ class TestSignals:
             status, text, log = end_of(child)
         assert (status, text) == (0, "closed\noffers 0\n")
         assert "the drain is over: 5 handlers are cancelled" in log
-        # What was cut off is there, and the file is nobody's.
+        # The interrupted delivery is recorded, and the file is not locked.
         with process(backend=backend, handler="heeds", requests=5, store=store) as child:
             until(child, "at the handlers")
             child.send_signal(signal.SIGTERM)
@@ -240,7 +240,7 @@ def asked(port: int, path: str) -> bytes:
                 return text
         except urllib.error.URLError:
             time.sleep(0.1)
-    raise AssertionError("nobody answers")
+    raise AssertionError("no answer")
 
 
 class TestStatuses:

@@ -54,7 +54,7 @@ class TestHanging:
         assert (status, text) == (70, "")
         assert "the handler 'quote' of the event 'new' of request 1" in log
         assert "Traceback" not in log
-        # It is what a crash is: nothing is lost, and the file is nobody's.
+        # It equals a crash: nothing is lost, and the file is not locked.
         with process(backend=backend, handler="heeds", store=store) as child:
             until(child, "at the handlers")
             child.send_signal(signal.SIGTERM)

@@ -16,7 +16,7 @@ from freight_exchange.sandbox.board.labels import AVAILABLE_FAULTS, OPERATIONS
 
 PAGE = {"host": "localhost:1", "origin": "http://localhost:1", "content-type": "application/json"}
 REVISION = 12_345
-# Whoever asks after the revision that there is waits for the next one: these ask after others.
+# A request for the current revision waits for the next one: these ask for others.
 AFTER = (st.integers().map(str) | st.text()).filter(lambda text: text.lstrip("+0") != str(REVISION))
 NUMBERS = st.integers() | st.sampled_from([1, 5001, 10**18, 10**31, 10**400, -(10**400)])
 VALUES = (

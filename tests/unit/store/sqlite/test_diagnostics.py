@@ -23,7 +23,7 @@ from freight_exchange.store.sqlite.inspect import open_snapshot
 from freight_exchange.store.sqlite.schema import APPLICATION_ID, VERSION
 
 INDEXES = range(100)
-NOBODY = 65534
+UNPRIVILEGED = 65534
 PAGE = 4096
 
 
@@ -312,8 +312,8 @@ class TestPermissions:
             is_root = os.geteuid() == 0
             if is_root:
                 folder.chmod(0o755)
-                os.chown(folder, NOBODY, NOBODY)
-                os.seteuid(NOBODY)
+                os.chown(folder, UNPRIVILEGED, UNPRIVILEGED)
+                os.seteuid(UNPRIVILEGED)
             try:
                 yield folder
             finally:

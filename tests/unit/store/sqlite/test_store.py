@@ -118,7 +118,7 @@ def test_forked_child_neither_uses_nor_holds_the_store(path: Path) -> None:
         there.recv()
 
     with warnings.catch_warnings():
-        # Later Pythons warn of a fork beside threads, of which this test has none that matter.
+        # Later Pythons warn of a fork beside threads; no thread of this test matters.
         warnings.simplefilter("ignore", DeprecationWarning)
         process = context.Process(target=child)
         process.start()

@@ -65,7 +65,7 @@ class Files:
 
 
 def crashed(path: Path, *, restart_after: int | None = None) -> Files:
-    """Return the files after some commits, each of which writes its number as state; the log restarts after one."""
+    """Return the files after some commits that each write their number as state; the log restarts after one."""
     store = SQLiteStore(path)
     feed = store.open(BINDING, lease=LEASE)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

@@ -132,9 +132,7 @@ class TestByTheClock:
         assert exchange.seen == ["t1"] * 1001 + ["t2"]
         assert exchange.reasons == ["first", "clock"]
 
-    async def test_a_failed_early_renewal_disturbs_nobody_and_is_not_hammered(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_failed_early_refresh_fails_no_call_and_backs_off(self, caplog: pytest.LogCaptureFixture) -> None:
         exchange = Exchange(lifetime=1000)
         await exchange.call()
         exchange.failure = ServerError("down", status=500)

@@ -178,7 +178,7 @@ class TestThreads:
         assert {record.levelno for record in caplog.records} == {logging.WARNING}
         assert "does not answer" in caplog.text
         goes_on.set()
-        # The thread comes back with the lock, and nobody is there to take it.
+        # The thread returns with the lock after its caller has left.
         with anyio.fail_after(30):
             await anyio.to_thread.run_sync(ended.wait)
             while (lock := FileLock.acquire(path.with_name("token.json.lock"))) is None:
