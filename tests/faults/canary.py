@@ -7,6 +7,7 @@ import copy
 import gc
 import logging
 import pickle
+import sys
 import traceback
 from collections.abc import Iterator
 from types import TracebackType
@@ -109,8 +110,8 @@ class Catch(logging.Handler):
             self.see(f"copy of {name}", f"{twin!r} {vars(twin)!r}")
 
     def reachable(self, *roots: object) -> None:
-        """The `repr` of every object of ours that can be reached."""
-        seen: set[int] = set()
+        """The `repr` of every object of ours that can be reached, other than through the globals of a module."""
+        seen: set[int] = {id(vars(module)) for module in [*sys.modules.values()]}
         waiting: list[object] = list(roots)
         while waiting:
             thing = waiting.pop()

@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import pickle
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -219,6 +220,16 @@ async def test_no_reply_to_a_call_shows_a_secret(others: str) -> None:
             await exercise(catch, exchange)
     assert catch.hits() == []
     assert len(catch.texts) > 50
+
+
+async def test_no_module_keeps_a_secret() -> None:
+    with Catch() as catch:
+        http_client = httpx.AsyncClient(transport=Echo(GOOD_LOGIN, REPLIES["good"]))
+        async with http_client, watched(catch, http_client) as exchange:
+            await exercise(catch, exchange)
+            ours = [module for name, module in sys.modules.items() if name.startswith("freight_exchange")]
+            catch.reachable(*(thing for module in ours for thing in vars(module).values()))
+    assert catch.hits() == []
 
 
 def canaries(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

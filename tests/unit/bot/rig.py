@@ -19,11 +19,11 @@ from freight_exchange.models import Bid
 from freight_exchange.store import MemoryStore, Store
 from freight_exchange.testing import FAULTS, Cargo, Sandbox, Trial
 
-INTERVAL = 10
+INTERVAL = 30
 HOUR = 3600
 DAY = 24 * HOUR
 SETTLE = timedelta(seconds=5)
-SELDOM = timedelta(minutes=2)
+SELDOM = timedelta(minutes=5)
 """Interval of bots that run for virtual hours: each scan costs CPU."""
 LOGGER = "freight_exchange.bot"
 OFFER = "quote/submitoffer"

@@ -186,7 +186,7 @@ async def test_backfilled_new_ends_merging(store: Store) -> None:
 async def test_each_handler_and_request_merges_its_own(store: Store) -> None:
     sandbox = Sandbox()
     bot = new_bot(store)
-    slow = listening(bot, "updated", name="slow", busy=100)
+    slow = listening(bot, "updated", name="slow", busy=10 * INTERVAL)
     quick = listening(bot, "updated", name="quick", busy=0)
 
     async with sandbox.running(bot) as trial:
@@ -212,7 +212,7 @@ async def test_failed_merge_is_merged_again(store: Store) -> None:
     async def fails(request: Any, ctx: Any) -> None:
         received.append((request.origin, ctx.attempt))
         if ctx.event.kind == "new":
-            await anyio.sleep(100)
+            await anyio.sleep(7 * INTERVAL)
         elif ctx.attempt < 3:
             raise ValueError
 
@@ -258,7 +258,7 @@ async def test_dead_update_takes_no_other_with_it(store: Store) -> None:
         previous = ctx.event.previous
         received.append((request.origin, previous and previous.origin))
         if ctx.event.kind == "new":
-            await anyio.sleep(100)
+            await anyio.sleep(7 * INTERVAL)
         elif len(received) == 2:
             raise ValueError
 
@@ -285,7 +285,7 @@ async def test_crash_loses_and_repeats_nothing(store: Store, point: str) -> None
         async def listens(request: Any, ctx: Any) -> None:
             received.append((ctx.event.kind, request.origin))
             if ctx.event.kind == "new":
-                await anyio.sleep(100)
+                await anyio.sleep(7 * INTERVAL)
 
         return bot
 

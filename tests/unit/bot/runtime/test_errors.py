@@ -106,7 +106,7 @@ async def test_rejected_login_is_reported_at_once_and_ends_one_session(
 
     async def stop() -> None:
         # Credentials that have worked are tried again twice, after half a minute and a minute, before the bot ends.
-        await anyio.sleep(180)
+        await anyio.sleep(240)
         assert {type(error) for error in ended.errors} == {LoginRejectedError}
         assert ended.has_ended() is heeds
         assert heeds or bot.status().state == "draining"
