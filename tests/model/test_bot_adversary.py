@@ -37,6 +37,6 @@ def test_run_can_be_played_again(seed: int, caplog: pytest.LogCaptureFixture) ->
     for _ in range(2):
         caplog.clear()
         with caplog.at_level(logging.INFO):
-            run("the same request handed out twice", seed)
+            run("clocks jump", seed)
         told.append(caplog.messages)
-    assert told[0] == told[1]
+    assert told[0] == told[1] != []

@@ -6,6 +6,7 @@ import ast
 import inspect
 import os
 import re
+import runpy
 import subprocess
 import sys
 import time
@@ -126,20 +127,20 @@ def test_without_one_file_it_says_what_to_give(arguments: list[str]) -> None:
         ("lanes.py", "give base_url, or set FREIGHT_EXCHANGE_URL"),
     ],
 )
-def test_what_was_not_given_is_told_in_a_sentence(line: str, sentence: str, tmp_path: Path) -> None:
+def test_missing_argument_ends_program_with_one_sentence(
+    line: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     program, *arguments = line.split()
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / program), *arguments],
-        env={name: value for name, value in os.environ.items() if not name.startswith("FREIGHT_EXCHANGE_")},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(sentence)
-    assert len(done.stderr.splitlines()) == 1
+    for name in [name for name in os.environ if name.startswith("FREIGHT_EXCHANGE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [program, *arguments])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(EXAMPLES / program), run_name="__main__")
+    assert isinstance(ended.value.code, str)
+    assert ended.value.code.startswith(sentence)
+    assert "\n" not in ended.value.code
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.virtual_time

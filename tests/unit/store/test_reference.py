@@ -231,4 +231,4 @@ class Stores(RuleBasedStateMachine):
 
 
 TestStores = Stores.TestCase
-TestStores.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestStores.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
