@@ -44,6 +44,9 @@ _CERTIFICATE = (
     ("revoked", "was revoked", "the server needs a new one"),
 )
 _OTHER_PROBLEM = ("is not valid for this host", "see verify= if its authority is a private one")
+_NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
+"""Reasons of OpenSSL, by version, for a reply that is no TLS."""
+_NO_TLS_ADVICE = ", since the reply was no TLS: is https:// right in the URL?"
 _LONGEST_PATH = 100
 
 
@@ -155,7 +158,8 @@ def _reason(error: BaseException) -> str | None:
         if isinstance(link, ConnectionRefusedError):
             return "connection refused"
         if isinstance(link, ssl.SSLError):
-            found = found or "the TLS handshake failed"
+            speaks_http = any(words in str(link) for words in _NO_TLS)
+            found = found or ("the TLS handshake failed" + (_NO_TLS_ADVICE if speaks_http else ""))
         elif isinstance(link, OSError) and link.errno is not None and link.errno in errno.errorcode:
             found = found or os.strerror(link.errno).lower()
     return found

@@ -39,7 +39,11 @@ REASONS = [
     (socket.gaierror(socket.EAI_AGAIN, "x"), "the host's name could not be resolved"),
     (OSError(errno.EHOSTUNREACH, "x"), os.strerror(errno.EHOSTUNREACH).lower()),
     (OSError(errno.EMFILE, "x"), os.strerror(errno.EMFILE).lower()),
-    (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), "the TLS handshake failed"),
+    (ssl.SSLError(1, "[SSL: UNEXPECTED_EOF_WHILE_READING] eof"), "the TLS handshake failed"),
+    (
+        ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
+        "the TLS handshake failed, since the reply was no TLS: is https:// right in the URL?",
+    ),
 ]
 
 
