@@ -18,11 +18,12 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 # The tests start hundreds of processes: without byte code each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-watcher test test-all test-long test-search test-browser pytest wheel-test snippets lint \
+.PHONY: help setup demo demo-fleet demo-watcher test test-all test-long test-search test-browser pytest wheel-test snippets lint \
 	types floors format deploy-check docs bench lock clean
 
 help:
 	@echo "make demo       a forwarder's bot at work, killed in the middle, and what came of it"
+	@echo "make demo-fleet three replicas of a bot on one PostgreSQL, killed and frozen at work, and what came of it"
 	@echo "make demo-watcher  the watcher alone, killed in the night: published, seen, missed, repeated"
 	@echo "make test       every check: lint, types, floors, tests, the built wheel (FAST=1: the quick ones)"
 	@echo "make test-all   the tests and the wheel on each Python >= 3.11 of this machine"
@@ -53,6 +54,9 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
 
 demo: $(READY)
 	@$(BIN)/python examples/demo.py
+
+demo-fleet: $(READY)
+	@$(BIN)/python examples/fleet.py
 
 demo-watcher: $(READY)
 	@$(BIN)/python examples/watching.py

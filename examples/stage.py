@@ -124,6 +124,13 @@ class Program:
         self._process.kill()
         await self._ended()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def signals(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
     async def drains(self) -> None:
         """Stop it as a supervisor does."""
         self._process.send_signal(signal.SIGTERM)

@@ -6,7 +6,7 @@ import os
 import ssl
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import attrs
 
@@ -39,7 +39,7 @@ from freight_exchange.options import (
 )
 from freight_exchange.paging import DEFAULT_PAGE_SIZE
 from freight_exchange.transport.auth.token_store import TokenFile
-from freight_exchange.transport.call import Limits, RequestMeter
+from freight_exchange.transport.call import Limits
 from freight_exchange.transport.http.adapter import HttpClient, library_of
 from freight_exchange.transport.message import Middleware
 from freight_exchange.transport.secrets import Secret
@@ -255,14 +255,13 @@ class FreightExchange(Calls):
         """Return a view of this client with one more hook."""
         return self._view(attrs.evolve(self._options, hooks=self._options.hooks.with_hook(hook)))
 
-    def _metered(self, meter: RequestMeter) -> FreightExchange:
-        """Return a view of this client whose extra requests are counted."""
-        return self._view(attrs.evolve(self._options, limits=attrs.evolve(self._options.limits, meter=meter)))
-
     def _instrumented(self, part: Instrumentation) -> FreightExchange:
         """Return a view of this client with one more instrumentation."""
-        limits = attrs.evolve(self._options.limits, instruments=self._instruments.and_also(part))
-        return self._view(attrs.evolve(self._options, limits=limits))
+        return self._limited(instruments=self._instruments.and_also(part))
+
+    def _limited(self, **changes: Any) -> FreightExchange:
+        """Return a view of this client with other `Limits`."""
+        return self._view(attrs.evolve(self._options, limits=attrs.evolve(self._options.limits, **changes)))
 
     def _view(self, options: ViewOptions) -> FreightExchange:
         view = object.__new__(type(self))

@@ -137,7 +137,9 @@ class SelectedBids:
         found: dict[int, Bid] = {}
         sweep = self._readings % _SWEEP_INTERVAL == 0
         self._readings += 1
-        async for bid in lenient_bids(self._exchange._metered(meter), note).list(type=BidsType.SELECTED, sweep=sweep):
+        async for bid in lenient_bids(self._exchange._limited(meter=meter), note).list(
+            type=BidsType.SELECTED, sweep=sweep
+        ):
             if _is_selected(bid):
                 found.setdefault(bid.index, bid)
         self._unreadable = unreadable

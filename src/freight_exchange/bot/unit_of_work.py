@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
 import anyio
+
+from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:
     from freight_exchange.bot.failpoints import Failpoints
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_NAME", "UnitOfWork"]
 
 T = TypeVar("T")
+
+_CONFLICT_RETRIES: Final = 4
 
 DEFAULT_NAME: Final = "bot"
 """Default name of a bot in its store. `exchange.watch` has another default, so it shares nothing with the bot."""
@@ -135,8 +140,12 @@ class _Step(Generic[T]):
         self._result, self.is_finished = result, True
 
     def run_alone(self, store: WorkStore) -> None:
-        """Run in a commit of its own."""
+        """Run in a commit of its own, again if it meets a write of another replica."""
         try:
+            for _ in range(_CONFLICT_RETRIES):
+                with suppress(ConflictError):
+                    self.finish(self.work(store))
+                    return
             self.finish(self.work(store))
         except Exception as error:  # noqa: BLE001 - raised by the caller
             self._error, self.is_finished = error, True

@@ -16,6 +16,7 @@ __all__ = [
     "DeadlineExceededError",
     "DecodeError",
     "FeedProtocolError",
+    "FencedError",
     "HeldError",
     "LoginRejectedError",
     "NotFoundError",
@@ -23,6 +24,7 @@ __all__ = [
     "OfferRejectedError",
     "RateLimitedError",
     "ServerError",
+    "StoreAwayError",
     "StoreError",
     "TransportError",
     "copy_error",
@@ -165,6 +167,14 @@ class HeldError(StoreError):
     def __init__(self, message: str = "", *, holder: str = "", **call: Unpack[CallFacts]) -> None:
         super().__init__(message, **call)
         self.holder = holder
+
+
+class StoreAwayError(StoreError):
+    """The database cannot be reached, or has cut the connection. Nothing is known of a write that was under way."""
+
+
+class FencedError(StoreError):
+    """Another replica has taken over this one's work: its lease was over. It writes nothing more under this lease."""
 
 
 class FeedProtocolError(FreightExchangeError):

@@ -38,6 +38,7 @@ __all__ = [
 _LONGEST_ALLOWANCE = timedelta(days=1)
 LEAST_INTERVAL = timedelta(seconds=1)
 _LONGEST_INTERVAL = timedelta(days=1)
+_DATABASE_SCHEMES = ("postgresql://", "postgres://")
 
 
 @attrs.frozen(kw_only=True)
@@ -141,7 +142,8 @@ def check_store(given: object) -> None:
         return
     if not all(hasattr(given, name) for name in ("open", "close", "inline")):
         raise ConfigurationError(
-            f"store must be a path, a store of freight_exchange.store, or None, not {type(given).__name__}"
+            "store must be a path, the URL of a database, a store of freight_exchange.store, or None, not"
+            f" {type(given).__name__}"
         )
 
 
@@ -157,6 +159,10 @@ def check_text(text: str, name: str) -> None:
 
 def make_store(given: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:
     """Return the store, and whether it was made here, and is to be closed by its user."""
+    if isinstance(given, str) and given.startswith(_DATABASE_SCHEMES):
+        from freight_exchange.store import PostgresStore
+
+        return PostgresStore(given), True
     if given is None or isinstance(given, str | os.PathLike):
         # Imported here: a program that never watches needs no sqlite3.
         from freight_exchange.store import MemoryStore, SQLiteStore

@@ -12,7 +12,10 @@ from typing import Final, Protocol
 import anyio
 import attrs
 
-__all__ = ["Clock", "Reading", "SystemClock", "boot_id", "boot_time", "max_elapsed", "min_elapsed", "now", "wall_time"]
+__all__ = [
+    "Clock", "Reading", "SendLimit", "SystemClock", "boot_id", "boot_time", "max_elapsed", "min_elapsed", "now",
+    "wall_time",
+]  # fmt: skip
 
 _SMALL_STEP: Final = 3600.0
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -59,6 +62,24 @@ class Reading:
     def elapsed(self) -> float:
         """Return the seconds since a reading by this loop: the maximum of all clocks."""
         return max(anyio.current_time() - self.loop, boot_time() - self.boot, wall_time() - self.wall)
+
+
+@attrs.frozen
+class SendLimit:
+    """Last moment at which a write may begin to leave.
+
+    Attributes:
+        since: When the time began to run.
+        seconds: How long it runs, by the fastest clock: a machine that slept has passed it.
+    """
+
+    since: Reading
+    seconds: float
+
+    @property
+    def is_over(self) -> bool:
+        """`True` once it has passed."""
+        return self.since.elapsed() > self.seconds
 
 
 def now(run: str = "") -> Reading:

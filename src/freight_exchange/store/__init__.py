@@ -1,20 +1,22 @@
 """The durable state of feeds and of the bots on them.
 
-`protocol` has what a feed asks of a store, `work` what a bot asks of it besides. `memory` and `sqlite` are the two
-stores; `lock` keeps a store's file to one process at a time.
+`protocol` has what a feed asks of a store, `work` what a bot asks of it besides. `memory`, `sqlite` and `postgres` are
+the stores; `store_lock` keeps a store's file to one process at a time.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from freight_exchange.errors import ConfigurationError
 from freight_exchange.store.protocol import Store
 
 if TYPE_CHECKING:
     from freight_exchange.store.memory import MemoryStore
+    from freight_exchange.store.postgres.store import PostgresStore
     from freight_exchange.store.sqlite.store import SQLiteStore
 
-__all__ = ["MemoryStore", "SQLiteStore", "Store"]
+__all__ = ["MemoryStore", "PostgresStore", "SQLiteStore", "Store"]
 
 if not TYPE_CHECKING:
     # Hidden from type checkers, to which a module with `__getattr__` has every name.
@@ -28,4 +30,14 @@ if not TYPE_CHECKING:
             from freight_exchange.store.sqlite.store import SQLiteStore
 
             return SQLiteStore
+        if name == "PostgresStore":
+            try:
+                from freight_exchange.store.postgres.store import PostgresStore
+            except ModuleNotFoundError as error:
+                if error.name != "psycopg":
+                    raise
+                raise ConfigurationError(
+                    "a store in a database needs psycopg: install freight-exchange[postgres]"
+                ) from None
+            return PostgresStore
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,12 +12,16 @@ from typing import Protocol, Self
 
 import attrs
 
-from freight_exchange.errors import HeldError
+from freight_exchange.errors import HeldError, StoreError
 
 __all__ = [
-    "AbsenceQuery", "Binding", "Commit", "FeedStore", "HeldHereError", "NewEvent", "ReadSet", "Store", "StoredEvent",
-    "TrackedRequest",
+    "AbsenceQuery", "Binding", "Commit", "ConflictError", "FeedStore", "HeldHereError", "NewEvent", "ReadSet", "Store",
+    "StoredEvent", "TrackedRequest",
 ]  # fmt: skip
+
+
+class ConflictError(StoreError):
+    """A write met one of another replica. Nothing was written, and it may be repeated at once."""
 
 
 class HeldHereError(HeldError):

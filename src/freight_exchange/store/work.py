@@ -16,8 +16,8 @@ import attrs
 from freight_exchange.store.protocol import Binding, FeedStore, NewEvent, Store
 
 __all__ = [
-    "NO_LIMIT", "OPEN_STATES", "Adoption", "BotStore", "Delivery", "DeliveryState", "Effect", "Seat", "Work",
-    "WorkStore",
+    "NO_LIMIT", "OPEN_STATES", "SEND_WINDOW", "Adoption", "BotStore", "Delivery", "DeliveryState", "Effect", "Seat",
+    "Work", "WorkStore",
 ]  # fmt: skip
 
 NO_LIMIT: Final = 2**31
@@ -25,6 +25,9 @@ NO_LIMIT: Final = 2**31
 
 OPEN_STATES: Final = ("sending", "unknown")
 """States of an effect whose outcome is open. The replica that wrote such a state has to find out."""
+
+SEND_WINDOW: Final = 10.0
+"""Seconds from before an effect is recorded as `sending` to the last moment at which it may begin."""
 
 DeliveryState = Literal["ready", "claimed", "done", "dead"]
 """To be claimed; in flight; handled; or a dead letter, kept for inspection and replay."""
@@ -80,10 +83,13 @@ class Adoption:
     Attributes:
         deliveries: Deliveries that are claimed.
         effects: Effects in `OPEN_STATES`.
+        wait: Seconds for which the effects may still begin or arrive: absence is no proof before. They count from the
+            adoption, by the clock of the adopting replica.
     """
 
     deliveries: Sequence[Delivery] = ()
     effects: Sequence[Effect] = ()
+    wait: float = 0.0
 
 
 class Work(Protocol):

@@ -9,13 +9,14 @@ import anyio
 import attrs
 
 from freight_exchange.instrumentation import NO_INSTRUMENTS, CallInfo, Instruments
-from freight_exchange.transport.message import CallContext, Request, RequestKind
+from freight_exchange.transport.message import CallContext, Progress, Request, RequestKind
 
 if TYPE_CHECKING:
     from freight_exchange.errors.outcome import Reconciler
     from freight_exchange.models.writes import Write
     from freight_exchange.options import RetryPolicy, Timeouts
-    from freight_exchange.transport.message import Next, Progress, Response
+    from freight_exchange.platform.clock import SendLimit
+    from freight_exchange.transport.message import Next, Response
     from freight_exchange.transport.secrets import Redactor
 
 __all__ = ["CallExecutor", "Limits", "RequestMeter", "new_call_id"]
@@ -66,6 +67,7 @@ class Limits:
     retries: RetryPolicy
     instruments: Instruments = NO_INSTRUMENTS
     meter: RequestMeter | None = None
+    send_limit: SendLimit | None = None
 
 
 @attrs.frozen(eq=False)
@@ -113,6 +115,7 @@ class CallExecutor:
             replayable=kind is not RequestKind.WRITE or limits.retries.trust_refusals,
             deadline=limits.deadline,
             ends_at=started + limits.deadline,
+            progress=Progress(limits.send_limit),
             context=CallContext(read=read, retries=limits.retries, started=started, reconciler=exchange),
         )
         # A login's holds the password, and a traceback that shows locals would show it.

@@ -11,6 +11,7 @@ import attrs
 from freight_exchange.errors.outcome import Reconciler
 from freight_exchange.models.writes import Write
 from freight_exchange.options import RetryPolicy, Timeouts
+from freight_exchange.platform.clock import SendLimit
 from freight_exchange.transport.secrets import Secret
 
 __all__ = ["UNCONNECTED", "CallContext", "Middleware", "Next", "Progress", "Request", "RequestKind", "Response"]
@@ -45,6 +46,7 @@ class Progress:
         "_abandoned",
         "_connecting",
         "_handed",
+        "_limit",
         "_sending",
         "_unconnected",
         "before_first_byte",
@@ -54,7 +56,9 @@ class Progress:
         "sends",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, limit: SendLimit | None = None) -> None:
+        """Make one; after `limit` no part of the request leaves that has not left before."""
+        self._limit = limit
         self.sends = 0
         """Times that the network got the request, over all attempts of its call."""
         self.replays = 0
@@ -73,7 +77,13 @@ class Progress:
         """Name of the queue in which the attempt waited when its deadline passed."""
 
     def hand_over(self) -> int:
-        """Record that the network gets the request; return the number of times, from 1."""
+        """Record that the network gets the request; return the number of times, from 1.
+
+        Raises:
+            AbandonedError: The limit has passed. A transport that does not trace is told nothing else.
+        """
+        if self._limit is not None and self._limit.is_over:
+            raise AbandonedError
         self._handed = True
         self.sends += 1
         return self.sends
@@ -81,6 +91,9 @@ class Progress:
     def trace(self, event: str) -> None:
         """Record one event of the transport's trace."""
         if ".send_request" in event or ".send_connection_init" in event:
+            # At each send: a request without the end of its body has no effect.
+            if self._limit is not None and event.endswith(".started") and self._limit.is_over:
+                raise AbandonedError
             if not self._sending:
                 if self._abandoned:
                     raise AbandonedError
@@ -122,7 +135,7 @@ class Progress:
 
 
 class AbandonedError(Exception):
-    """Stop of a transport before the first byte of an abandoned request."""
+    """Stop of a transport before a request that was abandoned, or whose limit has passed, has left."""
 
 
 def _content(response: Response) -> bytes:

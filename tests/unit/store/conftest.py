@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import pytest
+from tests.unit.store.postgres.databases import empty_store
 from tests.unit.store.rows import BINDING, LEASE, Watch
 
 from freight_exchange.store import MemoryStore
 from freight_exchange.store.work import BotStore, WorkStore
 
 
-@pytest.fixture
-def store() -> Iterator[BotStore]:
-    """A store in memory: it has the same statements as one in a file, without waits for a disk."""
-    store = MemoryStore()
+@pytest.fixture(params=["memory", "postgres"])
+def store(request: pytest.FixtureRequest) -> Iterator[BotStore]:
+    """Each kind of store. One in memory has the same statements as one in a file, without waits for a disk."""
+    store: BotStore = MemoryStore() if request.param == "memory" else empty_store()
     yield store
     store.close()
 

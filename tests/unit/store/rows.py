@@ -7,9 +7,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import attrs
+
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store.protocol import AbsenceQuery, Binding, Commit, FeedStore, NewEvent, TrackedRequest
-from freight_exchange.store.work import BotStore, DeliveryState, Effect, WorkStore
+from freight_exchange.store.protocol import (
+    AbsenceQuery,
+    Binding,
+    Commit,
+    FeedStore,
+    NewEvent,
+    StoredEvent,
+    TrackedRequest,
+)
+from freight_exchange.store.work import BotStore, Delivery, DeliveryState, Effect, WorkStore
 
 BINDING = Binding("https://host/api", "me@co.example", "requests")
 LEASE = 60.0
@@ -98,6 +108,27 @@ def everything(feed: WorkStore, indexes: Sequence[int], kinds: Sequence[str] = (
         "by handler": feed.count_ready_by_handler(),
         "effects": list(feed.effects()),
     }
+
+
+def renumbered(result: object) -> object:
+    """Replace the numbers of events by their places: where one was not kept after all, the numbers have a gap."""
+    numbers: set[int] = set()
+
+    def walk(value: Any, change: Callable[[int], int]) -> Any:
+        if isinstance(value, dict):
+            return {key: walk(inner, change) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [walk(inner, change) for inner in value]
+        if isinstance(value, StoredEvent):
+            return attrs.evolve(value, id=change(value.id))
+        return attrs.evolve(value, event=change(value.event)) if isinstance(value, Delivery) else value
+
+    def note(number: int) -> int:
+        numbers.add(number)
+        return number
+
+    walk(result, note)
+    return walk(result, sorted(numbers).index)
 
 
 def filled(store: BotStore) -> WorkStore:

@@ -10,11 +10,14 @@ import pytest
 from tests.unit.store.rows import BINDING, LEASE, absent, effect, event, everything, known, put, seen
 
 from freight_exchange.errors import StoreError
+from freight_exchange.store.postgres import feed_sql as postgres_sql
 from freight_exchange.store.protocol import Binding, Commit, HeldHereError, ReadSet, StoredEvent
 from freight_exchange.store.sqlite import feed_sql
 from freight_exchange.store.work import BotStore, WorkStore
 
 INDEXES = range(12)
+IN_FILES = pytest.mark.parametrize("store", ["memory"], indirect=True)
+"""A database has feeds of several accounts under one name."""
 TOMBSTONE = {"record": None, "last_seen": 0.0, "last_scan": 0, "updated_after": 0.0, "missed_scans": 0}
 
 
@@ -176,6 +179,7 @@ class TestPrune:
 
     def test_works_in_batches(self, feed: WorkStore, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(feed_sql, "_PRUNE_BATCH", 2)
+        monkeypatch.setattr(postgres_sql, "PRUNE_BATCH", 2)
         assert feed.prune(before=50.0) is False
         put(feed, [seen(index, last_seen=10.0) for index in range(5)], [event(str(one)) for one in range(5)], at=10.0)
         feed.acknowledge([one.id for one in feed.pending()[:3]], at=11.0)
@@ -245,6 +249,7 @@ class TestLease:
         feed.release()
         assert other.unacknowledged == len(other.pending()) == 2
 
+    @IN_FILES
     @pytest.mark.parametrize("change", [{"base_url": "https://production/api"}, {"account": "you@co.example"}])
     def test_is_bound_to_a_service_and_an_account(
         self, store: BotStore, feed: WorkStore, change: dict[str, str]
@@ -256,6 +261,7 @@ class TestLease:
             store.open(other, lease=LEASE)
         assert store.open(BINDING, lease=LEASE).state == "kept"
 
+    @IN_FILES
     def test_takes_another_binding_until_it_has_recorded_something(self, store: BotStore, feed: WorkStore) -> None:
         feed.release()
         other: Binding = attrs.evolve(BINDING, base_url="https://corrected/api", account="you@co.example")
@@ -265,6 +271,7 @@ class TestLease:
         with pytest.raises(StoreError, match=r"belongs to you@co\.example at https://corrected/api"):
             store.open(BINDING, lease=LEASE)
 
+    @IN_FILES
     @pytest.mark.parametrize("recorded", [{"seen": [seen(1)]}, {"events": [event("a")]}, {"state": "kept"}], ids=str)
     def test_keeps_its_binding_with_anything_recorded(
         self, store: BotStore, feed: WorkStore, recorded: dict[str, Any]

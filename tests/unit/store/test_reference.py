@@ -1,4 +1,4 @@
-"""The SQLite store against the reference model: the same calls, in any order, return the same."""
+"""The stores against the reference model: the same calls, in any order, return the same."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import attrs
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.unit.store.postgres.databases import empty_store
 from tests.unit.store.reference import ReferenceFeed
 from tests.unit.store.rows import BINDING, LEASE, everything
 
 from freight_exchange.store import MemoryStore
 from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, ReadSet, StoredEvent, TrackedRequest
-from freight_exchange.store.work import Delivery, Effect, WorkStore
+from freight_exchange.store.work import BotStore, Delivery, Effect, WorkStore
 
 INDEXES = st.integers(0, 7)
 NUMBERS = st.integers(0, 20)
@@ -94,9 +95,11 @@ class Side:
 
 
 class Stores(RuleBasedStateMachine):
+    new_store: Callable[[], BotStore] = MemoryStore
+
     @initialize()
     def begin(self) -> None:
-        self.store, reference = MemoryStore(), ReferenceFeed()
+        self.store, reference = self.new_store(), ReferenceFeed()
         self.sides = Side(lambda: self.store.open(BINDING, lease=LEASE)), Side(lambda: reference)
         self.writes: list[Callable[[Side], Any]] = []
 
@@ -230,5 +233,11 @@ class Stores(RuleBasedStateMachine):
         self.store.close()
 
 
+class PostgresStores(Stores):
+    new_store = staticmethod(empty_store)
+
+
 TestStores = Stores.TestCase
 TestStores.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+TestPostgresStores = PostgresStores.TestCase
+TestPostgresStores.settings = settings(max_examples=5, stateful_step_count=25, deadline=None)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange.options import Timeouts
+from freight_exchange.platform.clock import SendLimit
 from freight_exchange.transport.message import AbandonedError, Progress, Request, RequestKind, Response
 from freight_exchange.transport.secrets import Secret
 
@@ -20,6 +23,7 @@ HEADERS = ["http11.send_request_headers.started", "http11.send_request_headers.c
 BODY = ["http11.send_request_body.started", "http11.send_request_body.complete"]
 REPLY = ["http11.receive_response_headers.started", "http11.receive_response_headers.failed"]
 RETRY = ["connection.retry.started", "connection.retry.complete"]
+PASSED, AHEAD = (cast("SendLimit", SimpleNamespace(is_over=is_over)) for is_over in (True, False))
 
 SENDING = {
     "headers begun": [*TCP, HEADERS[0]],
@@ -127,6 +131,33 @@ class TestAbandoned:
         for event in (HEADERS[1], *BODY, *REPLY):
             progress.trace(event)
         assert progress.may_have_begun
+
+
+class TestLimit:
+    @pytest.mark.parametrize("event", [HEADERS[0], "http2.send_connection_init.started", BODY[0]])
+    def test_no_part_of_a_request_leaves_after_its_limit(self, event: str) -> None:
+        progress = Progress(PASSED)
+        with pytest.raises(AbandonedError):
+            progress.trace(event)
+        assert not progress.began
+
+    def test_request_is_not_handed_to_a_transport_after_its_limit(self) -> None:
+        progress = Progress(PASSED)
+        with pytest.raises(AbandonedError):
+            progress.hand_over()
+        assert (progress.sends, progress.may_have_begun) == (0, False)
+
+    def test_request_leaves_and_is_answered_within_its_limit(self) -> None:
+        progress = Progress(AHEAD)
+        progress.hand_over()
+        for event in (*TCP, *HEADERS, *BODY, *REPLY):
+            progress.trace(event)
+        assert progress.began
+
+    def test_reply_may_come_after_the_limit(self) -> None:
+        progress = Progress(PASSED)
+        for event in (HEADERS[1], BODY[1], *REPLY):
+            progress.trace(event)
 
 
 EVENTS = sorted({event for events in [*SENDING.values(), *UNCONNECTED.values(), *SILENT.values()] for event in events})

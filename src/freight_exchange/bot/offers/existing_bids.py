@@ -128,7 +128,7 @@ class ExistingBids:
             found.update([] if index is None else [index])
             _logger.error("an own bid cannot be read, on %s: %s", describe_request(index), error)
 
-        bids = lenient_bids(self._exchange._metered(meter), note)
+        bids = lenient_bids(self._exchange._limited(meter=meter), note)
         # The plain listing may lack some bids, and some types may not be served; neither is documented.
         for type in (None, *BidsType):
             found.update(await self._list_view(bids, type, meter))

@@ -92,8 +92,10 @@ class InDoubtResolver:
         """Add an offer; `resolve` follows."""
         self._unresolved[record.key] = record
 
-    async def resolve(self, record: OfferRecord) -> None:
-        """Check an offer until it is found, proven absent, or parked."""
+    async def resolve(self, record: OfferRecord, wait: float = 0.0) -> None:
+        """Check an offer, after a wait, until it is found, proven absent, or parked."""
+        if wait:
+            await anyio.sleep(wait)
         while not record.parked:
             result = await self._check(record)
             # A person may have resolved it meanwhile. A newer doubt of the same offer may have begun since, about which

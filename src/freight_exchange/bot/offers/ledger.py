@@ -92,7 +92,8 @@ class Ledger:
 
     async def adopt(self, adoption: Adoption) -> None:
         """Resolve the offers that processes left in doubt at their end."""
-        await self._sender.adopt(map(OfferRecord.from_effect, filter(is_offer, adoption.effects)))
+        records = map(OfferRecord.from_effect, filter(is_offer, adoption.effects))
+        await self._sender.adopt(records, wait=adoption.wait)
 
     async def offer(
         self, draft: OfferRecord, *, event: RequestEvent | None, allow_existing: bool, check: Callable[[], None]

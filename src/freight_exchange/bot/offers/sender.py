@@ -21,6 +21,9 @@ from freight_exchange.errors import (
 from freight_exchange.errors.transient import is_from_login
 from freight_exchange.models import RequestStatus
 from freight_exchange.options import RetryPolicy
+from freight_exchange.platform import clock
+from freight_exchange.platform.clock import SendLimit
+from freight_exchange.store.work import SEND_WINDOW
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics import Metrics
@@ -102,8 +105,8 @@ class OfferSender:
         while self._pending:
             await next(iter(self._pending.values())).finished.wait()
 
-    async def adopt(self, records: Iterable[OfferRecord]) -> None:
-        """Resolve offers that another process left in doubt at its end."""
+    async def adopt(self, records: Iterable[OfferRecord], *, wait: float) -> None:
+        """Resolve offers that another process left in doubt at its end, after a wait for what may still arrive."""
         for record in records:
             if record.state == "sending":
                 _logger.warning(
@@ -112,7 +115,7 @@ class OfferSender:
                     extra={"request": record.request},
                 )
                 record = await self._repository.advance(record, "unknown", unknown_since=record.at)
-            self.start_resolving(record)
+            self.start_resolving(record, wait=wait)
 
     async def send(self, record: OfferRecord) -> Bid:
         """Send an offer and return the bid. Cancelling this does not stop the send."""
@@ -133,10 +136,12 @@ class OfferSender:
         return await pending.wait()
 
     async def _send(self, record: OfferRecord) -> Bid:
+        # Before `sending` is recorded: who takes this over waits from a later moment on.
+        limit = SendLimit(clock.now(), SEND_WINDOW)
         record = await self._repository.advance(record, "sending")
         self._unit_of_work.reach("before send")
         try:
-            bid = await self._exchange.bids.submit(
+            bid = await self._exchange._limited(send_limit=limit).bids.submit(
                 record.request, amount=record.amount, currency=record.currency, rates=record.rates, terms=record.terms
             )
         except OutcomeUnknownError as error:
@@ -202,10 +207,10 @@ class OfferSender:
         )
         self.start_resolving(doubtful)
 
-    def start_resolving(self, doubtful: OfferRecord) -> None:
-        """Start to resolve an offer in doubt."""
+    def start_resolving(self, doubtful: OfferRecord, *, wait: float = 0.0) -> None:
+        """Start to resolve an offer in doubt, after a wait."""
         self._resolver.add(doubtful)
-        self._tasks.start_soon(self._resolver.resolve, doubtful)
+        self._tasks.start_soon(self._resolver.resolve, doubtful, wait)
 
 
 def _is_service_reply(refusal: BadRequestError) -> bool:

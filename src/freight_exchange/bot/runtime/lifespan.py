@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from freight_exchange.bot.task_groups import flatten, split_cancellations
+from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from freight_exchange.client import FreightExchange
 
-__all__ = ["Lifespan", "check_lifespan", "no_resources", "open_lifespan", "run_with_lifespan"]
+__all__ = ["Lifespan", "check_lifespan", "entered_client", "no_resources", "open_lifespan", "run_with_lifespan"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -163,3 +163,14 @@ def _takes_exchange(lifespan: Lifespan) -> bool:
     """Return whether it has a required parameter, which can only be the exchange."""
     parameters = inspect.signature(lifespan).parameters.values()
     return any(one.kind in _POSITIONAL and one.default is inspect.Parameter.empty for one in parameters)
+
+
+@asynccontextmanager
+async def entered_client(exchange: FreightExchange | None) -> AsyncIterator[FreightExchange]:
+    """Enter and close the client, unless the caller has entered it."""
+    client = exchange or FreightExchange()
+    if client.entered:
+        yield client
+    else:
+        async with client:
+            yield client

@@ -136,7 +136,9 @@ class Membership:
                 if await anyio.to_thread.run_sync(seat.beat, limiter=self._pulse_thread):
                     self._lapsed.set()
             pause = min(_PULSE_INTERVAL, max(0.0, due - anyio.current_time()))
-            if await anyio.to_thread.run_sync(seat.wait, pause, limiter=self._pulse_thread):
+            has_news = await anyio.to_thread.run_sync(seat.wait, pause, limiter=self._pulse_thread)
+            # Each beat looks as well: a notification may be lost.
+            if has_news or anyio.current_time() >= due:
                 on_notification()
 
     async def wait_lapsed(self) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -16,13 +15,12 @@ import attrs
 from freight_exchange.bot.call_times import CallTimes
 from freight_exchange.bot.handlers.injection import resolve_arguments
 from freight_exchange.bot.runtime.health import LIVE_INTERVALS
-from freight_exchange.bot.runtime.lifespan import run_with_lifespan
+from freight_exchange.bot.runtime.lifespan import entered_client, run_with_lifespan
 from freight_exchange.bot.runtime.loop import BotLoop
 from freight_exchange.bot.runtime.session import BotSession, Phase
 from freight_exchange.bot.runtime.shutdown import ignore_failure
 from freight_exchange.bot.task_groups import FailureReportingGroup, find_failure, report_failure, unwrap_errors
-from freight_exchange.client import FreightExchange
-from freight_exchange.errors import LoginRejectedError
+from freight_exchange.errors import FencedError, LoginRejectedError, StoreAwayError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -34,12 +32,15 @@ if TYPE_CHECKING:
     from freight_exchange.bot.runtime.operator_port import OperatorPort
     from freight_exchange.bot.runtime.options import BotOptions
     from freight_exchange.bot.runtime.shutdown import FailureCallback
+    from freight_exchange.client import FreightExchange
 
 __all__ = ["Supervisor"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 _MAX_LOGIN_PAUSE: Final = 900.0
+_REJOIN_PAUSE: Final = 1.0
+_LOST_SEAT: Final = (FencedError, StoreAwayError)
 
 
 class Supervisor:
@@ -113,7 +114,7 @@ class Supervisor:
             with unwrap_errors():
                 async with anyio.create_task_group() as tasks:
                     await self._open_port(tasks)
-                    async with _entered(exchange) as entered:
+                    async with entered_client(exchange) as entered:
                         client = entered._instrumented(CallTimes(self._metrics.call_times))
 
                         async def work(resources: Mapping[str, object]) -> None:
@@ -141,6 +142,11 @@ class Supervisor:
             self.session.stop()
 
     # Status
+
+    @property
+    def _has_joined(self) -> bool:
+        """Possession of a seat in the store, now or in an earlier session."""
+        return self.ready.is_set()
 
     @property
     def state(self) -> Phase | Literal["login-rejected"]:
@@ -190,7 +196,8 @@ class Supervisor:
         while not self.stopping.is_set():
             session = self.session = new_session()
             try:
-                await session()
+                if await self._run_session(session):
+                    continue
                 self._started_at = session.health.started_at
                 if session.login_rejection is None:
                     return
@@ -204,6 +211,19 @@ class Supervisor:
                 session.health.freeze()
             pause = min(2 * pause, _MAX_LOGIN_PAUSE)
             client.reset_login()
+
+    async def _run_session(self, session: BotSession) -> bool:
+        """Run a session, and return whether it lost its seat in the store, so that another one follows."""
+        try:
+            await session()
+        except _LOST_SEAT as error:
+            if not self._has_joined:
+                raise
+            _logger.warning("the bot has lost its seat in the store: %s; it joins again", error)
+            with anyio.move_on_after(_REJOIN_PAUSE):
+                await self.stopping.wait()
+            return True
+        return False
 
     # Failures
 
@@ -224,6 +244,10 @@ class Supervisor:
             tasks.start_soon(self._report_cancellation, anyio.current_effective_deadline() == -math.inf)
             return
         session = self.session
+        if isinstance(error, _LOST_SEAT) and self._has_joined:
+            # Logged by `_run_session`.
+            self._on_failure(error, lambda: session is None or session.phase == "stopped")
+            return
         if session is None or client.user is None or not isinstance(error, LoginRejectedError):
             self._report_failure(error)
             return
@@ -270,14 +294,3 @@ class Supervisor:
 
     def _set_address(self, address: tuple[str, int]) -> None:
         self.address = address
-
-
-@asynccontextmanager
-async def _entered(exchange: FreightExchange | None) -> AsyncIterator[FreightExchange]:
-    """Enter and close the client, unless the caller has entered it."""
-    client = exchange or FreightExchange()
-    if client.entered:
-        yield client
-    else:
-        async with client:
-            yield client

@@ -105,8 +105,9 @@ class Network:
         trace = self._trace(request)
         native = self._requests.make(request, trace)
         failure: FreightExchangeError
-        number = request.progress.hand_over()
+        number = 0
         try:
+            number = request.progress.hand_over()
             reply = await send(native)
             try:
                 response = await _read(reply, number)
@@ -117,7 +118,10 @@ class Network:
                 raise
             await self._release(reply)
         except AbandonedError:
-            failure = TransportError("given up before the request was sent", unsent=True)
+            began = request.progress.began
+            failure = TransportError(f"given up before the {'end of the ' * began}request was sent", unsent=not began)
+            if not began:
+                request.progress.reset()
         except (DecodeError, TransportError) as error:
             # Its frames hold pieces of the reply, which may be a login's with the token.
             failure = error.with_traceback(None)

@@ -114,6 +114,11 @@ class TestFailures:
         assert error.unsent
         assert not error.permanent
 
+    async def test_given_up_after_the_first_byte(self, library: ModuleType) -> None:
+        error = await failure(library, AbandonedError(), trace="sent")
+        assert not error.unsent
+        assert "the end of the request" in error.message
+
     @pytest.mark.parametrize(
         "bug",
         [KeyError("hook"), RuntimeError("bug"), ValueError("bug"), AssertionError()],

@@ -1,0 +1,1 @@
+"""A store in a PostgreSQL database, which the replicas of a bot share (extra `postgres`)."""

@@ -1,0 +1,184 @@
+"""A connection to a database that makes itself again after it was lost, and waits for no reply for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psycopg
+from psycopg import conninfo
+
+from freight_exchange.errors import ConfigurationError, StoreError
+from freight_exchange.store.postgres.errors import connect_error, translate_errors
+
+__all__ = ["DatabaseConnection", "describe_address"]
+
+Parameters = Sequence[object] | Mapping[str, object] | None
+"""Values of the placeholders of a statement; without any, the statement has no placeholders."""
+
+_OLDEST_SERVER: Final = 13
+_CONNECT_TIMEOUT: Final = 5
+_REPLY_TIMEOUT: Final = 10.0
+"""Seconds without a reply after which the connection is cut. TCP itself notices a stalled proxy late or never."""
+# A process that is frozen inside a transaction must not keep its locks. What is committed must survive a crash of the
+# server, even where its administrator has chosen otherwise.
+_BEGIN: Final = """
+    BEGIN;
+    SET LOCAL idle_in_transaction_session_timeout = '5s';
+    SET LOCAL lock_timeout = '5s';
+    SET LOCAL synchronous_commit = on
+"""
+
+
+class DatabaseConnection:
+    """A connection, used by one thread at a time, and opened by the first call.
+
+    Args:
+        address: Where the database is, in the words of libpq.
+
+    Attributes:
+        address: Description of it for messages, without the password.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._conninfo = address
+        self.address: Final = describe_address(address)
+        self._connection: _Connection | None = None
+        self._depth = 0
+
+    def execute(self, query: str, parameters: Parameters = None) -> psycopg.Cursor[Any]:
+        """Run a statement, in the open transaction or in one of its own."""
+        connection = self._open()
+        with translate_errors(self.address):
+            return connection.execute(query, parameters)
+
+    def row(self, query: str, parameters: Parameters = None) -> Any:
+        """Run a statement and return its first row, or `None`."""
+        return self.execute(query, parameters).fetchone()
+
+    def rows(self, query: str, parameters: Parameters = None) -> list[Any]:
+        """Run a statement and return its rows."""
+        return self.execute(query, parameters).fetchall()
+
+    def execute_many(self, query: str, parameters: Sequence[Sequence[object]]) -> None:
+        """Run a statement for each of the rows."""
+        connection = self._open()
+        with translate_errors(self.address), connection.cursor() as cursor:
+            cursor.executemany(query, parameters)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Presence of an open transaction."""
+        return self._depth > 0
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what is written inside, or none of it if anything raises. Inner ones join the outer one."""
+        if self._depth:
+            yield
+            return
+        connection = self._open()
+        self._depth += 1
+        try:
+            with translate_errors(self.address):
+                connection.execute(_BEGIN, prepare=False)
+            yield
+            with translate_errors(self.address):
+                connection.execute("COMMIT")
+        except BaseException:
+            try:
+                connection.execute("ROLLBACK")
+            except psycopg.Error:
+                self.close()
+            raise
+        finally:
+            self._depth -= 1
+
+    def notifications(self, seconds: float) -> list[psycopg.Notify]:
+        """Wait for notifications, at most so long, and return those that came."""
+        connection = self._open()
+        with translate_errors(self.address):
+            return [*connection.notifies(timeout=seconds, stop_after=1)]
+
+    def close(self) -> None:
+        """Close the connection. A later call opens another one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Possession of a connection that works, as far as known."""
+        return self._connection is not None and not self._connection.closed
+
+    def _open(self) -> _Connection:
+        if self._connection is None or self._connection.closed:
+            if self._depth:
+                raise StoreError(f"the transaction on {self.address} was cut off")
+            try:
+                self._connection = _Connection.connect(
+                    self._conninfo,
+                    autocommit=True,
+                    connect_timeout=_CONNECT_TIMEOUT,
+                    application_name="freight-exchange",
+                    client_encoding="utf8",
+                )
+            except psycopg.Error as error:
+                raise connect_error(error, self.address) from None
+            self._check_server(self._connection)
+        return self._connection
+
+    def _check_server(self, connection: _Connection) -> None:
+        major = connection.info.server_version // 10_000
+        if major < _OLDEST_SERVER:
+            connection.close()
+            raise StoreError(
+                f"{self.address} is PostgreSQL {major}, which is too old: it needs {_OLDEST_SERVER} or newer"
+            )
+
+
+class _Connection(psycopg.Connection[Any]):
+    """A connection on which no wait is longer than the time-out of replies."""
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        return super().wait(_limited(gen, self, time.monotonic() + _REPLY_TIMEOUT), *args, **options)
+
+
+def _limited(gen: Generator[Any, Any, Any], connection: _Connection, until: float) -> Generator[Any, Any, Any]:
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > until:
+                connection.pgconn.finish()
+                raise psycopg.OperationalError(f"no reply for {_REPLY_TIMEOUT:g} s")
+            wanted = gen.send(ready)
+    except StopIteration as stop:
+        return stop.value
+
+
+def describe_address(address: str) -> str:
+    """Describe a database for messages, without the password.
+
+    Raises:
+        ConfigurationError: It is no address of a database.
+    """
+    parts: dict[str, Any] = {}
+    try:
+        parts = conninfo.conninfo_to_dict(address)
+        # A password with characters that are not encoded ends up in the host or the port.
+        is_sound = "@" not in str(parts.get("host", "")) and str(parts.get("port", "0")).isdecimal()
+    except psycopg.Error:
+        is_sound = False
+    if not is_sound:
+        # No part of it is shown, nor the message of the library, which has parts of it.
+        raise ConfigurationError(
+            "the address of the database cannot be read: write postgresql://USER@HOST:PORT/DATABASE, with special"
+            " characters percent-encoded"
+        )
+    host = parts.get("host") or parts.get("hostaddr") or "localhost"
+    port = f":{parts['port']}" if "port" in parts else ""
+    user = f"{parts['user']}@" if "user" in parts else ""
+    return f"the database postgresql://{user}{host}{port}/{parts.get('dbname', '')}"

@@ -1,0 +1,65 @@
+"""Errors of PostgreSQL as `StoreError`s that say what to do. No message has the password."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+from psycopg import errors
+
+from freight_exchange.errors import StoreAwayError, StoreError
+from freight_exchange.store.protocol import ConflictError
+
+__all__ = ["connect_error", "translate_errors"]
+
+_CONFLICTS: Final = (
+    errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable,
+)  # fmt: skip
+_LATER: Final = re.compile("starting up|shutting down|in recovery|too many clients|remaining connection slots")
+_REFUSED: Final = (
+    (re.compile("password authentication failed|no password supplied"),
+     "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),
+    (re.compile('database ".*" does not exist'), "does not exist: create it, or correct its name"),
+    (re.compile('role ".*" does not exist|no pg_hba.conf entry'), "refused the login: give this user access"),
+)  # fmt: skip
+
+
+def connect_error(error: psycopg.Error, address: str) -> StoreError:
+    """Describe why no connection could be made."""
+    text = " ".join(str(error).split())
+    for pattern, advice in _REFUSED:
+        if pattern.search(text):
+            return StoreError(f"{address} {advice}")
+    reason = text.rpartition("failed: ")[2]
+    if "FATAL" in text and not _LATER.search(text):
+        return StoreError(f"{address} refused the connection: {reason}")
+    return StoreAwayError(f"{address} cannot be reached: {reason}; check that the server runs, and its host and port")
+
+
+@contextmanager
+def translate_errors(address: str) -> Iterator[None]:
+    """Raise a `StoreError` for any error of the database inside."""
+    try:
+        yield
+    except (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege) as error:
+        if isinstance(error, errors.ReadOnlySqlTransaction):
+            raise StoreError(f"{address} is a read-only standby: give the address of the primary") from error
+        raise StoreError(
+            f"{address} does not permit this ({_first_line(error)}): grant this user CREATE on the database once, or"
+            " all rights on the schema freight_exchange and its tables"
+        ) from error
+    except _CONFLICTS as error:
+        raise ConflictError(f"{address}: a write met another one: {_first_line(error)}") from error
+    except psycopg.OperationalError as error:
+        raise StoreAwayError(f"{address} is away: {_first_line(error)}") from error
+    except (psycopg.DataError, UnicodeEncodeError) as error:
+        raise StoreError(f"{address} cannot keep a value that it was given: {_first_line(error)}") from error
+    except psycopg.Error as error:
+        raise StoreError(f"{address} failed: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,183 @@
+"""The row of a replica: its lease, the fence of its writes, and the take-over of those that have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final, Self
+
+from freight_exchange.errors import FencedError
+from freight_exchange.store.holder import Holder
+
+if TYPE_CHECKING:
+    from freight_exchange.store.postgres.connection import DatabaseConnection
+    from freight_exchange.store.protocol import Binding
+
+__all__ = ["CHANNEL", "Replica"]
+
+CHANNEL: Final = "freight_exchange"
+"""Channel of notifications. Their payload is the binding."""
+
+_JOIN: Final = """
+    WITH bound AS (
+        INSERT INTO freight_exchange.binding (base_url, account, name) VALUES (%(base_url)s, %(account)s, %(feed)s)
+        ON CONFLICT (base_url, account, name) DO UPDATE SET name = excluded.name
+        RETURNING id
+    )
+    INSERT INTO freight_exchange.replica (binding, holder, version, handlers, lease_until)
+    SELECT id, %(holder)s, %(version)s, %(handlers)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM bound
+    RETURNING id, binding
+"""
+# Not a key column: the heartbeat waits for no transaction of this replica.
+_BEAT: Final = """
+    UPDATE freight_exchange.replica SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+    WHERE id = %(replica)s AND epoch = 0 AND NOT has_left
+"""
+_FENCE: Final = "SELECT FROM freight_exchange.replica WHERE id = %(replica)s AND epoch = 0 FOR KEY SHARE"
+# A replica that is inside a transaction is left for the next time: its lock ends with the transaction.
+_END_LAPSED: Final = """
+    UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true
+    WHERE id IN (
+        SELECT id FROM freight_exchange.replica
+        WHERE binding = %(binding)s AND id <> %(replica)s AND NOT has_left AND lease_until < clock_timestamp()
+        FOR UPDATE SKIP LOCKED
+    )
+"""
+_LEAVE: Final = "UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true WHERE id = %(replica)s"
+_HAS_LEFTOVERS: Final = """
+    SELECT EXISTS (
+        SELECT FROM freight_exchange.replica
+        WHERE binding = %(binding)s AND id <> %(replica)s AND NOT has_left AND lease_until < clock_timestamp()
+    ) OR EXISTS (
+        SELECT FROM freight_exchange.delivery JOIN freight_exchange.replica ON replica.id = delivery.owner
+        WHERE delivery.binding = %(binding)s AND delivery.state = 'claimed' AND replica.has_left
+    ) OR EXISTS (
+        SELECT FROM freight_exchange.effect JOIN freight_exchange.replica ON replica.id = effect.owner
+        WHERE effect.binding = %(binding)s AND effect.state IN ('sending', 'unknown') AND replica.has_left
+    )
+"""
+_TAKE_TERM: Final = """
+    UPDATE freight_exchange.binding SET term_epoch = term_epoch + 1, term_replica = %(replica)s
+    WHERE id = %(binding)s AND NOT EXISTS (
+        SELECT FROM freight_exchange.replica
+        WHERE replica.id = term_replica AND NOT has_left AND lease_until >= clock_timestamp()
+    )
+    RETURNING term_epoch, state
+"""
+_FENCE_TERM: Final = """
+    SELECT FROM freight_exchange.binding WHERE id = %(binding)s AND term_epoch = %(epoch)s FOR NO KEY UPDATE
+"""
+_RESIGN: Final = """
+    UPDATE freight_exchange.binding SET term_replica = NULL WHERE id = %(binding)s AND term_epoch = %(epoch)s
+"""
+_HOLDER: Final = """
+    SELECT replica.holder, replica.id FROM freight_exchange.binding
+    JOIN freight_exchange.replica ON replica.id = term_replica WHERE binding.id = %(binding)s
+"""
+
+
+class Replica:
+    """A replica. Its id is new for each process and each time that it joins; its epoch begins at 0 and ends it.
+
+    Attributes:
+        binding: What it belongs to.
+        id, binding_id: Rows.
+        lease: Seconds for which a heartbeat renews its lease.
+    """
+
+    def __init__(self, binding: Binding, id: int, binding_id: int, lease: float) -> None:
+        self.binding = binding
+        self.id = id
+        self.binding_id = binding_id
+        self.lease = lease
+        self._values: dict[str, object] = {"replica": id, "binding": binding_id, "lease": lease}
+
+    @classmethod
+    def join(
+        cls, connection: DatabaseConnection, binding: Binding, *, handlers: Collection[str], version: str, lease: float
+    ) -> Self:
+        """Add a replica."""
+        with connection.transaction():
+            values = {
+                "base_url": binding.base_url,
+                "account": binding.account,
+                "feed": binding.feed,
+                "holder": str(Holder.current()),
+                "version": version,
+                "handlers": [*handlers],
+                "lease": lease,
+            }
+            id, binding_id = connection.row(_JOIN, values)
+        return cls(binding, id, binding_id, lease)
+
+    def fence(self, connection: DatabaseConnection) -> None:
+        """Lock the row until the end of the transaction, so that nothing is taken over before.
+
+        Raises:
+            FencedError: The work was taken over.
+        """
+        if connection.row(_FENCE, self._values) is None:
+            raise self._fenced(connection)
+
+    def beat(self, connection: DatabaseConnection) -> bool:
+        """Renew the lease, and return whether other replicas have left work behind.
+
+        Raises:
+            FencedError: The work was taken over.
+        """
+        if not connection.execute(_BEAT, self._values).rowcount:
+            raise self._fenced(connection)
+        return bool(connection.row(_HAS_LEFTOVERS, self._values)[0])
+
+    def end_lapsed(self, connection: DatabaseConnection) -> None:
+        """End the replicas whose lease is over, in the open transaction."""
+        connection.execute(_END_LAPSED, self._values)
+
+    def leave(self, connection: DatabaseConnection) -> None:
+        """End this replica; what it has left unfinished is adopted by another one."""
+        with connection.transaction():
+            connection.execute(_LEAVE, self._values)
+            self.notify(connection)
+
+    def notify(self, connection: DatabaseConnection) -> None:
+        """Wake the other replicas when the transaction is committed."""
+        connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, str(self.binding_id)))
+
+    def take_term(self, connection: DatabaseConnection) -> tuple[int, str | None] | None:
+        """Take the term if no living replica has it, and return its epoch and the feed's state."""
+        with connection.transaction():
+            self.fence(connection)
+            row = connection.row(_TAKE_TERM, self._values)
+        return None if row is None else (row[0], row[1])
+
+    def fence_term(self, connection: DatabaseConnection, epoch: int) -> None:
+        """Lock the term until the end of the transaction: events are then numbered in the order of their commits.
+
+        Raises:
+            FencedError: Another replica has it.
+        """
+        if connection.row(_FENCE_TERM, {**self._values, "epoch": epoch}) is None:
+            raise FencedError(
+                f"{self.holder(connection)[0]} has taken over the feed {self.binding.feed!r} in {connection.address}:"
+                " this process writes nothing more into it"
+            )
+
+    def resign(self, connection: DatabaseConnection, epoch: int) -> None:
+        """Give the term back."""
+        with connection.transaction():
+            if connection.execute(_RESIGN, {**self._values, "epoch": epoch}).rowcount:
+                self.notify(connection)
+
+    def holder(self, connection: DatabaseConnection) -> tuple[str, int]:
+        """Return the replica with the term, in words, and its id."""
+        return connection.row(_HOLDER, self._values) or ("another process", 0)
+
+    def state(self, connection: DatabaseConnection) -> str | None:
+        """Return the feed's state, as last committed."""
+        (state,) = connection.row("SELECT state FROM freight_exchange.binding WHERE id = %(binding)s", self._values)
+        return None if state is None else str(state)
+
+    def _fenced(self, connection: DatabaseConnection) -> FencedError:
+        return FencedError(
+            f"the lease of this process in {connection.address} was over, and another one has taken over its work: it"
+            " writes nothing more under this lease"
+        )

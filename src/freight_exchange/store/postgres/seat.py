@@ -1,0 +1,95 @@
+"""The seat of a replica in a database: three connections, a thread each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from freight_exchange.errors import StoreError
+from freight_exchange.store.postgres import work_sql
+from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.replica import CHANNEL, Replica
+from freight_exchange.store.postgres.term import PostgresTerm
+from freight_exchange.store.postgres.work import PostgresWork, read_delivery, read_effect
+from freight_exchange.store.work import SEND_WINDOW, Adoption
+from freight_exchange.transport.http.backend import SEND_TIMEOUT
+
+__all__ = ["PostgresSeat"]
+
+_ADOPTION_WAIT: Final = 1.01 * (SEND_WINDOW + SEND_TIMEOUT)
+"""Seconds for which a replica that was taken over may begin to send, and its kernel go on; clocks differ by less than a
+hundredth."""
+
+
+class PostgresSeat:
+    """The seat of a replica.
+
+    `work`, the term, and `beat` with `wait` have a connection each, so that no heartbeat waits for a claim.
+
+    Args:
+        connect: Makes a connection.
+        term_connection: The connection on which the replica joined.
+        replica: The replica.
+        on_leave: Called when it has left.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], DatabaseConnection],
+        term_connection: DatabaseConnection,
+        replica: Replica,
+        on_leave: Callable[[PostgresSeat], None],
+    ) -> None:
+        self.replica: Final = replica
+        self.holder = "another process"
+        self._term_connection = term_connection
+        self._work_connection = connect()
+        self._pulse_connection = connect()
+        self._on_leave = on_leave
+        self._listens = False
+        self.work: Final = PostgresWork(self._work_connection, replica)
+
+    @property
+    def lease(self) -> float:
+        return self.replica.lease
+
+    def state(self) -> str | None:
+        return self.replica.state(self._work_connection)
+
+    def take_term(self) -> PostgresTerm | None:
+        connection = self._term_connection
+        taken = self.replica.take_term(connection)
+        if taken is None:
+            self.holder, _ = self.replica.holder(connection)
+            return None
+        return PostgresTerm(connection, self.replica, *taken, on_release=lambda: None)
+
+    def adopt(self) -> Adoption:
+        connection = self._work_connection
+        values = {"binding": self.replica.binding_id, "owner": self.replica.id}
+        with connection.transaction():
+            self.replica.fence(connection)
+            self.replica.end_lapsed(connection)
+            effects = [read_effect(row) for row in connection.rows(work_sql.ADOPT_EFFECTS, values)]
+            claimed = {*connection.rows(work_sql.ADOPT_DELIVERIES, values)}
+            rows = connection.rows(f"{work_sql.DELIVERY} AND delivery.state = 'claimed'", values)
+        deliveries = [one for one in map(read_delivery, rows) if (one.event, one.handler) in claimed]
+        return Adoption(deliveries=deliveries, effects=effects, wait=_ADOPTION_WAIT)
+
+    def beat(self) -> bool:
+        return self.replica.beat(self._pulse_connection)
+
+    def wait(self, seconds: float) -> bool:
+        connection = self._pulse_connection
+        if not (self._listens and connection.is_open):
+            connection.execute(f"LISTEN {CHANNEL}")
+            self._listens = True
+        return any(one.payload == str(self.replica.binding_id) for one in connection.notifications(seconds))
+
+    def leave(self) -> None:
+        with suppress(StoreError):
+            self.replica.leave(self._work_connection)
+        for connection in (self._work_connection, self._term_connection, self._pulse_connection):
+            connection.close()
+        self._on_leave(self)

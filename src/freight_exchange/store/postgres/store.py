@@ -1,0 +1,112 @@
+"""A store in a PostgreSQL database, which the replicas of a bot share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from freight_exchange.errors import ConfigurationError, HeldError, StoreError
+from freight_exchange.store.postgres import schema
+from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.replica import Replica
+from freight_exchange.store.postgres.seat import PostgresSeat
+from freight_exchange.store.postgres.term import PostgresTerm
+from freight_exchange.store.protocol import Binding, HeldHereError
+
+__all__ = ["PostgresStore"]
+
+_SHORTEST_LEASE: Final = timedelta(seconds=1)
+_LONGEST_LEASE: Final = timedelta(hours=1)
+
+
+class PostgresStore:
+    """Feed states in a PostgreSQL database, in its schema `freight_exchange`; needs the extra `postgres`.
+
+    A bot may run on many machines with one database: each process is a replica, which delivers, and one of them scans.
+    A replica whose lease is over has its work taken over by the others. The password may come as libpq takes it, from
+    `PGPASSWORD`, `.pgpass` or a service file; no message has it. The first use creates or migrates the schema.
+    """
+
+    inline: Final = False
+
+    def __init__(self, address: str, *, lease: timedelta = timedelta(seconds=15)) -> None:
+        """
+        Args:
+            address: The database, as a URL or a connection string of libpq.
+            lease: How long a replica that no longer answers keeps its work, from a second to an hour.
+
+        Raises:
+            ConfigurationError: The address cannot be read, or the lease is too short or too long.
+        """
+        if not isinstance(lease, timedelta) or not _SHORTEST_LEASE <= lease <= _LONGEST_LEASE:
+            raise ConfigurationError(f"lease must be a timedelta from a second to an hour, not {lease!r}")
+        self._connect: Final = partial(DatabaseConnection, address)
+        self.address: Final = self._connect().address
+        self._lease: Final = lease.total_seconds()
+        self._access: Final = threading.Lock()
+        self._seats: Final[dict[int, PostgresSeat | PostgresTerm]] = {}
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore of {self.address}>"
+
+    def open(self, binding: Binding, *, lease: float) -> PostgresTerm:
+        connection, replica = self._join(binding, handlers=(), version="", lease=lease)
+        taken = replica.take_term(connection)
+        if taken is None:
+            holder, holder_id = replica.holder(connection)
+            replica.leave(connection)
+            connection.close()
+            if holder_id in self._seats:
+                raise HeldHereError.for_feed(binding.feed)
+            raise HeldError(
+                f"the feed {binding.feed!r} in {self.address} is held by {holder}: stop that one, or wait",
+                holder=holder,
+            )
+
+        def leave() -> None:
+            with self._access:
+                self._seats.pop(replica.id, None)
+            replica.leave(connection)
+            connection.close()
+
+        term = PostgresTerm(connection, replica, *taken, on_release=leave)
+        self._seats[replica.id] = term
+        return term
+
+    def join(self, binding: Binding, *, handlers: Collection[str], version: str, lease: float) -> PostgresSeat:
+        connection, replica = self._join(binding, handlers=handlers, version=version, lease=self._lease)
+        seat = PostgresSeat(self._connect, connection, replica, self._forget)
+        self._seats[replica.id] = seat
+        return seat
+
+    def close(self) -> None:
+        with self._access:
+            self._is_closed = True
+            seats = [*self._seats.values()]
+        for seat in seats:
+            if isinstance(seat, PostgresSeat):
+                seat.leave()
+            else:
+                seat.release()
+
+    def _join(
+        self, binding: Binding, *, handlers: Collection[str], version: str, lease: float
+    ) -> tuple[DatabaseConnection, Replica]:
+        if self._is_closed:
+            raise StoreError(f"the store {self.address} is closed: make another object for it")
+        connection = self._connect()
+        try:
+            schema.prepare(connection)
+            replica = Replica.join(connection, binding, handlers=handlers, version=version, lease=lease)
+        except BaseException:
+            connection.close()
+            raise
+        return connection, replica
+
+    def _forget(self, seat: PostgresSeat) -> None:
+        with self._access:
+            self._seats.pop(seat.replica.id, None)

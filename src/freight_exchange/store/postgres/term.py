@@ -1,0 +1,198 @@
+"""The state of one feed in a database, written under the term."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from freight_exchange.errors import StoreError
+from freight_exchange.store.postgres import feed_sql, work_sql
+from freight_exchange.store.postgres.work import PostgresWork
+from freight_exchange.store.protocol import Commit, ReadSet, StoredEvent, TrackedRequest
+
+if TYPE_CHECKING:
+    from freight_exchange.store.postgres.connection import DatabaseConnection
+    from freight_exchange.store.postgres.replica import Replica
+    from freight_exchange.store.protocol import AbsenceQuery, NewEvent
+
+__all__ = ["PostgresTerm"]
+
+
+class PostgresTerm(PostgresWork):
+    """The state of one feed, its deliveries and effects. Each write locks the term.
+
+    Args:
+        connection: The connection, of one thread.
+        replica: The replica that has the term.
+        epoch: The epoch of the term.
+        state: The feed's state at its beginning.
+        on_release: Called when the term is given back.
+    """
+
+    def __init__(
+        self,
+        connection: DatabaseConnection,
+        replica: Replica,
+        epoch: int,
+        state: str | None,
+        on_release: Callable[[], None],
+    ) -> None:
+        super().__init__(connection, replica)
+        self.state = state
+        self._epoch = epoch
+        self._on_release = on_release
+        (self.unacknowledged,) = connection.row(feed_sql.UNACKNOWLEDGED, self._values())
+
+    def commit(
+        self,
+        decide: Callable[[ReadSet], Commit],
+        *,
+        indexes: Sequence[int] = (),
+        absence: AbsenceQuery | None = None,
+    ) -> int:
+        with self._write() as connection:
+            commit = decide(self._read_set(connection, indexes, absence))
+            added = self._put(connection, commit)
+            if commit.state is not None:
+                query = "UPDATE freight_exchange.binding SET state = %(state)s WHERE id = %(binding)s"
+                connection.execute(query, self._values(state=commit.state))
+            self.unacknowledged += added
+        return added
+
+    def pending(self, *, after: int = 0, limit: int = 100) -> Sequence[StoredEvent]:
+        query = f"{feed_sql.EVENT} AND id > %(after)s AND NOT is_acknowledged ORDER BY id LIMIT %(limit)s"
+        return [_event(row) for row in self._read().rows(query, self._values(after=after, limit=max(0, limit)))]
+
+    def pending_of_kind(self, kind: str) -> Sequence[StoredEvent]:
+        query = f"{feed_sql.EVENT} AND kind = %(kind)s AND NOT is_acknowledged ORDER BY id"
+        return [_event(row) for row in self._read().rows(query, self._values(kind=kind))]
+
+    def acknowledge(self, ids: Sequence[int], *, at: float, filtered: Sequence[int] = ()) -> None:
+        with self._write() as connection:
+            for numbers, is_filtered in ((ids, False), (filtered, True)):
+                if numbers:
+                    self._acknowledge(connection, numbers, at, is_filtered=is_filtered)
+
+    def history(self, index: int) -> tuple[TrackedRequest | None, Sequence[StoredEvent]]:
+        connection = self._read()
+        found = connection.row(feed_sql.TRACKED, self._values(indexes=[index]))
+        query = f'{feed_sql.EVENT} AND "index" = %(index)s ORDER BY id'
+        events = [_event(row) for row in connection.rows(query, self._values(index=index))]
+        return None if found is None else _request(found), events
+
+    def prune(self, *, before: float) -> bool:
+        values = self._values(before=before, limit=feed_sql.PRUNE_BATCH)
+        if not self._read().row(feed_sql.CAN_PRUNE, values)[0]:
+            return False
+        with self._write() as connection:
+            connection.execute(feed_sql.BURY_REQUESTS, values)
+            connection.execute(feed_sql.DELETE_EVENTS, values)
+            return bool(connection.row(feed_sql.CAN_PRUNE, values)[0])
+
+    def enqueue(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
+        with self._write() as connection:
+            self._acknowledge(connection, [event for event, names in handlers.items() if not names], at)
+            pairs = [(event, name) for event, names in handlers.items() for name in names]
+            if pairs:
+                events, names = zip(*pairs, strict=True)
+                values = self._values(events=[*events], handlers=[*names], at=at)
+                self.unacknowledged -= connection.row(work_sql.ENQUEUE, values)[0]
+                self._replica.notify(connection)
+
+    def add_event(self, event: NewEvent, *, at: float) -> bool:
+        return self.commit(lambda read_set: Commit(events=(event,), at=at)) == 1
+
+    def release(self) -> None:
+        if self._is_released:
+            return
+        self._is_released = True
+        with suppress(StoreError):
+            self._replica.resign(self._connection, self._epoch)
+        self._on_release()
+
+    @contextmanager
+    def _write(self) -> Iterator[DatabaseConnection]:
+        unacknowledged = self.unacknowledged
+        try:
+            with super()._write() as connection:
+                yield connection
+        except BaseException:
+            self.unacknowledged = unacknowledged
+            raise
+
+    def _fence(self, connection: DatabaseConnection) -> None:
+        self._replica.fence(connection)
+        self._replica.fence_term(connection, self._epoch)
+
+    def _read_set(
+        self, connection: DatabaseConnection, indexes: Sequence[int], absence: AbsenceQuery | None
+    ) -> ReadSet:
+        requests = {}
+        if indexes:
+            rows = connection.rows(feed_sql.TRACKED, self._values(indexes=[*indexes]))
+            requests = {row[0]: _request(row) for row in rows}
+        if absence is None:
+            return ReadSet(requests)
+        values = self._values(after=absence.updated_after, scan=absence.scan)
+        return ReadSet(requests, [_request(row) for row in connection.rows(feed_sql.ABSENT, values)])
+
+    def _put(self, connection: DatabaseConnection, commit: Commit) -> int:
+        if commit.requests:
+            connection.execute_many(
+                feed_sql.PUT_REQUEST,
+                [
+                    (
+                        self._replica.binding_id, request.index, request.digest, request.record, request.version,
+                        request.first_seen, request.last_seen, request.last_scan, request.updated_after,
+                        request.missed_scans,
+                    )
+                    for request in commit.requests
+                ],
+            )  # fmt: skip
+        if not commit.events:
+            return 0
+        values = self._values(
+            keys=[event.key for event in commit.events],
+            indexes=[event.index for event in commit.events],
+            kinds=[event.kind for event in commit.events],
+            payloads=[event.payload for event in commit.events],
+            at=commit.at,
+        )
+        added = connection.execute(feed_sql.ADD_EVENTS, values).rowcount
+        if added < len(commit.events):
+            connection.execute(feed_sql.PROPOSE_AGAIN, values)
+        return added
+
+    def _acknowledge(
+        self, connection: DatabaseConnection, ids: Sequence[int], at: float, *, is_filtered: bool = False
+    ) -> None:
+        values = self._values(ids=[*ids], at=at, is_filtered=is_filtered)
+        self.unacknowledged -= connection.execute(feed_sql.ACKNOWLEDGE, values).rowcount
+
+
+def _request(row: tuple[Any, ...]) -> TrackedRequest:
+    index, digest, record, version, first_seen, last_seen, last_scan, updated_after, missed_scans = row
+    return TrackedRequest(
+        index=index,
+        digest=digest,
+        record=record,
+        version=version,
+        first_seen=first_seen,
+        last_seen=last_seen,
+        last_scan=last_scan,
+        updated_after=updated_after,
+        missed_scans=missed_scans,
+    )
+
+
+def _event(row: tuple[Any, ...]) -> StoredEvent:
+    number, index, kind, payload, is_acknowledged, is_filtered = row
+    return StoredEvent(
+        id=number,
+        index=index,
+        kind=kind,
+        payload=payload,
+        is_acknowledged=is_acknowledged,
+        is_filtered=is_filtered,
+    )

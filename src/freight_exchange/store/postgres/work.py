@@ -1,0 +1,176 @@
+"""The deliveries and effects of one bot in a database, written as one replica."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from freight_exchange.errors import StoreError
+from freight_exchange.store.postgres import work_sql
+from freight_exchange.store.work import Delivery, DeliveryState, Effect
+
+if TYPE_CHECKING:
+    from freight_exchange.store.postgres.connection import DatabaseConnection
+    from freight_exchange.store.postgres.replica import Replica
+
+__all__ = ["PostgresWork", "read_delivery", "read_effect"]
+
+
+class PostgresWork:
+    """Deliveries and effects. Each write locks the replica's row, so that none is committed after a take-over.
+
+    Args:
+        connection: The connection, of one thread.
+        replica: The replica that writes.
+    """
+
+    def __init__(self, connection: DatabaseConnection, replica: Replica) -> None:
+        self._connection = connection
+        self._replica = replica
+        self._is_released = False
+
+    def claim(self, *, now: float, limit: int, handlers: Collection[str] | None = None) -> Sequence[Delivery]:
+        values = self._values(now=now, limit=limit, handlers=_array(handlers), owner=self._replica.id)
+        rows: list[Any] = []
+        if limit > 0:
+            with self._write() as connection:
+                rows = connection.rows(work_sql.CLAIM, values)
+        claimed = [read_delivery(row) for row in rows]
+        return sorted(claimed, key=_order)
+
+    def settle(
+        self,
+        event: int,
+        handler: str,
+        *,
+        state: Literal["ready", "done", "dead"],
+        not_before: float = 0,
+        error: str | None = None,
+        refund_attempt: bool = False,
+        also_done: Sequence[int] = (),
+        at: float,
+    ) -> bool:
+        with self._write() as connection:
+            values = self._values(
+                event=event, handler=handler, state=state, not_before=not_before, error=error, refund=refund_attempt,
+                owner=self._replica.id,
+            )  # fmt: skip
+            if not connection.execute(work_sql.SETTLE, values).rowcount:
+                return False
+            finished = [event] if state == "done" else []
+            if also_done:
+                values = self._values(events=[*also_done], handler=handler)
+                finished += [later for (later,) in connection.rows(work_sql.FINISH_READY, values)]
+            connection.execute(work_sql.TOUCH, {"events": [event, *finished], "at": at})
+            if finished:
+                connection.execute(work_sql.FINISH_EVENTS, self._values(events=finished, at=at))
+        return True
+
+    def next_due(self, *, handlers: Collection[str] | None = None) -> float | None:
+        row = self._read().row(work_sql.NEXT_DUE, self._values(handlers=_array(handlers)))
+        return None if row is None else float(row[0])
+
+    def count_overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
+        count, since = self._read().row(work_sql.COUNT_OVERDUE, self._values(now=now, handlers=_array(handlers)))
+        return count, since
+
+    def count_ready_by_handler(self) -> Mapping[str, int]:
+        return dict(self._read().rows(work_sql.COUNT_READY, self._values()))
+
+    def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:
+        query = work_sql.IN_STATE if index is None else work_sql.OF_REQUEST
+        rows = self._read().rows(query, self._values(state=state, index=index, limit=max(0, limit)))
+        return [read_delivery(row) for row in rows]
+
+    def later_deliveries(self, event: int, handler: str) -> Sequence[Delivery]:
+        rows = self._read().rows(work_sql.LATER, self._values(event=event, handler=handler))
+        return [read_delivery(row) for row in rows]
+
+    def replay(self, event: int, handler: str, *, at: float) -> bool:
+        with self._write() as connection:
+            values = self._values(event=event, handler=handler, at=at)
+            if not connection.execute(work_sql.REPLAY, values).rowcount:
+                return False
+            connection.execute(work_sql.TOUCH, {"events": [event], "at": at})
+            self._replica.notify(connection)
+        return True
+
+    def effect(self, key: str) -> Effect | None:
+        row = self._read().row(f"{work_sql.EFFECT} AND key = %(key)s", self._values(key=key))
+        return None if row is None else read_effect(row)
+
+    def put_effect(self, effect: Effect, *, expected_state: str | None) -> bool:
+        values = self._values(
+            key=effect.key, state=effect.state, payload=effect.payload, at=effect.at, expected=expected_state,
+            owner=self._replica.id,
+        )  # fmt: skip
+        query = work_sql.ADD_EFFECT if expected_state is None else work_sql.UPDATE_EFFECT
+        with self._write() as connection:
+            return connection.execute(query, values).rowcount == 1
+
+    def effects(self, *states: str) -> Sequence[Effect]:
+        condition = "AND state = ANY(%(states)s)" if states else ""
+        rows = self._read().rows(f"{work_sql.EFFECT} {condition} ORDER BY at, key", self._values(states=[*states]))
+        return [read_effect(row) for row in rows]
+
+    def effects_under(self, prefix: str) -> Sequence[Effect]:
+        query = f"{work_sql.EFFECT} AND key >= %(prefix)s AND key < %(prefix)s || chr(1114111) ORDER BY key"
+        return [read_effect(row) for row in self._read().rows(query, self._values(prefix=prefix))]
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self._write():
+            yield
+
+    @contextmanager
+    def _write(self) -> Iterator[DatabaseConnection]:
+        """Begin a transaction with the fence, or join the one that is open."""
+        connection = self._read()
+        is_outer = not connection.in_transaction
+        with connection.transaction():
+            if is_outer:
+                self._fence(connection)
+            yield connection
+
+    def _fence(self, connection: DatabaseConnection) -> None:
+        self._replica.fence(connection)
+
+    def _read(self) -> DatabaseConnection:
+        if self._is_released:
+            raise StoreError(f"the feed {self._replica.binding.feed!r} was released, or its store closed")
+        return self._connection
+
+    def _values(self, **values: object) -> dict[str, object]:
+        return {"binding": self._replica.binding_id, **values}
+
+
+def read_delivery(row: tuple[Any, ...]) -> Delivery:
+    """Convert a row of `work_sql.DELIVERY`."""
+    event, handler, index, kind, payload, attempts, state, not_before, error = row
+    return Delivery(
+        event=event,
+        handler=handler,
+        index=index,
+        kind=kind,
+        payload=payload,
+        attempts=attempts,
+        state=state,
+        not_before=not_before,
+        error=error,
+    )
+
+
+def read_effect(row: tuple[Any, ...]) -> Effect:
+    """Convert a row of `work_sql.EFFECT`."""
+    key, state, payload, at = row
+    return Effect(key=key, state=state, payload=payload, at=at)
+
+
+def _order(delivery: Delivery) -> tuple[Any, ...]:
+    """Return the place of a delivery among those that are claimed together."""
+    return delivery.not_before, delivery.index is not None, delivery.index or 0, delivery.event, delivery.handler
+
+
+def _array(handlers: Collection[str] | None) -> list[str] | None:
+    return None if handlers is None else [*handlers]

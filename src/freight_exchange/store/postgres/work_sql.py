@@ -1,0 +1,151 @@
+"""Statements on deliveries and effects."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__: list[str] = []
+
+DELIVERY: Final = """
+    SELECT delivery.event, delivery.handler, delivery."index", event.kind, event.payload, delivery.attempts,
+        delivery.state, delivery.not_before, delivery.error
+    FROM freight_exchange.delivery JOIN freight_exchange.event ON event.id = delivery.event
+    WHERE delivery.binding = %(binding)s
+"""
+IN_STATE: Final = f"{DELIVERY} AND delivery.state = %(state)s ORDER BY delivery.event, delivery.handler LIMIT %(limit)s"
+OF_REQUEST: Final = f"""
+    {DELIVERY} AND event.binding = %(binding)s AND event."index" = %(index)s AND delivery.state = %(state)s
+    ORDER BY delivery.event, delivery.handler LIMIT %(limit)s
+"""
+LATER: Final = f"""
+    {DELIVERY} AND delivery.state = 'ready' AND delivery.handler = %(handler)s AND delivery.event > %(event)s
+        AND delivery."index" = (
+            SELECT "index" FROM freight_exchange.delivery
+            WHERE binding = %(binding)s AND event = %(event)s AND handler = %(handler)s
+        )
+    ORDER BY delivery.event
+"""
+
+_HANDLER: Final = "(%(handlers)s::text[] IS NULL OR {table}.handler = ANY(%(handlers)s))"
+# No earlier delivery of its request and handler is ready.
+_IS_FIRST_OF_HANDLER: Final = """
+    NOT EXISTS (
+        SELECT FROM freight_exchange.delivery AS earlier
+        WHERE earlier.binding = {table}.binding AND earlier."index" = {table}."index"
+            AND earlier.handler = {table}.handler AND earlier.event < {table}.event AND earlier.state = 'ready'
+    )
+"""
+_IS_CLAIMABLE: Final = f"""
+    NOT EXISTS (
+        SELECT FROM freight_exchange.delivery AS claimed
+        WHERE claimed.binding = delivery.binding AND claimed."index" = delivery."index" AND claimed.state = 'claimed'
+    )
+    AND {_IS_FIRST_OF_HANDLER.format(table="delivery")}
+"""
+# Of each request only the first due delivery: two replicas then meet at the same row, and one of them skips it.
+CLAIM: Final = f"""
+    WITH due AS (
+        SELECT event, handler FROM freight_exchange.delivery
+        WHERE binding = %(binding)s AND state = 'ready' AND not_before <= %(now)s
+            AND {_HANDLER.format(table="delivery")} AND {_IS_CLAIMABLE}
+            AND NOT EXISTS (
+                SELECT FROM freight_exchange.delivery AS prior
+                WHERE prior.binding = delivery.binding AND prior."index" = delivery."index" AND prior.state = 'ready'
+                    AND (prior.not_before, prior.event, prior.handler)
+                        < (delivery.not_before, delivery.event, delivery.handler)
+                    AND {_HANDLER.format(table="prior")} AND {_IS_FIRST_OF_HANDLER.format(table="prior")}
+            )
+        ORDER BY not_before, "index" NULLS FIRST, event, handler
+        LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
+    )
+    UPDATE freight_exchange.delivery SET state = 'claimed', attempts = attempts + 1, owner = %(owner)s
+    FROM due, freight_exchange.event
+    WHERE delivery.binding = %(binding)s AND delivery.event = due.event AND delivery.handler = due.handler
+        AND event.id = due.event
+    RETURNING delivery.event, delivery.handler, delivery."index", event.kind, event.payload, delivery.attempts,
+        delivery.state, delivery.not_before, delivery.error
+"""
+NEXT_DUE: Final = f"""
+    SELECT not_before FROM freight_exchange.delivery
+    WHERE binding = %(binding)s AND state = 'ready' AND {_HANDLER.format(table="delivery")} AND {_IS_CLAIMABLE}
+    ORDER BY not_before LIMIT 1
+"""
+COUNT_OVERDUE: Final = f"""
+    WITH postponed AS MATERIALIZED (
+        SELECT "index", handler, min(event) AS event FROM freight_exchange.delivery
+        WHERE binding = %(binding)s AND state = 'ready' AND not_before > %(now)s AND "index" IS NOT NULL
+        GROUP BY "index", handler
+    )
+    SELECT count(*), min(delivery.not_before) FROM freight_exchange.delivery
+    LEFT JOIN postponed ON postponed."index" = delivery."index" AND postponed.handler = delivery.handler
+    WHERE delivery.binding = %(binding)s AND delivery.state = 'ready' AND delivery.not_before <= %(now)s
+        AND {_HANDLER.format(table="delivery")} AND (postponed.event IS NULL OR postponed.event > delivery.event)
+"""
+COUNT_READY: Final = """
+    SELECT handler, count(*) FROM freight_exchange.delivery
+    WHERE binding = %(binding)s AND state = 'ready' GROUP BY handler
+"""
+SETTLE: Final = """
+    UPDATE freight_exchange.delivery SET state = %(state)s, not_before = %(not_before)s,
+        error = CASE WHEN %(refund)s THEN coalesce(%(error)s, error) ELSE %(error)s END,
+        attempts = attempts - %(refund)s::integer, owner = NULL
+    WHERE binding = %(binding)s AND event = %(event)s AND handler = %(handler)s AND state = 'claimed'
+        AND owner = %(owner)s
+"""
+FINISH_READY: Final = """
+    UPDATE freight_exchange.delivery SET state = 'done'
+    WHERE binding = %(binding)s AND event = ANY(%(events)s) AND handler = %(handler)s AND state = 'ready'
+    RETURNING event
+"""
+REPLAY: Final = """
+    UPDATE freight_exchange.delivery SET state = 'ready', not_before = %(at)s, attempts = 0
+    WHERE binding = %(binding)s AND event = %(event)s AND handler = %(handler)s AND state = 'dead'
+"""
+TOUCH: Final = "UPDATE freight_exchange.event SET at = greatest(at, %(at)s) WHERE id = ANY(%(events)s)"
+# In a statement of its own, after the delivery is done: a statement does not see what it writes itself.
+FINISH_EVENTS: Final = """
+    UPDATE freight_exchange.event SET payload = '', is_owed = false, at = greatest(at, %(at)s)
+    WHERE id = ANY(%(events)s) AND NOT EXISTS (
+        SELECT FROM freight_exchange.delivery
+        WHERE delivery.binding = %(binding)s AND delivery.event = event.id AND delivery.state <> 'done'
+    )
+"""
+
+ENQUEUE: Final = """
+    WITH acknowledged AS (
+        UPDATE freight_exchange.event SET is_acknowledged = true, is_owed = true, at = greatest(at, %(at)s)
+        WHERE binding = %(binding)s AND id = ANY(%(events)s) AND NOT is_acknowledged
+        RETURNING id, "index"
+    ), added AS (
+        INSERT INTO freight_exchange.delivery (binding, event, handler, "index", state, attempts, not_before)
+        SELECT %(binding)s, acknowledged.id, asked.handler, acknowledged."index", 'ready', 0, %(at)s
+        FROM acknowledged JOIN unnest(%(events)s::bigint[], %(handlers)s::text[]) AS asked (event, handler)
+            ON asked.event = acknowledged.id
+        ON CONFLICT DO NOTHING
+    )
+    SELECT count(*) FROM acknowledged
+"""
+
+EFFECT: Final = "SELECT key, state, payload, at FROM freight_exchange.effect WHERE binding = %(binding)s"
+ADD_EFFECT: Final = """
+    INSERT INTO freight_exchange.effect (binding, key, state, payload, at, owner)
+    VALUES (%(binding)s, %(key)s, %(state)s, %(payload)s, %(at)s, %(owner)s) ON CONFLICT (binding, key) DO NOTHING
+"""
+UPDATE_EFFECT: Final = """
+    UPDATE freight_exchange.effect SET state = %(state)s, payload = %(payload)s, at = %(at)s, owner = %(owner)s
+    WHERE binding = %(binding)s AND key = %(key)s AND state = %(expected)s
+"""
+
+ADOPT_DELIVERIES: Final = """
+    UPDATE freight_exchange.delivery SET owner = %(owner)s
+    WHERE binding = %(binding)s AND state = 'claimed'
+        AND owner IN (SELECT id FROM freight_exchange.replica WHERE binding = %(binding)s AND has_left)
+    RETURNING event, handler
+"""
+ADOPT_EFFECTS: Final = """
+    UPDATE freight_exchange.effect SET owner = %(owner)s
+    WHERE binding = %(binding)s AND state IN ('sending', 'unknown')
+        AND owner IN (SELECT id FROM freight_exchange.replica WHERE binding = %(binding)s AND has_left)
+    RETURNING key, state, payload, at
+"""

@@ -1,0 +1,222 @@
+"""Replicas on one database: claims, fences, take-overs, and the term."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import attrs
+import pytest
+from tests.unit.store.postgres.databases import empty_store, execute
+from tests.unit.store.rows import BINDING, effect, event, put
+
+from freight_exchange.errors import FencedError
+from freight_exchange.store.postgres.seat import PostgresSeat
+from freight_exchange.store.postgres.store import PostgresStore
+from freight_exchange.store.protocol import ConflictError
+from freight_exchange.store.work import SEND_WINDOW, WorkStore
+from freight_exchange.transport.http.backend import SEND_TIMEOUT
+
+
+@pytest.fixture
+def store() -> Iterator[PostgresStore]:
+    store = empty_store()
+    yield store
+    store.close()
+
+
+def join(store: PostgresStore) -> PostgresSeat:
+    return store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
+
+
+def lapse(seat: PostgresSeat) -> None:
+    """End the lease of a seat, as time does."""
+    execute("UPDATE freight_exchange.replica SET lease_until = '2000-01-01' WHERE id = %s", seat.replica.id)
+
+
+def take_term(seat: PostgresSeat) -> WorkStore:
+    term = seat.take_term()
+    assert term is not None
+    return term
+
+
+def enqueue(seat: PostgresSeat, *indexes: int) -> None:
+    """Add a delivery for each request, in a term of the seat."""
+    term = take_term(seat)
+    put(term, events=[event(f"{index}", index) for index in indexes])
+    term.enqueue({one.id: ["quote"] for one in term.pending(limit=1000)}, at=1.0)
+    term.release()
+
+
+class TestClaims:
+    def test_are_disjoint(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        enqueue(first, *range(6))
+        claimed = [seat.work.claim(now=2.0, limit=3) for seat in (first, second)]
+        assert [[one.index for one in ones] for ones in claimed] == [[0, 1, 2], [3, 4, 5]]
+
+    def test_skip_what_another_replica_is_claiming(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        enqueue(first, 1, 2)
+        with first.work.transaction():
+            assert [one.index for one in first.work.claim(now=2.0, limit=1)] == [1]
+            assert [one.index for one in second.work.claim(now=2.0, limit=2)] == [2]
+
+    def test_of_one_request_are_made_by_one_replica(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        term = take_term(first)
+        put(term, events=[event("a", 7), event("b", 7)])
+        term.enqueue({one.id: ["log", "quote"] for one in term.pending()}, at=1.0)
+        with first.work.transaction():
+            assert len(first.work.claim(now=2.0, limit=9)) == 1
+            assert second.work.claim(now=2.0, limit=9) == []
+        assert second.work.claim(now=2.0, limit=9) == []
+        assert second.work.next_due() is None
+
+    def test_are_settled_by_their_owner_only(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        enqueue(first, 1)
+        (claimed,) = first.work.claim(now=2.0, limit=1)
+        assert not second.work.settle(claimed.event, claimed.handler, state="done", at=3.0)
+        assert first.work.settle(claimed.event, claimed.handler, state="done", at=3.0)
+
+    def test_by_many_threads_take_each_delivery_once(self, store: PostgresStore) -> None:
+        seats = [join(store) for _ in range(4)]
+        enqueue(seats[0], *range(80))
+        taken: list[int | None] = []
+
+        def work(seat: PostgresSeat) -> None:
+            while claimed := seat.work.claim(now=2.0, limit=3):
+                for one in claimed:
+                    taken.append(one.index)
+                    assert seat.work.settle(one.event, one.handler, state="done", at=3.0)
+
+        threads = [threading.Thread(target=work, args=(seat,)) for seat in seats]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(taken, key=str) == sorted(range(80), key=str)
+
+
+class TestTakeOver:
+    def test_adopts_claims_and_open_effects(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        enqueue(first, 1, 2, 3)
+        claimed = first.work.claim(now=2.0, limit=2)
+        for key, state in (("offer:1:0", "sending"), ("offer:2:0", "unknown"), ("offer:3:0", "confirmed")):
+            first.work.put_effect(effect(key, state), expected_state=None)
+        assert not second.beat()
+        assert second.adopt().deliveries == []
+        lapse(first)
+        assert second.beat()
+        adoption = second.adopt()
+        assert adoption.deliveries == claimed
+        assert {one.key: one.state for one in adoption.effects} == {"offer:1:0": "sending", "offer:2:0": "unknown"}
+        assert adoption.wait > SEND_WINDOW + SEND_TIMEOUT
+        assert not second.beat()
+        assert second.adopt().deliveries == []
+        assert second.work.settle(claimed[0].event, claimed[0].handler, state="ready", at=3.0)
+
+    def test_ends_all_writes_of_the_replica(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        enqueue(first, 1, 2)
+        (claimed, _) = first.work.claim(now=2.0, limit=2)
+        lapse(first)
+        second.adopt()
+        for call in (
+            first.beat,
+            first.take_term,
+            lambda: first.work.claim(now=2.0, limit=1),
+            lambda: first.work.settle(claimed.event, claimed.handler, state="done", at=3.0),
+            lambda: first.work.put_effect(effect("offer:1:0"), expected_state=None),
+        ):
+            with pytest.raises(FencedError, match="writes nothing more"):
+                call()
+        assert second.work.effects() == []
+
+    def test_waits_for_a_transaction_of_the_replica(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        with first.work.transaction():
+            lapse(first)
+            first.work.put_effect(effect("offer:1:0", "sending"), expected_state=None)
+            assert second.adopt().effects == []
+        assert [one.key for one in second.adopt().effects] == ["offer:1:0"]
+
+    def test_of_a_replica_that_left_needs_no_lapse(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        first.work.put_effect(effect("offer:1:0", "unknown"), expected_state=None)
+        first.leave()
+        assert second.beat()
+        assert [one.key for one in second.adopt().effects] == ["offer:1:0"]
+
+    def test_of_an_adopter_begins_anew(self, store: PostgresStore) -> None:
+        first, second, third = join(store), join(store), join(store)
+        first.work.put_effect(effect("offer:1:0", "sending"), expected_state=None)
+        for before, after in ((first, second), (second, third)):
+            lapse(before)
+            assert [one.key for one in after.adopt().effects] == ["offer:1:0"]
+
+
+class TestTerm:
+    def test_is_had_by_one_replica(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        term = take_term(first)
+        assert second.take_term() is None
+        assert second.holder.startswith("process ")
+        put(term, state="one")
+        term.release()
+        assert take_term(second).state == "one"
+        assert first.state() == "one"
+
+    def test_goes_to_another_replica_once_the_lease_is_over(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        term = take_term(first)
+        put(term, [], [event("a", 1)], state="one")
+        lapse(first)
+        newer = take_term(second)
+        assert (newer.state, newer.unacknowledged) == ("one", 1)
+        with pytest.raises(FencedError, match="has taken over the feed"):
+            put(term, [], [event("b", 2)], state="late")
+        with pytest.raises(FencedError):
+            term.enqueue({1: ["quote"]}, at=1.0)
+        assert (second.state(), len(newer.pending())) == ("one", 1)
+        term.release()
+        assert first.take_term() is None, "its release does not end the term of another"
+
+    def test_keeps_the_work_of_the_replica_that_lost_it(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        enqueue(first, 1)
+        term = take_term(first)
+        lapse(first)
+        take_term(second)
+        assert not first.beat()
+        assert [one.index for one in first.work.claim(now=2.0, limit=1)] == [1]
+        term.release()
+
+
+def test_notification_wakes_other_replicas(store: PostgresStore) -> None:
+    first, second = join(store), join(store)
+    assert not second.wait(0.0)
+    enqueue(first, 1)
+    assert second.wait(5.0)
+    # The end of the term notifies as well.
+    second.wait(0.05)
+    assert not second.wait(0.05)
+
+
+def test_second_open_offer_on_a_request_is_refused(store: PostgresStore) -> None:
+    first, second = join(store), join(store)
+    assert first.work.put_effect(effect("offer:1:0", "sending"), expected_state=None)
+    with pytest.raises(ConflictError):
+        second.work.put_effect(effect("offer:1:1", "sending"), expected_state=None)
+    assert second.work.put_effect(effect("offer:2:0", "sending"), expected_state=None)
+    assert first.work.put_effect(effect("offer:1:0", "confirmed"), expected_state="sending")
+    assert second.work.put_effect(effect("offer:1:1", "sending"), expected_state=None)
+
+
+def test_accounts_share_a_database(store: PostgresStore) -> None:
+    first = store.open(BINDING, lease=60.0)
+    put(first, [], [event("a", 1)], state="one")
+    other = store.open(attrs.evolve(BINDING, account="you@co.example"), lease=60.0)
+    assert (other.state, other.unacknowledged) == (None, 0)
