@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 __all__ = [
     "APIStatusError",
     "Addresses",
+    "AlreadyApprovedError",
     "AlreadyOfferedError",
     "Applied",
     "AuthenticationError",
@@ -43,6 +44,7 @@ __all__ = [
     "NotApplied",
     "NotFoundError",
     "Offer",
+    "OfferChangedError",
     "OfferEvent",
     "OfferFeed",
     "OfferFeedStatus",
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot import Bot, BotStatus, Context, DeadLetter, Doubt, Drop, RetryLater, Router
     from freight_exchange.client import FreightExchange
     from freight_exchange.errors import (
+        AlreadyApprovedError,
         AlreadyOfferedError,
         APIStatusError,
         AuthenticationError,
@@ -106,6 +109,7 @@ if TYPE_CHECKING:
         HeldError,
         LoginRejectedError,
         NotFoundError,
+        OfferChangedError,
         OfferInDoubtError,
         OfferRejectedError,
         OutcomeUnknownError,
@@ -163,6 +167,7 @@ else:
     _LATER = {
         "APIStatusError": "errors",
         "Addresses": "options",
+        "AlreadyApprovedError": "errors",
         "AlreadyOfferedError": "errors",
         "Applied": "models",
         "AuthenticationError": "errors",
@@ -198,6 +203,7 @@ else:
         "NotApplied": "models",
         "NotFoundError": "errors",
         "Offer": "models",
+        "OfferChangedError": "errors",
         "OfferEvent": "offer_feed.events",
         "OfferFeed": "offer_feed.feed",
         "OfferFeedStatus": "offer_feed.status",

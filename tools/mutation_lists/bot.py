@@ -107,7 +107,7 @@ MUTATIONS: Final = (
     one(
         "ledger: a gateway's page is a refusal",
         "bot/offers/sender.py",
-        "if not _is_service_reply(error):",
+        "if not is_service_reply(error):",
         "if False:",
         "tests/unit/bot/offers/test_rejected.py::TestRejected",
     ),

@@ -5,6 +5,8 @@
 - `delivery`: delivery of events to handlers
 - `offers`: the ledger of offers
 - `selected_bids`: events for own bids that a shipper selected
+- `answers`: the ledger of a shipper's answers to offers
+- `offer_events`: events for offers on own requests
 - `runtime`: process, sessions, lifespan and shutdown
 - `ops`: status, probes and administration
 - `unit_of_work`: the durable steps, and `failpoints` around them

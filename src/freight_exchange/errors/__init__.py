@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from freight_exchange.errors.hierarchy import (
+    AlreadyApprovedError,
     AlreadyOfferedError,
     APIStatusError,
     AuthenticationError,
@@ -19,6 +20,7 @@ from freight_exchange.errors.hierarchy import (
     HeldError,
     LoginRejectedError,
     NotFoundError,
+    OfferChangedError,
     OfferInDoubtError,
     OfferRejectedError,
     RateLimitedError,
@@ -32,6 +34,7 @@ from freight_exchange.platform.errors import FreightExchangeError, ValidationErr
 
 __all__ = [
     "APIStatusError",
+    "AlreadyApprovedError",
     "AlreadyOfferedError",
     "AuthenticationError",
     "BadRequestError",
@@ -44,6 +47,7 @@ __all__ = [
     "HeldError",
     "LoginRejectedError",
     "NotFoundError",
+    "OfferChangedError",
     "OfferInDoubtError",
     "OfferRejectedError",
     "OutcomeUnknownError",

@@ -9,6 +9,7 @@ from freight_exchange.platform.errors import CallFacts, FreightExchangeError
 
 __all__ = [
     "APIStatusError",
+    "AlreadyApprovedError",
     "AlreadyOfferedError",
     "AuthenticationError",
     "BadRequestError",
@@ -20,6 +21,7 @@ __all__ = [
     "HeldError",
     "LoginRejectedError",
     "NotFoundError",
+    "OfferChangedError",
     "OfferInDoubtError",
     "OfferRejectedError",
     "RateLimitedError",
@@ -193,8 +195,36 @@ class AlreadyOfferedError(FreightExchangeError):
         self.request = request
 
 
+class AlreadyApprovedError(FreightExchangeError):
+    """An offer on the request is approved, so that a bot sends no second approval.
+
+    Attributes:
+        request: The index of the request.
+        offer: The identifier of the approved offer, or `None` if it is not known.
+    """
+
+    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
+        super().__init__(message)
+        self.request = request
+        self.offer = offer
+
+
+class OfferChangedError(FreightExchangeError):
+    """The offer is not as the handler saw it: its price or terms changed, it was answered, or it is gone.
+
+    Attributes:
+        request: The index of the request.
+        offer: The identifier of the offer, or `None` if the request itself is gone.
+    """
+
+    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
+        super().__init__(message)
+        self.request = request
+        self.offer = offer
+
+
 class OfferRejectedError(BadRequestError):
-    """The service refused the offer, now or when it was sent before: a refused offer is not sent again.
+    """The service refused the offer, or the answer to one, now or when it was sent before: it is not sent again.
 
     Attributes:
         request: The index of the request.
@@ -206,7 +236,9 @@ class OfferRejectedError(BadRequestError):
 
 
 class OfferInDoubtError(FreightExchangeError):
-    """An offer for this request may or may not have been sent. It is not sent again before that is known.
+    """An offer for this request, or an answer to one, may or may not have been carried out.
+
+    It is not sent again before that is known.
 
     Attributes:
         request: The index of the request.

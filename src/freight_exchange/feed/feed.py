@@ -9,6 +9,8 @@ from random import Random
 from types import TracebackType
 from typing import Final, Self
 
+import anyio
+
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.account import AccountSource
 from freight_exchange.feed.core.pacer import Pacer
@@ -46,6 +48,10 @@ class Feed(EventStream[Event]):
     back.
 
     Transient trouble never ends a feed: `status()` and the hooks report it. A rejected login ends it.
+
+    Attributes:
+        is_idle: Whether it reads nothing, and only holds its store and keeps its clock: the feed of a bot without
+            handlers of requests.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class Feed(EventStream[Event]):
         self._allowance = allowance.total_seconds()
         self._where = where
         self._standby = standby
+        self.is_idle = False
         self._journal: Journal
         self._followed: Watermark
         self._poller: Poller
@@ -112,7 +119,7 @@ class Feed(EventStream[Event]):
                 url=self._base_url,
                 instruments=self._instruments,
             )
-            await self._poller.prime()
+            await (self._journal.record_clock() if self.is_idle else self._poller.prime())
             await self._queue.load(with_gaps=True)
         except BaseException:
             await self._let_go()
@@ -138,7 +145,7 @@ class Feed(EventStream[Event]):
         return len(numbers)
 
     async def _scan(self) -> None:
-        await self._poller.scan()
+        await (anyio.sleep_forever() if self.is_idle else self._poller.scan())
 
     # Status
 

@@ -10,7 +10,7 @@ from freight_exchange.feed.serialization import unpack as unpack_event
 from freight_exchange.offer_feed.events import OfferEvent, OfferFeedEvent
 from freight_exchange.serialization import from_json, to_json
 
-__all__ = ["pack", "unpack"]
+__all__ = ["pack", "unpack", "unpack_offer_event"]
 
 
 def pack(event: OfferFeedEvent) -> bytes:
@@ -28,7 +28,12 @@ def unpack(kind: str, payload: bytes) -> OfferFeedEvent:
         event = unpack_event(kind, payload)
         assert isinstance(event, Unreadable)
         return event
+    return unpack_offer_event(payload)
+
+
+def unpack_offer_event(payload: bytes) -> OfferEvent:
+    """Return the event about an offer from its bytes; raise `StoreError` as in `unpack`."""
     try:
         return from_json(payload, OfferEvent)
     except ValidationError as error:
-        raise StoreError(f"an event ({kind}) in the store {UNREADABLE}") from error
+        raise StoreError(f"an event about an offer in the store {UNREADABLE}") from error

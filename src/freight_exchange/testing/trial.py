@@ -93,11 +93,15 @@ class Trial:
             await self._raise_failure()
             raise RuntimeError("the bot has crashed" if self.has_crashed else "the bot has stopped")
         status = self._bot.status()
+        session: Any = self._bot._supervisor and self._bot._supervisor.session
         feed = status.feed
-        if status.state != "running" or feed is None or feed.cover_age is None:
+        if status.state != "running" or feed is None or status.in_flight:
             return False
-        last_scan = anyio.current_time() - feed.cover_age.total_seconds()
-        if last_scan < since + _CLOCK_STEP or feed.unacknowledged > len(feed.gaps) or status.in_flight:
+        last_scan = session.health.last_scan()
+        waiting = feed.unacknowledged - len(feed.gaps)
+        if status.offer_feed is not None:
+            waiting += status.offer_feed.unacknowledged
+        if last_scan < since + _CLOCK_STEP or waiting > 0:
             return False
         unit_of_work: Any = self._bot._components().unit_of_work
         work = await unit_of_work.read(

@@ -14,7 +14,7 @@ from freight_exchange.cli.exit_status import Status, find_rule
 from freight_exchange.sandbox import FAULTS
 from freight_exchange.sandbox.faces.tcp import refused_port
 
-ERRORS_OF_HANDLERS = {"AlreadyOfferedError", "OfferInDoubtError"}
+ERRORS_OF_HANDLERS = {"AlreadyApprovedError", "AlreadyOfferedError", "OfferChangedError", "OfferInDoubtError"}
 BASE_ERRORS = {"FreightExchangeError"}
 
 

@@ -11,10 +11,12 @@ import pytest
 import freight_exchange
 from freight_exchange import errors
 from freight_exchange.errors import (
+    AlreadyApprovedError,
     AlreadyOfferedError,
     APIStatusError,
     DecodeError,
     FreightExchangeError,
+    OfferChangedError,
     OfferInDoubtError,
     OutcomeUnknownError,
     RateLimitedError,
@@ -49,7 +51,7 @@ KINDS = [
 def example(kind: type[FreightExchangeError]) -> FreightExchangeError:
     if kind is ValidationError:
         return ValidationError("amount must be positive", field="amount")
-    if kind in (AlreadyOfferedError, OfferInDoubtError):
+    if kind in (AlreadyApprovedError, AlreadyOfferedError, OfferChangedError, OfferInDoubtError):
         return kind("an offer stands", request=4)
     own: dict[type, dict[str, Any]] = {
         TransportError: {"unsent": True, "permanent": True},

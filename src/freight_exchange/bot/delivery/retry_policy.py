@@ -10,11 +10,13 @@ import attrs
 from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, RetryLater, describe
 from freight_exchange.bot.task_groups import flatten
 from freight_exchange.errors import (
+    AlreadyApprovedError,
     AlreadyOfferedError,
     AuthenticationError,
     DeadlineExceededError,
     FreightExchangeError,
     LoginRejectedError,
+    OfferChangedError,
     OfferInDoubtError,
     OfferRejectedError,
     RateLimitedError,
@@ -99,7 +101,7 @@ def decide(
             return Decision(ending="done", state="done")
         case Drop():
             return Decision(ending="dropped", state="done", error=_describe(error))
-        case AlreadyOfferedError():
+        case AlreadyOfferedError() | AlreadyApprovedError() | OfferChangedError():
             return Decision(ending="dropped", state="done", error=_describe(error))
         case RetryLater():
             delay = max(error.delay, _MIN_DELAY)

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
 
-from freight_exchange.bot.handlers.handler import Handler
+from freight_exchange.bot.handlers.handler import Handler, kind_of
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable, number_of
 from freight_exchange.feed.serialization import pack, recall
 from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, ReadSet
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from freight_exchange.store.protocol import TrackedRequest
     from freight_exchange.store.work import WorkStore
 
-__all__ = ["BACKFILL_KIND", "Routing"]
+__all__ = ["BACKFILL_KIND", "Routing", "matches"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -131,7 +131,7 @@ class Routing:
             _logger.error(
                 "request %s is listed but cannot be read: %s; it is delivered as unreadable", event.index, event.error
             )
-        return tuple(handler.id for handler in self._handlers if _matches(handler, event))
+        return tuple(handler.id for handler in self._handlers if matches(handler, event))
 
     def _backfill(self, store: WorkStore, *, handler: Handler, now: float, moment: datetime) -> None:
         mark = _handler_mark(handler, "introduced", now)
@@ -168,13 +168,14 @@ def _has_received_new(store: WorkStore, handler: Handler) -> bool:
 def _backfill_event(seen: TrackedRequest, handler: Handler, now: datetime) -> NewEvent | None:
     assert seen.record is not None
     event = RequestEvent(kind="new", request=recall(seen.record), observed_between=(None, now))
-    if not _matches(handler, event):
+    if not matches(handler, event):
         return None
     kind = BACKFILL_KIND + handler.id
     return NewEvent(key=f"{kind}:{seen.index}", index=seen.index, kind=kind, payload=pack(event))
 
 
-def _matches(handler: Handler, event: BotEvent) -> bool:
+def matches(handler: Handler, event: BotEvent) -> bool:
+    """Return whether a handler is called for an event; also if its filter fails, as the call then fails likewise."""
     try:
         return handler.matches(event)
     except Exception:
@@ -182,4 +183,4 @@ def _matches(handler: Handler, event: BotEvent) -> bool:
         _logger.exception(
             "the filter of the handler %r failed; the handler is called, and fails in the same way", handler.id
         )
-        return handler.handles(event.kind)
+        return handler.handles(kind_of(event))

@@ -17,15 +17,18 @@ from freight_exchange.bot.delivery.retry_policy import Decision, decide
 from freight_exchange.bot.delivery.routing import BACKFILL_KIND
 from freight_exchange.bot.delivery.updates import merge_updates
 from freight_exchange.bot.handlers.context import Context, Log, Stopping
-from freight_exchange.bot.handlers.handler import BotEvent, Handler, subject
+from freight_exchange.bot.handlers.handler import OFFER_KINDS, BotEvent, Handler, subject
 from freight_exchange.bot.metrics import ActiveDelivery, log_fields
 from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, ProcessEnd, describe
 from freight_exchange.bot.task_groups import split_cancellations
 from freight_exchange.feed.events import BidSelected, RequestEvent
 from freight_exchange.feed.serialization import unpack, unpack_selected
 from freight_exchange.instrumentation import HandlerRun
+from freight_exchange.offer_feed.events import OfferEvent
+from freight_exchange.offer_feed.serialization import unpack_offer_event
 
 if TYPE_CHECKING:
+    from freight_exchange.bot.answers.ledger import AnswerLedger
     from freight_exchange.bot.metrics import Metrics
     from freight_exchange.bot.offers.ledger import Ledger
     from freight_exchange.bot.unit_of_work import UnitOfWork
@@ -51,6 +54,7 @@ class Worker:
         exchange: The client.
         unit_of_work: Store of deliveries.
         ledger: Ledger of offers.
+        answers: Ledger of answers to offers.
         metrics: Counts deliveries.
         stopping: Tells handlers that the bot stops.
         feed: Name of the feed.
@@ -64,6 +68,7 @@ class Worker:
         exchange: FreightExchange,
         unit_of_work: UnitOfWork,
         ledger: Ledger,
+        answers: AnswerLedger,
         metrics: Metrics,
         stopping: Stopping,
         *,
@@ -75,6 +80,7 @@ class Worker:
         self._exchange = exchange
         self._unit_of_work = unit_of_work
         self._ledger = ledger
+        self._answers = answers
         self._metrics = metrics
         self._stopping = stopping
         self._feed = feed
@@ -200,7 +206,7 @@ class Worker:
 
     def _observe_latency(self, delivery: Delivery, event: BotEvent) -> None:
         """Observe how long an event waited since the scan that found it, at its first attempt."""
-        if delivery.attempts > 1 or delivery.error is not None or not isinstance(event, RequestEvent):
+        if delivery.attempts > 1 or delivery.error is not None or not isinstance(event, RequestEvent | OfferEvent):
             return
         now = self._unit_of_work.moment(self._unit_of_work.time())
         waited = (now - event.observed_between[1]).total_seconds()
@@ -216,6 +222,7 @@ class Worker:
             stopping=self._stopping,
             exchange=self._exchange,
             ledger=self._ledger,
+            answers=self._answers,
             log=Log(_logger, log_fields(delivery)),
         )
 
@@ -223,6 +230,8 @@ class Worker:
         """Return the event, and the numbers of later updates that are merged into it."""
         if delivery.kind == BidSelected.kind:
             return unpack_selected(delivery.payload), ()
+        if delivery.kind in OFFER_KINDS.values():
+            return unpack_offer_event(delivery.payload), ()
         kind = "new" if delivery.kind.startswith(BACKFILL_KIND) else delivery.kind
         event = cast("BotEvent", unpack(kind, delivery.payload))
         if not isinstance(event, RequestEvent) or event.kind != "updated":

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
+from freight_exchange.bot.handlers.handler import OFFER_KINDS
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.factory import check_text
 from freight_exchange.models.enums import RequestType, UnknownWord
+from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.models.request_filter import RequestFilter
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ _POSITIONAL_ONLY: Final = inspect.Parameter.POSITIONAL_ONLY
 
 def check_fields(kind: Kind, fields: Mapping[str, object]) -> None:
     """Check the names of keywords."""
-    known = {field.name for field in attrs.fields(RequestFilter)} - {"_wanted"}
+    filter_ = OfferFilter if kind in OFFER_KINDS.values() else RequestFilter
+    known = {*inspect.signature(filter_).parameters}
     if kind in ("gap", "unreadable"):
         known = set()
     if unknown := fields.keys() - known:

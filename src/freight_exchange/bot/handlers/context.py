@@ -8,15 +8,19 @@ from typing import Any
 
 import anyio
 
+from freight_exchange.bot.answers.ledger import AnswerLedger
+from freight_exchange.bot.answers.record import AnswerRecord
 from freight_exchange.bot.handlers.handler import BotEvent
 from freight_exchange.bot.offers.ledger import Ledger
 from freight_exchange.bot.offers.record import OfferRecord, check_revision
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.client import FreightExchange
+from freight_exchange.endpoints.arguments import index_of
 from freight_exchange.endpoints.currencies import index_of_currency
 from freight_exchange.errors import ConfigurationError, OfferInDoubtError, ValidationError
 from freight_exchange.feed.events import RequestEvent
-from freight_exchange.models import Bid, Currency, validation
+from freight_exchange.models import Bid, Currency, Listing, Offer, validation
+from freight_exchange.offer_feed.events import OfferEvent
 
 __all__ = ["Context", "Log", "Stopping"]
 
@@ -73,6 +77,7 @@ class Context:
         stopping: Stopping,
         exchange: FreightExchange,
         ledger: Ledger,
+        answers: AnswerLedger,
         log: Log,
     ) -> None:
         self.event = event
@@ -84,9 +89,11 @@ class Context:
         self._index = index
         self._handler = handler
         self._ledger = ledger
+        self._answers = answers
         self._is_closed = False
         self._unanswered: dict[int, Exception | None] = {}
         """Offers, by revision, whose result the handler has not seen, and the error that it got instead."""
+        self._answer_error: OfferInDoubtError | None = None
 
     async def offer(
         self,
@@ -171,6 +178,73 @@ class Context:
         self._unanswered.pop(revision, None)
         return bid
 
+    async def approve(self, offer: Offer | int) -> Listing:
+        """Approve an offer on the event's request (service document, 4.8): at most one, even through crashes.
+
+        The request is read before the approval is sent. A second call for the same offer, from any handler, returns the
+        first result and sends nothing.
+
+        Args:
+            offer: The offer as the handler saw it, of `ctx.event.listing.offers` or `ctx.event.offer`. Its identifier
+                alone approves any price that it has by now.
+
+        Returns:
+            The request, with the forwarder's contact and company.
+
+        Raises:
+            AlreadyApprovedError: Another offer on the request is approved; nothing was sent. Do not catch it: the event
+                then counts as handled.
+            OfferChangedError: The offer has another price or other terms than the handler saw, was declined, or is
+                gone; nothing was sent. Do not catch it: another event follows.
+            OfferInDoubtError: It is not known whether an answer on the request was carried out. Do not catch it: the
+                handler is called again.
+            OfferRejectedError: The service refused it, now or before.
+            ConfigurationError: The event is about no offer, or its handler has ended; nothing was sent.
+            FreightExchangeError: It was not sent; the handler is called again if it does not catch this.
+        """
+        listing = await self._answer(offer, approved=True)
+        assert listing is not None
+        return listing
+
+    async def decline(self, offer: Offer | int) -> Listing | None:
+        """Decline an offer on the event's request (service document, 4.8), as `approve` does.
+
+        Returns:
+            The request as the reply showed it, or `None` without one: the document does not show the outcome of a
+            decline (section 3).
+
+        Raises:
+            AlreadyApprovedError: That offer is approved; nothing was sent.
+            OfferChangedError, OfferInDoubtError, OfferRejectedError, ConfigurationError, FreightExchangeError: As for
+                `approve`.
+        """
+        return await self._answer(offer, approved=False)
+
+    async def _answer(self, offer: Offer | int, *, approved: bool) -> Listing | None:
+        self._check_open()
+        if not isinstance(self.event, OfferEvent):
+            raise ConfigurationError(f"there is no offer to answer: the event is of the kind {self.event.kind!r}")
+        draft = AnswerRecord(
+            request=self.event.request,
+            offer=index_of(offer, "offer", Offer),
+            approved=approved,
+            handler=self._handler,
+            event=self._number,
+        )
+        seen = offer if isinstance(offer, Offer) else None
+        # Until its result is known: a handler that is cancelled has not seen it.
+        self._answer_error = OfferInDoubtError("the handler has left its answer early", request=draft.request)
+        try:
+            listing = await self._answers.answer(draft, seen=seen, check=self._check_open)
+        except OfferInDoubtError as error:
+            self._answer_error = error
+            raise
+        except Exception:
+            self._answer_error = None
+            raise
+        self._answer_error = None
+        return listing
+
     def close(self) -> None:
         """End the context with its handler: tasks that outlive the handler cannot offer, as no delivery guards them."""
         self._is_closed = True
@@ -178,15 +252,15 @@ class Context:
     def _check_open(self) -> None:
         if self._is_closed:
             raise ConfigurationError(
-                f"the handler {self._handler!r} has ended, and so has its ctx.offer: a handler awaits what it begins"
+                f"the handler {self._handler!r} has ended, and so has its context: a handler awaits what it begins"
             )
 
     async def offer_error(self) -> Exception | None:
-        """Return the error of an offer whose result the handler has not seen, a doubt first.
+        """Return the error of an offer or an answer whose result the handler has not seen, a doubt first.
 
         Waits for an offer that is being sent: only its reply decides the delivery.
         """
-        found: list[Exception] = []
+        found: list[Exception] = [] if self._answer_error is None else [self._answer_error]
         for revision, error in [*self._unanswered.items()]:
             assert self._index is not None
             found.append(error or await self._ledger.abandoned_error(self._index, revision))

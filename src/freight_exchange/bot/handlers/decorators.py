@@ -11,7 +11,8 @@ from typing import Concatenate, Final, Protocol, TypeVar, overload
 
 from freight_exchange.bot.handlers.context import Context
 from freight_exchange.feed.events import Gap, Unreadable
-from freight_exchange.models import Bid, RateRequest
+from freight_exchange.models import Bid, Offer, RateRequest
+from freight_exchange.models.offer_filter import Numbers, OfferWhere
 from freight_exchange.models.request_filter import Texts, Types, Where
 from freight_exchange.models.validation import Number
 
@@ -19,6 +20,7 @@ __all__ = [
     "DEFAULT_RETRIES",
     "DEFAULT_TIMEOUT",
     "GapDecorator",
+    "OfferDecorator",
     "RequestDecorator",
     "SelectedDecorator",
     "UnreadableDecorator",
@@ -30,6 +32,7 @@ DEFAULT_TIMEOUT: Final = timedelta(minutes=5)
 # Bounds of type variables: a decorated function keeps its own type.
 RequestHandler = TypeVar("RequestHandler", bound=Callable[Concatenate[RateRequest, Context, ...], Awaitable[object]])
 SelectedHandler = TypeVar("SelectedHandler", bound=Callable[Concatenate[Bid, Context, ...], Awaitable[object]])
+OfferHandler = TypeVar("OfferHandler", bound=Callable[Concatenate[Offer, Context, ...], Awaitable[object]])
 GapHandler = TypeVar("GapHandler", bound=Callable[Concatenate[Gap, Context, ...], Awaitable[object]])
 UnreadableHandler = TypeVar(
     "UnreadableHandler", bound=Callable[Concatenate[Unreadable, Context, ...], Awaitable[object]]
@@ -86,6 +89,28 @@ class SelectedDecorator(Protocol):
         timeout: timedelta | float = DEFAULT_TIMEOUT,
         from_start: bool = False,
     ) -> Callable[[SelectedHandler], SelectedHandler]: ...
+
+
+class OfferDecorator(Protocol):
+    """Type of `on_offer`, `on_offer_changed`, `on_offer_answered` and `on_offer_gone`."""
+
+    @overload
+    def __call__(self, function: OfferHandler, /) -> OfferHandler: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        request: Numbers | None = None,
+        origin: Texts | None = None,
+        destination: Texts | None = None,
+        commodity: Texts | None = None,
+        currency: Numbers | None = None,
+        max_amount: Number | None = None,
+        where: OfferWhere | None = None,
+        id: str | None = None,
+        retries: int = DEFAULT_RETRIES,
+        timeout: timedelta | float = DEFAULT_TIMEOUT,
+    ) -> Callable[[OfferHandler], OfferHandler]: ...
 
 
 class GapDecorator(Protocol):

@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import attrs
 
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, Unreadable
 from freight_exchange.models import RateRequest
+from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.offer_feed.events import OfferEvent, OfferKind
 
-__all__ = ["BotEvent", "Function", "Handler", "Kind", "subject"]
+__all__ = ["OFFER_KINDS", "REQUEST_KINDS", "BotEvent", "Function", "Handler", "Kind", "kind_of", "subject"]
 
-BotEvent = RequestEvent | Gap | Unreadable | BidSelected
+BotEvent = RequestEvent | Gap | Unreadable | BidSelected | OfferEvent
 """Event that a handler can be called for."""
 
-Kind = Literal["new", "updated", "withdrawn", "selected", "gap", "unreadable"]
+Kind = Literal[
+    "new",
+    "updated",
+    "withdrawn",
+    "selected",
+    "gap",
+    "unreadable",
+    "offer",
+    "offer_changed",
+    "offer_answered",
+    "offer_gone",
+]
 """Kind of an event."""
+
+OFFER_KINDS: Final[Mapping[OfferKind, Kind]] = {
+    "new": "offer",
+    "changed": "offer_changed",
+    "answered": "offer_answered",
+    "gone": "offer_gone",
+}
+"""Kinds of the events of the feed of offers, in a bot."""
+
+REQUEST_KINDS: Final = frozenset({"new", "updated", "withdrawn", "gap"})
+"""Kinds of the events for which a bot reads the requests of others."""
 
 Function = Callable[..., Awaitable[object]]
 
@@ -29,7 +53,7 @@ class Handler:
     Attributes:
         id: Key of its deliveries in the store.
         function: The function.
-        filters: A filter of requests for each kind of event.
+        filters: A filter of requests or offers for each kind of event.
         retries: Further calls after a failure, before the delivery is dead.
         timeout: Seconds that a call may take.
         from_start: Whether it also gets requests from before it was first registered.
@@ -38,7 +62,7 @@ class Handler:
 
     id: str
     function: Function
-    filters: Mapping[Kind, RequestFilter]
+    filters: Mapping[Kind, RequestFilter | OfferFilter]
     retries: int
     timeout: float
     from_start: bool
@@ -50,19 +74,28 @@ class Handler:
 
     def matches(self, event: BotEvent) -> bool:
         """Return whether it is called for an event. Raises what the `where=` function of its filter raises."""
-        filter_ = self.filters.get(event.kind)
+        filter_ = self.filters.get(kind_of(event))
         if filter_ is None:
             return False
+        if isinstance(filter_, OfferFilter):
+            return isinstance(event, OfferEvent) and filter_.matches(event.offer, event.listing)
         argument = subject(event)
         return not hasattr(argument, "origin") or filter_.matches(cast(RateRequest, argument))
 
 
+def kind_of(event: BotEvent) -> Kind:
+    """Return the kind of an event in a bot."""
+    return OFFER_KINDS[event.kind] if isinstance(event, OfferEvent) else event.kind
+
+
 def subject(event: BotEvent) -> Any:
-    """Return the first argument of a handler: the request, the bid, or the event itself."""
+    """Return the first argument of a handler: the request, the bid, the offer, or the event itself."""
     match event:
         case RequestEvent():
             return event.request
         case BidSelected():
             return event.bid
+        case OfferEvent():
+            return event.offer
         case _:
             return event

@@ -13,12 +13,14 @@ from freight_exchange.bot.handlers.decorators import (
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT,
     GapDecorator,
+    OfferDecorator,
     RequestDecorator,
     SelectedDecorator,
     UnreadableDecorator,
 )
-from freight_exchange.bot.handlers.handler import Function, Handler, Kind
+from freight_exchange.bot.handlers.handler import OFFER_KINDS, Function, Handler, Kind
 from freight_exchange.errors import ConfigurationError
+from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.options import seconds
 
@@ -30,7 +32,8 @@ F = TypeVar("F", bound=Function)
 class Router:
     """Handlers, registered by decorators; `bot.include(router)` adds them to a bot.
 
-    Each decorator is used bare (`@router.on_new`) or with keywords: those of `RequestFilter`, and
+    Each decorator is used bare (`@router.on_new`) or with keywords: those of `RequestFilter`, for offers those of
+    `OfferFilter`, and
 
     - `id`: key of the handler's deliveries in the store, default the function's `__qualname__`. Set one before you
       rename the function.
@@ -68,6 +71,29 @@ class Router:
     def on_selected(self) -> SelectedDecorator:
         """Register for own bids that a shipper selected: `async def handler(bid, ctx)`, with the shipper's contact."""
         return cast(SelectedDecorator, self._on("selected"))
+
+    @property
+    def on_offer(self) -> OfferDecorator:
+        """Register for new offers on own requests: `async def handler(offer, ctx)`.
+
+        `ctx.event.listing` is the request with all offers on it. The first run delivers every pending offer.
+        """
+        return cast(OfferDecorator, self._on("offer"))
+
+    @property
+    def on_offer_changed(self) -> OfferDecorator:
+        """Register for offers with another price, other terms, fees or status: `async def handler(offer, ctx)`."""
+        return cast(OfferDecorator, self._on("offer_changed"))
+
+    @property
+    def on_offer_answered(self) -> OfferDecorator:
+        """Register for answered offers: `async def handler(offer, ctx)`; `ctx.event.answer` is the answer."""
+        return cast(OfferDecorator, self._on("offer_answered"))
+
+    @property
+    def on_offer_gone(self) -> OfferDecorator:
+        """Register for offers that are gone: `async def handler(offer, ctx)`, with the offer as last seen."""
+        return cast(OfferDecorator, self._on("offer_gone"))
 
     @property
     def on_gap(self) -> GapDecorator:
@@ -113,8 +139,7 @@ class Router:
             if function is not None and (fields or has_options):
                 raise ConfigurationError(f"write @on_{kind}(...) above the function, or on_{kind}(...)(function)")
             checks.check_fields(kind, fields)
-            filter_ = RequestFilter(**fields)
-            checks.check_types(filter_.type)
+            filter_ = _make_filter(kind, fields)
             checks.check_options(kind, id=id, retries=retries, from_start=from_start)
             limit = seconds(timeout, "timeout")
 
@@ -136,6 +161,14 @@ class Router:
             return add if function is None else add(function)
 
         return register
+
+
+def _make_filter(kind: Kind, fields: dict[str, Any]) -> RequestFilter | OfferFilter:
+    if kind in OFFER_KINDS.values():
+        return OfferFilter(**fields)
+    filter_ = RequestFilter(**fields)
+    checks.check_types(filter_.type)
+    return filter_
 
 
 def _add(handlers: dict[str, Handler], handler: Handler) -> dict[str, Handler]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from freight_exchange.bot.offers.own_updates import changed_by_offer
+from freight_exchange.bot.write_outcome import is_service_reply
 from freight_exchange.errors import (
     BadRequestError,
     FreightExchangeError,
@@ -153,7 +154,7 @@ class OfferSender:
             if is_from_login(error):
                 await self._withdraw(record, error)
                 raise
-            if not _is_service_reply(error):
+            if not is_service_reply(error):
                 await self._mark_in_doubt(record, str(error))
                 raise in_doubt_error(record) from error
             record = await self._repository.advance(record, "rejected", refusal=error.message, status=error.status)
@@ -211,11 +212,6 @@ class OfferSender:
         """Start to resolve an offer in doubt, after a wait."""
         self._resolver.add(doubtful)
         self._tasks.start_soon(self._resolver.resolve, doubtful, wait)
-
-
-def _is_service_reply(refusal: BadRequestError) -> bool:
-    """Return whether the service itself refused, and not a gateway: all its replies are JSON."""
-    return isinstance(refusal.body, Mapping | Sequence) and not isinstance(refusal.body, str)
 
 
 def in_doubt_error(record: OfferRecord) -> OfferInDoubtError:

@@ -98,7 +98,8 @@ class BotFile:
     def doubts(self) -> Sequence[Doubt]:
         """Return the offers in doubt, like `Bot.doubts`, and those that are or were being sent when the bot ended."""
         with self._open_snapshot() as (connection, feed, state):
-            records = [OfferRecord.from_effect(effect) for effect in effect_sql.effects(connection, feed.id, UNSETTLED)]
+            effects = filter(is_offer, effect_sql.effects(connection, feed.id, UNSETTLED))
+            records = [OfferRecord.from_effect(effect) for effect in effects]
             return [] if state is None else [Doubt.from_record(record, partial(_moment, state)) for record in records]
 
     def gaps(self) -> Sequence[Gap]:

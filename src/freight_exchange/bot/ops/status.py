@@ -13,6 +13,7 @@ from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.status import Explanation, FeedStatus
 from freight_exchange.models._base import Serializable
+from freight_exchange.offer_feed.status import OfferFeedStatus
 from freight_exchange.store.work import Delivery, DeliveryState
 
 __all__ = ["BotStatus", "DeadLetter", "Doubt", "FileStatus", "Handling"]
@@ -29,6 +30,7 @@ class BotStatus(Serializable):
             from when it takes the store.
         age: Age of the watermark, or time since the bot started or ended its standby, if that is less.
         feed: Status of the feed; `None` before its first scan.
+        offer_feed: Status of the feed of offers; `None` before its first scan, and without a handler of offers.
         in_flight: Deliveries at their handlers.
         waiting: Deliveries that are due and not in flight, counted within the last minute; 0 once the bot has stopped.
         waited: Time since the oldest of them became due; 0 once the bot has stopped.
@@ -55,6 +57,7 @@ class BotStatus(Serializable):
     in_doubt: int
     parked: int
     address: tuple[str, int] | None
+    offer_feed: OfferFeedStatus | None = None
 
 
 @attrs.frozen(kw_only=True)

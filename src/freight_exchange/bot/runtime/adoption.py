@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from freight_exchange.bot.answers.ledger import AnswerLedger
     from freight_exchange.bot.delivery.dispatcher import Dispatcher
     from freight_exchange.bot.offers.ledger import Ledger
     from freight_exchange.bot.runtime.membership import Membership
@@ -12,11 +13,12 @@ if TYPE_CHECKING:
 __all__ = ["adopt_lapsed"]
 
 
-async def adopt_lapsed(membership: Membership, dispatcher: Dispatcher, ledger: Ledger) -> None:
+async def adopt_lapsed(membership: Membership, dispatcher: Dispatcher, ledger: Ledger, answers: AnswerLedger) -> None:
     """Take over the work of replicas as they end, until cancelled."""
     while True:
         await membership.wait_lapsed()
         adoption = await membership.adopt()
         await dispatcher.recover(adoption)
         await ledger.adopt(adoption)
+        await answers.adopt(adoption)
         dispatcher.wake()

@@ -13,6 +13,8 @@ from freight_exchange.errors import ConfigurationError
 if TYPE_CHECKING:
     from freight_exchange.feed.feed import Feed
     from freight_exchange.feed.status import FeedStatus
+    from freight_exchange.offer_feed.feed import OfferFeed
+    from freight_exchange.offer_feed.status import OfferFeedStatus
 
 __all__ = ["LIVE_INTERVALS", "Health"]
 
@@ -26,14 +28,18 @@ class Health:
     Args:
         feed: The feed.
         interval: Time between scans.
+        offer_feed: The feed of offers, if there is one.
         started_at: Time on the loop's clock at which the bot began; a session may begin later.
 
     Attributes:
         started_at: As given, or the end of a standby.
     """
 
-    def __init__(self, feed: Feed, interval: timedelta, *, started_at: float) -> None:
+    def __init__(
+        self, feed: Feed, interval: timedelta, offer_feed: OfferFeed | None = None, *, started_at: float
+    ) -> None:
         self._feed = feed
+        self._offer_feed = offer_feed
         self._interval = interval
         self._frozen: tuple[FeedStatus | None, timedelta] | None = None
         self.started_at = started_at
@@ -59,9 +65,9 @@ class Health:
         """Return the age of the watermark, or the time since the start if that is less."""
         if self._frozen is not None:
             return self._frozen[1]
-        status = self.feed_status()
         running = timedelta(seconds=anyio.current_time() - self.started_at)
-        return running if status is None or status.cover_age is None else min(status.cover_age, running)
+        ages = self._cover_ages()
+        return min(running, max(running if age is None else age for age in ages)) if ages else running
 
     def is_young(self) -> bool:
         """Return whether the watermark is young enough for a live bot."""
@@ -69,7 +75,21 @@ class Health:
 
     def last_scan(self) -> float:
         """Return the start of the last complete scan on the loop's clock; minus infinity before the first."""
-        status = self.feed_status()
-        if status is None or status.cover_age is None:
-            return -math.inf
-        return anyio.current_time() - status.cover_age.total_seconds()
+        ages = [age for age in self._cover_ages() if age is not None]
+        return anyio.current_time() - max(ages).total_seconds() if ages else -math.inf
+
+    def offer_feed_status(self) -> OfferFeedStatus | None:
+        """Return the status of the feed of offers; `None` without one, and before it was entered."""
+        try:
+            return None if self._offer_feed is None else self._offer_feed.status()
+        except ConfigurationError:
+            return None
+
+    def _cover_ages(self) -> list[timedelta | None]:
+        """Return the age of the watermark of each feed that reads."""
+        statuses: list[FeedStatus | OfferFeedStatus | None] = []
+        if not self._feed.is_idle:
+            statuses.append(self.feed_status())
+        if self._offer_feed is not None:
+            statuses.append(self.offer_feed_status())
+        return [None if status is None else status.cover_age for status in statuses]

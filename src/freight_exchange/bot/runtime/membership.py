@@ -56,6 +56,11 @@ class Membership:
         self._pulse_thread: anyio.CapacityLimiter | None = None
 
     @property
+    def store(self) -> BotStore:
+        """The store itself, for further feeds of the bot."""
+        return self._store
+
+    @property
     def is_joined(self) -> bool:
         """Possession of a seat."""
         return self._seat is not None

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 import attrs
 
+from freight_exchange.bot.answers.ledger import AnswerLedger
 from freight_exchange.bot.delivery.dispatcher import Dispatcher
 from freight_exchange.bot.delivery.worker import Worker
 from freight_exchange.bot.handlers.context import Stopping
 from freight_exchange.bot.offers.ledger import Ledger
 from freight_exchange.bot.runtime.adoption import adopt_lapsed
+from freight_exchange.bot.runtime.feeds import make_feeds
 from freight_exchange.bot.runtime.health import Health
 from freight_exchange.bot.runtime.membership import Membership
 from freight_exchange.bot.runtime.term import Term, join
@@ -52,6 +54,7 @@ class Components:
     feed: Feed
     unit_of_work: UnitOfWork
     ledger: Ledger
+    answers: AnswerLedger
     dispatcher: Dispatcher
 
 
@@ -75,6 +78,7 @@ class BotSession:
         stopping: Whether it drains.
         login_rejection: Error of the login that ended it, if one did.
         membership: Seat of the bot in its store.
+        offer_feed: The feed of offers, if the bot has a handler of offers.
         components: Parts, once the bot has its seat.
         is_closed: Whether its parts must not be used any more.
     """
@@ -103,16 +107,9 @@ class BotSession:
         self._has_failed = False
         store, made_here = make_store(options.store)
         self.membership = Membership(store, handlers=handlers.keys(), closes_store=made_here)
-        self.feed: Feed = exchange.watch(
-            store=self.membership,
-            start=options.start,
-            interval=options.interval,
-            allowance=options.allowance,
-            name=options.name,
-            standby=options.standby,
-        )
+        self.feed, self.offer_feed = make_feeds(exchange, options, handlers.values(), self.membership)
         self.phase: Phase = "starting"
-        self.health = Health(self.feed, options.interval, started_at=started_at)
+        self.health = Health(self.feed, options.interval, self.offer_feed, started_at=started_at)
         self.stopping = Stopping()
         self.login_rejection: LoginRejectedError | None = None
         self.components: Components | None = None
@@ -194,14 +191,11 @@ class BotSession:
 
     async def _run_deliveries(self, unit_of_work: UnitOfWork, ledger_tasks: TaskGroup, *, has_term: bool) -> None:
         """Receive events and deliver them until the end of the drain."""
+        starter, settle = FailureReportingGroup(ledger_tasks, self._report_failure), self._options.settle
         ledger = Ledger(
-            self._exchange,
-            unit_of_work,
-            FailureReportingGroup(ledger_tasks, self._report_failure),
-            self._metrics,
-            handlers=self._handlers.keys(),
-            settle=self._options.settle,
+            self._exchange, unit_of_work, starter, self._metrics, handlers=self._handlers.keys(), settle=settle
         )
+        answers = AnswerLedger(self._exchange, unit_of_work, starter, settle=settle)
         async with anyio.create_task_group() as tasks:
             reporting_tasks = FailureReportingGroup(tasks, self._report_failure)
             worker = Worker(
@@ -210,6 +204,7 @@ class BotSession:
                 self._exchange,
                 unit_of_work,
                 ledger,
+                answers,
                 self._metrics,
                 self.stopping,
                 feed=self._options.name,
@@ -224,7 +219,7 @@ class BotSession:
                 concurrency=self._options.concurrency,
             )
             ledger.resolver.wake = dispatcher.wake
-            self.components = Components(self.feed, unit_of_work, ledger, dispatcher)
+            self.components = Components(self.feed, unit_of_work, ledger, answers, dispatcher)
             term = Term(
                 self.feed,
                 self._exchange,
@@ -232,6 +227,7 @@ class BotSession:
                 self._handlers.values(),
                 self._metrics,
                 self._options,
+                self.offer_feed,
                 wake=dispatcher.wake,
                 on_rejection=self._reject,
             )
@@ -241,11 +237,12 @@ class BotSession:
                 if has_term:
                     await term.introduce_selections()
                 await ledger.start(adoption)
+                await answers.adopt(adoption)
                 if has_term:
                     await term.introduce_handlers()
                 reporting_tasks.start_soon(partial(term.run, is_entered=has_term))
                 reporting_tasks.start_soon(self.membership.pulse, dispatcher.wake)
-                reporting_tasks.start_soon(adopt_lapsed, self.membership, dispatcher, ledger)
+                reporting_tasks.start_soon(adopt_lapsed, self.membership, dispatcher, ledger, answers)
                 reporting_tasks.start_soon(dispatcher.run)
                 if not self.stopping:
                     self.phase = "running"

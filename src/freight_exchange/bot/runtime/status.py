@@ -35,5 +35,6 @@ def read_status(supervisor: Supervisor | None, metrics: Metrics) -> BotStatus:
         offers=dict(metrics.offers),
         in_doubt=sum(not record.parked for record in doubts),
         parked=sum(record.parked for record in doubts),
+        offer_feed=None if session is None else session.health.offer_feed_status(),
         address=None if supervisor is None else supervisor.address,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from freight_exchange.bot.delivery.routing import Routing
+from freight_exchange.bot.offer_events import OfferEvents
 from freight_exchange.bot.runtime.membership import TermHeldError
 from freight_exchange.bot.selected_bids import SelectedBids
 from freight_exchange.bot.task_groups import flatten
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.feed.feed import Feed
+    from freight_exchange.offer_feed.feed import OfferFeed
 
 __all__ = ["Term", "join"]
 
@@ -56,6 +58,7 @@ class Term:
         handlers: Handlers of the bot.
         metrics: Counts events.
         options: Options of the bot.
+        offer_feed: The feed of offers, if the bot has a handler of offers.
         wake: Called when a delivery may be due.
         on_rejection: Called when the service rejects the login.
     """
@@ -68,6 +71,7 @@ class Term:
         handlers: Collection[Handler],
         metrics: Metrics,
         options: BotOptions,
+        offer_feed: OfferFeed | None,
         *,
         wake: Callable[[], None],
         on_rejection: Callable[[LoginRejectedError], None],
@@ -76,6 +80,9 @@ class Term:
         self._routing = Routing(feed, unit_of_work, handlers, metrics, wake)
         pace = options.selection_interval.total_seconds()
         self._selections = SelectedBids(exchange, unit_of_work, self._routing, handlers, wake, pace=pace)
+        self._offers = None
+        if offer_feed is not None:
+            self._offers = OfferEvents(offer_feed, unit_of_work, handlers, metrics, wake)
         self._backfill = options.start == "backfill"
         self._on_rejection = on_rejection
         self._scope = anyio.CancelScope()
@@ -104,6 +111,8 @@ class Term:
                     tasks.start_soon(self._routing.run)
                     if self._routing.selection_handlers():
                         tasks.start_soon(self._selections.run)
+                    if self._offers is not None:
+                        tasks.start_soon(self._offers.run)
             except* LoginRejectedError as group:
                 self._on_rejection(next(error for error in flatten(group) if isinstance(error, LoginRejectedError)))
         # Another replica may scan from now on, while this one drains.

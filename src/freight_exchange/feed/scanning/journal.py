@@ -192,6 +192,11 @@ class Journal:
 
         await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
 
+    async def record_clock(self) -> None:
+        """Commit the state of a feed that reads nothing: its clock goes on from there in the next run."""
+        if self._store.state is None:
+            await self._run(lambda: self._store.commit(lambda _: Commit(state=self.state.dump())))
+
     async def prune(self, time: float) -> bool:
         """Delete requests that the service no longer lists, except for tombstones; return whether more are due."""
         return bool(await self._run(lambda: self._store.prune(before=time - _REMEMBERED)))

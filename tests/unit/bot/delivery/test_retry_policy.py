@@ -68,6 +68,8 @@ ALWAYS: list[tuple[Exception | None, Decision]] = [
     (Drop(), dropped("Drop")),
     (Drop("too far"), dropped("Drop: too far")),
     (errors.AlreadyOfferedError("by a person", request=4), dropped("AlreadyOfferedError: by a person")),
+    (errors.AlreadyApprovedError("another", request=4), dropped("AlreadyApprovedError: another")),
+    (errors.OfferChangedError("dearer", request=4), dropped("OfferChangedError: dearer")),
     (RetryLater(), later(60.0)),
     (RetryLater(timedelta(minutes=5), "no tariff"), later(300.0, "no tariff")),
     (RetryLater(0), later(1.0)),

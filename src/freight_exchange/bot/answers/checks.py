@@ -1,0 +1,60 @@
+"""Checks of an answer against the request as it is listed. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from freight_exchange.bot.answers.record import AnswerRecord
+from freight_exchange.errors import AlreadyApprovedError, OfferChangedError
+from freight_exchange.models import Listing, Offer
+from freight_exchange.offer_feed.core.compare import answer_to
+
+__all__ = ["already_approved_error", "check_against"]
+
+_AGREED: Final = ("amount", "currency", "terms", "rates")
+"""Fields of an offer that an approval accepts."""
+
+
+def check_against(listing: Listing, draft: AnswerRecord, seen: Offer | None) -> bool:
+    """Check an answer before it is sent; return whether the service shows it already.
+
+    Args:
+        listing: The request, read just now.
+        draft: The answer.
+        seen: The offer as the handler saw it; `None` if it gave the identifier only.
+
+    Raises:
+        AlreadyApprovedError: Another offer on the request is selected, or the one to decline.
+        OfferChangedError: The offer is gone, was declined, or asks something else than the handler saw.
+    """
+    if listing.selected is not None:
+        if draft.approved and listing.selected.id == draft.offer:
+            return True
+        if draft.approved or listing.selected.id == draft.offer:
+            raise already_approved_error(draft, listing.selected.id)
+    offer = next((entry for entry in listing.offers if entry.id == draft.offer), None)
+    if offer is None:
+        raise _changed(draft, "is not listed any more")
+    answer = answer_to(offer, listing)
+    if answer is not None:
+        if draft.approved == (answer == "approved"):
+            return True
+        raise _changed(draft, f"was {answer} before")
+    changed = [] if seen is None else [name for name in _AGREED if getattr(seen, name) != getattr(offer, name)]
+    if changed:
+        raise _changed(draft, f"has changed since the handler saw it: {', '.join(changed)}")
+    return False
+
+
+def already_approved_error(draft: AnswerRecord, approved: int | None) -> AlreadyApprovedError:
+    """Make the error for the handler."""
+    which = "another offer" if approved is None else f"offer {approved}"
+    return AlreadyApprovedError(
+        f"{draft} was not sent: {which} on the request is approved", request=draft.request, offer=approved
+    )
+
+
+def _changed(draft: AnswerRecord, how: str) -> OfferChangedError:
+    return OfferChangedError(
+        f"{draft} was not sent: the offer {how}; its event follows", request=draft.request, offer=draft.offer
+    )

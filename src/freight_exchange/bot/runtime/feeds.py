@@ -1,0 +1,47 @@
+"""Feeds of a bot: the requests of others, and offers on own requests, as its handlers need them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from freight_exchange.bot.handlers.handler import OFFER_KINDS, REQUEST_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from freight_exchange.bot.handlers.handler import Handler
+    from freight_exchange.bot.runtime.membership import Membership
+    from freight_exchange.bot.runtime.options import BotOptions
+    from freight_exchange.client import FreightExchange
+    from freight_exchange.feed.feed import Feed
+    from freight_exchange.offer_feed.feed import OfferFeed
+
+__all__ = ["make_feeds"]
+
+
+def make_feeds(
+    exchange: FreightExchange, options: BotOptions, handlers: Iterable[Handler], membership: Membership
+) -> tuple[Feed, OfferFeed | None]:
+    """Return the feed of requests, which is idle in a bot of offers only, and the feed of offers, if needed.
+
+    Args:
+        exchange: The client.
+        options: Options of the bot.
+        handlers: Its handlers.
+        membership: Its seat in the store.
+    """
+    kinds = {kind for handler in handlers for kind in handler.filters}
+    feed = exchange.watch(
+        store=membership,
+        start=options.start,
+        interval=options.interval,
+        allowance=options.allowance,
+        name=options.name,
+        standby=options.standby,
+    )
+    if kinds.isdisjoint(OFFER_KINDS.values()):
+        return feed, None
+    feed.is_idle = kinds.isdisjoint(REQUEST_KINDS)
+    # The replica that scanned before may be about to leave it.
+    name = f"{options.name}: offers"
+    return feed, exchange.watch_offers(store=membership.store, interval=options.interval, name=name, standby=True)
