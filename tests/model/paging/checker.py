@@ -139,12 +139,17 @@ def _repeated_twins(replies: Sequence[Served]) -> bool:
 
 
 def _longest_hollow(replies: Sequence[Served]) -> tuple[int, int]:
-    """The longest run of pages in which every row was hidden: its pages, and its rows if all its pages are small."""
+    """The longest run of pages in which every row was hidden: its pages, and its rows if all its pages are small.
+
+    Pages in flight together arrive in any order, so those of one size count in the order of the listing.
+    """
     longest: list[int] = []
-    run: list[int] = []
-    for reply in replies:
-        run = [*run, reply.cut or 0] if reply.hollow else []
-        longest = max(longest, run, key=len)
+    for asked in {reply.asked for reply in replies}:
+        pages = {reply.start: reply for reply in replies if reply.asked == asked}
+        run: list[int] = []
+        for _, reply in sorted(pages.items()):
+            run = [*run, reply.cut or 0] if reply.hollow else []
+            longest = max(longest, run, key=len)
     return len(longest), sum(longest) if all(rows in _SMALL_PAGES for rows in longest) else 0
 
 
