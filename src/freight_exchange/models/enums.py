@@ -9,8 +9,10 @@ by its lower case.
 from __future__ import annotations
 
 from enum import StrEnum, unique
+from typing import Final
 
 __all__ = [
+    "DECLINED",
     "BidStatus",
     "BidsType",
     "OfferStatus",
@@ -95,6 +97,10 @@ class OfferStatus(Word):
 
     PENDING = "pending"
     SELECTED = "selected"
+
+
+DECLINED: Final = frozenset({"declined", "rejected", "refused"})
+"""Words for a declined offer. The document shows none (section 3), and no other word counts as one."""
 
 
 @unique

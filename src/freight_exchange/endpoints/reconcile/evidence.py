@@ -36,6 +36,7 @@ from freight_exchange.models import (
     SubmitOffer,
     UpdateRoute,
 )
+from freight_exchange.models.enums import DECLINED
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.bids import Bids, SeenBids
@@ -67,9 +68,6 @@ Look = Callable[[Extent], Awaitable[Reconciliation]]
 
 _COARSEST_ROUNDING = Decimal(1)
 """Greatest change of an amount by a server that rounds."""
-
-_DECLINED = frozenset({"declined", "rejected", "refused"})
-"""Words for a declined offer; the document shows none (section 3), and no other word is taken for one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -220,7 +218,7 @@ class _OfferResponse:
         approved = self.write.approved
         if offer.status == OfferStatus.SELECTED:
             return Applied(listing) if approved else Conflict(listing)
-        if offer.status in _DECLINED:
+        if offer.status in DECLINED:
             return Conflict(listing) if approved else Applied(listing)
         pending = offer.status == OfferStatus.PENDING
         if listing.selected is not None and (approved or pending):

@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 
 from freight_exchange.models import Listing, Offer, OfferStatus
+from freight_exchange.models.enums import DECLINED
 from freight_exchange.offer_feed.core.known import KnownListing, KnownOffer
 from freight_exchange.offer_feed.events import Answer, OfferEvent, OfferKind
 
@@ -20,9 +21,6 @@ __all__ = ["ListingChange", "answer_to", "compare", "expected_offers", "without_
 
 FIELDS: Final = ("amount", "currency", "status", "terms", "rates")
 """Fields of an offer whose differences are events."""
-
-_DECLINED: Final = frozenset({"declined", "rejected", "refused"})
-"""Words for a declined offer; the document shows none (section 3)."""
 
 
 @attrs.frozen
@@ -75,7 +73,7 @@ def answer_to(offer: Offer, listing: Listing) -> Answer | None:
     """Return the answer that a listing shows to one of its offers; `None` for a pending one."""
     if offer.status == OfferStatus.SELECTED or (listing.selected is not None and listing.selected.id == offer.id):
         return "approved"
-    return "declined" if str(offer.status).casefold() in _DECLINED else None
+    return "declined" if offer.status in DECLINED else None
 
 
 def expected_offers(known: KnownListing) -> frozenset[int]:
