@@ -17,7 +17,7 @@ import os
 import smtplib
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.message import EmailMessage
@@ -26,6 +26,8 @@ import anyio
 import httpx
 
 from freight_exchange import Bid, Bot, Context, RetryLater, Router
+
+REQUIRED = ("NOTICE_WEBHOOK", "NOTICE_SECRET", "NOTICE_FROM", "NOTICE_TO")
 
 router = Router()
 
@@ -110,13 +112,15 @@ async def from_environment() -> AsyncIterator[Notices]:
         )
 
 
-def main(store: str) -> None:
-    bot = Bot(store=store, lifespan=from_environment)
+def main(arguments: Sequence[str]) -> None:
+    if len(arguments) != 1:
+        sys.exit("name the file of the bot: python examples/notices.py bot.db")
+    if missing := [name for name in REQUIRED if not os.environ.get(name)]:
+        sys.exit(f"set {', '.join(missing)}: where notices go, and the secret that signs them")
+    bot = Bot(store=arguments[0], lifespan=from_environment)
     bot.include(router)
     bot.run()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("give the file that the bot keeps: python examples/notices.py bot.db")
-    main(sys.argv[1])
+    main(sys.argv[1:])

@@ -123,6 +123,8 @@ def test_without_one_file_it_says_what_to_give(arguments: list[str]) -> None:
         ("watcher.py watcher.db soon", "name a file, and the seconds between scans"),
         ("watcher.py watcher.db nan", "name a file, and the seconds between scans"),
         ("watcher.py watcher.db", "give base_url, or set FREIGHT_EXCHANGE_URL"),
+        ("notices.py", "name the file of the bot"),
+        ("notices.py bot.db", "set NOTICE_WEBHOOK, NOTICE_SECRET, NOTICE_FROM, NOTICE_TO: where notices go"),
         ("lanes.py lanes.db", "it takes no arguments"),
         ("lanes.py", "give base_url, or set FREIGHT_EXCHANGE_URL"),
     ],
