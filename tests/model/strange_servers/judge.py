@@ -310,13 +310,15 @@ class _Judge:
     def _may_be_older(self, told: Told, gone: float) -> bool:
         """Whether the watcher's wall clock went forward after a request was last seen updated, or right before, by so
         much that no two listings since prove its absence."""
+        # What waits for its reader was found before: no listing is read meanwhile.
+        found = self._listings(told.at)[-1].at
         listings = [s for s in self.server.served if s.asked == "listing" and not s.failed and not s.body["offset"]]
         for when, by in (*self.schedule.wall_jumps, *self._untold_times()):
             first = next((s.at for s in listings if s.at >= when), math.inf)
             # The scan after the jump shows what was updated in all the time that the wall clock says has passed.
-            if by <= 0 or told.at > first + _SLACK:
+            if by <= 0 or found > first + _SLACK:
                 continue
-            proofs = [s for s in listings if s.at > gone and float(s.body["secondsSinceUpdate"]) > by + s.at - told.at]
+            proofs = [s for s in listings if s.at > gone and _begins(s) < found - by]
             if len(proofs) < _SCANS:
                 return True
         return False
