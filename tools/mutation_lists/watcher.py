@@ -256,9 +256,9 @@ MUTATIONS: Final = (
         "updated_after=-1e17",
     ),
     one(
-        "9 the scan that decides what the first one left undecided trusts page sizes",
+        "9 scans before the first one is complete trust page sizes",
         "feed/scanning/scan_queue.py",
-        ' or state.stage == "settling"',
+        " or not state.is_primed",
         "",
         "tests/unit/feed/test_first_scan.py",
     ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.feed.rig import DAY, HOUR, Rig, Service
+from tests.unit.feed.rig import DAY, HOUR, Rig, Service, scans
 
 from freight_exchange.errors import NotFoundError, ServerError
 from freight_exchange.feed.core.watermark import WIDEST
@@ -204,6 +204,25 @@ async def test_progress_of_the_first_scan_is_reported(store: Store) -> None:
     assert max(told.requests for told in progress) == 600
     (first,) = (told for told in rig.told if isinstance(told, Scan) and told.tier == "five days")
     assert first.complete
+
+
+async def test_pages_that_shrink_hide_nothing_that_is_published_during_the_first_scan(store: Store) -> None:
+    service = large_market()
+    rig = Rig(service, store=store)
+    await rig.poller.prime()
+    service.publish(*range(3001, 3011))
+    while len(rig.tale) < 10:
+        await rig.looks()
+    service.publish(*range(3011, 3017))
+    service.clamp = 3
+    # The reader is slow: later narrow scans do not reach back so far.
+    await anyio.sleep(200.0)
+    narrow = scans(rig)["narrow"]
+    while scans(rig)["narrow"] == narrow:
+        await rig.looks()
+    service.clamp = 10
+    await rig.primes()
+    assert sorted(rig.tale) == [("new", index) for index in range(3001, 3017)]
 
 
 async def test_pages_that_shrink_hide_nothing_from_the_scan_that_decides(store: Store) -> None:

@@ -130,9 +130,9 @@ class ScanQueue:
 
     def _start(self, plan: ScanPlan) -> ActiveScan:
         state = self._journal.state
-        # These scans trust nothing: a service that lowers the size of its pages would hide what is beyond. What is
-        # missing from the one that decides what the first scan left undecided is made good by no later one.
-        trusts_nothing = plan.tier in schedule.DISTRUSTFUL or state.stage == "settling"
+        # These scans trust nothing: a service that lowers the size of its pages would hide what is beyond. Until the
+        # first scan is done, no later one tells what a narrow scan lacks from what stood before.
+        trusts_nothing = plan.tier in schedule.DISTRUSTFUL or not state.is_primed
         return ActiveScan(
             number=state.scan + 1,
             tier=plan.tier,
