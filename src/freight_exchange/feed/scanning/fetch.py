@@ -141,7 +141,8 @@ class PageFetcher:
         """Return what was updated since the watermark, or raise the error."""
         state, now = self._journal.state, self._clock.read()
         window = window_for(state.watermark.most(now), state.allowance, self._expected())
-        scanner, listed = Scanner[RateRequest](self._journal.sizes), set[int]()
+        scanner: Scanner[RateRequest] = Scanner(self._journal.sizes)
+        listed = set[int]()
         until = anyio.current_time() + _ONE_MOMENT
         while not scanner.ended:
             if anyio.current_time() > until or window >= scan.window or scanner.pages == _PAGES_OF_RECENT:

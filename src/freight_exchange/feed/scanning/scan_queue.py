@@ -131,7 +131,7 @@ class ScanQueue:
     def _start(self, plan: ScanPlan) -> ActiveScan:
         state = self._journal.state
         # These scans trust nothing: a service that lowers the size of its pages would hide what is beyond. Until the
-        # first scan is done, no later one tells what a narrow scan lacks from what stood before.
+        # first scan is complete, no later one distinguishes what a narrow scan lacks from what was there before.
         trusts_nothing = plan.tier in schedule.DISTRUSTFUL or not state.is_primed
         return ActiveScan(
             number=state.scan + 1,
