@@ -83,7 +83,7 @@ def _judge_write(plan: Plan, server: Server, outcome: str) -> Judgement:
         wrong = Wrong.SENT_TWICE
     elif outcome == "success":
         wrong = Wrong.FALSE_SUCCESS
-    elif outcome == "Applied" and not done and not (plan.twin and (excused or not plan.baseline)):
+    elif outcome == "Applied" and not done and not (plan.twin and (not plan.baseline or _excuse(plan, server, 0))):
         # An equal bid that stood before, and that the baseline could not show, passes for the one in doubt.
         wrong = Wrong.FALSE_APPLIED
     elif outcome == "NotApplied" and done and excused is None:
