@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Listing,
         NotApplied,
         Offer,
+        OfferEvent,
         OffersType,
         OutcomeUnknownError,
         Page,
@@ -394,7 +395,7 @@ async def contexts(ctx: Context, currency: Currency, price: Decimal) -> None:
     assert_type(await ctx.offer(amount=price, currency="USD"), Bid)
     assert_type(await ctx.offer(amount="1840.50", currency=currency, rates={"Freight": 1700, "Fuel": 140.5}), Bid)
     assert_type(await ctx.offer(amount=1840, currency=978, terms="14 days", revision=1, allow_existing=True), Bid)
-    assert_type(ctx.event, RequestEvent | Gap | Unreadable | BidSelected)
+    assert_type(ctx.event, RequestEvent | Gap | Unreadable | BidSelected | OfferEvent)
     assert_type(ctx.attempt, int)
     assert_type(ctx.exchange, FreightExchange)
     assert_type(bool(ctx.stopping), bool)

@@ -52,7 +52,8 @@ class DatabaseConnection:
         """Run a statement, in the open transaction or in one of its own."""
         connection = self._open()
         with translate_errors(self.address):
-            return connection.execute(query, parameters)
+            # Composed of constants alone, of which the type checker sees no literal.
+            return connection.execute(query, parameters)  # pyright: ignore[reportArgumentType]
 
     def row(self, query: str, parameters: Parameters = None) -> Any:
         """Run a statement and return its first row, or `None`."""
@@ -66,7 +67,7 @@ class DatabaseConnection:
         """Run a statement for each of the rows."""
         connection = self._open()
         with translate_errors(self.address), connection.cursor() as cursor:
-            cursor.executemany(query, parameters)
+            cursor.executemany(query, parameters)  # pyright: ignore[reportArgumentType]
 
     @property
     def in_transaction(self) -> bool:

@@ -36,7 +36,7 @@ async def offer(sandbox: Sandbox, request: int, amount: int, *, rival: bool = Fa
         await forwarder.bids.submit(request, amount=amount, currency="USD")
 
 
-def selected(sandbox: Sandbox) -> list[tuple[int, Decimal]]:
+def selected(sandbox: Sandbox) -> list[tuple[int, int | Decimal]]:
     """The approvals that the exchange has carried out: request and amount."""
     amounts = {record.offer.index: record.offer.amount for record in sandbox.audit_log.offers}
     changes = [change for change in sandbox.audit_log.changes if change.what == "selected"]
