@@ -52,7 +52,7 @@ class DatabaseConnection:
         """Run a statement, in the open transaction or in one of its own."""
         connection = self._open()
         with translate_errors(self.address):
-            # Composed of constants alone, of which the type checker sees no literal.
+            # Composed of constants alone, which the type checker does not see.
             return connection.execute(query, parameters)  # pyright: ignore[reportArgumentType]
 
     def row(self, query: str, parameters: Parameters = None) -> Any:
