@@ -118,6 +118,8 @@ def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
     pages, rows = _longest_hollow(replies)
     if pages >= LOOKED_PAST[plan.reading] and (plan.reading == "plain" or not 0 < rows < _ROWS_LOOKED_PAST):
         return "wholly hidden pages"
+    if pages >= LOOKED_PAST[plan.reading] and _resized(replies):
+        return "wholly hidden pages, whose size changed among them"
     return None
 
 
