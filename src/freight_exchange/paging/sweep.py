@@ -6,7 +6,7 @@ size. If both find the same rows, nothing was missed. A page that was cut in bot
 row that slipped past the pass moved another one, which the second reading then lacks or finds twice.
 
 Limits: more hidden pages in a row than it looks past the end; rows that leave the listing and return during the sweep;
-page lengths that change for a single page in each of the two readings, at the same row, or within a run of hidden pages.
+page lengths that change for a single page in each of the two readings, at the same row, or among hidden pages.
 """
 
 from __future__ import annotations
