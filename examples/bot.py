@@ -16,7 +16,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from freight_exchange import Bid, Bot, Context, Drop, Gap, RateRequest, RequestType, RetryLater, Router, cargo
 
 SEA = {
-    # From, to: US dollars per revenue ton, which is a tonne or a cubic metre, whichever is more.
+    # From, to: US dollars per revenue ton, which is a tonne or a cubic metre: the greater counts.
     ("Hong Kong", "Long Beach"): Decimal("62.40"),
     ("Hong Kong", "Rotterdam"): Decimal("71.10"),
     ("Shenzhen", "Hamburg"): Decimal("74.80"),

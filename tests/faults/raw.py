@@ -104,7 +104,7 @@ class Proxy:
     url: str = ""
     asked: list[bytes] = attrs.field(factory=list)
     reroute: int | None = None
-    """The port that every tunnel leads to, whichever was asked for."""
+    """The port that every tunnel leads to, in place of the requested one."""
     stalls: bool = False
     stops: anyio.Event = attrs.field(factory=anyio.Event)
     """Set by a test: nothing listens any more."""

@@ -42,7 +42,7 @@ def test_importing_the_client_loads_nothing_that_it_does_not_need() -> None:
     told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
     loaded = set(told.stdout.split())
     assert "freight_exchange" in loaded
-    # httpx itself loads click, rich, trio and h2 wherever they are installed: not the package's to avoid.
+    # httpx itself loads click, rich, trio and h2 if they are installed; the package cannot avoid that.
     unwanted = {
         "aiohttp", "asyncio", "freight_exchange.sandbox", "freight_exchange.testing", "httpx2",
         "opentelemetry", "pytest", "sqlite3", "starlette", "uvicorn",

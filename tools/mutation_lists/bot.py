@@ -71,7 +71,7 @@ MUTATIONS: Final = (
         "ledger: what cannot be proven is taken for not taken",
         "bot/offers/in_doubt.py",
         "                    checks = record.checks + 1\n",
-        '                    await self._close(record, "intent", why="nobody saw it")\n'
+        '                    await self._close(record, "intent", why="not seen")\n'
         "                    return\n"
         "                    checks = record.checks + 1\n",
         "tests/unit/bot/offers/test_in_doubt.py::TestDoubt::test_person_may_decide_while_check_is_recorded",

@@ -47,7 +47,7 @@ class Service:
     shuffled: Random | None = None
     """Source of the order, which is another one for each page."""
     drops_bodies: bool = False
-    """Something on the way drops the bodies of GETs: the service gives its first page, whichever is asked for."""
+    """Something on the way drops the bodies of GETs: the service always returns its first page."""
     asked: list[tuple[str, Any, Any]] = attrs.Factory(list)
     submitted: int = 0
 

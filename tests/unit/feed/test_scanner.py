@@ -197,7 +197,7 @@ def test_rule_3_page_0_is_never_beyond_the_end(error: FreightExchangeError) -> N
 
 
 @pytest.mark.parametrize("status", [400, 404, 416, 422])
-def test_rule_3_a_refused_page_is_an_end_whichever_way_the_service_refuses_it(status: int) -> None:
+def test_rule_3_refused_page_is_an_end_for_every_status(status: int) -> None:
     scanner, listing, refused = Scanner[RateRequest](known(20)), [*range(40)], 0
     while not scanner.ended:
         page = shelf(scanner, listing, clamp=20)

@@ -203,7 +203,7 @@ def test_it_begins_beyond_the_end(end: End) -> None:
     assert read(Shelf([*range(5)], end=end), start=4) == []
 
 
-def test_a_first_page_cut_by_an_unknown_clamp_is_not_the_end_wherever_it_is() -> None:
+def test_first_page_cut_by_an_unknown_clamp_is_not_the_end() -> None:
     shelf = Shelf([*range(35)], clamp=10)
     assert read(shelf, start=1, page_size=100) == [*range(10, 35)]
 

@@ -1,4 +1,4 @@
-"""Tests of clocks: elapsed time is never underestimated, whichever clock stops or jumps."""
+"""Tests of clocks: elapsed time is never underestimated if a clock stops or jumps."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def test_later_deliveries_are_ready_ones_of_the_same_handler_and_request(feed: W
     assert keys(feed.later_deliveries(first, "a")) == [(second, "a"), (third, "a")]
     assert keys(feed.later_deliveries(second, "b")) == [(third, "b")]
     assert feed.later_deliveries(other, "a") == feed.later_deliveries(loose, "quote") == []
-    assert feed.later_deliveries(first, "nobody") == feed.later_deliveries(10_000, "a") == []
+    assert feed.later_deliveries(first, "unknown") == feed.later_deliveries(10_000, "a") == []
     assert (first, "a") in claimed(feed)
     feed.settle(first, "a", state="dead", at=51.0)
     assert (first, "b") in claimed(feed)
@@ -290,7 +290,7 @@ class TestSettle:
         for number in (ready, done, dead, 10_000):
             feed.settle(number, "quote", state="ready", not_before=9.0, error="late", at=52.0)
             feed.settle(number, "quote", state="dead", refund_attempt=True, also_done=[ready], at=52.0)
-            feed.settle(number, "nobody", state="done", at=52.0)
+            feed.settle(number, "unknown", state="done", at=52.0)
         assert everything(feed, range(5)) == before
 
     def test_finishes_later_deliveries_of_its_handler_too(self, feed: WorkStore) -> None:
@@ -344,7 +344,7 @@ class TestReplay:
         feed.settle(done, "quote", state="done", at=51.0)
         before = everything(feed, range(4))
         assert not any(feed.replay(number, "quote", at=52.0) for number in (ready, done, 10_000))
-        assert not feed.replay(ready, "nobody", at=52.0)
+        assert not feed.replay(ready, "unknown", at=52.0)
         assert everything(feed, range(4)) == before
 
 

@@ -124,11 +124,11 @@ class TestTheAsyncioLoop:
         # Threads that earlier tests left idle must not make this one wait for them.
         monkeypatch.setattr(virtual_time, "_THREAD_TIMEOUT", 0.05)
 
-        async def nobody_comes() -> None:
+        async def wait_without_end() -> None:
             await asyncio.Event().wait()
 
         async def main() -> None:
-            await nobody_comes()
+            await wait_without_end()
 
         with pytest.raises(VirtualDeadlockError, match=r"is left to wake one: .* in Event\.wait, line \d+"):
             run_virtually(main)

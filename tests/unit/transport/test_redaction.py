@@ -205,7 +205,7 @@ class TestClean:
         redact_decode_error(error, knowing("12345678"))
         assert error.path == f"raterequests.{MASK}.weight"
 
-    def test_a_long_secret_is_masked_wherever_it_stands(self) -> None:
+    def test_long_secret_is_masked_at_any_place(self) -> None:
         error = DecodeError(f"a middleware says {CANARY}-{CANARY}", path=f"$.{CANARY}-{CANARY}")
         redact_decode_error(error, knowing(f"{CANARY}-{CANARY}"))
         assert str(error) == f"a middleware says {MASK} at $.{MASK}"

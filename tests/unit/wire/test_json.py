@@ -74,13 +74,13 @@ def test_what_cannot_be_read_is_a_decode_error(content: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("before", [0, 1, 250, 499, 500, 501, 999])
-def test_a_number_beyond_bounds_stays_text_wherever_it_stands(number: str, before: int) -> None:
+def test_number_beyond_bounds_stays_text_at_any_place(number: str, before: int) -> None:
     blank = " " * before
     assert parse(f'{blank}{{"a": {number}, "b": 1.50, "c": 7}}'.encode()) == {"a": number, "b": Decimal("1.50"), "c": 7}
 
 
 @pytest.mark.parametrize("before", [0, 1, 250, 499, 500, 501, 999])
-def test_an_integer_of_a_thousand_digits_is_one_wherever_it_stands(before: int) -> None:
+def test_integer_of_a_thousand_digits_is_one_at_any_place(before: int) -> None:
     assert parse(f"{' ' * before}[{'9' * 1000}]".encode()) == [10**1000 - 1]
 
 

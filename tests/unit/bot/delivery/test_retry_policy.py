@@ -62,7 +62,7 @@ def held_back(error: str, delay: float = 15.0) -> Decision:
 
 
 DOUBT = Decision(ending="doubt", state="ready", delay=2.0, error="its offer is in doubt", refund_attempt=True)
-# What a handler ended by, and what that comes to, whichever attempt it was and whether or not others are served.
+# Decision for each result of a handler, on every attempt, with or without other deliveries that succeed.
 ALWAYS: list[tuple[Exception | None, Decision]] = [
     (None, DONE),
     (Drop(), dropped("Drop")),

@@ -197,7 +197,7 @@ async def test_each_handler_and_request_merges_its_own(store: Store) -> None:
         await changes(sandbox, one, other("Busan"), other("Shenzhen"))
         await trial.idle()
 
-    # Of one request there is one at a time, whichever the handler: the quick one has waited for the slow one.
+    # One delivery of a request runs at a time, over all handlers: the quick one has waited for the slow one.
     reported = [(one, "Ningbo"), (two, "Ningbo"), (two, "Busan"), (one, "Shenzhen")]
     assert [(event.request.index, event.request.origin) for event in slow] == reported
     assert [(event.request.index, event.request.origin) for event in quick] == reported

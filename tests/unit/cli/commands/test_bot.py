@@ -217,7 +217,7 @@ def test_client_that_module_creates_uses_options(shell: Shell, run_bots: list[Bo
         "from freight_exchange import Bot, FreightExchange\nbot = Bot(FreightExchange(), store=None)\n"
     )
     shell.set("FREIGHT_EXCHANGE_URL", ELSEWHERE)
-    shell.set("FREIGHT_EXCHANGE_EMAIL", "nobody@demo.example")
+    shell.set("FREIGHT_EXCHANGE_EMAIL", "unknown@demo.example")
     options = ("--url", f"{shell.url}/", "--email", "shipper@demo.example")
     assert shell(*options, "bot", "run", "client_of_the_environment:bot").status == 0
     (client,) = [bot._exchange for bot in run_bots]

@@ -40,7 +40,7 @@ def test_login_returns_the_user() -> None:
     assert rig.login("shipper").json["user"]["lastlogin"] == "2030-03-17 17:46:40"
 
 
-@pytest.mark.parametrize(("name", "password"), [("shipper", "wrong"), ("nobody", "nobody")])
+@pytest.mark.parametrize(("name", "password"), [("shipper", "wrong"), ("unknown", "unknown")])
 def test_failed_login_gets_401_with_a_message(name: str, password: str) -> None:
     rig = ExchangeRig()
     seen = rig.login(name, password)
