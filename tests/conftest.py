@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import hypothesis
 import pytest
 
+from freight_exchange.platform import clock
 from freight_exchange.sandbox.faces.tcp_server import LOGGER
 from freight_exchange.testing.virtual_time import virtual_time_options
 
@@ -98,3 +99,12 @@ def anyio_backend(request: pytest.FixtureRequest) -> str | tuple[str, dict[str, 
     if request.node.get_closest_marker("virtual_time") is None:
         return backend
     return backend, virtual_time_options(backend)
+
+
+@pytest.fixture(autouse=True)
+def stopped_machine_clocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the machine's clocks under virtual time: a slow machine would add the real seconds of a test."""
+    if request.node.get_closest_marker("virtual_time") is not None:
+        for name in ("boot_time", "wall_time"):
+            stopped_at: float = getattr(clock, name)()
+            monkeypatch.setattr(clock, name, lambda stopped_at=stopped_at: stopped_at)
