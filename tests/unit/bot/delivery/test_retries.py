@@ -193,7 +193,7 @@ async def test_drop_ends_delivery(store: Store, caplog: pytest.LogCaptureFixture
 
 async def test_timeout_is_a_failure_and_delays_no_other(store: Store) -> None:
     sandbox, calls, others = Sandbox(), Calls(), list[float]()
-    bot = new_bot(store, concurrency=1)
+    bot = new_bot(store, concurrency=1, interval=timedelta(seconds=10))
 
     @bot.on_new(origin="Ningbo", id="hangs", retries=2, timeout=timedelta(seconds=30))
     async def hangs(request: Any, ctx: Any) -> None:
@@ -243,7 +243,7 @@ async def test_retry_later_of_two_tasks_is_no_failure(store: Store) -> None:
 async def test_postponed_deliveries_starve_no_newer_one(store: Store) -> None:
     """They occupy each place again and again."""
     sandbox, handed_over = Sandbox(), list[float]()
-    bot = new_bot(store)
+    bot = new_bot(store, interval=timedelta(seconds=10))
 
     @bot.on_new
     async def quote(request: Any, ctx: Any) -> None:

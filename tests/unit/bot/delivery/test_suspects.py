@@ -235,7 +235,7 @@ async def test_waiting_suspect_delays_no_other(store: Store) -> None:
                 raise RetryLater(20)
             handled[request.index] = anyio.current_time()
 
-    new_bot = bots(store, register, concurrency=3)
+    new_bot = bots(store, register, concurrency=3, interval=timedelta(seconds=10))
     waits = sandbox.publish(other(POISON))
     indexes = [sandbox.publish() for _ in range(20)]
     assert await supervised(sandbox, new_bot, seconds=HOUR) == 1
