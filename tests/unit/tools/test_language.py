@@ -17,10 +17,10 @@ LONG_FILES = {"bot/bot.py"}
 
 QUESTION = re.compile(r"(what|whether|how|who|whom|whose|which|when|where|why)\b", re.IGNORECASE)
 NOUN_PHRASE = re.compile(r"(the|a|an|every|each|all|one|none|whatever)\b", re.IGNORECASE)
-# Also as a word of a test's name.
+# Also as a word of a test's name; not the user `nobody` of a system.
 PHRASES = re.compile(
-    r"(?<![a-z])(unless told|whoever|whatever|whichever|wherever|nobody|of which|thereby|cannot be told(?! from))"
-    r"(?![a-z])",
+    r"(?<![a-z])(unless told|whoever|whatever|whichever|wherever|nobody(?![`:])|of which|thereby"
+    r"|cannot be told(?! from))(?![a-z])",
     re.IGNORECASE,
 )
 
