@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import freight_exchange
+from freight_exchange.feed.factory import is_database
 from freight_exchange.platform.text import CleanFormatter
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ else:
 __all__ = [
     "DATETIME",
     "FILE",
+    "FILE_OR_DATABASE",
     "INDEX",
     "SECONDS",
     "Duration",
@@ -113,11 +115,11 @@ def bot_file_options(command: Decorated) -> Decorated:
     return click.option(
         "--store",
         required=True,
-        type=FILE,
+        type=FILE_OR_DATABASE,
         envvar="FREIGHT_EXCHANGE_STORE",
         show_envvar=True,
         metavar="FILE",
-        help="The bot's file.",
+        help="The bot's file, or the URL of its database.",
     )(command)
 
 
@@ -198,6 +200,11 @@ class _File(click.Path):
         return super().convert(value, param, ctx)
 
 
+class _FileOrDatabase(_File):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if is_database(value) else super().convert(value, param, ctx)
+
+
 class _DateTime(ParamType):
     name = "date"
 
@@ -212,6 +219,9 @@ class _DateTime(ParamType):
 
 FILE: Final = _File(dir_okay=False)
 """Path of a file that need not exist."""
+
+FILE_OR_DATABASE: Final = _FileOrDatabase(dir_okay=False)
+"""Path of a bot's file that need not exist, or the URL of a database."""
 
 INDEX: Final = _Index()
 """Number of a record at the service or in a bot's file."""

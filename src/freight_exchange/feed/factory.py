@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import attrs
 
@@ -32,6 +32,7 @@ __all__ = [
     "check_store",
     "check_text",
     "feed",
+    "is_database",
     "make_store",
 ]
 
@@ -157,9 +158,14 @@ def check_text(text: str, name: str) -> None:
         ) from None
 
 
+def is_database(given: object) -> TypeGuard[str]:
+    """Return whether this is the URL of a database, and no path."""
+    return isinstance(given, str) and given.startswith(_DATABASE_SCHEMES)
+
+
 def make_store(given: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:
     """Return the store, and whether it was made here, and is to be closed by its user."""
-    if isinstance(given, str) and given.startswith(_DATABASE_SCHEMES):
+    if is_database(given):
         from freight_exchange.store import PostgresStore
 
         return PostgresStore(given), True

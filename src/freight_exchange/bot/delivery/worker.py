@@ -98,7 +98,7 @@ class Worker:
     async def deliver(self, delivery: Delivery) -> None:
         """Call the handler of a delivery, and settle the delivery."""
         handler = self._handlers[delivery.handler]
-        if (pause := self._doubt_pause(delivery)) is not None:
+        if (pause := await self._doubt_pause(delivery)) is not None:
             await self.release(delivery, pause)
             return
         if delivery.attempts > max(handler.retries, _MIN_RETRIES) + 1:
@@ -155,13 +155,12 @@ class Worker:
         with anyio.CancelScope(shield=True):
             await self._settle(delivery, decision, merged if decision.state == "done" else ())
 
-    def _doubt_pause(self, delivery: Delivery) -> float | None:
+    async def _doubt_pause(self, delivery: Delivery) -> float | None:
         """Return the seconds to wait for an offer in doubt, if the delivery depends on one."""
-        if delivery.error == IN_DOUBT:
-            return self._ledger.resolver.retry_pause(delivery.index)
-        if delivery.error == INTERRUPTED:
-            return self._ledger.resolver.retry_pause(delivery.index, handler=delivery.handler)
-        return None
+        if delivery.error not in (IN_DOUBT, INTERRUPTED):
+            return None
+        handler = None if delivery.error == IN_DOUBT else delivery.handler
+        return await self._ledger.resolver.delivery_pause(delivery.index, handler=handler)
 
     async def _await_offers(self, delivery: Delivery, context: Context) -> Exception | None:
         """Wait for offers that the handler did not wait for, and return their error. The bot may end meanwhile."""

@@ -11,7 +11,8 @@ import anyio
 
 from freight_exchange.bot.offers.existing_bids import merge_bids
 from freight_exchange.bot.offers.own_updates import changed_by_offer
-from freight_exchange.bot.offers.record import RESOLVED, describe_unsent, manual_changes
+from freight_exchange.bot.offers.record import RESOLVED, UNSETTLED, describe_unsent, manual_changes
+from freight_exchange.bot.offers.repository import ChangedElsewhereError
 from freight_exchange.errors import ValidationError
 from freight_exchange.errors.transient import READ_ERRORS
 from freight_exchange.models import Applied, Bid, NotApplied, StillUnknown
@@ -33,6 +34,7 @@ _MAX_CHECKS: Final = 3
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 _RETRY_PAUSE, _RETRY_PAUSE_EACH = 2.0, 0.1
 """Seconds, and seconds for each offer in doubt: each retry of a delivery costs two commits."""
+_OTHERS_PAUSE: Final = 5.0
 _CONCURRENCY: Final = 4
 """Limit of checks at a time: each reads whole listings."""
 
@@ -79,6 +81,14 @@ class InDoubtResolver:
             return _MAX_PAUSE
         return min(max(_RETRY_PAUSE, _RETRY_PAUSE_EACH * len(self._unresolved)), _MAX_PAUSE)
 
+    async def delivery_pause(self, request: int | None, *, handler: str | None) -> float | None:
+        """Return the same for doubts of all replicas: another one may be looking for the offer."""
+        pause = self.retry_pause(request, handler=handler)
+        if pause is not None or request is None:
+            return pause
+        records = [record for record in await self._repository.find(request) if record.state in UNSETTLED]
+        return _OTHERS_PAUSE if any(handler in (None, record.handler) for record in records) else None
+
     def records(self) -> tuple[OfferRecord, ...]:
         """Return the offers in doubt, the oldest first."""
         return tuple(sorted(self._unresolved.values(), key=lambda record: (record.in_doubt_since, record.key)))
@@ -96,6 +106,14 @@ class InDoubtResolver:
         """Check an offer, after a wait, until it is found, proven absent, or parked."""
         if wait:
             await anyio.sleep(wait)
+        try:
+            await self._resolve(record)
+        except ChangedElsewhereError as error:
+            self._unresolved.pop(record.key, None)
+            _logger.warning("%s is no longer looked for: %s", record, error, extra={"request": record.request})
+            self.wake()
+
+    async def _resolve(self, record: OfferRecord) -> None:
         while not record.parked:
             result = await self._check(record)
             # A person may have resolved it meanwhile. A newer doubt of the same offer may have begun since, about which

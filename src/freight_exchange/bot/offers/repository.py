@@ -20,12 +20,16 @@ if TYPE_CHECKING:
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.store.work import Delivery, DeliveryState, Work
 
-__all__ = ["OfferRepository", "redeliver"]
+__all__ = ["ChangedElsewhereError", "OfferRepository", "redeliver"]
 
 _BIDS_READ: Final = "own bids"
 
 WaitingOffers = Mapping[tuple[int, str], set[int]]
 """Revisions that a delivery asked for while an offer on its request was in doubt, by event and handler."""
+
+
+class ChangedElsewhereError(StoreError):
+    """An offer has another state than this bot knows: a person or another replica has changed it in the store."""
 
 
 class OfferRepository:
@@ -120,7 +124,7 @@ class OfferRepository:
 
 def _check(record: OfferRecord, expected_state: str | None, *, is_written: bool) -> None:
     if not is_written:
-        raise StoreError(
+        raise ChangedElsewhereError(
             f"{record} is not {expected_state or 'new'} any more: somebody else writes to this bot's store"
         )
 

@@ -1,15 +1,14 @@
-"""Administration of a bot's file: readable at any time, changeable while no process holds it."""
+"""Administration of a bot's store: a file is changeable while no process holds it, a database at any time."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
-import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final, cast, get_args
 
 import anyio
 import attrs
@@ -26,20 +25,19 @@ from freight_exchange.bot.offers.record import (
 from freight_exchange.bot.offers.repository import redeliver
 from freight_exchange.bot.ops.status import DeadLetter, Doubt, FileStatus, Handling
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME
-from freight_exchange.errors import ConfigurationError
+from freight_exchange.errors import ConfigurationError, HeldError
 from freight_exchange.feed.core import state as feed_state
 from freight_exchange.feed.events import Gap
+from freight_exchange.feed.factory import is_database, make_store
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.feed.status import explain
 from freight_exchange.platform.clock import SystemClock
-from freight_exchange.store import SQLiteStore
-from freight_exchange.store.sqlite import effect_sql, feed_sql, work_sql
-from freight_exchange.store.sqlite.inspect import FeedRow, feeds, open_snapshot
 from freight_exchange.store.work import NO_LIMIT, DeliveryState
 
 if TYPE_CHECKING:
     from freight_exchange.platform.clock import Reading
-    from freight_exchange.store.sqlite.feed import SQLiteFeed
+    from freight_exchange.store.snapshot import Snapshot
+    from freight_exchange.store.work import BotStore, Seat
 
 __all__ = ["BotFile"]
 
@@ -49,15 +47,16 @@ _LEASE_SECONDS: Final = 30.0
 
 
 class BotFile:
-    """File of a bot.
+    """File or database of a bot.
 
-    A read sees the last commit of the bot, at any time. A change takes the lease that a running bot has; while a bot
-    runs it raises `HeldError`, which names the holder. All methods block: call them outside of an event loop. Inside
-    the bot's own program use `Bot`, which has the same methods.
+    A read sees the last commit of the bot, at any time. A change of a file takes the lease that a running bot has;
+    while a bot runs it raises `HeldError`, which names the holder. A database can be changed while replicas run. All
+    methods block: call them outside of an event loop. Inside the bot's own program use `Bot`, which has the same
+    methods.
 
     Args:
-        path: The file.
-        name: Name of the bot; needed if the file has several, and none has the default name.
+        path: The file, or the URL of the database.
+        name: Name of the bot; needed if the store has several, and none has the default name.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
@@ -65,78 +64,62 @@ class BotFile:
         self._name = name
 
     def status(self) -> FileStatus:
-        """Return the status of the bot in its file.
+        """Return the status of the bot in its store.
 
         Raises:
             StoreError: There is no store of this version, or it cannot be read.
-            ConfigurationError: The file has no such bot, or several and no name was given.
+            ConfigurationError: The store has no such bot, or several and no name was given.
         """
-        with self._open_snapshot() as (connection, feed, state):
-            effects = effect_sql.effects(connection, feed.id, ())
-            records = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect)]
+        with self._open_snapshot() as (feed, state):
+            records = [OfferRecord.from_effect(effect) for effect in feed.effects() if is_offer(effect)]
             covered = None if state is None or not state.is_primed else _moment(state, state.watermark.time)
+            counts = feed.count_deliveries()
             return FileStatus(
                 name=feed.binding.feed,
                 base_url=feed.binding.base_url,
                 account=feed.binding.account,
-                holder=None if feed.holder is None else str(feed.holder),
+                holder=feed.holder,
+                replicas=feed.replicas,
                 covered_until=covered,
-                unacknowledged=feed_sql.unacknowledged(connection, feed.id),
-                deliveries=_count_deliveries(connection, feed.id),
+                unacknowledged=feed.count_unacknowledged(),
+                deliveries={state: counts.get(state, 0) for state in get_args(DeliveryState)},
                 offers={state: sum(record.state == state for record in records) for state in get_args(State)},
                 parked=sum(record.parked for record in records),
-                gaps=[*_gaps(connection, feed.id).values()],
+                gaps=[*_gaps(feed).values()],
             )
 
     def dead_letters(self) -> Sequence[DeadLetter]:
         """Return the dead letters, like `Bot.dead_letters`."""
-        with self._open_snapshot() as (connection, feed, _):
-            return [
-                DeadLetter.from_delivery(dead) for dead in work_sql.deliveries(connection, feed.id, "dead", NO_LIMIT)
-            ]
+        with self._open_snapshot() as (feed, _):
+            return [DeadLetter.from_delivery(dead) for dead in feed.deliveries(state="dead", limit=NO_LIMIT)]
 
     def doubts(self) -> Sequence[Doubt]:
         """Return the offers in doubt, like `Bot.doubts`, and those that are or were being sent when the bot ended."""
-        with self._open_snapshot() as (connection, feed, state):
-            effects = filter(is_offer, effect_sql.effects(connection, feed.id, UNSETTLED))
-            records = [OfferRecord.from_effect(effect) for effect in effects]
+        with self._open_snapshot() as (feed, state):
+            records = [OfferRecord.from_effect(effect) for effect in feed.effects(*UNSETTLED) if is_offer(effect)]
             return [] if state is None else [Doubt.from_record(record, partial(_moment, state)) for record in records]
 
     def gaps(self) -> Sequence[Gap]:
         """Return the gaps that were not acknowledged."""
-        with self._open_snapshot() as (connection, feed, _):
-            return [*_gaps(connection, feed.id).values()]
+        with self._open_snapshot() as (feed, _):
+            return [*_gaps(feed).values()]
 
     def explain(self, index: int) -> Handling:
         """Return the history of a request.
 
         Raises:
-            ConfigurationError: The file has no complete scan yet.
+            ConfigurationError: The store has no complete scan yet.
         """
-        with self._open_snapshot() as (connection, feed, state):
+        with self._open_snapshot() as (feed, state):
             if state is None:
                 raise ConfigurationError("the file knows nothing yet: its first scan was never complete")
-            now, events = _now(), feed_sql.events_of_request(connection, feed.id, index)
-            explanation = explain(
-                index,
-                feed_sql.tracked(connection, feed.id, (index,)).get(index),
-                events,
-                state=state,
-                time=state.watermark.time_at(now),
-                wall=now.wall,
-                where=None,
-            )
-            deliveries = connection.execute(
-                "SELECT event.kind, delivery.handler, delivery.state, delivery.error FROM delivery JOIN event"
-                ' ON event.id = delivery.event WHERE delivery.feed = ? AND event."index" = ?'
-                " ORDER BY delivery.event, delivery.handler",
-                (feed.id, index),
-            ).fetchall()
-            effects = effect_sql.effects(connection, feed.id, ())
-            offers = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect, index)]
+            now, (tracked, events) = _now(), feed.history(index)
+            time = state.watermark.time_at(now)
+            explanation = explain(index, tracked, events, state=state, time=time, wall=now.wall, where=None)
+            offers = [OfferRecord.from_effect(effect) for effect in feed.effects() if is_offer(effect, index)]
             return Handling(
                 explanation=explanation,
-                deliveries=[tuple(row) for row in deliveries],
+                deliveries=feed.deliveries_of(index),
                 offers=sorted(offers, key=lambda record: record.revision),
             )
 
@@ -149,8 +132,8 @@ class BotFile:
         Raises:
             HeldError: The bot, or another process, holds the file.
         """
-        with self._open_for_change() as (work, time):
-            return work.replay(event, handler, at=time)
+        with self._open_for_change() as (seat, time):
+            return seat.work.replay(event, handler, at=time)
 
     def resolve(self, request: int, *, taken: bool, revision: int = 0) -> bool:
         """Resolve a doubt or undo a refusal for the next run, like `Bot.resolve`.
@@ -166,7 +149,8 @@ class BotFile:
             HeldError: The bot, or another process, holds the file.
             ValidationError: The offer is neither in doubt nor refused, or an argument is invalid.
         """
-        with self._open_for_change() as (work, time):
+        with self._open_for_change() as (seat, time):
+            work = seat.work
             effect = work.effect(checked_offer_key(request, revision))
             record = None if effect is None else OfferRecord.from_effect(effect)
             changes = manual_changes(record, taken=taken)
@@ -185,29 +169,41 @@ class BotFile:
         Raises:
             HeldError: The bot, or another process, holds the file.
         """
-        with self._open_for_change() as (work, time):
-            numbers = [stored.id for stored in work.pending_of_kind(Gap.kind)]
-            work.acknowledge(numbers, at=time)
+        with self._open_for_change() as (seat, time):
+            term = seat.take_term()
+            if term is None:
+                raise HeldError(f"{seat.holder} scans for the bot: acknowledge its gaps there", holder=seat.holder)
+            numbers = [stored.id for stored in term.pending_of_kind(Gap.kind)]
+            term.acknowledge(numbers, at=time)
+            term.release()
             return len(numbers)
 
     @contextlib.contextmanager
-    def _open_snapshot(self) -> Iterator[tuple[sqlite3.Connection, FeedRow, feed_state.State | None]]:
-        with open_snapshot(self._path) as connection:
-            feed = self._choose(feeds(connection))
-            yield connection, feed, None if feed.state is None else feed_state.State.load(feed.state)
+    def _open_snapshot(self) -> Iterator[tuple[Snapshot, feed_state.State | None]]:
+        if is_database(self._path):
+            from freight_exchange.store.postgres.snapshot import snapshots
+        else:
+            from freight_exchange.store.sqlite.snapshot import snapshots  # type: ignore[assignment]
+        with snapshots(self._path) as found:  # type: ignore[arg-type]  # the one kind of path or the other
+            feed = self._choose(found)
+            yield feed, None if feed.state is None else feed_state.State.load(feed.state)
 
     @contextlib.contextmanager
-    def _open_for_change(self) -> Iterator[tuple[SQLiteFeed, float]]:
-        with self._open_snapshot() as (_, feed, _):
+    def _open_for_change(self) -> Iterator[tuple[Seat, float]]:
+        with self._open_snapshot() as (feed, _):
             binding = feed.binding
-        store = SQLiteStore(self._path)
+        store, _ = make_store(self._path)
         try:
-            work = store.open(binding, lease=_LEASE_SECONDS)
-            yield work, 0.0 if work.state is None else feed_state.State.load(work.state).watermark.time_at(_now())
+            seat = cast("BotStore", store).join(binding, handlers=(), version="", lease=_LEASE_SECONDS)
+            try:
+                state = seat.state()
+                yield seat, 0.0 if state is None else feed_state.State.load(state).watermark.time_at(_now())
+            finally:
+                seat.leave()
         finally:
             store.close()
 
-    def _choose(self, rows: Sequence[FeedRow]) -> FeedRow:
+    def _choose(self, rows: Sequence[Snapshot]) -> Snapshot:
         chosen = [feed for feed in rows if self._name in (None, feed.binding.feed)]
         if self._name is None and len(chosen) > 1:
             # The others belong to `exchange.watch`.
@@ -239,16 +235,6 @@ def _moment(state: feed_state.State, time: float) -> datetime:
     return datetime.fromtimestamp(now.wall - (state.watermark.time_at(now) - time), UTC)
 
 
-def _gaps(connection: sqlite3.Connection, feed: int) -> dict[int, Gap]:
-    events = {
-        stored.id: unpack(stored.kind, stored.payload)
-        for stored in feed_sql.pending_of_kind(connection, feed, Gap.kind)
-    }
+def _gaps(feed: Snapshot) -> dict[int, Gap]:
+    events = {stored.id: unpack(stored.kind, stored.payload) for stored in feed.pending_of_kind(Gap.kind)}
     return {number: gap for number, gap in events.items() if isinstance(gap, Gap)}
-
-
-def _count_deliveries(connection: sqlite3.Connection, feed: int) -> dict[str, int]:
-    counts = dict(
-        connection.execute("SELECT state, count(*) FROM delivery WHERE feed = ? GROUP BY state", (feed,)).fetchall()
-    )
-    return {state: counts.get(state, 0) for state in get_args(DeliveryState)}

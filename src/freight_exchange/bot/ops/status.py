@@ -134,7 +134,8 @@ class FileStatus:
     Attributes:
         name: Name of the bot.
         base_url, account: Service and account that the file belongs to.
-        holder: Process that holds the file, its host, and since when; `None` if there is none.
+        holder: Process that holds the file, or scans for a fleet, its host, and since when; `None` if there is none.
+        replicas: Processes of a fleet.
         covered_until: Watermark, UTC: nothing from before it was missed. `None` before the first complete scan.
         unacknowledged: Events that are no deliveries yet.
         deliveries: Number in each state: `ready`, `claimed`, `done`, `dead`.
@@ -147,6 +148,7 @@ class FileStatus:
     base_url: str
     account: str
     holder: str | None
+    replicas: Sequence[str]
     covered_until: datetime | None
     unacknowledged: int
     deliveries: Mapping[str, int]

@@ -19,7 +19,7 @@ from freight_exchange.bot.runtime.lifespan import entered_client, run_with_lifes
 from freight_exchange.bot.runtime.loop import BotLoop
 from freight_exchange.bot.runtime.session import BotSession, Phase
 from freight_exchange.bot.runtime.shutdown import ignore_failure
-from freight_exchange.bot.task_groups import FailureReportingGroup, find_failure, report_failure, unwrap_errors
+from freight_exchange.bot.task_groups import FailureReportingGroup, find_failure, flatten, report_failure, unwrap_errors
 from freight_exchange.errors import FencedError, LoginRejectedError, StoreAwayError
 
 if TYPE_CHECKING:
@@ -216,10 +216,11 @@ class Supervisor:
         """Run a session, and return whether it lost its seat in the store, so that another one follows."""
         try:
             await session()
-        except _LOST_SEAT as error:
-            if not self._has_joined:
+        except (*_LOST_SEAT, BaseExceptionGroup) as error:
+            # Several tasks may find it out in different ways.
+            if not self._has_joined or not all(isinstance(leaf, _LOST_SEAT) for leaf in flatten(error)):
                 raise
-            _logger.warning("the bot has lost its seat in the store: %s; it joins again", error)
+            _logger.warning("the bot has lost its seat in the store: %s; it joins again", next(flatten(error)))
             with anyio.move_on_after(_REJOIN_PAUSE):
                 await self.stopping.wait()
             return True

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["bot"]
 
 _STATUS_FIELDS = (
-    "name", "base_url", "account", "holder", "covered_until", "unacknowledged", "deliveries", "offers", "parked",
+    "name", "base_url", "account", "holder", "replicas", "covered_until", "unacknowledged", "deliveries", "offers",
+    "parked",
 )  # fmt: skip
 
 
@@ -162,11 +163,12 @@ def _check_client(loaded: Bot, options: GlobalOptions, typed: set[str]) -> None:
 @bot_file_options
 @json_option
 def status(store: str, name: str | None, as_json: bool) -> None:
-    """Show the status of a bot, as recorded in its file.
+    """Show the status of a bot, as recorded in its file or database.
 
     \b
     Example:
       freight-exchange bot status --store bot.db
+      freight-exchange bot status --store postgresql://bots@db.internal/freight
     """
     report = BotFile(store, name=name).status()
     if as_json:
@@ -181,6 +183,7 @@ def status(store: str, name: str | None, as_json: bool) -> None:
             ("service", report.base_url),
             ("account", report.account),
             ("held by", report.holder or "no process: the bot is not running"),
+            ("replicas", "\n".join(report.replicas) or None),
             ("covered until", covered),
             ("events", f"{report.unacknowledged} unacknowledged"),
             ("deliveries", ", ".join(f"{count} {state}" for state, count in report.deliveries.items())),

@@ -88,8 +88,11 @@ class PostgresSeat:
         return any(one.payload == str(self.replica.binding_id) for one in connection.notifications(seconds))
 
     def leave(self) -> None:
-        with suppress(StoreError):
-            self.replica.leave(self._work_connection)
+        # The first call may be the one that finds a connection cut.
+        for _ in range(2):
+            with suppress(StoreError):
+                self.replica.leave(self._work_connection)
+                break
         for connection in (self._work_connection, self._term_connection, self._pulse_connection):
             connection.close()
         self._on_leave(self)

@@ -1,0 +1,88 @@
+"""Replicas of a bot on one database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+from tests.unit.bot.rig import amounts_on, eventually, messages, offering_bot
+from tests.unit.store.postgres.databases import database_url, empty_store, execute
+
+from freight_exchange import Bot
+from freight_exchange.bot.ops.admin import BotFile
+from freight_exchange.store import PostgresStore
+from freight_exchange.testing import Sandbox
+
+WITHIN = timedelta(seconds=20)
+
+
+@pytest.fixture
+def store() -> Iterator[PostgresStore]:
+    store = empty_store(lease=timedelta(seconds=60))
+    yield store
+    store.close()
+
+
+@asynccontextmanager
+async def replicas(sandbox: Sandbox, store: PostgresStore, count: int, **options: Any) -> AsyncIterator[list[Bot]]:
+    """Run bots beside the block, and stop them at its end."""
+    bots = [offering_bot(store, interval=timedelta(seconds=1), **options) for _ in range(count)]
+    async with anyio.create_task_group() as tasks:
+        for bot in bots:
+            tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
+            await eventually(lambda bot=bot: bot.status().state == "running", WITHIN)
+        yield bots
+        for bot in bots:
+            bot.stop()
+
+
+async def idle(sandbox: Sandbox, *indexes: int) -> None:
+    """Wait until each request has its offer, and the database knows."""
+    await eventually(lambda: all(amounts_on(sandbox, index) for index in indexes), WITHIN)
+    await eventually(lambda: _open_deliveries() == 0, WITHIN)
+
+
+def _open_deliveries() -> int:
+    ((count,),) = execute("SELECT count(*) FROM freight_exchange.delivery WHERE state <> 'done'")
+    return int(count)
+
+
+async def test_one_scans_and_the_next_one_does_once_it_stops(sandbox: Sandbox, store: PostgresStore) -> None:
+    first = sandbox.publish()
+    async with replicas(sandbox, store, 2) as (poller, other):
+        await idle(sandbox, first)
+        assert (poller.status().feed is None, other.status().feed is None) == (False, True)
+        assert (other.status().live, other.status().state) == (True, "running")
+        report = await anyio.to_thread.run_sync(BotFile(database_url()).status)
+        assert (len(report.replicas), report.holder in report.replicas) == (2, True)
+        assert (report.deliveries["done"], report.offers["confirmed"], report.gaps) == (1, 1, [])
+        poller.stop()
+        await eventually(lambda: other.status().feed is not None, WITHIN)
+        second = sandbox.publish()
+        await idle(sandbox, second)
+    assert [len(amounts_on(sandbox, index)) for index in (first, second)] == [1, 1]
+
+
+async def test_replica_that_was_taken_over_joins_again(
+    sandbox: Sandbox, store: PostgresStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with replicas(sandbox, store, 1) as (bot,):
+        execute("UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true")
+        index = sandbox.publish()
+        await idle(sandbox, index)
+        assert bot.status().state == "running"
+    assert len(amounts_on(sandbox, index)) == 1
+    assert any("has lost its seat in the store" in message for message in messages(caplog))
+
+
+async def test_replica_joins_again_after_its_connections_were_cut(sandbox: Sandbox, store: PostgresStore) -> None:
+    async with replicas(sandbox, store, 1):
+        execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'freight-exchange'")
+        index = sandbox.publish()
+        await idle(sandbox, index)
+    assert len(amounts_on(sandbox, index)) == 1
