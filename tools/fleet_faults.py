@@ -39,7 +39,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 SUBMIT: Final = "quote/submitoffer"
 REPLICAS: Final = 3
 LOST: Final = ("reset_after_processing", "reset_after_send", "stall", "bad_gateway")
-END_TIMEOUT: Final = 180.0
+END_TIMEOUT: Final = 600.0
 IN_OFFERS: Final = ("after intent", "before sending", "after sending", "before send", "after send", "before confirmed")
 
 
@@ -162,7 +162,7 @@ class Trial:
             now = time.monotonic()
             if now >= next_request:
                 self._publish()
-                next_request = now + 0.25
+                next_request = now + 0.5
             if now >= next_fault:
                 self._make_fault(self._random.choice(replicas), now)
                 next_fault = now + self._random.uniform(1, 3)

@@ -69,8 +69,9 @@ class TestImage:
         assert steps["USER"] == "bot"
         assert steps["VOLUME"] == steps["WORKDIR"] == "/data"
 
-    def test_services_share_the_image_and_the_loopback_address(self) -> None:
-        services = loaded(DEPLOY / "compose.yaml")["services"]
+    @pytest.mark.parametrize("name", ["compose.yaml", "compose-fleet.yaml"])
+    def test_services_share_the_image_and_the_loopback_address(self, name: str) -> None:
+        services = loaded(DEPLOY / name)["services"]
         program, command, *options = services["sandbox"]["command"]
         assert (program, command) == ("freight-exchange", sandbox.name)
         parameters = sandbox.make_context("sandbox", options).params

@@ -35,7 +35,9 @@ LEASE: Final = timedelta(seconds=2)
 _AROUND_OFFERS: Final = frozenset(
     f"{side} {step}" for side in ("before", "after") for step in ("intent", "sending", "send", "confirmed", "settle")
 )
-_FAULTS_PER_POINT: Final = 0.012
+_IN_OFFERS: Final = frozenset(("after sending", "before send", "after send", "before confirmed"))
+_FAULTS_PER_POINT: Final = 0.004
+_FAULTS_IN_OFFERS: Final = 0.02
 
 
 def price_of(quantity: int) -> Decimal:
@@ -59,7 +61,10 @@ class _Faults:
         self._over = Path(f"{notes}.over")
 
     def visit(self, point: str) -> None:
-        if point in _AROUND_OFFERS and self._random.random() < _FAULTS_PER_POINT and not self._over.exists():
+        if point not in _AROUND_OFFERS:
+            return
+        share = _FAULTS_IN_OFFERS if point in _IN_OFFERS else _FAULTS_PER_POINT
+        if self._random.random() < share and not self._over.exists():
             number = self._random.choice((signal.SIGKILL, signal.SIGSTOP))
             os.write(self._notes, f"{number.name} {point}\n".encode())
             os.kill(os.getpid(), number)

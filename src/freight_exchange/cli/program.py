@@ -48,6 +48,7 @@ _COMMANDS: Final[Mapping[str, _LazyCommand]] = {
     "carriers": _LazyCommand("reference", "carriers", "List the carriers."),
     "currencies": _LazyCommand("reference", "currencies", "List the currencies."),
     "bot": _LazyCommand("bot", "bot", "Run a bot, and manage its file."),
+    "store": _LazyCommand("store", "store", "Prepare the database of a fleet of bots."),
     "tariff": _LazyCommand("tariff", "tariff", "A tariff in a CSV file: check it."),
     "explain": _LazyCommand("explain", "explain", "Explain why a request was, or was not yet, handed out."),
     "sandbox": _LazyCommand("sandbox", "sandbox", "Serve a sandbox exchange with a web board."),

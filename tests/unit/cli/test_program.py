@@ -41,7 +41,7 @@ def test_commands_are_complete() -> None:
         "requests watch", "offers compare", "tariff check",
         "routes get", "routes create", "routes update", "carriers", "currencies", "sandbox", "demo", "bot run",
         "bot status", "bot dead list", "bot dead replay", "bot doubts list", "bot doubts resolve", "bot gaps list",
-        "bot gaps ack", "explain",
+        "bot gaps ack", "explain", "store migrate", "store copy",
     }  # fmt: skip
 
 

@@ -8,10 +8,13 @@ from typing import Final
 from freight_exchange.errors import StoreError
 from freight_exchange.store.sqlite.wal_check import leftover_wal
 
-__all__ = ["APPLICATION_ID", "VERSION", "damage_error", "identify", "prepare", "verify"]
+__all__ = ["APPLICATION_ID", "MOVED_ID", "VERSION", "damage_error", "identify", "prepare", "verify"]
 
 APPLICATION_ID: Final = 0x46_58_53_54
 """FXST, the mark of a store's file: `file` and `PRAGMA application_id` show it."""
+
+MOVED_ID: Final = 0x46_58_53_4D
+"""FXSM, the mark of a file that was copied into a database."""
 
 _FEEDS: Final = (
     """
@@ -152,6 +155,11 @@ def identify(connection: sqlite3.Connection, path: str) -> int:
     application = _pragma(connection, "application_id")
     version = _pragma(connection, "user_version")
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application == MOVED_ID:
+        raise StoreError(
+            f"the store {path} was copied into a database: start the bot with the URL of that one; a bot that began"
+            " with the file again would not know of the offers since"
+        )
     if application == APPLICATION_ID:
         if version > VERSION:
             raise StoreError(

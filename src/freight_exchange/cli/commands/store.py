@@ -1,0 +1,91 @@
+"""Commands `store migrate` and `store copy`: the database of a fleet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from freight_exchange.cli.options import FILE, json_option, yes_option
+from freight_exchange.cli.render.record import print_result
+from freight_exchange.cli.terminal import confirm, require_confirmation
+from freight_exchange.feed.factory import is_database, make_store
+
+__all__ = ["store"]
+
+
+class _Database(click.ParamType):  # type: ignore[type-arg]  # generic only in recent releases of click
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not is_database(value):
+            # The value may have a password.
+            self.fail("give the URL of a database, such as postgresql://bots@db.internal/freight", param, ctx)
+        # Checks the address, and that the extra is installed.
+        make_store(value)
+        return value
+
+
+_DATABASE = _Database()
+
+
+@click.group
+def store() -> None:
+    """Prepare the database of a fleet of bots.
+
+    Give the password as libpq takes it: in PGPASSWORD, .pgpass or a service file.
+    """
+
+
+@store.command
+@click.argument("database", metavar="URL", type=_DATABASE)
+@yes_option
+@json_option
+def migrate(database: str, yes: bool, as_json: bool) -> None:
+    """Create or migrate the schema freight_exchange in the database at URL.
+
+    A bot does the same when it starts, if its user may. Bots of the version before keep working meanwhile.
+
+    \b
+    Example:
+      freight-exchange store migrate postgresql://bots@db.internal/freight
+    """
+    from freight_exchange.store.postgres import schema
+    from freight_exchange.store.postgres.connection import DatabaseConnection
+
+    require_confirmation(yes=yes, action="changed")
+    connection = DatabaseConnection(database)
+    try:
+        before = schema.read_version(connection)
+        if before < schema.VERSION:
+            confirm(
+                f"Migrate {connection.address} from version {before} to {schema.VERSION}?", yes=yes, action="changed"
+            )
+            schema.prepare(connection)
+    finally:
+        connection.close()
+    result = {"before": before, "after": schema.VERSION}
+    print_result(f"The schema has version {schema.VERSION}; it had {before or 'none'}.", result, as_json=as_json)
+
+
+@store.command
+@click.argument("file", type=FILE)
+@click.argument("database", metavar="URL", type=_DATABASE)
+@yes_option
+@json_option
+def copy(file: str, database: str, yes: bool, as_json: bool) -> None:
+    """Copy the bots and feeds of FILE into the empty database at URL.
+
+    Stop the bot first. The copy is verified before it counts, and FILE is marked, so that no bot begins with it again.
+
+    \b
+    Example:
+      freight-exchange store copy bot.db postgresql://bots@db.internal/freight
+    """
+    from freight_exchange.store.postgres.copy import copy_file
+
+    require_confirmation(yes=yes, action="changed")
+    confirm(f"Copy {file} into the database, and mark the file as moved?", yes=yes, action="changed")
+    counts = copy_file(file, database)
+    listed = ", ".join(f"{count} {name}" for name, count in counts.items())
+    print_result(f"Copied and verified: {listed}. The file is marked as moved.", dict(counts), as_json=as_json)
