@@ -50,7 +50,7 @@ def conventions(
     index_type: IndexType,
     missing_list_is_empty: bool,
 ) -> Conventions:
-    """Return the conventions: what is given, else what the environment says, else the service document's."""
+    """Return the conventions: arguments come before variables of the environment, and these before the defaults."""
     return Conventions(
         get_parameters=_word(get_parameters, GetParameters, "get_parameters", GET_PARAMETERS_VARIABLE, "body"),
         addresses=_addresses(addresses),
@@ -74,7 +74,7 @@ def _addresses(value: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def parse_addresses(text: str, name: str) -> dict[str, str]:
-    """Parse `publish=quote/request,submit=quote/bid`; `name` is what an error calls the text."""
+    """Parse `publish=quote/request,submit=quote/bid`; `name` is the text's name in errors."""
     pairs = [part.partition("=") for part in text.split(",")]
     try:
         return settings.addresses({operation.strip(): address.strip() for operation, _, address in pairs})

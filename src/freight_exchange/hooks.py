@@ -94,8 +94,8 @@ class Login(Frozen):
 class BrokenRecord(Frozen):
     """Part of a reply that could not be read while the rest was: `error.path` says where.
 
-    That is a record of a listing, a part of one, or a key that repeats. With the path `$` the service says that it
-    failed, beside what it lists, and there may be more; or a key repeats in the reply to a write.
+    The part is a record of a listing, a part of one, or a key that repeats. The path `$` means that the reply reports
+    a failure beside its rows, so that rows may be missing, or that a key repeats in the reply to a write.
     """
 
     method: str

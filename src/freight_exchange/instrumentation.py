@@ -75,7 +75,7 @@ class HandlerRun:
 
 
 class Instrumentation:
-    """Base class of instrumentations, which does nothing. Each context manager surrounds what it is named after."""
+    """Base class of instrumentations, which does nothing. Each context manager surrounds the operation in its name."""
 
     def record(self, event: Event) -> None:
         """Receive a record of the client's hooks."""

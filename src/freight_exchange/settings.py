@@ -182,7 +182,7 @@ def addresses(value: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def choice(value: Word, allowed: object, name: str) -> Word:
-    """Check that a value is one of a `Literal`'s."""
+    """Check that a value is one of a `Literal` type."""
     words = get_args(allowed)
     if value not in words:
         raise ConfigurationError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")

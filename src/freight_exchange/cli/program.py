@@ -50,7 +50,7 @@ _COMMANDS: Final[Mapping[str, _LazyCommand]] = {
     "bot": _LazyCommand("bot", "bot", "Run a bot, and manage its file."),
     "store": _LazyCommand("store", "store", "Prepare the database of a fleet of bots."),
     "tariff": _LazyCommand("tariff", "tariff", "A tariff in a CSV file: check it."),
-    "explain": _LazyCommand("explain", "explain", "Explain why a request was, or was not yet, handed out."),
+    "explain": _LazyCommand("explain", "explain", "Show the deliveries of a request, or why there is none yet."),
     "sandbox": _LazyCommand("sandbox", "sandbox", "Serve a sandbox exchange with a web board."),
     "demo": _LazyCommand("demo", "demo", "Show the exchange at work, without an account."),
 }

@@ -1,4 +1,4 @@
-"""Errors that may pass: which ones a later attempt need not meet, and what they cost."""
+"""Transient errors: which errors may pass, and the delay and the requests that they cost."""
 
 from __future__ import annotations
 

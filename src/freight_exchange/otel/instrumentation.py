@@ -22,7 +22,7 @@ __all__ = ["OpenTelemetry"]
 _NAME: Final = "freight_exchange"
 _REMEMBERED_EVENTS: Final = 10_000
 _FAILURES: Final = frozenset({"failed", "dead", "trouble"})
-"""Endings of a handler that are errors; the others are answers, such as `RetryLater`."""
+"""Results of a handler that are errors; others, such as `RetryLater`, are decisions."""
 
 _handler_span: ContextVar[Span | None] = ContextVar("freight_exchange_handler_span", default=None)
 

@@ -1,4 +1,4 @@
-"""Page sizes: those that the service accepts, refuses or cuts, and the one that a reading wants."""
+"""Page sizes that the service accepts, refuses or cuts, and the size that a reading wants."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ REQUEST_ID_HEADERS: Final = (
 class ReplyHeaders(Mapping[str, str]):
     """Read-only, case-insensitive headers that pickle, copy and hash.
 
-    Secrets in values are masked. Cookies and headers about authorization are left out, and so is what is beyond 32
-    headers or 200 characters of a value.
+    Secrets in values are masked. Cookies and headers about authorization are left out. At most 32 headers are kept, and
+    200 characters of each value.
     """
 
     __slots__ = ("_items",)

@@ -124,7 +124,7 @@ def _quotation(quoted: str, redactor: Redactor) -> str:
 
 
 def _path(path: str, redactor: Redactor) -> str:
-    """Mask what stands between the steps of the path that this package knows: it is the reply's own."""
+    """Mask the steps of a path that this package does not know: they come from the reply."""
     if len(path) > LONGEST:
         return redactor.text(path)
     steps = path.split(".")

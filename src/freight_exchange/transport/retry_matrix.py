@@ -157,7 +157,7 @@ def cost_of(cause: Cause) -> int:
 
 
 def _may_have_begun(error: FreightExchangeError, policy: RetryPolicy) -> bool:
-    """Return whether a write that failed so may have been carried out, beyond what the matrix says of its cause."""
+    """Return whether a write with this error may have been carried out; the matrix has the other causes."""
     if isinstance(error, TransportError):
         return not error.unsent
     # By class and not by status: a refused token can come at 200 or 403 as well.

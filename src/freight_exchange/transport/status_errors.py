@@ -166,7 +166,7 @@ def _without_tokens(sentence: str, word: re.Pattern[str] = _WORD) -> str:
 
 
 def _json(response: Response, longest: int = LONGEST) -> object:
-    """Return the body as JSON, or `None`; one that is longer than what an error keeps of it is text."""
+    """Return the body as JSON; `None` if it is no JSON, or longer than the part that an error keeps."""
     if len(response.content) > longest:
         return None
     try:

@@ -121,7 +121,7 @@ def _is_result(key: str, value: object) -> bool:
 
 
 def _says_done(data: dict[str, object]) -> bool:
-    """Return whether a reply reports success, or names what was made."""
+    """Return whether a reply reports success, or has the identifier of a new record."""
     return any(
         key == "id" or (key.casefold() in fields.SUCCESSES and value in (True, "true", "1"))
         for key, value in data.items()

@@ -25,7 +25,7 @@ class RepeatedKeys(dict[str, object]):
 
 
 def repeats(data: object, path: str = "$") -> dict[str, DecodeError]:
-    """Return an error to report for each key that repeats in a reply, which was read all the same."""
+    """Return an error to report for each key that repeats in a reply; the reply itself is read."""
     errors = {}
     for key, whole in data.repeated.items() if isinstance(data, RepeatedKeys) else ():
         read = "all of its records are" if whole else "only its last value is"

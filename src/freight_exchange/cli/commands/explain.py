@@ -1,4 +1,4 @@
-"""Command `explain`: why a request was, or was not yet, handed out."""
+"""Command `explain`: deliveries of a request, or the reason why there is none yet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STATES: Final[Mapping[DeliveryState, str]] = {
 @bot_file_options
 @json_option
 def explain(index: int, store: str, name: str | None, as_json: bool) -> None:
-    """Explain why request INDEX was, or was not yet, handed out, to which handlers, and whether an offer was made.
+    """Show the deliveries of request INDEX to handlers, or why there is none yet, and the offers made.
 
     \b
     Example:

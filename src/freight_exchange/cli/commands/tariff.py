@@ -25,7 +25,7 @@ __all__ = ["tariff"]
 
 @attrs.frozen
 class _Row:
-    """Request with what the tariff says to it."""
+    """Request with the tariff's quote, or the reason for none."""
 
     request: RateRequest
     quote: Quote | NoQuote

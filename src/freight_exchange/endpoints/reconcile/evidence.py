@@ -184,12 +184,12 @@ def _terms(bid: Bid) -> tuple[object, object]:
 
 @attrs.frozen(eq=False, repr=False)
 class Gone(Applied):
-    """A declined offer that is listed no more. Unlike other evidence it has to last: a listing may be behind."""
+    """A declined offer that is no longer listed. Unlike other evidence it has to last: a listing may be out of date."""
 
 
 @attrs.frozen
 class _OfferResponse:
-    """The offer's state says so; another one selected stands in the way."""
+    """Evidence of an approval or a decline: the offer's state. A selection of another offer contradicts it."""
 
     offers: Offers
     write: Respond

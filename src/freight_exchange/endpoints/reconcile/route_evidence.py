@@ -43,7 +43,7 @@ class Likeness:
 
 @attrs.frozen
 class Image:
-    """All that a client sends of a route, as the service writes it; `None` is what is not shown or not readable."""
+    """Fields of a route that a client sends, as the service writes them; `None` for a missing or unreadable field."""
 
     facts: Mapping[str, object]
 

@@ -43,7 +43,7 @@ LONGEST_HOLD: Final = 600.0
 """Seconds: the longest such pause."""
 
 REJECTIONS: Final = 3
-"""Rejections in a row, in the service's own words, after which such an account counts as rejected for good."""
+"""Consecutive rejections, in the service's own words, after which an account that once logged in stays rejected."""
 
 _CREDENTIAL_WORDS: Final = re.compile(r"pass ?word|user ?name", re.IGNORECASE)
 """The service's own words for a rejected login (service document, 7): that the user name or password is invalid. A

@@ -117,7 +117,7 @@ class LoginFile:
             os.close(file)
 
     def _check_replaceable(self) -> None:
-        """Refuse to replace a file of another user, or what is no file."""
+        """Refuse to replace a file of another user, a folder, or any other special file."""
         with contextlib.suppress(FileNotFoundError):
             found = self.path.lstat()
             if _is_foreign(found):

@@ -17,7 +17,7 @@ _MAX_LAYERS = 8
 def has_leftover(layer: Any, network_stream: Any = None) -> bool:
     """Return whether the parser under a connection, or under a reply's stream, holds bytes beyond the reply.
 
-    Neither httpx nor httpcore shows them by a public name; without such a parser there are none. With a
+    Neither httpx nor httpcore has a public name for them. Without a parser the result is `False`. With a
     `network_stream`, bytes that TLS has received and decrypted count as well.
     """
     for _ in range(_MAX_LAYERS):
@@ -29,9 +29,9 @@ def has_leftover(layer: Any, network_stream: Any = None) -> bool:
 
 
 def is_tls_leftover(network_stream: Any) -> bool:
-    """Return whether TLS, if there is any, holds unread bytes, or its end.
+    """Return whether TLS holds unread bytes or the end of its stream; `False` without TLS.
 
-    What came together with the reply has left the socket, and waits in TLS's own buffer. A byte of it is read here: the
+    Bytes that came with the reply have left the socket and are in TLS's buffer. This reads one of them, so the
     connection must not be used again.
     """
     tls = network_stream.get_extra_info("ssl_object")

@@ -30,8 +30,8 @@ def own_pools(
     """Make the SDK's own connections, for reads and for writes.
 
     A kept connection that the server closes just as a write is sent makes that write ambiguous: writes have a pool of
-    their own that keeps none. These are httpcore's connections without httpx's client around them, which would read the
-    environment, keep cookies, follow redirects and log URLs, and takes a fifth of a call's time for it.
+    their own that keeps none. The pools are httpcore's. httpx's client around them would read the environment, keep
+    cookies, follow redirects and log URLs, and would take a fifth of a call's time.
     """
     # Imported here: a program that sends nothing need not load it.
     import httpcore

@@ -37,7 +37,7 @@ class Trace:
         self._stream: Any = None
         self._tunnelling = False
         self.at_proxy = True
-        """`True` until a proxy's tunnel, if there is one, is complete."""
+        """`True` until the proxy's tunnel is complete."""
         self.peer: str | None = None
         """Host and port of the last TCP connection: the server's, or a proxy's."""
         self.refusal: int | None = None
