@@ -18,7 +18,7 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 # The tests start hundreds of processes: without byte code each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-fleet demo-watcher test test-all test-long test-search test-browser pytest wheel-test snippets lint \
+.PHONY: help setup demo demo-fleet demo-watcher test test-all test-long test-offers test-search test-browser pytest wheel-test snippets lint \
 	types floors format deploy-check docs bench lock clean
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make test       every check: lint, types, floors, tests, the built wheel (FAST=1: the quick ones)"
 	@echo "make test-all   the tests and the wheel on each Python >= 3.11 of this machine"
 	@echo "make test-long  the tests that take minutes"
+	@echo "make test-offers  random schedules and crashes of a shipper's side"
 	@echo "make test-search  the properties again, with examples that no run has met yet"
 	@echo "make test-browser  the sandbox's board in a real browser"
 	@echo "make snippets   the blocks of the pages, each in an environment with what its page says to install"
@@ -70,6 +71,11 @@ test-all: $(READY)
 
 test-long: $(READY)
 	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=0 --hypothesis-profile=search --backends=both
+
+# 20,000 random schedules of the feed of offers, and 200 crashes around answers to offers.
+test-offers: $(READY)
+	@$(BIN)/python tools/offers_table.py
+	@$(BIN)/python tools/answer_crashes.py --crashes 200
 
 test-search: $(READY)
 	@$(BIN)/python -m pytest -m "hypothesis and not long" --hypothesis-profile=search

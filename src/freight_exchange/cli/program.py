@@ -42,7 +42,7 @@ _COMMANDS: Final[Mapping[str, _LazyCommand]] = {
     "logout": _LazyCommand("login", "logout", "Forget the login."),
     "whoami": _LazyCommand("login", "whoami", "Show who is logged in, and where."),
     "requests": _LazyCommand("requests", "requests", "Rate requests: list, get, publish, import, watch."),
-    "offers": _LazyCommand("offers", "offers", "Offers on your own requests: list, compare, approve, decline."),
+    "offers": _LazyCommand("offers", "offers", "Offers on your own requests: list, watch, compare, approve, decline."),
     "bids": _LazyCommand("bids", "bids", "Your own offers: list, submit."),
     "routes": _LazyCommand("routes", "routes", "Routes: list, get, create, update."),
     "carriers": _LazyCommand("reference", "carriers", "List the carriers."),

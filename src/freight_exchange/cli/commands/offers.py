@@ -10,6 +10,8 @@ import click
 
 import freight_exchange
 from freight_exchange import quotes
+from freight_exchange.cli.commands.offers_export import export
+from freight_exchange.cli.commands.offers_watch import watch_offers
 from freight_exchange.cli.options import INDEX, EnumChoice, json_option, limit_option, yes_option
 from freight_exchange.cli.output import Output, format_options
 from freight_exchange.cli.render.comparison import comparison_columns
@@ -46,7 +48,7 @@ class _Row:
 
 @click.group
 def offers() -> None:
-    """Offers on your own requests: list and compare them, approve or decline one."""
+    """Offers on your own requests: list, watch, compare and export them, approve or decline one."""
 
 
 def _parse_rates(context: click.Context, option: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
@@ -287,3 +289,7 @@ def _print_listing(listing: Listing, codes: Mapping[int, str]) -> None:
                 ("status", offer.status),
             ]
         )
+
+
+offers.add_command(watch_offers)
+offers.add_command(export)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -25,16 +25,20 @@ from freight_exchange.cli.render.event import event_to_json, format_event
 from freight_exchange.cli.render.listing import show_progress
 from freight_exchange.cli.render.record import print_json
 from freight_exchange.cli.session import run_with_client
+from freight_exchange.feed.events import Acknowledgeable
 from freight_exchange.hooks import Scan, ScanProgress
 
 if TYPE_CHECKING:
-    from freight_exchange import Feed, FreightExchange
+    from freight_exchange import FreightExchange, OfferEvent
     from freight_exchange.cargo import Per
     from freight_exchange.cli.options import GlobalOptions
     from freight_exchange.feed.events import Event
+    from freight_exchange.feed.stream import EventStream
     from freight_exchange.hooks import Event as HookEvent
 
-__all__ = ["watch"]
+__all__ = ["print_event_json", "print_event_line", "pull", "watch"]
+
+EventT = TypeVar("EventT", bound=Acknowledgeable)
 
 
 class _Start(ParamType):
@@ -112,11 +116,11 @@ def watch(
                     progress.close()
                     advance = _ignore
                 if not is_live:
-                    await _pull(feed, count, partial(_print_json, per) if as_json else _print_line)
+                    await pull(feed, count, partial(print_event_json, per) if as_json else print_event_line)
                 else:
                     from freight_exchange.cli.render.live import show_live
 
-                    await show_live(feed, partial(_pull, feed, count))
+                    await show_live(feed, partial(pull, feed, count))
 
     try:
         run_with_client(options, work, hook=show_first_scan)
@@ -131,7 +135,8 @@ def _ignore(count: int) -> None:
     """Show no progress."""
 
 
-async def _pull(feed: Feed, limit: int | None, show: Callable[[Event], None]) -> None:
+async def pull(feed: EventStream[EventT], limit: int | None, show: Callable[[EventT], None]) -> None:
+    """Show the events of a feed, each acknowledged once it is shown; stop after `limit`."""
     count = 0
     async for event in feed:
         show(event)
@@ -142,11 +147,13 @@ async def _pull(feed: Feed, limit: int | None, show: Callable[[Event], None]) ->
             return
 
 
-def _print_json(per: Per, event: Event) -> None:
+def print_event_json(per: Per, event: Event | OfferEvent) -> None:
+    """Print an event as a line of JSON."""
     print_json(event_to_json(event, per))
     sys.stdout.flush()
 
 
-def _print_line(event: Event) -> None:
+def print_event_line(event: Event | OfferEvent) -> None:
+    """Print an event as a line for people."""
     click.echo(format_event(event))
     sys.stdout.flush()

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import freight_exchange
 from freight_exchange.cli.render.freight import request_to_json
-from freight_exchange.cli.render.record import format_value, to_json
+from freight_exchange.cli.render.record import format_amount, format_value, to_json
 
 if TYPE_CHECKING:
+    from freight_exchange import OfferEvent
     from freight_exchange.cargo import Per
     from freight_exchange.feed.events import Event
 
 __all__ = ["event_to_json", "format_event"]
 
 
-def event_to_json(event: Event, per: Per = "unit") -> dict[str, Any]:
+def event_to_json(event: Event | OfferEvent, per: Per = "unit") -> dict[str, Any]:
     """Convert an event to a JSON object, requests with computed values; `per` selects the reading of weights."""
     converted: dict[str, Any] = {**to_json(event), "kind": event.kind}
     if isinstance(event, freight_exchange.RequestEvent):
@@ -25,7 +26,7 @@ def event_to_json(event: Event, per: Per = "unit") -> dict[str, Any]:
     return converted
 
 
-def format_event(event: Event) -> str:
+def format_event(event: Event | OfferEvent) -> str:
     """Format an event as a line."""
     match event:
         case freight_exchange.RequestEvent(request=request):
@@ -38,6 +39,18 @@ def format_event(event: Event) -> str:
                 format_value(request.commodity),
                 f"{format_value(request.origin)} to {format_value(request.destination)}",
                 "" if request.volume is None else f"{request.volume:f} m3",
+                f"changed: {format_value(', '.join(event.changed))}" if event.changed else "",
+            ]
+            return "  ".join(part for part in parts if part)
+        case freight_exchange.OfferEvent(offer=offer, listing=listing):
+            parts = [
+                f"{event.observed_between[1].astimezone():%H:%M:%S}",
+                f"{event.answer or event.kind:<9}",
+                f"request {listing.index}",
+                f"offer {offer.id}",
+                format_value(format_amount(offer.amount, offer.currency, {})),
+                f"{format_value(listing.origin)} to {format_value(listing.destination)}",
+                format_value(offer.terms),
                 f"changed: {format_value(', '.join(event.changed))}" if event.changed else "",
             ]
             return "  ".join(part for part in parts if part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from rich.console import Console
@@ -13,17 +13,26 @@ from rich.text import Text
 from freight_exchange.cli.render.event import format_event
 
 if TYPE_CHECKING:
-    from freight_exchange import Feed, FeedStatus
+    from freight_exchange import Feed, FeedStatus, OfferEvent, OfferFeed, OfferFeedStatus
     from freight_exchange.feed.events import Event
 
 __all__ = ["format_status", "show_live"]
 
-_STYLES: Final = {"new": "bold green", "updated": "yellow", "withdrawn": "dim"}
+_STYLES: Final = {
+    "new": "bold green",
+    "updated": "yellow",
+    "changed": "yellow",
+    "answered": "bold cyan",
+    "withdrawn": "dim",
+    "gone": "dim",
+}
 _REFRESH_INTERVAL: Final = 1.0
 
 
 async def show_live(
-    feed: Feed, pull: Callable[[Callable[[Event], None]], Awaitable[None]], console: Console | None = None
+    feed: Feed | OfferFeed,
+    pull: Callable[[Callable[[Any], None]], Awaitable[None]],
+    console: Console | None = None,
 ) -> None:
     """Show the view until `pull` ends, which calls its argument with each event."""
     console = Console() if console is None else console
@@ -33,7 +42,7 @@ async def show_live(
     def status_text() -> Text:
         return Text(format_status(feed.status(), event_count), style="dim")
 
-    def show(event: Event) -> None:
+    def show(event: Event | OfferEvent) -> None:
         nonlocal event_count
         event_count += 1
         # Before the line is printed: printing redraws the status as it is.
@@ -59,7 +68,7 @@ async def show_live(
         raise failure
 
 
-def format_status(status: FeedStatus, event_count: int) -> str:
+def format_status(status: FeedStatus | OfferFeedStatus, event_count: int) -> str:
     """Format the status of a watch as a line."""
     if status.cover_age is None:
         coverage = "list not read yet"

@@ -50,8 +50,8 @@ def compare(
         listing: The request.
         known: What was known of it.
         between: Bounds of the time of what differs.
-        is_first_scan: Whether offers that were answered before are no events.
-        is_silent: Whether nothing is an event.
+        is_first_scan: Whether offers that were answered before they were first seen are no events.
+        is_silent: Whether offers that are seen for the first time are no events.
     """
     offers = {} if known is None else dict(known.offers)
     events: list[OfferEvent] = []
@@ -60,7 +60,7 @@ def compare(
             continue
         before = offers.get(offer.id)
         event = _event(offer, listing, before, None if known is None else known.listing, between)
-        if event is not None and (is_silent or (is_first_scan and event.kind != "new")):
+        if event is not None and before is None and (is_silent or (is_first_scan and event.kind != "new")):
             event = None
         version = 1 if before is None else before.version + (event is not None)
         offers[offer.id] = KnownOffer(offer=offer, version=version)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.unit.cli.harness import SUBMIT, Shell
 
@@ -65,3 +67,32 @@ def test_offers_are_not_compared_without_a_rate(shipper: Shell, rates: list[str]
     result = shipper("offers", "compare", "1", "--to", "EUR", *rates)
     assert (result.status, result.out) == (Status.USAGE, "")
     assert message in result.err
+
+
+def test_offer_is_watched_as_line_and_as_json(shipper: Shell) -> None:
+    line = shipper("offers", "watch", "--count", "1").out
+    assert re.fullmatch(
+        r"\d\d:\d\d:\d\d  new        request 1  offer 5001  1840.50 \(currency 840\)  Hong Kong to Long Beach\n",
+        line,
+    )
+    (event,) = shipper("offers", "watch", "1", "--count", "1", "--json").objects
+    assert (event["object"], event["kind"], event["offer"]["id"]) == ("offer_event", "new", 5001)
+
+
+def test_watch_with_store_continues_after_last_event(shipper: Shell) -> None:
+    options = ("--store", "tender.db", "--interval", "1s", "--count", "1", "--json")
+    (event,) = shipper("offers", "watch", *options).objects
+    assert event["kind"] == "new"
+    shipper("offers", "approve", "5001", "--yes")
+    (event,) = shipper("offers", "watch", *options).objects
+    assert (event["kind"], event["answer"]) == ("answered", "approved")
+
+
+def test_offers_are_exported_with_a_column_for_each_fee(shipper: Shell) -> None:
+    header, row = shipper("offers", "export", "--csv").out.splitlines()
+    assert header.startswith("request,ref_id,commodity,origin,destination,offer,status,amount,currency,terms")
+    assert row.startswith("1,")
+    assert ",5001,pending,1840.50,USD," in row
+    assert shipper("offers", "export", "2").out.splitlines() == [header.partition(",terms")[0] + ",terms"]
+    (record,) = shipper("offers", "export", "--json").objects
+    assert record["fees"] == {} or set(record["fees"]) <= set(header.split(","))

@@ -1,0 +1,1 @@
+"""Crashes of a shipper's bot around its answers."""

@@ -1,0 +1,48 @@
+"""Checker: what a reader was told about offers, held against the truth. Imports nothing of the package."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from tests.model.offers.market import Market, Quote
+
+__all__ = ["FLAWS", "Told", "judge"]
+
+FLAWS = ("missed", "invented", "repeated", "false gone")
+
+
+class Told(NamedTuple):
+    """One event, as its reader got it.
+
+    Attributes:
+        offer: The offer.
+        quote: Its state; `None` if it is gone.
+        was_standing: Whether the service would have listed it then.
+    """
+
+    offer: int
+    quote: Quote | None
+    was_standing: bool
+
+
+def judge(told: list[Told], market: Market) -> Counter[str]:
+    """Count the flaws of what was told, once the market was quiet."""
+    flaws: Counter[str] = Counter()
+    last: dict[int, Quote | None] = {}
+    for event in told:
+        if event.offer not in market.states or (
+            event.quote is not None and event.quote not in market.states[event.offer]
+        ):
+            flaws["invented"] += 1
+        elif event.quote is None and event.was_standing:
+            flaws["false gone"] += 1
+        elif event.offer in last and last[event.offer] == event.quote:
+            flaws["repeated"] += 1
+        last[event.offer] = event.quote
+    standing = market.standing()
+    for offer, quote in standing.items():
+        flaws["missed"] += last.get(offer) != quote
+    gone = {offer for offer, states in market.states.items() if states[-1] is None} - market.hidden()
+    flaws["missed"] += sum(last.get(offer) is not None for offer in gone)
+    return flaws

@@ -1,0 +1,64 @@
+"""Schedules: what happens before each scan and between its pages, drawn from a seed. Imports nothing of the package."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Literal, NamedTuple
+
+__all__ = ["QUIET", "Op", "Schedule", "draw"]
+
+What = Literal[
+    "publish", "offer", "reprice", "terms", "withdraw", "remove", "approve", "decline", "touch",
+    "fail", "cut", "blank", "strip", "deny", "stop",
+]  # fmt: skip
+"""To the market: a request or an offer appears, changes, is answered, or goes; a request moves to the front. To the
+service: a page fails; a listing lacks rows, is empty, or lacks a request's offers; a look-up fails. To the program: it
+stops, and starts again."""
+
+_MARKET: tuple[What, ...] = (
+    "offer", "offer", "offer", "offer", "offer", "reprice", "reprice", "reprice", "reprice", "terms", "terms",
+    "withdraw", "withdraw", "remove", "approve", "decline", "publish", "touch", "touch",
+)  # fmt: skip
+_TROUBLE: tuple[What, ...] = ("fail", "fail", "cut", "cut", "blank", "strip", "deny", "stop", "stop")
+
+QUIET = 8
+"""Scans at the end before which nothing happens any more."""
+
+
+class Op(NamedTuple):
+    """One thing that happens before page `page` of scan `scan`; `which` picks its subject."""
+
+    scan: int
+    page: int
+    what: What
+    which: int
+
+
+class Schedule(NamedTuple):
+    """One run.
+
+    Attributes:
+        clamp: The most rows in a page.
+        requests: Requests at the start, each with an offer.
+        scans: Number of scans, the quiet ones included.
+        ops: What happens, in order.
+    """
+
+    clamp: int
+    requests: int
+    scans: int
+    ops: tuple[Op, ...]
+
+
+def draw(seed: int) -> Schedule:
+    """Draw a schedule."""
+    random = Random(seed)
+    scans = random.randint(5, 14)
+    ops = []
+    for scan in range(1, scans):
+        for _ in range(random.choice((0, 1, 1, 2, 3))):
+            ops.append(Op(scan, random.choice((0, 0, 0, 1, 2)), random.choice(_MARKET), random.randrange(1 << 20)))
+        if random.random() < 0.4:
+            ops.append(Op(scan, random.choice((0, 0, 1)), random.choice(_TROUBLE), random.randrange(1 << 20)))
+    ops.sort(key=lambda op: (op.scan, op.page))
+    return Schedule(random.choice((2, 3, 5, 1000, 1000)), random.randint(1, 7), scans + QUIET, tuple(ops))
