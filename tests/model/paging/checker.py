@@ -115,11 +115,11 @@ def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
         return "rows are out of reach behind a clamp, and no page shows a row"
     if not any(reply.shown for reply in replies) and server.moves:
         return "no page shows a row, and the listing moved"
-    pages, rows = _longest_hollow(replies)
-    if pages >= LOOKED_PAST[plan.reading] and (plan.reading == "plain" or not 0 < rows < _ROWS_LOOKED_PAST):
+    runs = [run for run in _hollow_runs(replies) if len(run) >= LOOKED_PAST[plan.reading]]
+    if runs and (plan.reading == "plain" or _resized(replies)):
         return "wholly hidden pages"
-    if pages >= LOOKED_PAST[plan.reading] and _resized(replies):
-        return "wholly hidden pages, whose size changed among them"
+    if any(sum(run) >= _ROWS_LOOKED_PAST or not all(rows in _SMALL_PAGES for rows in run) for run in runs):
+        return "wholly hidden pages"
     return None
 
 
@@ -140,19 +140,19 @@ def _repeated_twins(replies: Sequence[Served]) -> bool:
     return any(reply.past and 1 == len(set(reply.shown)) < len(reply.shown) for reply in replies)
 
 
-def _longest_hollow(replies: Sequence[Served]) -> tuple[int, int]:
-    """The longest run of pages in which every row was hidden: its pages, and its rows if all its pages are small.
+def _hollow_runs(replies: Sequence[Served]) -> list[list[int]]:
+    """The rows of the pages in each run of pages of one size in which every row was hidden.
 
     Pages in flight together arrive in any order, so those of one size count in the order of the listing.
     """
-    longest: list[int] = []
+    runs: list[list[int]] = []
     for asked in {reply.asked for reply in replies}:
         pages = {reply.start: reply for reply in replies if reply.asked == asked}
         run: list[int] = []
         for _, reply in sorted(pages.items()):
             run = [*run, reply.cut or 0] if reply.hollow else []
-            longest = max(longest, run, key=len)
-    return len(longest), sum(longest) if all(rows in _SMALL_PAGES for rows in longest) else 0
+            runs.append(run)
+    return runs
 
 
 def _moved(plan: Plan, server: Server, begun: int) -> bool:
