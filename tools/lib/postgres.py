@@ -120,12 +120,19 @@ def running_server(**settings: str) -> Iterator[PostgresServer]:
 
 
 def _readable(programs: Path, directory: Path) -> Path:
-    """Return programs that another user can run: a copy, where a directory above them keeps others out."""
+    """Return programs that another user can run: a copy, where a directory above them keeps others out.
+
+    The programs of the wheel find their libraries relative to themselves, in a folder beside the package.
+    """
     if all(parent.stat().st_mode & 0o001 for parent in programs.parents):
         return programs
-    copy = directory / "programs"
-    shutil.copytree(programs.parent, copy, symlinks=True)
     directory.chmod(0o755)
+    installation = programs.parent
+    copy = directory / "programs" / installation.parent.name / installation.name
+    shutil.copytree(installation, copy, symlinks=True, ignore=shutil.ignore_patterns("include"))
+    libraries = installation.parent.with_name(f"{installation.parent.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, directory / "programs" / libraries.name, symlinks=True)
     return copy / programs.name
 
 
