@@ -117,6 +117,7 @@ async def test_request_of_the_baseline_that_is_touched_later_is_no_event(store: 
     rig = Rig(service, store=store)
     await rig.poller.prime()
     while rig.journal.state.stage != "settling":
+        assert not rig.journal.state.is_primed
         await rig.looks()
     await anyio.sleep(100.0)
     await rig.looks(2)
@@ -232,6 +233,7 @@ async def test_pages_that_shrink_hide_nothing_from_the_scan_that_decides(store: 
     await rig.poller.prime()
     service.publish(*range(101, 107))
     while rig.journal.state.stage != "settling":
+        assert not rig.journal.state.is_primed
         await rig.looks()
     service.clamp = 3
     await rig.primes()
