@@ -9,10 +9,12 @@ import anyio
 import pytest
 from tests.unit.feed.rig import DAY, HOUR, Rig, Service
 
-from freight_exchange.errors import ServerError, StoreError
+from freight_exchange.errors import BadRequestError, ServerError, StoreError
 from freight_exchange.feed.events import RequestEvent
 from freight_exchange.hooks import Scan
+from freight_exchange.models import RateRequest
 from freight_exchange.store import Store
+from freight_exchange.wire import Rows
 
 pytestmark = pytest.mark.virtual_time
 
@@ -201,3 +203,30 @@ async def test_a_hook_that_raises_does_not_undo_the_pace(store: Store) -> None:
 
 def _raising(_: object) -> None:
     raise KeyError("a bug in a hook")
+
+
+class Refusing(Service):
+    """Refuses pages beyond the end."""
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        page = await Service.page(self, number, rows, window)
+        if number and not page.records:
+            raise BadRequestError("no such page", status=400)
+        return page
+
+
+async def test_refused_page_beyond_recent_updates_costs_no_pause(store: Store) -> None:
+    service = Refusing(clamp=3, latency=0.1)
+    service.publish(*range(1, 13), age=DAY)
+    rig = Rig(service, store=store, start="backfill")
+    published = iter(range(101, 107))
+
+    def publish(number: int) -> None:
+        # Each moves the listing: the scan asks for recent updates, to know what need not have been seen.
+        service.publish(*[index for index in [next(published, 0)] if index])
+
+    service.on_page = publish
+    await rig.primes()
+    assert [window for number, _, window in service.pages if number and window < 1000]
+    assert rig.poller.progress._pacer.quiet_until < 0
+    assert Counter(rig.tale) == dict.fromkeys((("new", index) for index in (*range(1, 13), *range(101, 107))), 1)

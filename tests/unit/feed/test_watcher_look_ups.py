@@ -384,6 +384,32 @@ async def test_events_are_handed_out_before_what_is_missing_is_looked_up(store: 
 
 
 @virtual_time
+async def test_withdrawal_is_looked_up_after_the_pause_that_a_failed_page_costs(store: Store) -> None:
+    service = Service()
+    rig = await live(service, store, interval=600.0)
+    service.publish(1, 2)
+    await rig.looks()
+    service.withdraw(1)
+    while not rig.seen(1).missed_scans:
+        await rig.looks()
+    # Failed pages, which came when they were asked for again, and the turn that pays for them.
+    pacer = rig.poller.progress._pacer
+
+    def fail(number: int) -> None:
+        pacer.record_failure(anyio.current_time())
+
+    service.on_page = fail
+    while rig.seen(1).missed_scans < 2:
+        await rig.looks()
+    service.on_page = lambda number: None
+    pacer.due = pacer.quiet_until + 1800.0
+    assert not service.lookups
+    await rig.looks()
+    assert rig.tale[-1] == ("withdrawn", 1)
+    assert anyio.current_time() == pytest.approx(pacer.quiet_until)
+
+
+@virtual_time
 async def test_server_that_gives_less_than_it_did_is_found_out_by_a_scan_that_lacks_a_request(store: Store) -> None:
     """What a scan lacks may be beyond a page that was taken for the last one: the next scan reads to an empty page."""
     service = Empty()

@@ -57,12 +57,12 @@ class WithdrawalCheck:
         self._resting_until = -math.inf
 
     @property
-    def is_due(self) -> bool:
-        """Presence of requests to look up, and of time for them."""
+    def due(self) -> float:
+        """Time of the next look-up by the loop's clock; infinity if there is none, or a scan comes first."""
         now = anyio.current_time()
-        if not self._lookups or now < max(self._pacer.quiet_until, self._resting_until):
-            return False
-        return self._even_if_late > 0 or now < self._pacer.due
+        due = max(now, self._pacer.quiet_until, self._resting_until)
+        is_in_time = due < self._pacer.due or (self._even_if_late > 0 and due == now)
+        return due if self._lookups and is_in_time else math.inf
 
     def note_scan(self, scan: ActiveScan) -> bool:
         """Note what a complete scan lacked; return whether another one has to lack it as well."""
@@ -78,7 +78,7 @@ class WithdrawalCheck:
 
     async def look_up(self) -> None:
         """Look up what complete scans lacked, until a scan is due; what the service does not know is withdrawn."""
-        while self.is_due:
+        while self.due <= anyio.current_time():
             # A reader who leaves before each answer must not hold up the scans.
             self._even_if_late -= 1
             await (self._look_up_one() if self._is_trusted else self._look_up_listed())

@@ -14,6 +14,7 @@ from freight_exchange.feed.core.changes.observation import RECENT_UNKNOWN, Recen
 from freight_exchange.feed.core.scanner import Scanner
 from freight_exchange.feed.core.watermark import window_for
 from freight_exchange.feed.scanning.journal import UnclearError
+from freight_exchange.paging.end_signs import REFUSALS
 from freight_exchange.platform.clock import max_elapsed
 
 if TYPE_CHECKING:
@@ -122,6 +123,10 @@ class PageFetcher:
             except LoginRejectedError:
                 raise
             except READ_ERRORS as error:
+                if number and error.status in REFUSALS:
+                    # There is no such page: the one before it was the last one.
+                    self._pacer.record_reply()
+                    break
                 pause = self._pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
                 if not is_transient(error) or pause is None:
                     _logger.debug("recent updates cannot be read: %s; the scan goes on without them", error)

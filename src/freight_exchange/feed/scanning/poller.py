@@ -115,8 +115,9 @@ class Poller:
         # What a reader who left was not told.
         await self._reports.send_changes()
         scan = self._queue.current()
-        if scan is None and self._withdrawals.is_due:
-            # After events of the last scan, or for a reader who left before everything was looked up.
+        if scan is None and (due := self._withdrawals.due) < math.inf:
+            # After events of the last scan, after a pause, or for a reader who left before everything was looked up.
+            await anyio.sleep_until(due)
             await self._look_up()
             return
         if scan is None:
