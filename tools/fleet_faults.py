@@ -165,7 +165,7 @@ class Trial:
                 next_request = now + 0.5
             if now >= next_fault:
                 self._make_fault(self._random.choice(replicas), now)
-                next_fault = now + self._random.uniform(1, 3)
+                next_fault = now + self._random.uniform(2, 6)
             for replica in replicas:
                 await replica.attend(now, self._random)
             await asyncio.sleep(0.05)

@@ -36,8 +36,8 @@ _AROUND_OFFERS: Final = frozenset(
     f"{side} {step}" for side in ("before", "after") for step in ("intent", "sending", "send", "confirmed", "settle")
 )
 _IN_OFFERS: Final = frozenset(("after sending", "before send", "after send", "before confirmed"))
-_FAULTS_PER_POINT: Final = 0.004
-_FAULTS_IN_OFFERS: Final = 0.02
+_FAULTS_PER_POINT: Final = 0.01
+_FAULTS_IN_OFFERS: Final = 0.06
 
 
 def price_of(quantity: int) -> Decimal:

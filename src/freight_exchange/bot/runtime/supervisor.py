@@ -88,7 +88,7 @@ class Supervisor:
         self._started_at = anyio.current_time()
         self.loop = BotLoop()
         self._has_reported = False
-        self._waits_for_login = False
+        self._waits_for_login = self._waits_for_store = False
         self.stopping = anyio.Event()
         self.ready = anyio.Event()
         self.is_served = False
@@ -145,7 +145,7 @@ class Supervisor:
 
     @property
     def _has_joined(self) -> bool:
-        """Possession of a seat in the store, now or in an earlier session."""
+        """Possession of a seat, now or in an earlier session."""
         return self.ready.is_set()
 
     @property
@@ -155,11 +155,13 @@ class Supervisor:
             return "stopped"
         if self._waits_for_login:
             return "login-rejected"
+        if self._waits_for_store:
+            return "starting"
         return "starting" if self.session is None else self.session.phase
 
     def is_live(self) -> bool:
-        """Return whether the watermark is young, or the bot has just begun."""
-        if self.session is not None:
+        """Return whether the watermark is young, the bot has just begun, or it waits for its store."""
+        if self.session is not None and not self._waits_for_store:
             return self.session.is_live()
         return not self.has_ended and self.age() <= LIVE_INTERVALS * self._options.interval
 
@@ -217,12 +219,14 @@ class Supervisor:
         try:
             await session()
         except (*_LOST_SEAT, BaseExceptionGroup) as error:
-            # Several tasks may find it out in different ways.
             if not self._has_joined or not all(isinstance(leaf, _LOST_SEAT) for leaf in flatten(error)):
                 raise
-            _logger.warning("the bot has lost its seat in the store: %s; it joins again", next(flatten(error)))
+            level = logging.DEBUG if session.components is None else logging.WARNING
+            _logger.log(level, "the bot has lost its seat in the store: %s; it joins again", next(flatten(error)))
+            self._waits_for_store = True
             with anyio.move_on_after(_REJOIN_PAUSE):
                 await self.stopping.wait()
+            self._waits_for_store, self._started_at = False, anyio.current_time()
             return True
         return False
 
@@ -246,7 +250,6 @@ class Supervisor:
             return
         session = self.session
         if isinstance(error, _LOST_SEAT) and self._has_joined:
-            # Logged by `_run_session`.
             self._on_failure(error, lambda: session is None or session.phase == "stopped")
             return
         if session is None or client.user is None or not isinstance(error, LoginRejectedError):

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.bot.rig import INTERVAL, amounts_on, eventually, new_bot, offering_bot
 
 from freight_exchange import RetryLater
+from freight_exchange.errors import StoreAwayError
 from freight_exchange.store import MemoryStore
 from freight_exchange.store.sqlite.seat import SQLiteSeat
 from freight_exchange.testing import Sandbox
@@ -19,14 +20,20 @@ pytestmark = pytest.mark.virtual_time
 
 
 class OneOfTwo(MemoryStore):
-    """Store in which another replica may have the term."""
+    """Store in which another replica may have the term, and which may be away."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_free = True
+        self.is_away = False
 
     def join(self, binding: Any, **options: Any) -> Any:
+        self.check()
         return _Seat(super().join(binding, **options), self)
+
+    def check(self) -> None:
+        if self.is_away:
+            raise StoreAwayError("the database is away")
 
 
 class _Seat:
@@ -34,6 +41,11 @@ class _Seat:
 
     def __init__(self, seat: SQLiteSeat, store: OneOfTwo) -> None:
         self._seat, self._store = seat, store
+
+    @property
+    def work(self) -> Any:
+        self._store.check()
+        return self._seat.work
 
     def take_term(self) -> Any:
         return self._seat.take_term() if self._store.is_free else None
@@ -86,3 +98,30 @@ async def test_replica_waits_for_the_first_page_of_the_other(sandbox: Sandbox) -
         store.is_free = True
         await eventually(lambda: amounts_on(sandbox, index))
         bot.stop()
+
+
+async def test_bot_stays_live_while_the_store_is_away_and_joins_again(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = OneOfTwo()
+    bot = offering_bot(store)
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        store.is_away = True
+        index = sandbox.publish()
+        for _ in range(5):
+            await anyio.sleep(60)
+            assert trial.status.live
+            assert trial.status.state in ("starting", "stopped", "draining", "running")
+        assert amounts_on(sandbox, index) == []
+        store.is_away = False
+        await eventually(lambda: amounts_on(sandbox, index))
+        assert (trial.status.state, trial.status.live) == ("running", True)
+    assert "has lost its seat in the store: the database is away" in caplog.text
+
+
+async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox) -> None:
+    store = OneOfTwo()
+    store.is_away = True
+    with pytest.raises(StoreAwayError):
+        await offering_bot(store).serve(exchange=sandbox.client())
