@@ -18,7 +18,7 @@ __all__ = ["connect_error", "translate_errors"]
 _CONFLICTS: Final = (
     errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable,
 )  # fmt: skip
-_LATER: Final = re.compile("starting up|shutting down|in recovery|too many clients|remaining connection slots")
+_LATER: Final = re.compile("the database system is|too many clients|remaining connection slots|terminating connection")
 _REFUSED: Final = (
     (re.compile("password authentication failed|no password supplied"),
      "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from tests.unit.store.postgres.databases import database_url, drop_schema, empty_store, execute, server
@@ -12,6 +13,7 @@ from freight_exchange.feed.factory import make_store
 from freight_exchange.store import PostgresStore
 from freight_exchange.store.postgres import connection
 from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.errors import connect_error
 
 CANARY = "c4nary"
 
@@ -48,6 +50,20 @@ def test_unreadable_address_is_refused_without_the_password(address: str) -> Non
 
 def test_server_that_does_not_run() -> None:
     assert "cannot be reached" in refusal(f"postgresql://u:{CANARY}@127.0.0.1:1/d")
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "the database system is not yet accepting connections",
+        "the database system is starting up",
+        "sorry, too many clients already",
+        "terminating connection due to administrator command",
+    ],
+)
+def test_server_that_is_not_ready_is_away(reason: str) -> None:
+    error = connect_error(psycopg.OperationalError(f"connection failed: FATAL:  {reason}\nDETAIL: x"), "the database d")
+    assert isinstance(error, StoreAwayError)
 
 
 def test_missing_database() -> None:
