@@ -354,7 +354,7 @@ MUTATIONS: Final = (
     one(
         "11 a page that fails is repeated at once in trouble too",
         "feed/core/pacer.py",
-        "if self.failures or self._owed > sent or",
+        "if self.failures or self._owed > 1 or",
         "if",
         "tests/unit/feed/test_pacer.py",
     ),

@@ -41,8 +41,8 @@ def retry_delay(error: FreightExchangeError) -> float | None:
 
 
 def request_count(error: FreightExchangeError) -> int:
-    """Estimate how many requests a failed call sent: its attempts, and those of the login or read beside it."""
-    return max(1, error.attempts) + (isinstance(error, AuthenticationError) or is_from_login(error))
+    """Estimate how many requests a failed call sent: its attempts, and the login or read beside them."""
+    return max(1, error.attempts) + (isinstance(error, AuthenticationError) or error.token_refused)
 
 
 def is_from_login(error: FreightExchangeError) -> bool:

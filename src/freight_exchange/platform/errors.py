@@ -48,6 +48,9 @@ class FreightExchangeError(Exception):
     settled: bool = False
     """True once the call that raised it has ended: nothing above may start its retries again."""
 
+    token_refused: bool = False
+    """True where the service had refused the call's token, and then the login failed: the call was sent as well."""
+
     def __init__(
         self,
         message: str = "",

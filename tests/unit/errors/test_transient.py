@@ -55,11 +55,14 @@ def test_delay_is_what_the_service_or_the_next_login_asks_for() -> None:
     assert retry_delay(TransportError()) is None
 
 
-def test_failed_login_is_told_by_its_path_and_counts_as_one_more_request() -> None:
+def test_failed_login_is_told_by_its_path_and_counts_beside_a_call_whose_token_was_refused() -> None:
     assert is_from_login(TransportError(path="login"))
     assert is_from_login(DecodeError(path="$", request_path="login"))
     assert not is_from_login(DecodeError(path="login", request_path="quote/bid"))
     assert request_count(TransportError(path="quote/bid")) == 1
     assert request_count(TransportError(path="quote/bid", attempts=3)) == 3
-    assert request_count(ServerError(path="login", attempts=2)) == 3
+    failed = ServerError(path="login", attempts=2)
+    assert request_count(failed) == 2
+    failed.token_refused = True
+    assert request_count(failed) == 3
     assert request_count(AuthenticationError(path="quote/bid", attempts=1)) == 2

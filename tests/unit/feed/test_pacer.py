@@ -99,6 +99,13 @@ def test_calls_that_sent_more_than_one_request_cost_more_turns(seed: int) -> Non
 
 
 @given(seeds)
+def test_call_that_has_sent_several_requests_is_not_repeated_at_once(seed: int) -> None:
+    pacer = Pacer(30.0, Random(seed))
+    assert pacer.repeat_delay(sent=3) is None
+    assert 1090 <= pacer.record_failure(1000.0) <= 1135
+
+
+@given(seeds)
 def test_pause_after_failures_pays_for_the_repeated_request(seed: int) -> None:
     pacer = Pacer(30.0, Random(seed))
     assert pacer.repeat_delay() is not None

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import cache
 
+import anyio
+import httpx
 import pytest
 from tools.watcher_trouble import TROUBLES, hourly, usual
+
+from freight_exchange import FreightExchange
 
 CASES = ["429", "429, Retry-After: 3600", "503", "refused", "token refused, login 503"]
 EVERY_OTHER = ["503, every other request", "token refused, every other request"]
@@ -36,3 +41,23 @@ def test_retry_after_is_asked_again_only_when_it_has_passed() -> None:
 def test_feed_whose_requests_fail_every_other_time_sends_no_more_than_in_health(trouble: str) -> None:
     """Over hours: where an hour begins may make a request of difference."""
     assert sum(hourly(trouble, 30, bot=False) for _ in range(3)) <= 3 * 120
+
+
+@pytest.mark.virtual_time
+async def test_feed_that_starts_before_its_service_pays_for_three_attempts_to_log_in() -> None:
+    times: list[float] = []
+
+    async def refuse(request: httpx.Request) -> httpx.Response:
+        times.append(anyio.current_time())
+        await request.extensions["trace"]("connection.connect_tcp.started", {})
+        await request.extensions["trace"]("connection.connect_tcp.failed", {})
+        raise httpx.ConnectError("refused", request=request)
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(refuse), trust_env=False)
+    exchange = FreightExchange("https://host/api", email="me@co.example", password="p", http_client=client)
+    with anyio.move_on_after(3600):
+        async with exchange, exchange.watch(interval=timedelta(seconds=30)):
+            pass
+    assert times[2] - times[0] < 1
+    assert 90 <= times[3] - times[2] <= 135
+    assert len(times) <= 120

@@ -97,10 +97,11 @@ class Pacer:
             retry_after: Seconds that the service asked for.
 
         Returns:
-            `None` if it may not: only the first of several failures in a row is repeated at once.
+            `None` if it may not: only a single request is repeated at once, the first of several failures in a row.
+            A login, say, has retried by itself.
         """
         self._owed += sent
-        if self.failures or self._owed > sent or self._interval > _LONGEST_QUICK:
+        if self.failures or self._owed > 1 or self._interval > _LONGEST_QUICK:
             return None
         if retry_after is not None and retry_after > min(self._interval, _LONGEST_BACKOFF):
             return None

@@ -134,6 +134,7 @@ class TokenRefresh:
             )
         except FreightExchangeError as error:
             failure = copy_error(error)
+            failure.token_refused = reason == "refused"
         raise failure
 
     def _start(self, reason: Reason) -> BackgroundTask[AccessToken]:

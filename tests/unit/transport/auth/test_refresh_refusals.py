@@ -72,8 +72,16 @@ class TestRefusals:
         await exchange.call()
         exchange.refused.add("t1")
         exchange.failure = TransportError("reset")
-        with pytest.raises(TransportError):
+        with pytest.raises(TransportError) as caught:
             await exchange.call()
+        assert caught.value.token_refused
+
+    async def test_login_that_fails_before_a_call_says_that_no_token_was_refused(self) -> None:
+        exchange = Exchange()
+        exchange.failure = TransportError("reset")
+        with pytest.raises(TransportError) as caught:
+            await exchange.call()
+        assert not caught.value.token_refused
 
     async def test_while_a_refused_write_waits_for_the_login_it_has_not_happened(self) -> None:
         exchange = Exchange()
