@@ -86,7 +86,7 @@ class Replica:
                 await self.start()
         elif state == "T":
             # From less than a lease to more than a take-over takes.
-            self.wakes_at = self.wakes_at or now + random.choice((0.5, 3, 6, 9))
+            self.wakes_at = self.wakes_at or now + random.choice((0.5, 3, 9.5, 32))
             if now >= self.wakes_at:
                 self.wake()
         if self.flows_at and now >= self.flows_at:

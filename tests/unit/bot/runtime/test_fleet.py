@@ -35,10 +35,14 @@ async def replicas(sandbox: Sandbox, store: PostgresStore, count: int, **options
     async with anyio.create_task_group() as tasks:
         for bot in bots:
             tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
-            await eventually(lambda bot=bot: bot.status().state == "running", WITHIN)
+            await eventually(partial(_runs, bot), WITHIN)
         yield bots
         for bot in bots:
             bot.stop()
+
+
+def _runs(bot: Bot) -> bool:
+    return bot.status().state == "running"
 
 
 async def idle(sandbox: Sandbox, *indexes: int) -> None:
