@@ -1,9 +1,9 @@
 """Random faults on three replicas of a bot, and what the exchange saw of it, as a table.
 
 `python tools/fleet_faults.py --faults 60 --seed 0` kills, freezes and cuts off replicas, restarts the database and
-loses replies of the exchange, while requests are published. Half of the faults fall into the steps of an offer.
-`--without wait`, `limit` or `fences` removes a guard, which shows that it is needed. Exits with 1 if anything was
-missed, offered twice or for the wrong amount, or is not at its end.
+loses replies of the exchange, while requests are published. A third of the faults falls into the steps of an offer.
+`--without wait`, `limit` or `fences` removes a guard, to see what that lets through; schedules that need it are rare.
+Exits with 1 if anything was missed, offered twice or for the wrong amount, or is not at its end.
 """
 
 from __future__ import annotations
