@@ -275,7 +275,7 @@ class _Judge:
     def _is_updated_since_entry(self, told: Told, index: int, until: float) -> bool:
         """Whether replies prove that a request was updated, or published, after the first listing."""
         listings = self._listings(until)
-        if _proven_updates(listings).get(index, -math.inf) >= listings[0].at:
+        if listings and _proven_updates(listings).get(index, -math.inf) >= listings[0].at:
             return True
         return told.observed is not None and told.observed[0] is not None and self._at_entry(index) is None
 
