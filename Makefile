@@ -18,7 +18,7 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 # The tests start hundreds of processes: without byte code each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-fleet demo-watcher test test-all test-long test-offers test-search test-browser pytest wheel-test snippets lint \
+.PHONY: help setup demo demo-fleet demo-tender demo-watcher test test-all test-long test-offers test-search test-browser pytest wheel-test snippets lint \
 	types floors format deploy-check docs bench lock clean
 
 help:
@@ -58,6 +58,9 @@ demo: $(READY)
 
 demo-fleet: $(READY)
 	@$(BIN)/python examples/fleet.py
+
+demo-tender: $(READY)
+	@$(BIN)/python examples/demo_tender.py
 
 demo-watcher: $(READY)
 	@$(BIN)/python examples/watching.py

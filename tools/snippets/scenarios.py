@@ -168,7 +168,8 @@ def _prepare(exchange: Exchange, snippet: Snippet) -> None:
     if "failed scan" in snippet.marks:
         exchange.faults.add(*FAULTS["reset_after_send"](path="quote/getrequests", times=2))
     if "an offer comes" in snippet.marks:
-        exchange.faults.add(Fault(name="an offer", path="quote/offer", change=_offer_on_newest))
+        for path in ("quote/offer", "quote/getoffers"):
+            exchange.faults.add(Fault(name="an offer", path=path, change=_offer_on_newest))
 
 
 def _publish_samples(exchange: Exchange) -> None:
