@@ -30,8 +30,6 @@ class PostgresStore:
     `PGPASSWORD`, `.pgpass` or a service file; no message has it. The first use creates or migrates the schema.
     """
 
-    inline: Final = False
-
     def __init__(self, address: str, *, lease: timedelta = timedelta(seconds=15)) -> None:
         """
         Args:
@@ -43,6 +41,7 @@ class PostgresStore:
         """
         if not isinstance(lease, timedelta) or not _SHORTEST_LEASE <= lease <= _LONGEST_LEASE:
             raise ConfigurationError(f"lease must be a timedelta from a second to an hour, not {lease!r}")
+        self.inline: Final = False
         self._connect: Final = partial(DatabaseConnection, address)
         self.address: Final = self._connect().address
         self._lease: Final = lease.total_seconds()
