@@ -108,6 +108,8 @@ FAILURES: list[Exception] = [
     errors.ConfigurationError("not entered"),
     errors.FeedProtocolError("?"),
     errors.StoreError("full"),
+    errors.StoreAwayError("cut"),
+    errors.FencedError("taken over"),
     errors.OutcomeUnknownError("a write of the handler's own"),
     errors.FreightExchangeError("any other"),
     ExceptionGroup("two", [ValueError("a"), KeyError("b")]),
