@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 # A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -34,7 +35,7 @@ def main() -> int:
     counts: Counter[str] = Counter()
     seed = arguments.seed
     while counts["crashes"] < arguments.crashes:
-        backend = ("asyncio", "trio")[seed % 2]
+        backend: Literal["asyncio", "trio"] = "trio" if seed % 2 else "asyncio"
         trial = partial(run_trial, seed, ledger=not arguments.without_ledger)
         counts.update(anyio.run(trial, backend=backend, backend_options=virtual_time_options(backend)))
         counts["trials"] += 1

@@ -8,7 +8,7 @@ import pytest
 from tests.model.offers.checker import FLAWS
 from tests.model.offers.tally import count_feed, count_naive
 
-from freight_exchange.offer_feed import journal
+from freight_exchange.offer_feed import journal, serialization
 from freight_exchange.offer_feed.core import compare
 from freight_exchange.offer_feed.poller import OfferPoller
 
@@ -49,7 +49,10 @@ def test_model_catches_a_field_that_is_not_compared(monkeypatch: pytest.MonkeyPa
 def test_model_catches_events_that_have_no_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     def first_only(known: Any, event: Any) -> Any:
         return stored(known, event).__class__(
-            key=f"{event.request}:{event.offer.id}", index=event.request, kind=event.kind, payload=journal.pack(event)
+            key=f"{event.request}:{event.offer.id}",
+            index=event.request,
+            kind=event.kind,
+            payload=serialization.pack(event),
         )
 
     stored = journal._stored

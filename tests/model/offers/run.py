@@ -21,7 +21,11 @@ from freight_exchange.wire import Rows
 __all__ = ["follow"]
 
 _INTERVAL = timedelta(seconds=30)
-_WORDS = {"pending": OfferStatus.PENDING, "selected": OfferStatus.SELECTED, "declined": UnknownWord("declined")}
+_WORDS: dict[str, OfferStatus | UnknownWord] = {
+    "pending": OfferStatus.PENDING,
+    "selected": OfferStatus.SELECTED,
+    "declined": UnknownWord("declined"),
+}
 
 
 class _Source:

@@ -41,6 +41,9 @@ class Exchange:
     def _heard_by(self, _: object) -> Exchange:
         return self
 
+    def _limited(self, **_: object) -> Exchange:
+        return self
+
     def _metered(self, meter: RequestMeter) -> Exchange:
         self._meter = meter
         return self

@@ -139,6 +139,8 @@ TYPED: dict[str, tuple[str, ...]] = {
     "freight-exchange routes create": ("--file", "route.json", "--yes"),
     "freight-exchange routes update INDEX": ("ROUTE", "--vessel", "Ever Other", "--yes"),
     "freight-exchange offers list": (),
+    "freight-exchange offers watch": ("--count", "1"),
+    "freight-exchange offers export": (),
     "freight-exchange offers get REQUEST": ("1",),
     "freight-exchange offers compare REQUEST": ("1", "--to", "USD"),
     "freight-exchange tariff check FILE": ("tariff.csv", "--weight", "unit", "--requests"),
@@ -189,6 +191,6 @@ def commands_of(group: click.Group, *path: str) -> Iterator[str]:
 
 
 def test_page_has_every_command_that_calls_the_service() -> None:
-    local = {"bot", "explain", "sandbox", "demo", "logout"}
+    local = {"bot", "store", "explain", "sandbox", "demo", "logout"}
     shown = {" ".join(word for word in command.split(" ")[1:] if word.islower()) for command in TYPED}
     assert shown == {command for command in commands_of(program) if command.split(" ")[0] not in local}

@@ -37,7 +37,7 @@ COMMANDS = {path: command for path, command in ALL.items() if not isinstance(com
 def test_commands_are_complete() -> None:
     assert {" ".join(path) for path in COMMANDS} == {
         "login", "logout", "whoami", "requests list", "requests get", "requests publish", "requests import",
-        "offers list", "offers get", "offers approve", "offers decline", "bids list", "bids submit", "routes list",
+        "offers list", "offers watch", "offers export", "offers get", "offers approve", "offers decline", "bids list", "bids submit", "routes list",
         "requests watch", "offers compare", "tariff check",
         "routes get", "routes create", "routes update", "carriers", "currencies", "sandbox", "demo", "bot run",
         "bot status", "bot dead list", "bot dead replay", "bot doubts list", "bot doubts resolve", "bot gaps list",
@@ -73,7 +73,7 @@ def test_help_has_examples_that_run(
 
 def test_all_commands_print_json_except_those_that_run_something() -> None:
     without = {path for path, command in COMMANDS.items() if not any("--json" in one.opts for one in command.params)}
-    assert without == {("demo",), ("bot", "run")}
+    assert without == {("demo",), ("bot", "run"), ("offers", "export")}
 
 
 def test_no_option_takes_a_password() -> None:

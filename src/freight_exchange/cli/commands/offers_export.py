@@ -34,7 +34,7 @@ async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: 
 
     \b
     Examples:
-      freight-exchange offers export --csv > offers.csv
+      freight-exchange offers export --csv | tee offers.csv
       freight-exchange offers export 4 7 --csv
     """
     codes = await currency_codes(exchange)
