@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import freight_exchange
-from freight_exchange.feed.factory import is_database
+from freight_exchange.platform.database_url import is_database
 from freight_exchange.platform.text import CleanFormatter
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -15,6 +15,7 @@ from freight_exchange.models import validation
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.options import Start
 from freight_exchange.platform.clock import Clock, SystemClock
+from freight_exchange.platform.database_url import is_database
 
 if TYPE_CHECKING:
     from freight_exchange.feed.scanning.source import Source
@@ -39,7 +40,6 @@ __all__ = [
 _LONGEST_ALLOWANCE = timedelta(days=1)
 LEAST_INTERVAL = timedelta(seconds=1)
 _LONGEST_INTERVAL = timedelta(days=1)
-_DATABASE_SCHEMES = ("postgresql://", "postgres://")
 
 
 @attrs.frozen(kw_only=True)
@@ -156,11 +156,6 @@ def check_text(text: str, name: str) -> None:
         raise ConfigurationError(
             f"{name} holds half a character (a lone surrogate), which cannot be kept: {text!r}"
         ) from None
-
-
-def is_database(given: object) -> TypeGuard[str]:
-    """Return whether this is the URL of a database, and no path."""
-    return isinstance(given, str) and given.startswith(_DATABASE_SCHEMES)
 
 
 def make_store(given: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:

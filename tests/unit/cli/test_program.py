@@ -37,7 +37,8 @@ COMMANDS = {path: command for path, command in ALL.items() if not isinstance(com
 def test_commands_are_complete() -> None:
     assert {" ".join(path) for path in COMMANDS} == {
         "login", "logout", "whoami", "requests list", "requests get", "requests publish", "requests import",
-        "offers list", "offers watch", "offers export", "offers get", "offers approve", "offers decline", "bids list", "bids submit", "routes list",
+        "offers list", "offers watch", "offers export", "offers get",
+        "offers approve", "offers decline", "bids list", "bids submit", "routes list",
         "requests watch", "offers compare", "tariff check",
         "routes get", "routes create", "routes update", "carriers", "currencies", "sandbox", "demo", "bot run",
         "bot status", "bot dead list", "bot dead replay", "bot doubts list", "bot doubts resolve", "bot gaps list",
