@@ -41,10 +41,7 @@ class Exchange:
     def _heard_by(self, _: object) -> Exchange:
         return self
 
-    def _limited(self, **_: object) -> Exchange:
-        return self
-
-    def _metered(self, meter: RequestMeter) -> Exchange:
+    def _limited(self, *, meter: RequestMeter) -> Exchange:
         self._meter = meter
         return self
 
