@@ -251,13 +251,8 @@ def test_the_page_says_whose_program_each_is_and_gives_the_line_for_it() -> None
     for file in EXAMPLES.glob("*.py"):
         text = file.read_text()
         takes_one = "FREIGHT_EXCHANGE_EMAIL" in text or "from the environment" in text
-        publishes = (
-            "watch_offers(" in text
-            or "offers.approve(" in text
-            or "requests.publish(" in text
-            or "bulk.publish(" in text
-        )
-        wanted = "none" if file.name == "stage.py" or not takes_one else "**shipper**" if publishes else "forwarder"
+        is_shipper = any(call in text for call in ("ctx.approve(", "requests.publish(", "bulk.publish("))
+        wanted = "none" if file.name == "stage.py" or not takes_one else "**shipper**" if is_shipper else "forwarder"
         assert accounts[file.name] == wanted, file.name
 
 

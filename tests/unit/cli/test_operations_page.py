@@ -139,7 +139,7 @@ TYPED: dict[str, tuple[str, ...]] = {
     "freight-exchange routes create": ("--file", "route.json", "--yes"),
     "freight-exchange routes update INDEX": ("ROUTE", "--vessel", "Ever Other", "--yes"),
     "freight-exchange offers list": (),
-    "freight-exchange offers watch": ("--count", "1"),
+    "freight-exchange offers watch": ("--start", "backfill", "--count", "1"),
     "freight-exchange offers export": (),
     "freight-exchange offers get REQUEST": ("1",),
     "freight-exchange offers compare REQUEST": ("1", "--to", "USD"),
@@ -170,6 +170,10 @@ def test_commands_reach_their_operation(shell: Shell) -> None:
             words = [word for word in command.split(" ")[1:] if word.islower()]
             is_shipper = "offers" in words or words[-1] in ("publish", "import")
             shell.use_account(exchange.shipper if is_shipper else exchange.forwarder)
+            if command.endswith("offers watch"):
+                # It ends with its first event, which needs a pending offer.
+                shell.publish(TILES)
+                exchange.offer(exchange.rival, max(exchange.audit_log.final_states()), time.time())
             before = len(exchange.audit_log.calls)
             arguments = [
                 str(route["index"]) if word == "ROUTE" else word
