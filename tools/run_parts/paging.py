@@ -16,7 +16,7 @@ class PagingRuns(Part[Tally]):
 
     def is_clean(self, total: Tally) -> bool:
         print(total.report())
-        return not total.wrong and total.decided_share >= 0.95
+        return not total.wrong and total.decided_share >= 0.99
 
     def replay(self, seed: int, only: str) -> bool:
         logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
