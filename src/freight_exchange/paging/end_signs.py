@@ -65,8 +65,11 @@ class EndSigns:
 
     @property
     def hides_runs(self) -> bool:
-        """`True` if so many pages in a row were hidden whole that rows may follow any number of empty ones."""
-        return self._gap > _LONGEST_GAP
+        """`True` if so many pages in a row were hidden whole that rows may follow any number of empty ones.
+
+        A pass that does not look past the end claims nothing, and so does not ask.
+        """
+        return self.further > 0 and self._gap > _LONGEST_GAP
 
     def add(self, size: int, *, empty: bool) -> bool:
         """Count a page as a sign; return `True` if the listing has ended.

@@ -290,7 +290,7 @@ class SinglePass(Generic[T]):
         # Behind short pages the service may cut all: it is only known to give as many rows as it gave.
         given = min(self.size, max(self.longest, LEAST_PAGE_SIZE)) if self.longest else self.size
         if self._end.add(given, empty=empty):
-            self.uncertain = self.uncertain or self._end.undecided or (self._end.further > 0 and self._end.hides_runs)
+            self.uncertain = self.uncertain or self._end.undecided or self._end.hides_runs
             self.ended = True
         elif self._at.step == "second":
             # A page of hidden rows only would have been cut in the wanted size.
