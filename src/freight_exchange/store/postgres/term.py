@@ -10,6 +10,7 @@ from freight_exchange.errors import StoreError
 from freight_exchange.store.postgres import feed_sql, work_sql
 from freight_exchange.store.postgres.work import PostgresWork
 from freight_exchange.store.protocol import Commit, ReadSet, StoredEvent, TrackedRequest
+from freight_exchange.store.rows import read_request
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
@@ -79,7 +80,7 @@ class PostgresTerm(PostgresWork):
         found = connection.row(feed_sql.TRACKED, self._values(indexes=[index]))
         query = f'{feed_sql.EVENT} AND "index" = %(index)s ORDER BY id'
         events = [_event(row) for row in connection.rows(query, self._values(index=index))]
-        return None if found is None else _request(found), events
+        return None if found is None else read_request(found), events
 
     def prune(self, *, before: float) -> bool:
         values = self._values(before=before, limit=feed_sql.PRUNE_BATCH)
@@ -131,11 +132,11 @@ class PostgresTerm(PostgresWork):
         requests = {}
         if indexes:
             rows = connection.rows(feed_sql.TRACKED, self._values(indexes=[*indexes]))
-            requests = {row[0]: _request(row) for row in rows}
+            requests = {row[0]: read_request(row) for row in rows}
         if absence is None:
             return ReadSet(requests)
         values = self._values(after=absence.updated_after, scan=absence.scan)
-        return ReadSet(requests, [_request(row) for row in connection.rows(feed_sql.ABSENT, values)])
+        return ReadSet(requests, [read_request(row) for row in connection.rows(feed_sql.ABSENT, values)])
 
     def _put(self, connection: DatabaseConnection, commit: Commit) -> int:
         if commit.requests:
@@ -169,21 +170,6 @@ class PostgresTerm(PostgresWork):
     ) -> None:
         values = self._values(ids=[*ids], at=at, is_filtered=is_filtered)
         self.unacknowledged -= connection.execute(feed_sql.ACKNOWLEDGE, values).rowcount
-
-
-def _request(row: tuple[Any, ...]) -> TrackedRequest:
-    index, digest, record, version, first_seen, last_seen, last_scan, updated_after, missed_scans = row
-    return TrackedRequest(
-        index=index,
-        digest=digest,
-        record=record,
-        version=version,
-        first_seen=first_seen,
-        last_seen=last_seen,
-        last_scan=last_scan,
-        updated_after=updated_after,
-        missed_scans=missed_scans,
-    )
 
 
 def _event(row: tuple[Any, ...]) -> StoredEvent:

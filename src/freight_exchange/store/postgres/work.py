@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store.postgres import work_sql
+from freight_exchange.store.rows import read_delivery, read_effect
 from freight_exchange.store.work import Delivery, DeliveryState, Effect
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
     from freight_exchange.store.postgres.replica import Replica
 
-__all__ = ["PostgresWork", "read_delivery", "read_effect"]
+__all__ = ["PostgresWork"]
 
 
 class PostgresWork:
@@ -143,28 +144,6 @@ class PostgresWork:
 
     def _values(self, **values: object) -> dict[str, object]:
         return {"binding": self._replica.binding_id, **values}
-
-
-def read_delivery(row: tuple[Any, ...]) -> Delivery:
-    """Convert a row of `work_sql.DELIVERY`."""
-    event, handler, index, kind, payload, attempts, state, not_before, error = row
-    return Delivery(
-        event=event,
-        handler=handler,
-        index=index,
-        kind=kind,
-        payload=payload,
-        attempts=attempts,
-        state=state,
-        not_before=not_before,
-        error=error,
-    )
-
-
-def read_effect(row: tuple[Any, ...]) -> Effect:
-    """Convert a row of `work_sql.EFFECT`."""
-    key, state, payload, at = row
-    return Effect(key=key, state=state, payload=payload, at=at)
 
 
 def _order(delivery: Delivery) -> tuple[Any, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from freight_exchange.store.rows import read_effect
 from freight_exchange.store.work import Effect
 
 __all__ = ["effect", "effects", "effects_under", "put_effect"]
@@ -24,7 +25,7 @@ _UPDATE_EFFECT: Final = "UPDATE effect SET state = ?, payload = ?, at = ? WHERE 
 def effect(connection: sqlite3.Connection, feed: int, key: str) -> Effect | None:
     """Read one effect."""
     row = connection.execute(_EFFECT, (feed, key)).fetchone()
-    return None if row is None else _effect(row)
+    return None if row is None else read_effect(row)
 
 
 def put_effect(connection: sqlite3.Connection, feed: int, effect: Effect, expected_state: str | None) -> bool:
@@ -39,17 +40,12 @@ def put_effect(connection: sqlite3.Connection, feed: int, effect: Effect, expect
 def effects(connection: sqlite3.Connection, feed: int, states: Sequence[str]) -> list[Effect]:
     """Read the effects in these states, or all, by time and key."""
     if not states:
-        found = [_effect(row) for row in connection.execute(_EFFECTS, (feed,))]
+        found = [read_effect(row) for row in connection.execute(_EFFECTS, (feed,))]
     else:
-        found = [_effect(row) for state in set(states) for row in connection.execute(_EFFECTS_IN, (feed, state))]
+        found = [read_effect(row) for state in set(states) for row in connection.execute(_EFFECTS_IN, (feed, state))]
     return sorted(found, key=lambda effect: (effect.at, effect.key))
 
 
 def effects_under(connection: sqlite3.Connection, feed: int, prefix: str) -> list[Effect]:
     """Read the effects whose keys begin with this text."""
-    return [_effect(row) for row in connection.execute(_EFFECTS_UNDER, (feed, prefix, prefix))]
-
-
-def _effect(row: tuple[Any, ...]) -> Effect:
-    key, state, payload, at = row
-    return Effect(key=key, state=state, payload=payload, at=at)
+    return [read_effect(row) for row in connection.execute(_EFFECTS_UNDER, (feed, prefix, prefix))]

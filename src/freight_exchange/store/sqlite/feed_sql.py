@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from freight_exchange.store.protocol import AbsenceQuery, Commit, StoredEvent, TrackedRequest
+from freight_exchange.store.rows import read_request
 
 __all__ = [
     "absent", "acknowledge", "can_prune", "events_of_request", "pending", "pending_of_kind", "prune", "tracked",
@@ -79,13 +80,13 @@ def tracked(connection: sqlite3.Connection, feed: int, indexes: Sequence[int]) -
         batch = indexes[start : start + _INDEXES_PER_QUERY]
         places = ", ".join("?" * len(batch))
         select = f'SELECT {_REQUEST} FROM seen WHERE feed = ? AND "index" IN ({places})'
-        found.update((row[0], _request(row)) for row in connection.execute(select, (feed, *batch)))
+        found.update((row[0], read_request(row)) for row in connection.execute(select, (feed, *batch)))
     return found
 
 
 def absent(connection: sqlite3.Connection, feed: int, query: AbsenceQuery) -> list[TrackedRequest]:
     """Read the requests that match the query."""
-    return [_request(row) for row in connection.execute(_ABSENT, (feed, query.updated_after, query.scan))]
+    return [read_request(row) for row in connection.execute(_ABSENT, (feed, query.updated_after, query.scan))]
 
 
 def write(connection: sqlite3.Connection, feed: int, commit: Commit) -> int:
@@ -155,21 +156,6 @@ def prune(connection: sqlite3.Connection, feed: int, before: float) -> None:
     connection.executemany(_ADD_TOMBSTONE, old)
     connection.execute(_DELETE_DELIVERIES, (feed, feed, before, _PRUNE_BATCH))
     connection.execute(_DELETE_EVENTS, (feed, before, _PRUNE_BATCH))
-
-
-def _request(row: tuple[Any, ...]) -> TrackedRequest:
-    index, digest, record, version, first_seen, last_seen, last_scan, updated_after, missed_scans = row
-    return TrackedRequest(
-        index=index,
-        digest=digest,
-        record=record,
-        version=version,
-        first_seen=first_seen,
-        last_seen=last_seen,
-        last_scan=last_scan,
-        updated_after=updated_after,
-        missed_scans=missed_scans,
-    )
 
 
 def _event(row: tuple[Any, ...]) -> StoredEvent:

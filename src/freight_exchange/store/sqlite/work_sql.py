@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
+from freight_exchange.store.rows import read_delivery
 from freight_exchange.store.sqlite import feed_sql
 from freight_exchange.store.work import Delivery, DeliveryState
 
@@ -151,7 +152,7 @@ def claim(
                 requests.add(index)
             chosen.append((feed, event, handler))
     connection.executemany(_CLAIM, chosen)
-    return [_delivery(connection.execute(_ONE, key).fetchone()) for key in chosen]
+    return [read_delivery(connection.execute(_ONE, key).fetchone()) for key in chosen]
 
 
 def settle(
@@ -187,9 +188,9 @@ def _touch_event(connection: sqlite3.Connection, feed: int, event: int, is_done:
 def later_deliveries(connection: sqlite3.Connection, feed: int, event: int, handler: str) -> list[Delivery]:
     """Read the ready deliveries of later events to the same handler."""
     row = connection.execute(_ONE, (feed, event, handler)).fetchone()
-    if row is None or (index := _delivery(row).index) is None:
+    if row is None or (index := read_delivery(row).index) is None:
         return []
-    return [_delivery(row) for row in connection.execute(_LATER, (feed, index, handler, event))]
+    return [read_delivery(row) for row in connection.execute(_LATER, (feed, index, handler, event))]
 
 
 def next_due(connection: sqlite3.Connection, feed: int, handlers: Collection[str] | None) -> float | None:
@@ -233,7 +234,7 @@ def deliveries(
         rows = connection.execute(_IN_STATE[state], (feed, max(0, limit)))
     else:
         rows = connection.execute(_OF_REQUEST, (feed, index, state, max(0, limit)))
-    return [_delivery(row) for row in rows]
+    return [read_delivery(row) for row in rows]
 
 
 def replay(connection: sqlite3.Connection, feed: int, event: int, handler: str, at: float) -> bool:
@@ -242,18 +243,3 @@ def replay(connection: sqlite3.Connection, feed: int, event: int, handler: str, 
         return False
     connection.execute(_TOUCH, (at, event))
     return True
-
-
-def _delivery(row: tuple[Any, ...]) -> Delivery:
-    event, handler, index, kind, payload, attempts, state, not_before, error = row
-    return Delivery(
-        event=event,
-        handler=handler,
-        index=index,
-        kind=kind,
-        payload=payload,
-        attempts=attempts,
-        state=state,
-        not_before=not_before,
-        error=error,
-    )

@@ -1,0 +1,48 @@
+"""Records of rows, whose columns the queries of each database name in the same order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from freight_exchange.store.protocol import TrackedRequest
+from freight_exchange.store.work import Delivery, Effect
+
+__all__ = ["read_delivery", "read_effect", "read_request"]
+
+
+def read_request(row: tuple[Any, ...]) -> TrackedRequest:
+    """Convert a row of a request."""
+    index, digest, record, version, first_seen, last_seen, last_scan, updated_after, missed_scans = row
+    return TrackedRequest(
+        index=index,
+        digest=digest,
+        record=record,
+        version=version,
+        first_seen=first_seen,
+        last_seen=last_seen,
+        last_scan=last_scan,
+        updated_after=updated_after,
+        missed_scans=missed_scans,
+    )
+
+
+def read_delivery(row: tuple[Any, ...]) -> Delivery:
+    """Convert a row of a delivery."""
+    event, handler, index, kind, payload, attempts, state, not_before, error = row
+    return Delivery(
+        event=event,
+        handler=handler,
+        index=index,
+        kind=kind,
+        payload=payload,
+        attempts=attempts,
+        state=state,
+        not_before=not_before,
+        error=error,
+    )
+
+
+def read_effect(row: tuple[Any, ...]) -> Effect:
+    """Convert a row of an effect."""
+    key, state, payload, at = row
+    return Effect(key=key, state=state, payload=payload, at=at)
