@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError, NotFoundError
-from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, request_count, retry_delay
+from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, retry_delay
 from freight_exchange.feed.core.advance import moment
 from freight_exchange.feed.core.scanner import Scanner
+from freight_exchange.feed.scanning.paced import goes_on, quiet_for, read_page, until_due
 from freight_exchange.feed.scanning.reports import ScanReports
-from freight_exchange.hooks import Scan
 from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
 from freight_exchange.models import Listing
 from freight_exchange.offer_feed.core.scan import OfferScan
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from freight_exchange.offer_feed.journal import OfferJournal
     from freight_exchange.offer_feed.source import OfferSource
     from freight_exchange.platform.clock import Clock
-    from freight_exchange.wire import Rows
 
 __all__ = ["TIER", "OfferPoller"]
 
 TIER: Final = "complete"
 """The depth of each scan of offers, in the hooks."""
 
-_SHORTEST_SLEEP: Final = 0.001
 _BETWEEN_PRUNINGS: Final = 3600.0
 _MOST_LOOK_UPS: Final = 20
 """Requests that are looked up after one scan; others wait for the next one."""
@@ -90,7 +88,7 @@ class OfferPoller:
     @property
     def quiet_for(self) -> float:
         """Seconds until the next request may be sent, during trouble; else 0."""
-        return max(0.0, self._pacer.quiet_until - anyio.current_time())
+        return quiet_for(self._pacer)
 
     def stop(self) -> None:
         """Note that the feed is left."""
@@ -114,7 +112,7 @@ class OfferPoller:
             StoreError: Finds cannot be committed; the next scan looks for them again.
         """
         await self._reports.send_changes()
-        await self._until_due()
+        await until_due(self._pacer)
         with self._instruments.scan(ScanInfo(feed=self._name, tier=TIER, window=0)):
             await self._run()
 
@@ -136,7 +134,15 @@ class OfferPoller:
             self._note_success(scan, started)
         else:
             self._note_failure(error)
-        await self._send_end(scan, anyio.current_time() - started, error)
+        await self._reports.send_end(
+            scan.scanner,
+            tier=TIER,
+            window=0,
+            events=scan.event_count,
+            elapsed=anyio.current_time() - started,
+            error=error,
+            is_complete=error is None,
+        )
         await self._reports.send_changes()
         if error is None:
             await self._look_up()
@@ -144,40 +150,16 @@ class OfferPoller:
 
     async def _read(self, scan: OfferScan) -> None:
         """Read to the end of the listing. What its pages contain counts, even if a later one fails."""
+        scanner = scan.scanner
         while not scan.has_ended:
-            page = await self._page(scan.scanner)
+            page = await read_page(self._pacer, scanner, lambda: self._source.page(scanner.number, scanner.size))
             if page is None:
                 continue
             await self._journal.record_page(scan, page, self._clock.read())
             if page.failure is None:
-                scan.scanner.take(page)
-            elif not await self._goes_on(scan.scanner, page.failure):
+                scanner.take(page)
+            elif not await goes_on(self._pacer, scanner, page.failure):
                 raise page.failure
-
-    async def _page(self, scanner: Scanner[Listing]) -> Rows[Listing] | None:
-        """Fetch the page that the scanner waits for; return `None` if it goes on after an error in its place."""
-        try:
-            page = await self._source.page(scanner.number, scanner.size)
-        except LoginRejectedError:
-            raise
-        except READ_ERRORS as error:
-            if not await self._goes_on(scanner, error):
-                raise
-            return None
-        if page.failure is None:
-            self._pacer.record_reply()
-        return page
-
-    async def _goes_on(self, scanner: Scanner[Listing], error: FreightExchangeError) -> bool:
-        pause = self._pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
-        match scanner.fail(error):
-            case "on":
-                return True
-            case "again" if pause is not None:
-                await anyio.sleep(pause)
-                return True
-            case _:
-                return False
 
     # Outcomes
 
@@ -195,27 +177,6 @@ class OfferPoller:
         self._pacer.record_failure(anyio.current_time(), retry_delay(error))
         self.phase = "backing-off" if self._journal.state.is_primed else "priming"
         self._reports.note_trouble(error, self.quiet_for)
-
-    async def _send_end(self, scan: OfferScan, elapsed: float, error: FreightExchangeError | None) -> None:
-        if self._hooks:
-            await self._hooks.emit(
-                Scan(
-                    feed=self._name,
-                    tier=TIER,
-                    window=0,
-                    pages=scan.scanner.pages,
-                    rows=scan.scanner.rows,
-                    events=scan.event_count,
-                    complete=error is None,
-                    elapsed=elapsed,
-                    error=error,
-                )
-            )
-
-    async def _until_due(self) -> None:
-        # Some timers fire a little early, and a scan that began before it is due would be followed by another.
-        while (left := max(self._pacer.due, self._pacer.quiet_until) - anyio.current_time()) > 0:  # noqa: ASYNC110 - time passes without an event
-            await anyio.sleep(max(left, _SHORTEST_SLEEP))
 
     # After a scan
 

@@ -14,6 +14,7 @@ from freight_exchange.feed.core.changes.observation import RECENT_UNKNOWN, Recen
 from freight_exchange.feed.core.scanner import Scanner
 from freight_exchange.feed.core.watermark import window_for
 from freight_exchange.feed.scanning.journal import UnclearError
+from freight_exchange.feed.scanning.paced import goes_on, read_page
 from freight_exchange.paging.end_signs import REFUSALS
 from freight_exchange.platform.clock import max_elapsed
 
@@ -86,7 +87,7 @@ class PageFetcher:
             scan.unwritten = (page, sent, self._clock.read())
         if page is not None and page.failure is not None:
             # Its rows count; the page does not, and is asked for again.
-            return None if await self._goes_on(scanner, page.failure) else page.failure
+            return None if await goes_on(self._pacer, scanner, page.failure) else page.failure
         try:
             if page is not None:
                 scanner.take(page)
@@ -154,7 +155,7 @@ class PageFetcher:
                 return RECENT_UNKNOWN
             page = await self._page(scanner, window)
             if page is not None and page.failure is not None:
-                if not await self._goes_on(scanner, page.failure):
+                if not await goes_on(self._pacer, scanner, page.failure):
                     raise page.failure
             elif page is not None:
                 listed.update(record.index for record in page.records)
@@ -162,26 +163,4 @@ class PageFetcher:
         return RECENT_UNKNOWN if scanner.offset_ignored else RecentUpdates(frozenset(listed), window)
 
     async def _page(self, scanner: Scanner[RateRequest], window: int) -> Rows[RateRequest] | None:
-        """Fetch the page that the scanner waits for; return `None` if it goes on after an error in its place."""
-        try:
-            page = await self._source.page(scanner.number, scanner.size, window)
-        except LoginRejectedError:
-            raise
-        except READ_ERRORS as error:
-            if not await self._goes_on(scanner, error):
-                raise
-            return None
-        if page.failure is None:
-            self._pacer.record_reply()
-        return page
-
-    async def _goes_on(self, scanner: Scanner[RateRequest], error: FreightExchangeError) -> bool:
-        pause = self._pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
-        match scanner.fail(error):
-            case "on":
-                return True
-            case "again" if pause is not None:
-                await anyio.sleep(pause)
-                return True
-            case _:
-                return False
+        return await read_page(self._pacer, scanner, lambda: self._source.page(scanner.number, scanner.size, window))

@@ -16,6 +16,7 @@ from freight_exchange.feed.core.active_scan import ActiveScan
 from freight_exchange.feed.core.planner import Planner
 from freight_exchange.feed.scanning.confirm_withdrawn import WithdrawalCheck
 from freight_exchange.feed.scanning.fetch import PageFetcher
+from freight_exchange.feed.scanning.paced import until_due
 from freight_exchange.feed.scanning.progress import Progress
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.feed.scanning.scan_queue import PAGES_BEFORE_ENTRY, ScanQueue
@@ -37,7 +38,6 @@ _PAGES_AT_A_TIME: Final = 3
 _ATTEMPTS_OF_A_PAGE: Final = 12
 _MOST_DEPARTURES: Final = 3
 """Readers who leave one after another before a page comes, until it counts as trouble."""
-_SHORTEST_SLEEP: Final = 0.001
 
 
 class Poller:
@@ -123,13 +123,13 @@ class Poller:
         if scan is None:
             is_extra = self._queue.is_first_scan_waiting()
             if not is_extra:
-                await self._until_due()
+                await until_due(self._pacer)
             scan = self._queue.start()
             if scan is self._queue.deep and not is_extra:
                 self._pacer.take_turn(scan.started)
         elif scan.scanner.attempts and self._queue.keeps_up():
             # A page that failed is asked for in the place of a narrow scan: in trouble there are no more requests.
-            await self._until_due()
+            await until_due(self._pacer)
             self._pacer.take_turn(anyio.current_time())
         await self._proceed(scan)
 
@@ -138,19 +138,14 @@ class Poller:
     async def _next_entry_scan(self) -> ActiveScan:
         queue = self._queue
         if queue.deep is None:
-            await self._until_due()
+            await until_due(self._pacer)
             return queue.start()
         if queue.deep.scanner.pages < PAGES_BEFORE_ENTRY:
             return queue.deep
         if queue.narrow is None:
-            await self._until_due()
+            await until_due(self._pacer)
             return queue.start_recent()
         return queue.narrow
-
-    async def _until_due(self) -> None:
-        # Some timers fire a little early, and a scan that began before it is due would be followed by another.
-        while (left := max(self._pacer.due, self._pacer.quiet_until) - anyio.current_time()) > 0:  # noqa: ASYNC110 - time passes without an event
-            await anyio.sleep(max(left, _SHORTEST_SLEEP))
 
     async def _proceed(self, scan: ActiveScan) -> None:
         """Run a scan, or go on with it, until it has ended or pauses."""
@@ -185,7 +180,15 @@ class Poller:
             self.progress.note_success(scan, now, is_covering=is_covering, is_doubtful=is_doubtful)
         else:
             self.progress.note_failure(scan, now, error)
-        await self._reports.send_end(scan, now - scan.started, error, is_complete=is_covering)
+        await self._reports.send_end(
+            scan.scanner,
+            tier=scan.tier.name,
+            window=scan.window,
+            events=scan.event_count,
+            elapsed=now - scan.started,
+            error=error,
+            is_complete=is_covering,
+        )
         await self._reports.send_changes()
         if error is None:
             if not scan.event_count:

@@ -12,6 +12,7 @@ from freight_exchange.feed.core import schedule
 from freight_exchange.feed.core.active_scan import ActiveScan
 from freight_exchange.feed.core.advance import moment
 from freight_exchange.feed.core.watermark import WIDEST
+from freight_exchange.feed.scanning.paced import quiet_for
 from freight_exchange.feed.status import Phase
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Progress:
     @property
     def quiet_for(self) -> float:
         """Seconds until the next request may be sent, during trouble; else 0."""
-        return max(0.0, self._pacer.quiet_until - anyio.current_time())
+        return quiet_for(self._pacer)
 
     def show(self, scan: ActiveScan) -> None:
         """Show how far a scan is."""

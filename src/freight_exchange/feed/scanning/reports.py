@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -14,6 +14,7 @@ from freight_exchange.hooks import Degraded, Recovered, Scan, ScanProgress
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
     from freight_exchange.feed.core.active_scan import ActiveScan
+    from freight_exchange.feed.core.scanner import Scanner
     from freight_exchange.hooks import Hooks
 
 __all__ = ["ScanReports"]
@@ -75,18 +76,26 @@ class ScanReports:
             )
 
     async def send_end(
-        self, scan: ActiveScan, elapsed: float, error: FreightExchangeError | None, *, is_complete: bool
+        self,
+        scanner: Scanner[Any],
+        *,
+        tier: str,
+        window: int,
+        events: int,
+        elapsed: float,
+        error: FreightExchangeError | None,
+        is_complete: bool,
     ) -> None:
         """Send the end of a scan to the hooks."""
         if self._hooks:
             await self._hooks.emit(
                 Scan(
                     feed=self._name,
-                    tier=scan.tier.name,
-                    window=scan.window,
-                    pages=scan.scanner.pages,
-                    rows=scan.scanner.rows,
-                    events=scan.event_count,
+                    tier=tier,
+                    window=window,
+                    pages=scanner.pages,
+                    rows=scanner.rows,
+                    events=events,
                     complete=is_complete,
                     elapsed=elapsed,
                     error=error,

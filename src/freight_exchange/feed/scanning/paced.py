@@ -1,0 +1,63 @@
+"""Requests at a feed's pace: a page with its repetition, and the waits between scans."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import anyio
+
+from freight_exchange.errors import LoginRejectedError
+from freight_exchange.errors.transient import READ_ERRORS, request_count, retry_delay
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.core.scanner import Scanner
+    from freight_exchange.wire import Rows
+
+__all__ = ["goes_on", "quiet_for", "read_page", "until_due"]
+
+T = TypeVar("T")
+
+_SHORTEST_SLEEP: Final = 0.001
+
+
+async def read_page(pacer: Pacer, scanner: Scanner[T], fetch: Callable[[], Awaitable[Rows[T]]]) -> Rows[T] | None:
+    """Fetch the page that the scanner waits for; return `None` if it goes on after an error in its place."""
+    try:
+        page = await fetch()
+    except LoginRejectedError:
+        raise
+    except READ_ERRORS as error:
+        if not await goes_on(pacer, scanner, error):
+            raise
+        return None
+    if page.failure is None:
+        pacer.record_reply()
+    return page
+
+
+async def goes_on(pacer: Pacer, scanner: Scanner[T], error: FreightExchangeError) -> bool:
+    """Return whether the scan goes on after an error in the place of a page, once it may."""
+    pause = pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
+    match scanner.fail(error):
+        case "on":
+            return True
+        case "again" if pause is not None:
+            await anyio.sleep(pause)
+            return True
+        case _:
+            return False
+
+
+def quiet_for(pacer: Pacer) -> float:
+    """Return the seconds until the next request may be sent, during trouble; else 0."""
+    return max(0.0, pacer.quiet_until - anyio.current_time())
+
+
+async def until_due(pacer: Pacer) -> None:
+    """Wait until a scan is due, and may be sent."""
+    # Some timers fire a little early, and a scan that began before it is due would be followed by another.
+    while (left := max(pacer.due, pacer.quiet_until) - anyio.current_time()) > 0:  # noqa: ASYNC110 - time passes without an event
+        await anyio.sleep(max(left, _SHORTEST_SLEEP))
