@@ -20,7 +20,7 @@ from tools.snippets.pages import ROOT, snippets_of
 
 import freight_exchange
 from freight_exchange import Bot
-from freight_exchange.bot.metrics import ENDINGS, OUTCOMES
+from freight_exchange.bot.metrics.metrics import ENDINGS, OUTCOMES
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 

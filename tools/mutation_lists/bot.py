@@ -332,15 +332,15 @@ MUTATIONS: Final = (
     ),
     one(
         "selections: told by every look",
-        "bot/selected_bids.py",
+        "bot/events/selected_bids.py",
         "        if store.effect(key) is not None:\n            return False\n",
         "",
-        "tests/unit/bot/test_selected_bids.py",
-        "tests/unit/bot/test_selection_handlers.py",
+        "tests/unit/bot/events/test_selected_bids.py",
+        "tests/unit/bot/events/test_selection_handlers.py",
     ),
     one(
         "selections: the retries inside a look cost nothing",
-        "bot/selected_bids.py",
+        "bot/events/selected_bids.py",
         "(1 + owed + meter.take_extra())",
         "(1 + owed)",
         "tests/unit/feed/test_watcher_pace.py",
@@ -349,19 +349,19 @@ MUTATIONS: Final = (
         "selections: what is told is not remembered",
         (
             (
-                "bot/selected_bids.py",
+                "bot/events/selected_bids.py",
                 'await self._unit_of_work.write("told", mark)',
                 "await anyio.sleep(0)",
             ),
             (
-                "bot/selected_bids.py",
+                "bot/events/selected_bids.py",
                 "        key = _key_of(bid.index)\n",
                 '        key = f"{_key_of(bid.index)}:{now}"\n',
             ),
         ),
         tests=(
-            "tests/unit/bot/test_selected_bids.py",
-            "tests/unit/bot/test_selection_handlers.py",
+            "tests/unit/bot/events/test_selected_bids.py",
+            "tests/unit/bot/events/test_selection_handlers.py",
         ),
     ),
     one(

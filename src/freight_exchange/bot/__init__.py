@@ -4,13 +4,13 @@
 - `handlers`: handlers, and the routers that they are registered with
 - `delivery`: delivery of events to handlers
 - `offers`: the ledger of offers
-- `selected_bids`: events for own bids that a shipper selected
 - `answers`: the ledger of a shipper's answers to offers
-- `offer_events`: events for offers on own requests
+- `events`: events for own bids that a shipper selected, and for offers on own requests
 - `runtime`: process, sessions, lifespan and shutdown
 - `ops`: status, probes and administration
 - `unit_of_work`: the durable steps, and `failpoints` around them
-- `outcomes`, `metrics`, `task_groups`: shared by all of them
+- `metrics`: counters and histograms
+- `outcomes`, `write_outcome`: shared by all of them
 """
 
 from __future__ import annotations

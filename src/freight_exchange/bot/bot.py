@@ -13,7 +13,7 @@ import anyio
 from freight_exchange.bot.failpoints import Failpoints, no_failpoints
 from freight_exchange.bot.handlers.handler import Handler
 from freight_exchange.bot.handlers.router import Router
-from freight_exchange.bot.metrics import Metrics
+from freight_exchange.bot.metrics.metrics import Metrics
 from freight_exchange.bot.ops.exposition import make_collector
 from freight_exchange.bot.ops.metrics_source import MetricsSource
 from freight_exchange.bot.ops.status import BotStatus, DeadLetter, Doubt

@@ -1,1 +1,1 @@
-"""Ground floor of the package: the root of the errors, clocks, file locks, terminal text and the version."""
+"""Ground floor of the package: root of the errors, clocks, file locks, task groups, text and version."""

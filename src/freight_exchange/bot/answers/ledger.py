@@ -34,9 +34,9 @@ from freight_exchange.errors.transient import READ_ERRORS
 from freight_exchange.models import Applied, Listing, NotApplied, Offer, StillUnknown
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.task_groups import TaskStarter
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
+    from freight_exchange.platform.tasks import TaskStarter
     from freight_exchange.store.work import Adoption, Effect
 
 __all__ = ["AnswerLedger"]

@@ -6,10 +6,10 @@ import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from freight_exchange.bot.metrics import log_fields
+from freight_exchange.bot.metrics.metrics import log_fields
 from freight_exchange.bot.outcomes import RetryLater, describe
-from freight_exchange.bot.task_groups import flatten
 from freight_exchange.errors import OfferInDoubtError, OfferRejectedError
+from freight_exchange.platform.tasks import flatten
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -19,9 +19,9 @@ from freight_exchange.bot.outcomes import INTERRUPTED
 if TYPE_CHECKING:
     from freight_exchange.bot.delivery.worker import Worker
     from freight_exchange.bot.handlers.context import Stopping
-    from freight_exchange.bot.metrics import Metrics
-    from freight_exchange.bot.task_groups import TaskStarter
+    from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.unit_of_work import UnitOfWork
+    from freight_exchange.platform.tasks import TaskStarter
     from freight_exchange.store.work import Adoption, Delivery, Work
 
 __all__ = ["Dispatcher"]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Literal
 import attrs
 
 from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, RetryLater, describe
-from freight_exchange.bot.task_groups import flatten
 from freight_exchange.errors import (
     AlreadyApprovedError,
     AlreadyOfferedError,
@@ -24,6 +23,7 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.errors.transient import is_from_login
+from freight_exchange.platform.tasks import flatten
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handlers.handler import Handler

@@ -16,7 +16,7 @@ from freight_exchange.store.work import NO_LIMIT, DeliveryState, Effect
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handlers.handler import BotEvent
-    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.feed.events import Event
     from freight_exchange.feed.feed import Feed

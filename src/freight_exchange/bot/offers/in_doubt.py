@@ -18,7 +18,7 @@ from freight_exchange.errors.transient import READ_ERRORS
 from freight_exchange.models import Applied, Bid, NotApplied, StillUnknown
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.offers.record import OfferRecord, State
     from freight_exchange.bot.offers.repository import OfferRepository
     from freight_exchange.client import FreightExchange

@@ -38,12 +38,12 @@ from freight_exchange.errors import (
 )
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.metrics import Metrics
-    from freight_exchange.bot.task_groups import TaskStarter
+    from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.feed.events import RequestEvent
     from freight_exchange.models import Bid
+    from freight_exchange.platform.tasks import TaskStarter
     from freight_exchange.store.work import Adoption
 
 __all__ = ["Ledger"]

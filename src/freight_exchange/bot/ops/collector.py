@@ -11,12 +11,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from freight_exchange.bot.metrics import ENDINGS, OUTCOMES
+from freight_exchange.bot.metrics.metrics import ENDINGS, OUTCOMES
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-    from freight_exchange.bot.histogram import Histogram
+    from freight_exchange.bot.metrics.histogram import Histogram
     from freight_exchange.bot.ops.metrics_source import MetricsSource
     from freight_exchange.bot.ops.status import BotStatus
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from freight_exchange.bot.metrics import Metrics
+from freight_exchange.bot.metrics.metrics import Metrics
 from freight_exchange.bot.ops.status import BotStatus
 
 __all__ = ["MetricsSource"]

@@ -18,7 +18,6 @@ from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
 from freight_exchange.bot.runtime.signals import receive_signals
 from freight_exchange.bot.runtime.watchdog import Watchdog
-from freight_exchange.bot.task_groups import flatten, unwrap_errors
 from freight_exchange.errors import (
     ConfigurationError,
     FreightExchangeError,
@@ -29,10 +28,11 @@ from freight_exchange.errors import (
     TransportError,
     ValidationError,
 )
+from freight_exchange.platform.tasks import flatten, unwrap_errors
 from freight_exchange.platform.text import CleanFormatter
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.metrics import InFlight
+    from freight_exchange.bot.metrics.metrics import InFlight
     from freight_exchange.bot.runtime.shutdown import FailureCallback
 
 __all__ = ["HUNG_STATUS", "STATUSES", "importing", "run"]

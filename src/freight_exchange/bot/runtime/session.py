@@ -21,17 +21,17 @@ from freight_exchange.bot.runtime.feeds import make_feeds
 from freight_exchange.bot.runtime.health import Health
 from freight_exchange.bot.runtime.membership import Membership
 from freight_exchange.bot.runtime.term import Term, join
-from freight_exchange.bot.task_groups import FailureReportingGroup, find_failure, unwrap_errors
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.errors import LoginRejectedError
 from freight_exchange.feed.factory import make_store
+from freight_exchange.platform.tasks import FailureReportingGroup, find_failure, unwrap_errors
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from freight_exchange.bot.failpoints import Failpoints
     from freight_exchange.bot.handlers.handler import Handler
-    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.runtime.options import BotOptions
     from freight_exchange.client import FreightExchange
     from freight_exchange.feed.feed import Feed

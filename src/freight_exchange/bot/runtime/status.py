@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from freight_exchange.bot.ops.status import BotStatus
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.runtime.supervisor import Supervisor
 
 __all__ = ["read_status"]

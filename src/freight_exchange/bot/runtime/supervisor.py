@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import anyio
 import attrs
 
-from freight_exchange.bot.call_times import CallTimes
 from freight_exchange.bot.handlers.injection import resolve_arguments
+from freight_exchange.bot.metrics.call_times import CallTimes
 from freight_exchange.bot.runtime.health import LIVE_INTERVALS
 from freight_exchange.bot.runtime.lifespan import entered_client, run_with_lifespan
 from freight_exchange.bot.runtime.loop import BotLoop
 from freight_exchange.bot.runtime.session import BotSession, Phase
 from freight_exchange.bot.runtime.shutdown import ignore_failure
-from freight_exchange.bot.task_groups import FailureReportingGroup, find_failure, flatten, report_failure, unwrap_errors
 from freight_exchange.errors import FencedError, LoginRejectedError, StoreAwayError
+from freight_exchange.platform.tasks import FailureReportingGroup, find_failure, flatten, report_failure, unwrap_errors
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from freight_exchange.bot.failpoints import Failpoints
     from freight_exchange.bot.handlers.handler import Handler
-    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.runtime.lifespan import Lifespan
     from freight_exchange.bot.runtime.operator_port import OperatorPort
     from freight_exchange.bot.runtime.options import BotOptions

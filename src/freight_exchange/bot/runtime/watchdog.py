@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.metrics import InFlight
+    from freight_exchange.bot.metrics.metrics import InFlight
 
 __all__ = ["Watchdog"]
 

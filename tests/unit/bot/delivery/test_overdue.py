@@ -11,7 +11,7 @@ import anyio
 import pytest
 from tests.unit.bot.rig import HOUR, Calls, messages, new_bot, other, run_until_idle
 
-from freight_exchange.bot.metrics import ActiveDelivery, InFlight
+from freight_exchange.bot.metrics.metrics import ActiveDelivery, InFlight
 from freight_exchange.store import Store
 from freight_exchange.testing import Sandbox
 

@@ -13,7 +13,7 @@ from tests.unit.bot.rig import (
     SETTLE,
 )
 
-from freight_exchange.bot.metrics import Metrics
+from freight_exchange.bot.metrics.metrics import Metrics
 from freight_exchange.bot.offers.in_doubt import InDoubtResolver
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.errors import ValidationError

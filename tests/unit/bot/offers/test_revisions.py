@@ -22,7 +22,7 @@ from tests.unit.bot.rig import (
 )
 
 from freight_exchange import RetryLater
-from freight_exchange.bot.metrics import Metrics
+from freight_exchange.bot.metrics.metrics import Metrics
 from freight_exchange.bot.offers.in_doubt import InDoubtResolver
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.errors import OfferRejectedError

@@ -24,8 +24,8 @@ from tests.unit.bot.ops.statuses import FEED, STATES, STATUS
 import freight_exchange.bot
 from freight_exchange import Bot, BotStatus, ConfigurationError, Context, RateRequest, RetryLater
 from freight_exchange.bot.delivery.retry_policy import Decision
-from freight_exchange.bot.histogram import Histogram
-from freight_exchange.bot.metrics import ENDINGS, OUTCOMES, Metrics
+from freight_exchange.bot.metrics.histogram import Histogram
+from freight_exchange.bot.metrics.metrics import ENDINGS, OUTCOMES, Metrics
 from freight_exchange.bot.ops.collector import BotCollector, Exposition
 from freight_exchange.bot.ops.metrics_source import MetricsSource
 from freight_exchange.testing import Sandbox

@@ -18,7 +18,7 @@ from freight_exchange.store.protocol import NewEvent
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handlers.handler import Handler, Kind
-    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.offer_feed.events import OfferFeedEvent
     from freight_exchange.offer_feed.feed import OfferFeed

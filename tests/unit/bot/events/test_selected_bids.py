@@ -12,6 +12,14 @@ from typing import Any
 import anyio
 import attrs
 import pytest
+from tests.unit.bot.events.selections import (
+    LOOK,
+    a_few_looks,
+    asks_for_selected,
+    indexes,
+    winning_bot,
+    without_contacts,
+)
 from tests.unit.bot.rig import (
     AMOUNT,
     BIDS,
@@ -25,14 +33,6 @@ from tests.unit.bot.rig import (
     offers,
     sent,
     strike,
-)
-from tests.unit.bot.selections import (
-    LOOK,
-    a_few_looks,
-    asks_for_selected,
-    indexes,
-    winning_bot,
-    without_contacts,
 )
 
 from freight_exchange.models import Bid

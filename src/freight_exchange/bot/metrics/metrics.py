@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import attrs
 
-from freight_exchange.bot.histogram import CALL_BOUNDS, HANDLER_BOUNDS, LATENCY_BOUNDS, Histograms
+from freight_exchange.bot.metrics.histogram import CALL_BOUNDS, HANDLER_BOUNDS, LATENCY_BOUNDS, Histograms
 
 if TYPE_CHECKING:
     from freight_exchange.store.work import Delivery

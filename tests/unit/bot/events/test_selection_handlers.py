@@ -7,14 +7,14 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.bot.rig import amounts_on, approve, blind, eventually, messages, new_bot, offers, run_until_idle
-from tests.unit.bot.selections import (
+from tests.unit.bot.events.selections import (
     LOOK,
     a_few_looks,
     indexes,
     winning_bot,
     without_contacts,
 )
+from tests.unit.bot.rig import amounts_on, approve, blind, eventually, messages, new_bot, offers, run_until_idle
 
 from freight_exchange import Bot
 from freight_exchange.models import Bid

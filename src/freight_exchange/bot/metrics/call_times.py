@@ -11,7 +11,7 @@ import anyio
 from freight_exchange.instrumentation import CallInfo, Instrumentation
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.histogram import Histograms
+    from freight_exchange.bot.metrics.histogram import Histograms
 
 __all__ = ["CallTimes"]
 

@@ -1,0 +1,1 @@
+"""Metrics of a bot: counters, deliveries in flight, and histograms of durations."""
