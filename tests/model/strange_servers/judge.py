@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections import Counter
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
 import attrs
 from tests.model.strange_servers.drawing import Schedule
-from tests.model.strange_servers.habits import Span
 from tests.model.strange_servers.market import Content, Market, Row, Version
+from tests.model.strange_servers.replies import begins, loudest_hour, proven_updates
 from tests.model.strange_servers.run import Log, Told
 from tests.model.strange_servers.server import Served, StrangeServer
 
-__all__ = ["Find", "judge", "loudest_hour"]
+__all__ = ["Find", "judge"]
 
 _ALLOWANCE: Final = 60.0
 _SLACK: Final = 60.0
@@ -117,7 +115,7 @@ class _Judge:
         if told.kind == "new" and before is not None:
             self.find("repeated", index, told.at, f"new after {before.kind}")
         if told.kind == "new" and self.schedule.start == "now" and self._stood_before(index, told.at):
-            excuse = "a cache that answers every window alike" if self._has_cache_of_pages() else ""
+            excuse = "a cache that answers every window alike" if self.schedule.habits.has_cache_of_pages else ""
             if self._may_have_slept(told.at):
                 excuse = "a wall clock that was set: all of a window may be later than the entry"
             self.find("stood before", index, told.at, f"{told.content}", excuse)
@@ -141,7 +139,7 @@ class _Judge:
         last = self._listings(at)[-1]
         jumps = (by for when, by in self.schedule.wall_jumps if self.began < when <= last.at)
         least = self.began - _ALLOWANCE - _SLACK
-        return _begins(last) < least <= _begins(last) + max((*jumps, 0.0))
+        return begins(last) < least <= begins(last) + max((*jumps, 0.0))
 
     def _run_that_found(self, told: Told) -> int:
         """The run of the watcher that found an event: the last one that had read a listing when it was handed out."""
@@ -164,8 +162,8 @@ class _Judge:
 
     def _withdrawal(self, told: Told, index: int, appeared: float) -> None:
         # A reader who pauses comes to it later than the look-up by which it was found.
-        looked_up = [s.at for s in self._lookups(index, told.at)]
-        found = min(told.at, looked_up[-1] if looked_up else math.inf)
+        lookups = self._lookups(index, told.at)
+        found = min(told.at, lookups[-1].at if lookups else math.inf)
         since = max(found - self.schedule.habits.stale() - _SLACK, appeared)
         for version in self.versions(index):
             if version.content is None and version.since < told.at and version.until > since:
@@ -173,7 +171,7 @@ class _Judge:
         excuse = ""
         if self.schedule.habits.lookups_have_windows and not self._reached(index, told.at):
             excuse = "shown to no question, as if gone"
-        elif self._older_lookup(index, told.at, appeared):
+        elif lookups and lookups[-1].as_of < appeared:
             excuse = "look-ups that are older than the request"
         elif self._is_gone_by_every_reply(index, told.at):
             excuse = "gone by every reply of an interval, as few others"
@@ -200,11 +198,11 @@ class _Judge:
         that they err.
         """
         listings = self._listings(at)
-        lookups = [s for s in self._lookups(index, at) if self._hides_some(s)]
+        lookups = [s for s in self._lookups(index, at) if self.schedule.habits.hides_some_from_lookups(s.at)]
         shown = max((s.at for s in (*listings, *self._lookups(index, at)) if index in s.rows), default=-math.inf)
-        proven = _proven_updates(listings).get(index, -math.inf)
+        proven = proven_updates(listings).get(index, -math.inf)
         scans = [s for s in listings if s.at > shown and not s.body["offset"]]
-        scans = [s for s in scans if _begins(s) <= proven or self._is_within(index, s)]
+        scans = [s for s in scans if begins(s) <= proven or self._is_within(index, s)]
         if len(scans) < _SCANS or not any(s.at > shown for s in lookups):
             return False
         lasted = scans[-1].at - scans[0].at >= 0.8 * self.schedule.interval.total_seconds()
@@ -212,20 +210,15 @@ class _Judge:
 
     def _is_within(self, index: int, listing: Served) -> bool:
         row = self.market.rows(listing.at).get(index)
-        return row is not None and self.schedule.habits.service_clock(_begins(listing)) <= row.stamp
-
-    def _hides_some(self, lookup: Served) -> bool:
-        """Whether the service answers look-ups of some requests as if they were gone, and of others well."""
-        partial = (empty for empty in self.schedule.habits.empties if empty.share < 1 and empty.lookups)
-        return any(lookup.at in empty.span for empty in partial)
+        return row is not None and self.schedule.habits.service_clock(begins(listing)) <= row.stamp
 
     def _hides_many(self, scan: Served) -> bool:
         """Whether a scan hides three requests or more, and a third of all that are known: trouble, to a feed."""
         told = {t.index: t for t in self.log.told if t.at < scan.at and t.index is not None}
         gone = {index for index, last in told.items() if last.kind == "withdrawn"}
         before = self._listings(scan.at)
-        proven = _proven_updates(before)
-        least = _begins(scan) + _SLACK
+        proven = proven_updates(before)
+        least = begins(scan) + _SLACK
         wanted = {i for i in self.market.rows(scan.at).keys() - gone if proven.get(i, -math.inf) >= least}
         listed = set[int]().union(*(s.rows for s in self._listings(math.inf) if abs(s.at - scan.at) <= _SLACK))
         known = listed & set[int]().union(*(s.rows for s in before))
@@ -238,11 +231,6 @@ class _Judge:
     def _lookups(self, index: int, until: float) -> list[Served]:
         lookups = (s for s in self.server.served if s.asked == "look-up" and not s.failed and s.at <= until)
         return [s for s in lookups if int(s.body["index"]) == index]
-
-    def _older_lookup(self, index: int, at: float, appeared: float) -> bool:
-        """Whether the last look-up of a request was answered from before it appeared."""
-        asked = self._lookups(index, at)
-        return bool(asked) and asked[-1].as_of < appeared
 
     def _final_states(self) -> None:
         for index in sorted(self.market.ever):
@@ -275,7 +263,7 @@ class _Judge:
     def _is_updated_since_entry(self, told: Told, index: int, until: float) -> bool:
         """Whether replies prove that a request was updated, or published, after the first listing."""
         listings = self._listings(until)
-        if listings and _proven_updates(listings).get(index, -math.inf) >= listings[0].at:
+        if listings and proven_updates(listings).get(index, -math.inf) >= listings[0].at:
             return True
         return told.observed is not None and told.observed[0] is not None and self._at_entry(index) is None
 
@@ -296,16 +284,12 @@ class _Judge:
 
     def _was_hidden_by_a_cache(self, index: int, content: Content) -> bool:
         """Whether a cache that answers every window alike showed a state to the first scan only, or never."""
-        if not self._has_cache_of_pages():
+        if not self.schedule.habits.has_cache_of_pages:
             return False
         listed = math.inf if self.log.listed is None else self.log.listed
         return not any(
             s.at > listed for s in self.server.served if s.asked == "listing" and s.rows.get(index) == content
         )
-
-    def _has_cache_of_pages(self) -> bool:
-        cache = self.schedule.habits.cache
-        return cache is not None and cache.listings and cache.key == "page"
 
     def _may_be_older(self, told: Told, gone: float) -> bool:
         """Whether the watcher's wall clock went forward after a request was last seen updated, or right before, by so
@@ -318,7 +302,7 @@ class _Judge:
             # The scan after the jump shows what was updated in all the time that the wall clock says has passed.
             if by <= 0 or found > first + _SLACK:
                 continue
-            proofs = [s for s in listings if s.at > gone and _begins(s) < found - by]
+            proofs = [s for s in listings if s.at > gone and begins(s) < found - by]
             if len(proofs) < _SCANS:
                 return True
         return False
@@ -405,34 +389,6 @@ class _Judge:
             if count > most:
                 text = f"{count} requests an hour in {trouble.kind}; in health {_HOUR / interval + logins:.0f}"
                 self.finds.append(Find("loud", None, span.start, text))
-
-
-def _begins(listing: Served) -> float:
-    """The time from which on a listing claims to show what was updated."""
-    return listing.at - float(listing.body["secondsSinceUpdate"])
-
-
-def _proven_updates(listings: Iterable[Served]) -> dict[int, float]:
-    """When each request was updated at the earliest, as far as listings prove it.
-
-    An update that changes nothing is proven by no more than the window that shows the request.
-    """
-    proven: dict[int, float] = {}
-    last: dict[int, Served] = {}
-    for listing in listings:
-        since = _begins(listing)
-        for index, content in listing.rows.items():
-            before = last.get(index)
-            changed = before.as_of if before is not None and before.rows[index] != content else -math.inf
-            proven[index] = max(proven.get(index, -math.inf), since, changed)
-            last[index] = listing
-    return proven
-
-
-def loudest_hour(server: StrangeServer, span: Span) -> int:
-    """The most requests within an hour of a span."""
-    times = [served.at for served in server.served if served.at in span]
-    return max((bisect.bisect_left(times, at + _HOUR) - number for number, at in enumerate(times)), default=0)
 
 
 def judge(schedule: Schedule, log: Log, server: StrangeServer) -> list[Find]:

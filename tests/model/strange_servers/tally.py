@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import attrs
 from tests.model.strange_servers.drawing import draw
 from tests.model.strange_servers.habits import Span
-from tests.model.strange_servers.judge import Find, judge, loudest_hour
+from tests.model.strange_servers.judge import Find, judge
+from tests.model.strange_servers.replies import loudest_hour
 from tests.model.strange_servers.run import watch
 
 __all__ = ["Ran", "Tally", "run"]

@@ -1,0 +1,43 @@
+"""What the replies of a server show by themselves."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from tests.model.strange_servers.habits import Span
+from tests.model.strange_servers.server import Served, StrangeServer
+
+__all__ = ["begins", "loudest_hour", "proven_updates"]
+
+_HOUR: Final = 3600.0
+
+
+def begins(listing: Served) -> float:
+    """The time from which on a listing claims to show what was updated."""
+    return listing.at - float(listing.body["secondsSinceUpdate"])
+
+
+def proven_updates(listings: Iterable[Served]) -> dict[int, float]:
+    """When each request was updated at the earliest, as far as listings prove it.
+
+    An update that changes nothing is proven by no more than the window that shows the request.
+    """
+    proven: dict[int, float] = {}
+    last: dict[int, Served] = {}
+    for listing in listings:
+        since = begins(listing)
+        for index, content in listing.rows.items():
+            before = last.get(index)
+            changed = before.as_of if before is not None and before.rows[index] != content else -math.inf
+            proven[index] = max(proven.get(index, -math.inf), since, changed)
+            last[index] = listing
+    return proven
+
+
+def loudest_hour(server: StrangeServer, span: Span) -> int:
+    """The most requests within an hour of a span."""
+    times = [served.at for served in server.served if served.at in span]
+    return max((bisect.bisect_left(times, at + _HOUR) - number for number, at in enumerate(times)), default=0)
