@@ -18,7 +18,7 @@ from freight_exchange.endpoints.currencies import Currencies
 from freight_exchange.endpoints.offers import Offers
 from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes
-from freight_exchange.endpoints.service import Service
+from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.errors import ValidationError
 from freight_exchange.instrumentation import Instruments
 from freight_exchange.models import (

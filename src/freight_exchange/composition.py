@@ -13,7 +13,7 @@ from freight_exchange.endpoints.login import log_in
 from freight_exchange.endpoints.offers import SeenOffers
 from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
 from freight_exchange.endpoints.routes import SeenRoutes
-from freight_exchange.endpoints.service import Service
+from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.paging import PageSizes
@@ -24,7 +24,7 @@ from freight_exchange.transport.secrets import Redactor
 if TYPE_CHECKING:
     import ssl
 
-    from freight_exchange.endpoints.conventions import Conventions
+    from freight_exchange.endpoints.shared.conventions import Conventions
     from freight_exchange.errors.outcome import Reconciler
     from freight_exchange.feed.factory import WatchOptions
     from freight_exchange.feed.feed import Feed

@@ -68,7 +68,7 @@ MUTATIONS: Final = (
     ),
     one(
         "a reply about something else than the write is its success",
-        "endpoints/reply_check.py",
+        "endpoints/shared/reply_check.py",
         '    if found:\n        raise DecodeError(f"the reply is about',
         '    if False:\n        raise DecodeError(f"the reply is about',
     ),

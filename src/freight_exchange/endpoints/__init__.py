@@ -1,5 +1,4 @@
 """Resources of the exchange, one per file: a method is a path, its parameters and a result type.
 
-`service` sends their calls in the `conventions` of the client; `arguments` checks what they take, `reply_check` the
-replies to writes, and `reporting` reports unreadable rows. `reconcile` finds out whether a write took effect.
+`shared.service` sends their calls in the conventions of the client. `reconcile` finds out whether a write took effect.
 """

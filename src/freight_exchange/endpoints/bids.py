@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 import anyio
 
 from freight_exchange import wire
-from freight_exchange.endpoints.arguments import index_of
-from freight_exchange.endpoints.conventions import Listed
 from freight_exchange.endpoints.currencies import Currencies, index_of_currency
-from freight_exchange.endpoints.service import Service
+from freight_exchange.endpoints.shared.arguments import index_of
+from freight_exchange.endpoints.shared.conventions import Listed
+from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, validation
 from freight_exchange.models.writes import SubmitOffer
 from freight_exchange.paging import Paginator

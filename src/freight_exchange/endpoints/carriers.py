@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import attrgetter
 
 from freight_exchange import wire
-from freight_exchange.endpoints.conventions import Listed
-from freight_exchange.endpoints.service import Service
+from freight_exchange.endpoints.shared.conventions import Listed
+from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.models import Carrier
 from freight_exchange.paging import Paginator
 

@@ -7,9 +7,9 @@ from operator import attrgetter
 import anyio
 
 from freight_exchange import wire
-from freight_exchange.endpoints.arguments import index_of
-from freight_exchange.endpoints.conventions import Listed
-from freight_exchange.endpoints.service import Service
+from freight_exchange.endpoints.shared.arguments import index_of
+from freight_exchange.endpoints.shared.conventions import Listed
+from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.errors import DeadlineExceededError, ValidationError
 from freight_exchange.models import Currency
 from freight_exchange.paging import Paginator

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from freight_exchange import wire
 from freight_exchange.endpoints.offers import SEARCH_ALL
-from freight_exchange.endpoints.reporting import ReportedErrors
+from freight_exchange.endpoints.shared.reporting import ReportedErrors
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.offers import SeenOffers
-    from freight_exchange.endpoints.service import Service
+    from freight_exchange.endpoints.shared.service import Service
     from freight_exchange.models import Listing
 
 __all__ = ["OwnOffers"]

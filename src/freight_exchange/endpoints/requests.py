@@ -6,9 +6,9 @@ from datetime import timedelta
 from operator import attrgetter
 
 from freight_exchange import wire
-from freight_exchange.endpoints.arguments import expect
-from freight_exchange.endpoints.conventions import Listed
-from freight_exchange.endpoints.service import Service
+from freight_exchange.endpoints.shared.arguments import expect
+from freight_exchange.endpoints.shared.conventions import Listed
+from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.models import RateRequest, RateRequestDraft, SearchType, validation
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.models.writes import Publish

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from datetime import datetime
 
 from freight_exchange import wire
-from freight_exchange.endpoints.arguments import expect, index_of
-from freight_exchange.endpoints.conventions import Listed
-from freight_exchange.endpoints.service import Service
+from freight_exchange.endpoints.shared.arguments import expect, index_of
+from freight_exchange.endpoints.shared.conventions import Listed
+from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.errors import OutcomeUnknownError
 from freight_exchange.models import Carrier, Route, RouteDraft
 from freight_exchange.models.writes import CreateRoute, UpdateRoute

@@ -6,12 +6,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from freight_exchange import wire
-from freight_exchange.endpoints.reporting import ReportedErrors
 from freight_exchange.endpoints.requests import SEARCH
+from freight_exchange.endpoints.shared.reporting import ReportedErrors
 from freight_exchange.models import SearchType
 
 if TYPE_CHECKING:
-    from freight_exchange.endpoints.service import Service
+    from freight_exchange.endpoints.shared.service import Service
     from freight_exchange.models import RateRequest
 
 __all__ = ["UpdatedRequests"]

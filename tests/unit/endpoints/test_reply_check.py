@@ -19,7 +19,7 @@ from freight_exchange import (
     RateRequestDraft,
     RouteDraft,
 )
-from freight_exchange.endpoints.reply_check import is_rounded
+from freight_exchange.endpoints.shared.reply_check import is_rounded
 
 DRAFT = RateRequestDraft(
     commodity="Tiles", type="Shipping", origin="Hong Kong", destination="Long Beach", arrival=datetime(2027, 3, 1),

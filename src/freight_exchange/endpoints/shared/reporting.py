@@ -17,7 +17,7 @@ from freight_exchange.transport.redaction import redact_decode_error, reply_head
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from freight_exchange.endpoints.conventions import Listed
+    from freight_exchange.endpoints.shared.conventions import Listed
     from freight_exchange.errors import FreightExchangeError
     from freight_exchange.hooks import Hooks
     from freight_exchange.transport.lifecycle import Connection

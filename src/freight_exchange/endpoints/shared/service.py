@@ -10,9 +10,9 @@ import anyio.lowlevel
 import attrs
 
 from freight_exchange import wire
-from freight_exchange.endpoints.conventions import Conventions, Listed
-from freight_exchange.endpoints.reply_check import check_reply
-from freight_exchange.endpoints.reporting import CallFacts, ErrorReporter, ReportedErrors
+from freight_exchange.endpoints.shared.conventions import Conventions, Listed
+from freight_exchange.endpoints.shared.reply_check import check_reply
+from freight_exchange.endpoints.shared.reporting import CallFacts, ErrorReporter, ReportedErrors
 from freight_exchange.errors import DecodeError, NotFoundError
 from freight_exchange.models import validation
 from freight_exchange.paging import PageSizes, Paginator
