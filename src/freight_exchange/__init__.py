@@ -166,8 +166,8 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    # Imported when it is asked for: many programs never watch, and the command line's help needs none of it. Unseen by
-    # type checkers: to them, every misspelt name of the package would be there.
+    # Imported on first use: many programs never watch, and the command line's help needs none of it. Hidden from type
+    # checkers, for which a module's `__getattr__` would define every misspelt name.
     _LATER = {
         "APIStatusError": "errors",
         "Addresses": "options",

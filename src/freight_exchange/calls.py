@@ -117,12 +117,12 @@ class Calls:
                 lists (five days), a `timedelta` those updated within it. Later runs ignore `start`.
             interval: Time between scans, varied by a tenth; from one second to a day.
             allowance: Time that the service may take to show an update. Set more if the log reports late updates.
-            where: Filter of the events. The feed tracks the other requests all the same.
+            where: Filter of the events. The feed also tracks the other requests.
             name: Name of the feed, which must differ among feeds that share a store.
             standby: Wait while another process holds the feed, instead of raising `HeldError`.
 
         Raises:
-            ConfigurationError: An argument cannot be right.
+            ConfigurationError: An argument is invalid.
         """
         from freight_exchange.feed.factory import WatchOptions
 
@@ -158,12 +158,12 @@ class Calls:
             start: The events of the first scan with a new store: `backfill` all offers that are not answered yet,
                 `now` none. Later runs ignore `start`.
             interval: Time between scans, varied by a tenth; from one second to a day. Each reads the whole listing.
-            where: Filter of the events. The feed tracks the other offers all the same.
+            where: Filter of the events. The feed also tracks the other offers.
             name: Name of the feed, which must differ among feeds that share a store.
             standby: Wait while another process holds the feed, instead of raising `HeldError`.
 
         Raises:
-            ConfigurationError: An argument cannot be right.
+            ConfigurationError: An argument is invalid.
         """
         from freight_exchange.offer_feed.factory import WatchOffersOptions
 
@@ -251,7 +251,7 @@ class Calls:
             `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
 
         Raises:
-            ValidationError: An argument cannot be right.
+            ValidationError: An argument is invalid.
             LoginRejectedError: The service rejected the email or password.
         """
         if not isinstance(write, Write):
@@ -262,14 +262,14 @@ class Calls:
         from freight_exchange.endpoints.reconcile import reconcile
 
         return await reconcile.reconcile(
-            self._patient(strict=True)._readers(),
-            self._patient(strict=False)._readers(),
+            self._with_full_deadline(strict=True)._readers(),
+            self._with_full_deadline(strict=False)._readers(),
             write,
             settle=settle,
             baseline=baseline,
         )
 
-    def _patient(self, *, strict: bool) -> Calls:
+    def _with_full_deadline(self, *, strict: bool) -> Calls:
         """Return calls whose deadline is at least the default one."""
         limits = self._options.limits
         limits = attrs.evolve(limits, deadline=max(limits.deadline, DEFAULT_DEADLINE))

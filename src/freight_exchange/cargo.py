@@ -84,7 +84,7 @@ class CargoWarning(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class GrossWeight(Frozen):
-    """The exact weight of all packaging units; `warning` says that it is implausible for their volume."""
+    """The exact weight of all packaging units; `warning` is set if it is implausible for their volume."""
 
     kilograms: Decimal
     warning: CargoWarning | None = None

@@ -103,7 +103,7 @@ class FreightExchange(Calls):
         instrumentation: Spans around calls, scans and handlers: `freight_exchange.otel.OpenTelemetry()`.
 
     Raises:
-        ConfigurationError: An argument cannot be right, or is missing.
+        ConfigurationError: An argument is invalid, or is missing.
     """
 
     # A traceback with locals shows the `repr` of a client whose construction failed.
@@ -233,7 +233,7 @@ class FreightExchange(Calls):
             strict: `True` if one unreadable record fails its whole listing.
 
         Raises:
-            ConfigurationError: An argument cannot be right.
+            ConfigurationError: An argument is invalid.
         """
         now = self._options
         return self._view(

@@ -159,7 +159,7 @@ def service_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler
 
 
 def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, watch: WatchOptions) -> Feed:
-    """Return a feed that reads through a view; raise `ConfigurationError` for an option that cannot be right."""
+    """Return a feed that reads through a view; raise `ConfigurationError` for an option that is invalid."""
     # Imported here: most programs never watch.
     from freight_exchange.feed import factory
 

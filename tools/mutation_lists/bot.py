@@ -350,7 +350,7 @@ MUTATIONS: Final = (
         (
             (
                 "bot/events/selected_bids.py",
-                'await self._unit_of_work.write("told", mark)',
+                'await self._unit_of_work.write("reported", mark)',
                 "await anyio.sleep(0)",
             ),
             (

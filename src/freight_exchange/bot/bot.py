@@ -277,9 +277,9 @@ class Bot(Router):
 
         Args:
             request, revision: The offer.
-            taken: Whether the service has the offer. If not, its handler sends it again when it is called next. For an
-                offer in doubt it is called: a dead delivery is replayed. If the delivery is done, or the handler was
-                removed, an error is logged. For a refused offer, `replay` its dead letter.
+            taken: Whether the service has the offer. If not, its handler sends it again at its next call. For an offer
+                in doubt that call follows, after a replay if its delivery is dead. If the delivery is done, or the
+                handler was removed, an error is logged. For a refused offer, `replay` its dead letter.
 
         Raises:
             ValidationError: The offer is neither in doubt nor refused, or an argument is invalid.
@@ -296,5 +296,5 @@ class Bot(Router):
         session = None if self._supervisor is None else self._supervisor.session
         is_running = session is not None and session.phase in ("running", "draining") and not session.is_closed
         if session is None or session.components is None or not is_running:
-            raise ConfigurationError("this bot does not run: ask it while it does")
+            raise ConfigurationError("this bot does not run: call this while it runs")
         return session.components

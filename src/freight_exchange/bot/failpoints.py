@@ -21,7 +21,7 @@ STEPS: Final = (
     "resolved",  # the result of an offer in doubt is recorded
     "settle",  # the result of a delivery, or a replay, is recorded
     "selected",  # the selection of an own bid becomes an event
-    "told",  # ... and is recorded as delivered
+    "reported",  # ... and is recorded as delivered
     "known",  # the handlers and the bids from before are recorded, in each run
 )
 """Durable steps of a bot, in the order of a request's way through it."""

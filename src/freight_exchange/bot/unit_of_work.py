@@ -1,4 +1,4 @@
-"""Unit of work of a bot: every durable step passes here, by its name."""
+"""Unit of work of a bot: its durable steps, each by its name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StoreAccess(Protocol):
         ...
 
     def state(self) -> Any:
-        """Return what is held."""
+        """Return the state that is held."""
         ...
 
     async def run(self, work: Callable[[], T]) -> T:

@@ -12,7 +12,7 @@ __all__ = ["is_service_reply", "outcome_of"]
 
 
 def outcome_of(error: FreightExchangeError) -> Literal["unknown", "rejected", "not sent"]:
-    """Return what an error says about the write that it ended."""
+    """Return the outcome of the write that an error ended."""
     if isinstance(error, OutcomeUnknownError):
         return "unknown"
     if isinstance(error, BadRequestError | NotFoundError) and not is_from_login(error):

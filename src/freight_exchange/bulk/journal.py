@@ -1,4 +1,4 @@
-"""Journal of a file of requests: the state of each row, and the own requests of before."""
+"""Journal of a file of requests: the state of each row, and the own requests from before."""
 
 from __future__ import annotations
 

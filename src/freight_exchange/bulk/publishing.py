@@ -21,7 +21,7 @@ _SETTLE: Final = timedelta(seconds=30)
 _POLL_INTERVAL: Final = 5.0
 
 OnRow: TypeAlias = Callable[[Row, str, RateRequest | Listing | None], None]
-"""Takes what happened to a row, in words, and the record that shows its request."""
+"""Callback for each step of a row: its text, and the record that shows the request."""
 
 
 def _ignore(row: Row, event: str, record: RateRequest | Listing | None) -> None: ...

@@ -23,7 +23,7 @@ _OPTION_NAMES: Final = (
     (r"\bthe deadline of (\S+ s)\b", r"the --timeout of \1"),
     (r"\bTokenFile needs\b", "--token-file needs"),
     (r"\bgive TokenFile a path\b", "give --token-file a path"),
-    (r"\bby its name: there\b", "by --name: there"),
+    (r"\bpass name=; the file\b", "give --name; the file"),
     (
         r"\bmust not contain a user name or password: give email and password",
         "must not contain a user name or password: give --email, and set FREIGHT_EXCHANGE_PASSWORD",

@@ -58,7 +58,7 @@ class Bids:
             sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
-            ValidationError: An argument cannot be right.
+            ValidationError: An argument is invalid.
         """
         word = None if type is None else validation.enum_member(type, BidsType, "type")
         return self._service.listing(
@@ -89,7 +89,7 @@ class Bids:
             terms: Terms and conditions.
 
         Raises:
-            ValidationError: An argument cannot be right; nothing was sent.
+            ValidationError: An argument is invalid; nothing was sent.
             OutcomeUnknownError: It may or may not have been submitted; `reconcile()` finds out.
             BadRequestError: The service found it wrong.
         """

@@ -60,7 +60,7 @@ class Offers:
             sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
-            ValidationError: An argument cannot be right.
+            ValidationError: An argument is invalid.
         """
         return self._service.listing(
             _LIST,
@@ -101,7 +101,7 @@ class Offers:
             sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
-            ValidationError: An argument cannot be right.
+            ValidationError: An argument is invalid.
         """
         word = validation.enum_member(type, OffersType, "type")
         return self._service.listing(

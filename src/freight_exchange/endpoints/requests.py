@@ -46,7 +46,7 @@ class Requests:
             sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
-            ValidationError: An argument cannot be right.
+            ValidationError: An argument is invalid.
         """
         parameters = wire.list_parameters(seconds=validation.window_seconds(since))
         return self._service.listing(
@@ -90,7 +90,7 @@ class Requests:
             sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
-            ValidationError: An argument cannot be right.
+            ValidationError: An argument is invalid.
         """
         word = validation.enum_member(type, SearchType, "type")
         parameters = wire.list_parameters(type=word, seconds=validation.window_seconds(since))

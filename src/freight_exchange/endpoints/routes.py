@@ -86,7 +86,7 @@ class Routes:
             sweep: Read the listing again until no row that was there throughout can be missing.
 
         Raises:
-            ValidationError: An argument cannot be right.
+            ValidationError: An argument is invalid.
         """
         filters = wire.route_filters(
             origin=origin,

@@ -70,7 +70,7 @@ def feed(
     """Return a feed, not entered yet.
 
     Raises:
-        ConfigurationError: An argument cannot be right; the message names it.
+        ConfigurationError: An argument is invalid; the message names it.
     """
     check(arguments)
     store, made_here = make_store(arguments.store)

@@ -43,7 +43,7 @@ class OfferFilter:
             not caught.
 
     Raises:
-        ValidationError: A value cannot be right, or a collection is empty, which would exclude all offers; `field`
+        ValidationError: A value is invalid, or a collection is empty, which would exclude all offers; `field`
             names it.
     """
 

@@ -62,7 +62,7 @@ class RateRequestDraft(Frozen):
         notes: Information for forwarders.
 
     Raises:
-        ValidationError: A value cannot be right; `field` names it.
+        ValidationError: A value is invalid; `field` names it.
     """
 
     commodity: str

@@ -58,7 +58,7 @@ class RequestFilter:
     Each argument is an attribute: collections become tuples, sets sorted ones.
 
     Raises:
-        ValidationError: A value cannot be right, or a collection is empty, which would exclude all requests; `field`
+        ValidationError: A value is invalid, or a collection is empty, which would exclude all requests; `field`
             names it.
     """
 

@@ -62,7 +62,7 @@ class RouteDraft(Frozen):
             aware, as a `Route` does.
 
     Raises:
-        ValidationError: A value cannot be right; `field` names it.
+        ValidationError: A value is invalid; `field` names it.
     """
 
     origin: str

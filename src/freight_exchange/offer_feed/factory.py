@@ -51,7 +51,7 @@ def offer_feed(
     """Return a feed of offers, not entered yet.
 
     Raises:
-        ConfigurationError: An argument cannot be right; the message names it.
+        ConfigurationError: An argument is invalid; the message names it.
     """
     if options.start not in ("now", "backfill"):
         raise ConfigurationError(f"start must be 'now' or 'backfill', not {options.start!r}")

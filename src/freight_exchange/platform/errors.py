@@ -105,7 +105,7 @@ class FreightExchangeError(Exception):
 
 
 class ValidationError(FreightExchangeError, ValueError):
-    """An argument cannot be right. Raised before anything is sent.
+    """An argument is invalid. Raised before anything is sent.
 
     Attributes:
         field: The argument or draft field at fault, in this package's spelling.

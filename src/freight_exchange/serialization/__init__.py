@@ -56,7 +56,7 @@ def from_dict(data: Mapping[str, Any], kind: type[Serializable] | None = None) -
         kind: The class; by default the class that the key `object` names.
 
     Raises:
-        ValidationError: A value cannot be right, or `object` names no class or another one; `field` is its path.
+        ValidationError: A value is invalid, or `object` names no class or another one; `field` is its path.
     """
     return converter.structure(data, kind)
 

@@ -39,7 +39,7 @@ def structure(data: Mapping[str, Any], cls: type[S] | None = None) -> S:
     """Convert a dictionary to a record of the class, by default of the class that the dictionary names.
 
     Raises:
-        ValidationError: A value cannot be right.
+        ValidationError: A value is invalid.
     """
     if cls is not None:
         name_of(cls)

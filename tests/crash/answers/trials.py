@@ -14,7 +14,7 @@ __all__ = ["run_trial"]
 
 _APPROVE = "quote/approveoffer"
 _REQUESTS, _MOST_CRASHES = 3, 10
-_POINTS = [point for point in FAILPOINTS if point.split()[1] not in ("selected", "told", "known")]
+_POINTS = [point for point in FAILPOINTS if point.split()[1] not in ("selected", "reported", "known")]
 _FAULTS = ("reset_after_processing", "reset_after_send", "server_error_after_commit", "stall", "throttled", "refused")
 
 

@@ -206,7 +206,7 @@ class Ordeal:
                 self._arm("reset_after_processing", _OFFERS)
             case "withdrawn":
                 self._arm("throttled_huge", _OFFERS)
-            case "selected" | "told":
+            case "selected" | "reported":
                 self._select()
             case _:
                 pass

@@ -36,7 +36,7 @@ def test_names_are_stable() -> None:
     """Tests of users have them."""
     assert STEPS == (
         "recover", "deliver", "claim", "intent", "sending", "send", "confirmed", "rejected", "withdrawn", "unknown",
-        "resolved", "settle", "selected", "told", "known",
+        "resolved", "settle", "selected", "reported", "known",
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def check_against(listing: Listing, draft: AnswerRecord, seen: Offer | None) -> 
 
     Raises:
         AlreadyApprovedError: Another offer on the request is selected, or the one to decline.
-        OfferChangedError: The offer is gone, was declined, or asks something else than the handler saw.
+        OfferChangedError: The offer is gone, was declined, or differs from the offer that the handler saw.
     """
     if listing.selected is not None:
         if draft.approved and listing.selected.id == draft.offer:

@@ -47,8 +47,7 @@ _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 _CHECKS_BEFORE_ALARM: Final = 3
 _PATIENCE_FACTOR: Final = 4
 _LONGEST_SETTLE: Final = timedelta(hours=1)
-"""If the service shows answers later than `settle`, absence is no proof: each resend is looked for four times as
-long."""
+"""If the service shows answers later than `settle`, absence is no proof: each resend is checked four times as long."""
 
 
 class AnswerLedger:
@@ -156,7 +155,7 @@ class AnswerLedger:
         return await self._look(record) if record is not None and record.state in UNSETTLED else record
 
     async def _look(self, record: AnswerRecord) -> AnswerRecord:
-        """Look whether the service shows an answer; raise `OfferInDoubtError` if that remains unknown."""
+        """Check whether the service shows an answer; raise `OfferInDoubtError` if that remains unknown."""
         if record.state == "sending":
             record = await self._advance(record, "unknown")
         settle = min(self._settle * _PATIENCE_FACTOR**record.resends, _LONGEST_SETTLE)
@@ -171,7 +170,7 @@ class AnswerLedger:
                 record = await self._advance(record, "unknown", step="resolved", checks=checks)
                 if checks == _CHECKS_BEFORE_ALARM:
                     _logger.critical(
-                        "%s stays in doubt: look at the service's own pages; nothing is sent on the request before the"
+                        "%s stays in doubt: check the service's own pages; nothing is sent on the request before the"
                         " service shows its result",
                         record,
                         extra=_fields(record),
@@ -223,7 +222,7 @@ class AnswerLedger:
             step, lambda store: store.put_effect(effect, expected_state=expected_state)
         ):
             raise StoreError(
-                f"{record} is not {expected_state or 'new'} any more: somebody else writes to this bot's store"
+                f"{record} is not {expected_state or 'new'} any more: another process writes to this bot's store"
             )
         return record
 

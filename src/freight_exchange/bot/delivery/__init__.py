@@ -1,6 +1,6 @@
 """Delivery of events to handlers, at least once.
 
 `routing` turns events into deliveries, `dispatcher` claims those that are due, and `worker` calls the handler.
-`retry_policy` decides the result, `updates` merges updates that wait, and `cancellation` tells the bot's own
+`retry_policy` decides the result, `updates` merges updates that wait, and `cancellation` distinguishes the bot's own
 cancellation from a handler's.
 """

@@ -1,4 +1,4 @@
-"""Tell the bot's own cancellation from a handler's."""
+"""Distinguish the bot's own cancellation from a handler's."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def count_cancellations() -> int:
 
 
 async def absorb_cancellations(before: int) -> None:
-    """Undo the `task.cancel()` calls since there were `before`, so that the task continues."""
+    """Undo the `task.cancel()` calls beyond the first `before`, so that the task continues."""
     task = _current_task()
     if task is None or task.cancelling() <= before:
         return

@@ -95,10 +95,9 @@ class Dispatcher:
                 delay = backoff(delivery.attempts, self._random)
                 # One of several claimed deliveries may have ended the process. They run alone next, so that a second
                 # end shows which one. Until then the attempt does not count.
-                # Nor does the first attempt that ended around its offer: the handler may have to repeat the offer, and
-                # this was not to be its last attempt. Later attempts of a handler that ends the process at each offer
-                # count, so that it dies in the end. It is called only after its doubt is resolved, and after four such
-                # sends only if a person says so.
+                # Nor does a first attempt that ended during its offer: the handler may have to repeat the offer. Later
+                # ones count, so that a handler that ends the process at each offer is dead in the end. Each call waits
+                # until its doubt is resolved: after four such sends, by a person.
                 is_suspect = delivery.error != INTERRUPTED and (
                     len(claimed) > 1 or (delivery.index, delivery.handler) in offering
                 )

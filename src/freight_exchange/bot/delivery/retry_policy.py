@@ -83,7 +83,7 @@ def decide(
         has_recovered: Whether the service has answered others, long after this delivery was first postponed for a
             transient error.
         random: Source of jitter.
-        outage: Seconds since then.
+        outage: Seconds since that postponement.
     """
     error, pause = _unwrap(error), _IN_DOUBT_DELAY
     match error, offer_error:

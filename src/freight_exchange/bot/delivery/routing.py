@@ -37,7 +37,7 @@ _ALL_REQUESTS: Final = AbsenceQuery(scan=2**62, updated_after=float("-inf"))
 
 
 class Routing:
-    """Way from a feed to the deliveries.
+    """Routing of a feed's events into deliveries.
 
     Args:
         feed: The feed, entered.
@@ -137,7 +137,7 @@ class Routing:
         mark = _handler_mark(handler, "introduced", now)
         if store.effect(mark.key) is not None:
             return
-        # Earlier versions left no mark of handlers without `from_start`; their deliveries tell that they were there.
+        # Earlier versions left no mark of handlers without `from_start`; their deliveries show that they existed.
         if _has_received_new(store, handler):
             store.put_effect(_handler_mark(handler, "there", now), expected_state=None)
             return
@@ -152,7 +152,7 @@ class Routing:
 
 
 def _handler_mark(handler: Handler, state: str, now: float) -> Effect:
-    """Make the mark by which later runs know a handler of new requests."""
+    """Make the mark by which later runs recognise a handler of new requests."""
     return Effect(key=f"handler:{handler.id}", state=state, payload=b"", at=now)
 
 

@@ -56,7 +56,7 @@ class Worker:
         ledger: Ledger of offers.
         answers: Ledger of answers to offers.
         metrics: Counts deliveries.
-        stopping: Tells handlers that the bot stops.
+        stopping: Shows handlers that the bot stops.
         feed: Name of the feed.
         last_scan: Returns the start of the last complete scan, on the loop's clock.
     """
@@ -194,9 +194,9 @@ class Worker:
     async def _call(self, handler: Handler, event: BotEvent, context: Context, *, number: int) -> None:
         # The filter may have changed since the delivery was made, or have failed then.
         if not handler.matches(event):
-            raise Drop("the handler's filter leaves it out")
+            raise Drop("the handler's filter excludes it")
         if isinstance(event, RequestEvent) and event.kind == "updated" and await self._is_own_update(event, number):
-            raise Drop("the update shows what the own offer brought about")
+            raise Drop("the update shows only the effect of the own offer")
         await handler.function(subject(event), context, **self._arguments[handler.id])
 
     async def _is_own_update(self, event: RequestEvent, number: int) -> bool:
@@ -276,7 +276,7 @@ def _handler_cancellation(error: BaseException, active: ActiveDelivery) -> Excep
     """Return the failure of a handler that its own code cancelled. Other `BaseException`s end the bot."""
     cancelled, others = split_cancellations(error)
     if cancelled and all(isinstance(other, Exception) for other in others):
-        return RuntimeError("the handler was cancelled by something of its own")
+        return RuntimeError("the handler was cancelled by its own code")
     _logger.critical("%s ends the bot: %s", active, describe(error), extra=active.log_fields)
     ends = next((other for other in others if isinstance(other, SystemExit | KeyboardInterrupt)), None)
     raise error if ends is None else ProcessEnd(ends) from error

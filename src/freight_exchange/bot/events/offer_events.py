@@ -30,10 +30,10 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 
 class OfferEvents:
-    """Way from the feed of offers to the bot's deliveries.
+    """Routing of offer events into deliveries.
 
-    The feed has a state of its own. Each of its events is added to the bot's store under a key of its own, with its
-    deliveries, before the feed acknowledges it: a crash in between adds nothing twice.
+    Each event is added to the bot's store under a unique key, with its deliveries, before the feed acknowledges it: a
+    crash in between adds nothing twice.
 
     Args:
         feed: The feed of offers, not entered yet.

@@ -161,11 +161,11 @@ class SelectedBids:
             if await self._unit_of_work.write("selected", add_event):
                 await self._routing.deliver_kind(BidSelected.kind, self._routing.selection_handlers())
             mark = partial(self._mark, key=_key_of(bid.index), state="told", now=now)
-            await self._unit_of_work.write("told", mark)
+            await self._unit_of_work.write("reported", mark)
             self._reported.add(bid.index)
 
     async def _pass_over_earlier(self, selected: Mapping[int, Bid]) -> None:
-        """Pass over selections from before the first handler of selections.
+        """Skip selections from before the first handler of selections.
 
         A bid does not show when it was selected. So these are the bids of the first reading, except for offers made
         since.
@@ -202,7 +202,7 @@ class SelectedBids:
         await self._routing.record_marks(marks)
 
     async def _backfill(self, handler: str, selected: Mapping[int, Bid]) -> bool:
-        """Report to a new handler what was reported or passed over before, and return whether that is done."""
+        """Report earlier selections to a new handler, and return whether that is done."""
 
         def find(store: WorkStore) -> Sequence[Bid] | None:
             if store.effect(mark.key) is not None:
@@ -231,7 +231,7 @@ class SelectedBids:
         return True
 
     def _is_complete(self, bid: Bid) -> bool:
-        """Return whether the bid has its contact, which may be listed a little later, or was waited for."""
+        """Return whether the bid has its contact, which may be listed later, or the wait for it is over."""
         if bid.contact is not None or bid.company is not None:
             return True
         readings = self._without_contact[bid.index] = self._without_contact.get(bid.index, 0) + 1
@@ -254,7 +254,7 @@ class SelectedBids:
 
 
 def _handler_mark(handler: str, state: str, now: float) -> Effect:
-    """Make the mark by which later runs know a handler of selections."""
+    """Make the mark by which later runs recognise a handler of selections."""
     return Effect(key=f"{_PRIMED}:{handler}", state=state, payload=b"", at=now)
 
 
@@ -271,5 +271,5 @@ def _complete_freight(bid: Bid, seen: TrackedRequest | None) -> Bid:
 
 
 def _is_selected(bid: Bid) -> bool:
-    """Return whether the bid is selected, or has no known status: the listing was asked for selected ones."""
+    """Return whether the bid is selected, or has no known status: the request filters by status."""
     return bid.status is None or isinstance(bid.status, UnknownWord) or bid.status == BidStatus.SELECTED

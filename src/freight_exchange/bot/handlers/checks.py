@@ -30,7 +30,7 @@ def check_fields(kind: Kind, fields: Mapping[str, object]) -> None:
         known = set()
     if unknown := fields.keys() - known:
         choices = (*sorted(known), "id", "retries", "timeout", *(["from_start"] if kind in _FROM_START_KINDS else ()))
-        raise ConfigurationError(f"on_{kind} knows no {min(unknown)}=: it has {', '.join(choices)}")
+        raise ConfigurationError(f"on_{kind} has no {min(unknown)}=: its keywords are {', '.join(choices)}")
 
 
 def check_types(types: str | tuple[str, ...] | None) -> None:
@@ -41,8 +41,8 @@ def check_types(types: str | tuple[str, ...] | None) -> None:
         except ValueError:
             if not isinstance(word, UnknownWord):
                 raise ValidationError(
-                    f"type must be {', '.join(RequestType)}, not {word!r}; if the service has learnt that word since, "
-                    f"say UnknownWord({str(word)!r})",
+                    f"type must be {', '.join(RequestType)}, not {word!r}; for a new word of the service, pass "
+                    f"UnknownWord({str(word)!r})",
                     field="type",
                 ) from None
 
@@ -56,7 +56,7 @@ def check_options(kind: Kind, *, id: object, retries: object, from_start: object
     if not isinstance(from_start, bool):
         raise ConfigurationError(f"from_start must be True or False, not {from_start!r}")
     if from_start and kind not in _FROM_START_KINDS:
-        raise ConfigurationError(f"on_{kind} knows no from_start: what was listed before is handed over as new")
+        raise ConfigurationError(f"on_{kind} has no from_start: its first run delivers everything that is listed")
 
 
 def check_id(id: object) -> None:
@@ -70,7 +70,7 @@ def default_id(function: Function) -> str:
     """Return the id of a handler that was given none."""
     name = getattr(function, "__qualname__", None)
     if not isinstance(name, str):
-        raise ConfigurationError("a handler without a name needs id=, under which its deliveries are kept")
+        raise ConfigurationError("a handler without a name needs id=, the key of its deliveries")
     return name
 
 

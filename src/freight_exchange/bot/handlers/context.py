@@ -185,8 +185,8 @@ class Context:
         first result and sends nothing.
 
         Args:
-            offer: The offer as the handler saw it, of `ctx.event.listing.offers` or `ctx.event.offer`. Its identifier
-                alone approves any price that it has by now.
+            offer: The offer as the handler saw it, of `ctx.event.listing.offers` or `ctx.event.offer`. An identifier
+                alone approves the offer at its present price.
 
         Returns:
             The request, with the forwarder's contact and company.
@@ -233,7 +233,7 @@ class Context:
         )
         seen = offer if isinstance(offer, Offer) else None
         # Until its result is known: a handler that is cancelled has not seen it.
-        self._answer_error = OfferInDoubtError("the handler has left its answer early", request=draft.request)
+        self._answer_error = OfferInDoubtError("the handler ended before its answer's result", request=draft.request)
         try:
             listing = await self._answers.answer(draft, seen=seen, check=self._check_open)
         except OfferInDoubtError as error:
@@ -252,7 +252,7 @@ class Context:
     def _check_open(self) -> None:
         if self._is_closed:
             raise ConfigurationError(
-                f"the handler {self._handler!r} has ended, and so has its context: a handler awaits what it begins"
+                f"the handler {self._handler!r} has ended, and its context with it: await each call inside the handler"
             )
 
     async def offer_error(self) -> Exception | None:

@@ -1,4 +1,4 @@
-"""Types of the decorators that register handlers: each takes only functions that its event can be passed to.
+"""Types of the decorators that register handlers: each accepts only functions that take its event.
 
 A handler takes its subject and a `Context`; the parameters after these two come from the bot's lifespan.
 """

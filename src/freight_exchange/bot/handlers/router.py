@@ -40,7 +40,7 @@ class Router:
     - `retries`: further calls after a failure, default 8; then the delivery is a dead letter.
     - `timeout`: seconds or a `timedelta` that a call may take, default five minutes.
     - `from_start`, of `on_new` and `on_selected`: whether a handler that is new to a bot's store first gets each
-      request that the bot knows already, or each own bid that is listed as selected.
+      request that is already in the store, or each own bid that is listed as selected.
 
     One function may be registered for several kinds of events.
     """
@@ -179,15 +179,14 @@ def _add(handlers: dict[str, Handler], handler: Handler) -> dict[str, Handler]:
     # Compared by value: a bound method is a new object each time.
     if known.function != handler.function:
         raise ConfigurationError(
-            f"two handlers have the id {handler.id!r}, under which what they have done is kept: give one of them "
-            "another, with id="
+            f"two handlers have the id {handler.id!r}, the key of their deliveries: give one of them another id="
         )
     if again := known.filters.keys() & handler.filters.keys():
         raise ConfigurationError(f"the handler {handler.id!r} is registered twice for {', '.join(sorted(again))}")
     if (known.retries, known.timeout) != (handler.retries, handler.timeout):
         raise ConfigurationError(
-            f"the handler {handler.id!r} has other retries or another timeout for another event: give it another id "
-            "there, with id="
+            f"the handler {handler.id!r} has other retries or another timeout for another event: give it another id= "
+            "there"
         )
     extended = attrs.evolve(
         known,

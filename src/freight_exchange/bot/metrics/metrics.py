@@ -76,7 +76,7 @@ class InFlight:
         return len(self._active)
 
     def __str__(self) -> str:
-        """Name them. Other threads may call this."""
+        """Return their names. Other threads may call this."""
         active = list(self._active.values())
         names = "; ".join(map(str, active[:_MAX_NAMED]))
         return names if len(active) <= _MAX_NAMED else f"{names}; and {len(active) - _MAX_NAMED} more"

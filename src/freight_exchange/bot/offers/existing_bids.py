@@ -33,7 +33,7 @@ _MAX_WAIT: Final = 10.0
 
 
 class ExistingBids:
-    """Own bids that the ledger does not know.
+    """Own bids that are not in the ledger.
 
     They are read at startup, and by later checks of doubts and of further prices. A plain offer reads nothing.
 
@@ -69,7 +69,7 @@ class ExistingBids:
         self._certain.set()
         if self._unknown:
             _logger.warning(
-                "%d requests have own bids that this bot's store does not know; no offer is made on them",
+                "%d requests have own bids that this bot's store does not have; no offer is made on them",
                 len(self._unknown),
             )
 
@@ -78,12 +78,12 @@ class ExistingBids:
         self._allowed.add(request)
 
     async def has_unknown_bid(self, request: int, *, is_newer: bool, has_known_bid: bool) -> bool:
-        """Return whether an own bid exists on a request that the ledger does not know.
+        """Return whether an own bid on a request exists that is not in the ledger.
 
         Args:
             request: The request.
             is_newer: Whether the request was published after the store was made: bids from before cannot be on it.
-            has_known_bid: Whether the ledger knows a bid there, which later readings show as well.
+            has_known_bid: Whether the ledger has a bid there, which later readings show as well.
 
         Raises:
             RetryLater: It is not known yet.
@@ -146,7 +146,7 @@ class ExistingBids:
                     return set()
                 wait = max(pause, (meter.sent - began) * _PAUSE_PER_REQUEST)
                 _logger.warning(
-                    "the own bids cannot be read from %s: %s; no offer is made before; trying again in %.0f s",
+                    "the own bids cannot be read from %s: %s; no offer is made until then; retrying in %.0f s",
                     self._exchange._base_url,
                     error,
                     wait,
@@ -176,10 +176,10 @@ def describe_request(request: int | None) -> str:
 
 
 def unknown_bid_error(request: int) -> AlreadyOfferedError:
-    """Make the error for an offer beside a bid that the ledger does not know."""
+    """Make the error for an offer beside a bid that is not in the ledger."""
     return AlreadyOfferedError(
-        f"an own offer stands on request {request} that this bot's store does not know: a person or another bot made "
-        "it, or the store was lost; allow_existing=True offers all the same",
+        f"an own offer exists on request {request} that this bot's store does not have: a person or another bot made "
+        "it, or the store was lost; pass allow_existing=True to offer anyway",
         request=request,
     )
 

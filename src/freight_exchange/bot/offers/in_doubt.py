@@ -82,7 +82,7 @@ class InDoubtResolver:
         return min(max(_RETRY_PAUSE, _RETRY_PAUSE_EACH * len(self._unresolved)), _MAX_PAUSE)
 
     async def delivery_pause(self, request: int | None, *, handler: str | None) -> float | None:
-        """Return the same for doubts of all replicas: another one may be looking for the offer."""
+        """Return the same for doubts of all replicas: another one may be checking the offer."""
         pause = self.retry_pause(request, handler=handler)
         if pause is not None or request is None:
             return pause
@@ -110,14 +110,14 @@ class InDoubtResolver:
             await self._resolve(record)
         except ChangedElsewhereError as error:
             self._unresolved.pop(record.key, None)
-            _logger.warning("%s is no longer looked for: %s", record, error, extra={"request": record.request})
+            _logger.warning("%s is no longer checked: %s", record, error, extra={"request": record.request})
             self.wake()
 
     async def _resolve(self, record: OfferRecord) -> None:
         while not record.parked:
             result = await self._check(record)
-            # A person may have resolved it meanwhile. A newer doubt of the same offer may have begun since, about which
-            # this check says nothing.
+            # A person may have resolved it meanwhile. A newer doubt of the same offer may have begun since, which this
+            # check does not resolve.
             if not self._take(record):
                 return
             match result:
@@ -150,7 +150,7 @@ class InDoubtResolver:
         changes = manual_changes(record, taken=taken)
         if not self._take(record):
             raise ValidationError(f"{record} is not in doubt any more", field="request")
-        await self._close(record, why=f"a person says that it was {'taken' if taken else 'not taken'}", **changes)
+        await self._close(record, why=f"a person decided that it was {'taken' if taken else 'not taken'}", **changes)
 
     def _take(self, record: OfferRecord) -> bool:
         """Take an offer to record its result, and return whether it was still there."""

@@ -1,4 +1,4 @@
-"""Offer ledger: record an offer before it is sent, so that it is never sent twice and never forgotten.
+"""Offer ledger: record an offer before it is sent, so that it is never sent twice and never lost.
 
     intent -> sending -> confirmed | rejected | unknown
 
@@ -160,11 +160,11 @@ class Ledger:
         records = await self._repository.find(request)
         if (doubtful := next((record for record in records if record.state in UNSETTLED), None)) is not None:
             return in_doubt_error(doubtful)
-        subject = f"the handler has left its offer on request {request} before"
+        subject = f"the handler ended before its offer on request {request} was"
         state = next((record.state for record in records if record.revision == revision), "intent")
         if state == "intent":
-            return DeadlineExceededError(f"{subject} it was sent")
-        return OfferInDoubtError(f"{subject} it was answered", request=request)
+            return DeadlineExceededError(f"{subject} sent")
+        return OfferInDoubtError(f"{subject} answered", request=request)
 
     async def resolve(self, request: int, revision: int, *, taken: bool) -> None:
         """Resolve a doubt, or undo a refusal, by a person's decision. Cancelling this does not stop it.
@@ -192,7 +192,7 @@ class Ledger:
         self._tasks.start_soon(run)
         await finished.wait()
         if not outcome:
-            raise ConfigurationError("this bot has ended meanwhile: ask it while it runs")
+            raise ConfigurationError("this bot has ended: call this while it runs")
         if (error := outcome[0]) is not None:
             raise error
 
@@ -234,7 +234,7 @@ class Ledger:
         for record in await self._repository.find(event.request.index):
             if may_be_own_update(event.changed) and self._delays_updates(record):
                 pause = self.resolver.retry_pause(record.request) or 0.0
-                raise RetryLater(pause, f"{record} is in doubt, and the update may be its doing")
+                raise RetryLater(pause, f"{record} is in doubt, and may have caused the update")
             if matches_reply(record, event.request) and record.own_update in (None, number):
                 is_own = is_own or is_only_own_change(record, event.changed)
                 if record.own_update is None:
@@ -242,13 +242,14 @@ class Ledger:
         return is_own
 
     def _delays_updates(self, record: OfferRecord) -> bool:
-        """Return whether an offer is in doubt that will be resolved soon. Updates wait for no person and no outage."""
+        """Return whether an offer is in doubt that will be resolved soon. Updates do not wait for a person or an
+        outage."""
         since = self._unit_of_work.time() - record.in_doubt_since
         return record.state in UNSETTLED and not record.parked and since < _MAX_UPDATE_DELAY
 
     @asynccontextmanager
     async def _lock(self, request: int) -> AsyncIterator[None]:
-        """Lock a request: a second offer could not be told from one that is not settled."""
+        """Lock a request: a second offer could not be distinguished from one that is not settled."""
         lock = self._locks.setdefault(request, anyio.Lock())
         try:
             async with lock:

@@ -1,4 +1,4 @@
-"""Updates of a request that an own offer caused: they are no news to the bot. Pure."""
+"""Updates of a request that an own offer caused: no handler receives them. Pure."""
 
 from __future__ import annotations
 

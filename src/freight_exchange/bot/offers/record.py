@@ -212,7 +212,7 @@ def check_revision(value: object) -> int:
 def find_newer_price(draft: OfferRecord, records: Iterable[OfferRecord]) -> OfferRecord | None:
     """Return the newest confirmed revision after the draft's; `None` while an offer is in doubt.
 
-    Sent now, the older price would replace it.
+    The older price would replace it if it were sent now.
     """
     found = [*records]
     if any(other.state in UNSETTLED for other in found):

@@ -29,7 +29,7 @@ WaitingOffers = Mapping[tuple[int, str], set[int]]
 
 
 class ChangedElsewhereError(StoreError):
-    """An offer has another state than this bot knows: a person or another replica has changed it in the store."""
+    """A person or another replica has changed the state of an offer in the store."""
 
 
 class OfferRepository:
@@ -97,7 +97,7 @@ class OfferRepository:
         return is_sent_again
 
     def add_waiting(self, draft: OfferRecord) -> None:
-        """Remember that a delivery waits for the end of a doubt, and which offer it will make then."""
+        """Keep in memory that a delivery waits for the end of a doubt, and which offer it will make then."""
         if draft.event is not None:
             waiting = self._waiting.setdefault(draft.request, {})
             waiting.setdefault((draft.event, draft.handler), set()).add(draft.revision)
@@ -125,7 +125,7 @@ class OfferRepository:
 def _check(record: OfferRecord, expected_state: str | None, *, is_written: bool) -> None:
     if not is_written:
         raise ChangedElsewhereError(
-            f"{record} is not {expected_state or 'new'} any more: somebody else writes to this bot's store"
+            f"{record} is not {expected_state or 'new'} any more: another process writes to this bot's store"
         )
 
 

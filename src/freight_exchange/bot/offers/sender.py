@@ -137,7 +137,7 @@ class OfferSender:
         return await pending.wait()
 
     async def _send(self, record: OfferRecord) -> Bid:
-        # Before `sending` is recorded: who takes this over waits from a later moment on.
+        # Before `sending` is recorded: a process that takes this over waits from a later time.
         limit = SendLimit(clock.now(), SEND_WINDOW)
         record = await self._repository.advance(record, "sending")
         self._unit_of_work.reach("before send")
@@ -216,7 +216,7 @@ class OfferSender:
 
 def in_doubt_error(record: OfferRecord) -> OfferInDoubtError:
     """Make the error for the handler."""
-    next_step = "a person has to decide" if record.parked else "it is being looked for"
+    next_step = "a person has to decide" if record.parked else "it is being checked"
     return OfferInDoubtError(
         f"{record} may or may not have been taken: {next_step}, and it is not sent again before that is known",
         request=record.request,

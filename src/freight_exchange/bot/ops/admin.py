@@ -112,7 +112,7 @@ class BotFile:
         """
         with self._open_snapshot() as (feed, state):
             if state is None:
-                raise ConfigurationError("the file knows nothing yet: its first scan was never complete")
+                raise ConfigurationError("the file has no complete scan yet: let the bot finish its first one")
             now, (tracked, events) = _now(), feed.history(index)
             time = state.watermark.time_at(now)
             explanation = explain(index, tracked, events, state=state, time=time, wall=now.wall, where=None)
@@ -126,8 +126,8 @@ class BotFile:
     def replay(self, event: int, handler: str) -> bool:
         """Replay a dead letter in the next run, like `Bot.replay`.
 
-        The file does not know the bot's handlers. A letter of a removed handler then waits until there is one of that
-        id, and is no dead letter any more.
+        The file does not list the bot's handlers. A letter of a removed handler is then no dead letter any more, and
+        waits for a handler of that id.
 
         Raises:
             HeldError: The bot, or another process, holds the file.
@@ -138,12 +138,11 @@ class BotFile:
     def resolve(self, request: int, *, taken: bool, revision: int = 0) -> bool:
         """Resolve a doubt or undo a refusal for the next run, like `Bot.resolve`.
 
-        The file does not know the bot's handlers: the log names the one that must send the offer again.
+        The file does not list the bot's handlers: the log names the one that must send the offer again.
 
         Returns:
-            Whether nothing is left to do. It is false for a refused offer that is to be made again, until its dead
-            letter is replayed, and for an absent offer that no handler, or perhaps none, sends again; that is logged
-            as an error.
+            Whether nothing is left to do. False for a refused offer to make again, until its dead letter is replayed;
+            and for an absent offer that perhaps no handler sends again, which is logged as an error.
 
         Raises:
             HeldError: The bot, or another process, holds the file.
@@ -211,7 +210,7 @@ class BotFile:
         if len(chosen) == 1:
             return chosen[0]
         names = ", ".join(repr(feed.binding.feed) for feed in rows) or "none at all"
-        raise ConfigurationError(f"say which of the file's bots by its name: there is {names}")
+        raise ConfigurationError(f"the name of a bot is needed: pass name=; the file has {names}")
 
 
 def _log_absent(record: OfferRecord, *, is_sent_again: bool | None) -> None:

@@ -28,7 +28,7 @@ def make_collector(bots: Sequence[MetricsSource]) -> BotCollector:
     names = [bot.name for bot in bots]
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise ConfigurationError(
-            f"two bots are named {repeated!r}, and the label `bot` has to tell them apart: give each its own name="
+            f"two bots are named {repeated!r}, which the label `bot` must distinguish: give each its own name="
         )
     try:
         from freight_exchange.bot.ops.collector import BotCollector

@@ -48,7 +48,7 @@ async def open_listener(
     Args:
         host, port: The address.
         timeout: Seconds to wait for a port that is taken.
-        counts: Tells whether these seconds count yet; default from the beginning.
+        counts: Returns whether the timeout has begun; default from the start.
 
     Raises:
         ConfigurationError: The address cannot be used.

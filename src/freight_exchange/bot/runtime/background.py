@@ -56,7 +56,7 @@ class BackgroundRun:
             # A handler that ends the process was logged by its worker, and ends it when the block is left.
             if find_failure(error) is not None and not isinstance(error, ProcessEnd):
                 _logger.warning(
-                    "the bot has ended; its application goes on, and gets the error at the end of the block"
+                    "the bot has ended; its application continues, and receives the error at the end of the block"
                 )
             raise
 

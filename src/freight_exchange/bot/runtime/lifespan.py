@@ -36,7 +36,7 @@ It yields the resources that handlers share: a mapping of names to resources, or
 
 @asynccontextmanager
 async def no_resources() -> AsyncIterator[Mapping[str, object]]:
-    """Lifespan without resources."""
+    """Provide no resources."""
     yield {}
 
 

@@ -153,7 +153,7 @@ class Membership:
 
     def _joined(self) -> Seat:
         if self._seat is None:
-            raise ConfigurationError("this bot has no seat in its store: ask it while it runs")
+            raise ConfigurationError("this bot has no seat in its store: call this while it runs")
         return self._seat
 
     def _leave(self) -> None:

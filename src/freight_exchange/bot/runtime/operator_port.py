@@ -60,15 +60,15 @@ class OperatorPort:
     ) -> None:
         """Open the port, and answer until cancelled.
 
-        With `standby`, another process has the port for as long as it has the store, and then until the end of its
-        drain and of its resources. Without, a second process must fail because of the store and not of the port.
+        With `standby`, another process may hold the port until its drain and its lifespan have ended. Without, a second
+        process must fail because of the store, not of the port.
 
         Args:
             options: Options of the bot.
-            has_store: Tells whether the bot has its store.
+            has_store: Returns whether the bot has its store.
             on_open: Called with the address.
             on_failure: Called with the error if the port cannot be opened later.
-            task_status: Told once the bot may continue.
+            task_status: Started once the bot may continue.
         """
         assert self.port is not None
         timeout = options.drain.total_seconds() + CLOSE_TIMEOUT if options.standby else 0.0

@@ -187,7 +187,7 @@ class BotSession:
                 self.is_closed = True
             ledger_tasks.cancel_scope.cancel()
         if not self.stopping:
-            raise RuntimeError("the bot's tasks were cancelled by something of their own")
+            raise RuntimeError("the bot's tasks were cancelled by their own code")
 
     async def _run_deliveries(self, unit_of_work: UnitOfWork, ledger_tasks: TaskGroup, *, has_term: bool) -> None:
         """Receive events and deliver them until the end of the drain."""

@@ -16,9 +16,9 @@ CLOSE_TIMEOUT: Final = 5.0
 """Seconds after its drain in which a process closes its resources. Then it is ended."""
 
 FailureCallback = Callable[[BaseException, Callable[[], bool]], None]
-"""Callback for an error that ends the bot, or one session of it, and a function that tells whether that has ended.
+"""Callback for an error that ends the bot, or one session of it, and a function that returns whether that has ended.
 
-It is called at once: handlers that are still running may take their time, or never end.
+It is called at once, while handlers may still run.
 """
 
 FailureLog = Callable[[Exception], None]

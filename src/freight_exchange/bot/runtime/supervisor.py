@@ -245,7 +245,7 @@ class Supervisor:
     def _on_session_failure(self, client: FreightExchange, tasks: TaskGroup, error: BaseException) -> None:
         if find_failure(error) is None:
             self._on_failure(error, lambda: False)
-            # Only a task outside of the lifespan can tell who cancels.
+            # Only a task outside of the lifespan can find the cause.
             tasks.start_soon(self._report_cancellation, anyio.current_effective_deadline() == -math.inf)
             return
         session = self.session

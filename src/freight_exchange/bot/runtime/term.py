@@ -1,4 +1,4 @@
-"""Term of a replica: the right to scan, and what the replica that has it does besides."""
+"""Term of a replica: the right to scan, and the work that comes with it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _POLL_INTERVAL: Final = 1.0
 
 
 async def join(feed: Feed, membership: Membership) -> bool:
-    """Take a seat and enter the feed, and return true; or false if another replica has the term."""
+    """Take a seat and, unless another replica has the term, enter the feed; return whether it was entered."""
     while True:
         try:
             await feed.__aenter__()
@@ -42,7 +42,7 @@ async def join(feed: Feed, membership: Membership) -> bool:
                 feed.follow(state)
                 _logger.info("working without scanning: %s", error)
                 return False
-            # Nothing to do, and no clock to do it by, before the other replica's first page.
+            # Before the other replica's first page there is no work, and no clock.
             await anyio.sleep(_POLL_INTERVAL)
         else:
             return True

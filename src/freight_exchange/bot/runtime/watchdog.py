@@ -94,12 +94,12 @@ class Watchdog:
             return
         if _uncaught_error() is not self._error_before:
             status = status or 1
-        text = "the bot has ended, and threads that were left in it have not: its process ends now, with status %d: %s"
+        text = "the bot has ended, but threads that handlers left have not: its process ends now, with status %d: %s"
         _exit(status, text, status, names)
 
     def _end_hanging_bot(self, status: int) -> None:
         active = str(self._in_flight) or "nothing but the bot itself"
-        text = "the bot does not end: its process ends now, as by a crash, with status %d; at work still: %s"
+        text = "the bot does not end: its process ends now, as by a crash, with status %d; still running: %s"
         _exit(status, text, status, active)
 
 

@@ -111,7 +111,7 @@ def submit(
                 " another is to be sent; nothing was sent"
             )
         earlier_note.append(
-            f"Before it was sent, {_count_offers(equal_count)} of {price} of yours stood on request {request}."
+            f"Before it was sent, {_count_offers(equal_count)} of {price} of yours existed on request {request}."
         )
         if rate_request is not None:
             if str(rate_request.status).casefold() == "selected":
@@ -129,7 +129,7 @@ def submit(
         run_with_client(options, work, lookup_command="bids list")
     except (FreightExchangeError, InterruptedWriteError) as error:
         if earlier_note and (isinstance(error, InterruptedWriteError) or error.may_have_taken_effect):
-            # The listing alone cannot tell an earlier offer from the one in doubt.
+            # The listing alone cannot distinguish an earlier offer from the one in doubt.
             error.add_note(earlier_note[0])
         raise
 

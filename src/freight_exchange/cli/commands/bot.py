@@ -154,9 +154,9 @@ def _check_client(loaded: Bot, options: GlobalOptions, typed: set[str]) -> None:
     if client is None:
         return
     if "url" in typed and client._base_url != (options.url or "").strip().rstrip("/"):
-        raise click.UsageError(f"the bot's own client is for {client._base_url}, and --url says {options.url}")
+        raise click.UsageError(f"the bot's own client is for {client._base_url}, and --url is {options.url}")
     if "email" in typed and (account := run_loop(client._account)) != options.email:
-        raise click.UsageError(f"the bot's own client is for the account {account}, and --email says {options.email}")
+        raise click.UsageError(f"the bot's own client is for the account {account}, and --email is {options.email}")
 
 
 @bot.command

@@ -287,7 +287,7 @@ async def test_handler_cancelled_in_the_middle_leaves_one_approval() -> None:
 
 async def test_unusual_keyword_and_context_are_refused() -> None:
     bot = Bot(store=None)
-    with pytest.raises(ConfigurationError, match="on_offer knows no incoterm="):
+    with pytest.raises(ConfigurationError, match="on_offer has no incoterm="):
         bot.on_offer(incoterm="FOB")  # type: ignore[call-overload]
     with pytest.raises(ValidationError, match="max_amount needs currency"):
         bot.on_offer(max_amount=4)

@@ -59,25 +59,25 @@ class TestInvalidOptions:
 
     @pytest.mark.parametrize("kind", ["updated", "withdrawn", "gap", "unreadable"])
     def test_from_start_of_other_kinds(self, kind: str) -> None:
-        refused(kind, f"on_{kind} knows no from_start", from_start=True)
+        refused(kind, f"on_{kind} has no from_start", from_start=True)
 
     @pytest.mark.parametrize("kind", FILTERED)
     @pytest.mark.parametrize("name", ["orgin", "volume", "_wanted", "name", "function", "self"])
     def test_unknown_keyword(self, kind: str, name: str) -> None:
-        text = refused(kind, f"on_{kind} knows no {name}=: it has ", **{name: 5})
-        choices = text.partition(": it has ")[2].split(", ")
+        text = refused(kind, f"on_{kind} has no {name}=: its keywords are ", **{name: 5})
+        choices = text.partition(": its keywords are ")[2].split(", ")
         assert {"origin", "where", "max_volume", "id", "retries", "timeout"} <= set(choices)
         assert not [choice for choice in choices if choice.startswith("_")]
 
     @pytest.mark.parametrize("kind", FILTERED)
     def test_message_lists_keywords(self, kind: str) -> None:
-        text = refused(kind, f"on_{kind} knows no fromstart=: it has ", fromstart=True)
+        text = refused(kind, f"on_{kind} has no fromstart=: its keywords are ", fromstart=True)
         assert ("from_start" in text) == (kind in ("new", "selected"))
 
     @pytest.mark.parametrize("kind", BARE)
     @pytest.mark.parametrize("name", ["origin", "where", "max_volume", "orgin"])
     def test_filter_of_gap(self, kind: str, name: str) -> None:
-        text = refused(kind, f"on_{kind} knows no {name}=: it has id, retries, timeout", **{name: "Oslo"})
+        text = refused(kind, f"on_{kind} has no {name}=: its keywords are id, retries, timeout", **{name: "Oslo"})
         assert text.endswith("timeout")
 
     @pytest.mark.parametrize("kind", KINDS)

@@ -169,7 +169,7 @@ async def test_end_of_bot_raises(sandbox: Sandbox, tmp_path: Path, monkeypatch: 
 
         tasks.start_soon(resolve)
         await anyio.sleep(0.05)
-    assert text == ["this bot has ended meanwhile: ask it while it runs"]
+    assert text == ["this bot has ended: call this while it runs"]
 
 
 async def test_stopped_bot_raises(sandbox: Sandbox, tmp_path: Path) -> None:

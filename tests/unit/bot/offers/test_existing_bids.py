@@ -1,4 +1,4 @@
-"""Own bids that the ledger does not know."""
+"""Own bids that are not in the ledger."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def test_file_with_several_bots_needs_name(path: Path) -> None:
     with pytest.raises(ConfigurationError, match="'sea', 'air'"):
         BotFile(path).status()
     assert BotFile(path, name="air").status().name == "air"
-    with pytest.raises(ConfigurationError, match="say which"):
+    with pytest.raises(ConfigurationError, match="pass name="):
         BotFile(path, name="road").status()
 
 

@@ -92,7 +92,7 @@ class TestHanging:
     ) -> None:
         ended, _, log = end_of(ended_by[backend, ends_by])
         assert ended == status
-        assert f"with status {status}; at work still: the handler 'quote' of the event 'new' of request 1" in log
+        assert f"with status {status}; still running: the handler 'quote' of the event 'new' of request 1" in log
 
     @pytest.mark.parametrize(("backend", "group"), [("asyncio", "anyio"), ("asyncio", "asyncio"), ("trio", "anyio")])
     def test_handler_is_ended_after_failed_task_of_lifespan(self, backend: str, group: str) -> None:
@@ -104,7 +104,7 @@ class TestHanging:
                 pytest.fail("it waits for the thread")
         assert ended == 1
         assert "CRITICAL freight_exchange.bot: the bot ends: cancelled by the lifespan" in log
-        assert "with status 1; at work still: the handler 'quote' of the event 'new' of request 1" in log
+        assert "with status 1; still running: the handler 'quote' of the event 'new' of request 1" in log
 
     @pytest.mark.parametrize(("backend", "group"), [("asyncio", "anyio"), ("asyncio", "asyncio"), ("trio", "anyio")])
     def test_failed_task_of_lifespan_is_logged_after_handlers_end(self, backend: str, group: str) -> None:
@@ -155,7 +155,7 @@ class TestHanging:
         assert (ended, text.split("\n")[-1]) == (status, last)
         # Trio's threads are daemons.
         if backend == "asyncio":
-            assert f"threads that were left in it have not: its process ends now, with status {status}: " in log
+            assert f"threads that handlers left have not: its process ends now, with status {status}: " in log
 
     @pytest.mark.parametrize(("backend", "handler", "status"), in_turn(("leaves with 5", 5), ("", 77)))
     def test_error_of_closing_keeps_status(self, backend: str, handler: str, status: int) -> None:
@@ -195,4 +195,4 @@ class TestHanging:
             pytest.fail("it waits for the thread")
         assert (ended, text) == (status, "lifespan\nclosing\n")
         assert log.count("CRITICAL freight_exchange.bot: the bot ends ") == 1
-        assert f"with status {status}; at work still: nothing but the bot itself" in log
+        assert f"with status {status}; still running: nothing but the bot itself" in log

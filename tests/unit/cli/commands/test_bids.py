@@ -204,4 +204,4 @@ def test_offer_in_doubt_is_reported_with_count_of_earlier_equal_offers(shell: Sh
     )
     result = shell(*SUBMIT, "--again", "--yes")
     assert result.status == Status.OUTCOME_UNKNOWN, result.err
-    assert "Before it was sent, 1 offer of 1840.50 USD of yours stood on request 1.\n" in result.err
+    assert "Before it was sent, 1 offer of 1840.50 USD of yours existed on request 1.\n" in result.err

@@ -256,10 +256,10 @@ def test_bot_whose_client_contradicts_options_does_not_run(shell: Shell, run_bot
         f"bot = Bot(FreightExchange({ELSEWHERE!r}, {credentials}), store=None)\n"
     )
     for options, message in (
-        (["--url", shell.url], f"the bot's own client is for {ELSEWHERE}, and --url says {shell.url}"),
+        (["--url", shell.url], f"the bot's own client is for {ELSEWHERE}, and --url is {shell.url}"),
         (
             ["--email", "shipper@demo.example"],
-            "the bot's own client is for the account mine@demo.example, and --email says shipper@demo.example",
+            "the bot's own client is for the account mine@demo.example, and --email is shipper@demo.example",
         ),
         (["--timeout", "5"], "bot run does not support --timeout"),
         (["--token-file", "login.json"], "bot run does not support --token-file"),
