@@ -1,8 +1,8 @@
 """Random faults on three replicas of a bot, and what the exchange saw of it, as a table.
 
-`python tools/fleet_faults.py --faults 60 --seed 0` kills, freezes and cuts off replicas, restarts the database and
-loses replies of the exchange, while requests are published. A third of the faults falls into the steps of an offer.
-`--without wait`, `limit` or `fences` removes a guard, to see what that lets through; schedules that need it are rare.
+`python tools/fleet_faults.py --faults 300 --seed 0` kills, freezes and cuts off replicas, restarts the database, and
+loses or delays offers and their replies, while requests are published. More than a third of the faults falls between
+`sending` and its end. `--without wait`, `limit` or `fences` removes a guard, to see what that lets through.
 Exits with 1 if anything was missed, offered twice or for the wrong amount, or is not at its end.
 """
 
@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -28,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 import psycopg
-from tools.lib.fleet_replica import price_of
+from tools.lib.faulted_replica import FaultedReplica
+from tools.lib.fleet_replica import IN_OFFERS, price_of
 from tools.lib.postgres import PostgresServer, running_server
-from tools.lib.tcp_proxy import TcpProxy
 
 from freight_exchange.sandbox import FAULTS, Cargo, Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
@@ -38,181 +36,147 @@ from freight_exchange.sandbox.faces.tcp import serve_tcp
 ROOT: Final = Path(__file__).resolve().parent.parent
 SUBMIT: Final = "quote/submitoffer"
 REPLICAS: Final = 3
+PUBLISH_INTERVAL: Final = 0.7
+FIRST_FAULT: Final = 6.0
+BETWEEN_FAULTS: Final = (1.0, 4.0)
+AFTER_DELAYED: Final = 10.0
 LOST: Final = ("reset_after_processing", "reset_after_send", "stall", "bad_gateway")
 END_TIMEOUT: Final = 600.0
-IN_OFFERS: Final = ("after intent", "before sending", "after sending", "before send", "after send", "before confirmed")
-
-
-class Replica:
-    """One replica: its process, its ways to the database and to the exchange, and when its fault ends."""
-
-    def __init__(self, trial: Trial, number: int) -> None:
-        self.trial = trial
-        self.number = number
-        self.database = TcpProxy(trial.server.port)
-        self.service = TcpProxy(trial.port)
-        self.pid = 0
-        self.starts = 0
-        self.wakes_at = self.starts_at = self.flows_at = 0.0
-
-    async def start(self) -> None:
-        self.starts += 1
-        order = {
-            "url": f"http://127.0.0.1:{self.service.port}/api",
-            "database": self.trial.server.url(port=self.database.port),
-            "seed": self.trial.seed * 10_000 + self.number * 1000 + self.starts,
-            "notes": str(self.trial.directory / "notes"),
-            "log": str(self.trial.directory / "log"),
-            "without": self.trial.without,
-            "backend": ("asyncio", "trio")[self.number % 2],
-        }
-        self.pid = await self.trial.fork(order)
-        self.starts_at = self.wakes_at = 0.0
-
-    @property
-    def state(self) -> str:
-        """The letter of the process's state; empty once it has ended."""
-        try:
-            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return ""
-
-    async def attend(self, now: float, random: Random) -> None:
-        """Start it again, wake it, or let its connections flow, once that is due."""
-        state = self.state
-        if state in ("", "Z"):
-            self.starts_at = self.starts_at or now + random.uniform(0.2, 2)
-            if now >= self.starts_at:
-                await self.start()
-        elif state == "T":
-            # From less than a lease to more than a take-over takes.
-            self.wakes_at = self.wakes_at or now + random.choice((0.5, 3, 9.5, 32))
-            if now >= self.wakes_at:
-                self.wake()
-        if self.flows_at and now >= self.flows_at:
-            self.flow()
-
-    def signals(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, number)
-
-    def wake(self) -> None:
-        self.wakes_at = 0.0
-        self.signals(signal.SIGCONT)
-
-    def flow(self) -> None:
-        self.flows_at = 0.0
-        self.database.resume()
-        self.service.resume()
 
 
 class Trial:
     """One run."""
 
     def __init__(self, server: PostgresServer, sandbox: Exchange, port: int, directory: Path, options: Any) -> None:
-        self.server = server
-        self.sandbox = sandbox
-        self.port = port
-        self.directory = directory
-        self.seed: int = options.seed
-        self.without: list[str] = options.without
-        self.wanted: int = options.faults
-        self.faults: Counter[str] = Counter()
-        self.prices: dict[int, Any] = {}
-        self._random = Random(self.seed)
+        self._server = server
+        self._sandbox = sandbox
+        self._directory = directory
+        self._wanted: int = options.faults
+        self._faults: Counter[str] = Counter()
+        self._prices: dict[int, Any] = {}
+        self._random = Random(options.seed)
+        self._next_fault = 0.0
         self._nursery: asyncio.subprocess.Process
+        order = {
+            "seed": options.seed,
+            "notes": str(directory / "notes"),
+            "log": str(directory / "log"),
+            "without": options.without,
+        }
+        self._replicas = [
+            FaultedReplica(number, server.port, port, self._fork, order, self._random) for number in range(REPLICAS)
+        ]
 
-    async def fork(self, order: dict[str, Any]) -> int:
+    async def run(self) -> dict[str, Any]:
+        """Run it, and return the figures."""
+        self._nursery = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tools.lib.fleet_replica", cwd=ROOT, stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        )  # fmt: skip
+        try:
+            for replica in self._replicas:
+                await replica.start()
+            await self._make_faults()
+            await self._settle()
+        finally:
+            for replica in self._replicas:
+                replica.end()
+            self._nursery.kill()
+            await self._nursery.wait()
+        return self._counts()
+
+    async def _fork(self, order: dict[str, Any]) -> int:
         assert self._nursery.stdin is not None
         assert self._nursery.stdout is not None
         self._nursery.stdin.write(json.dumps(order).encode() + b"\n")
         return int(await self._nursery.stdout.readline())
 
-    async def run(self) -> dict[str, Any]:
-        self._nursery = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tools.lib.fleet_replica", cwd=ROOT, stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-        )  # fmt: skip
-        replicas = [Replica(self, number) for number in range(REPLICAS)]
-        try:
-            for replica in replicas:
-                await replica.start()
-            await self._make_faults(replicas)
-            await self._settle(replicas)
-        finally:
-            for replica in replicas:
-                replica.signals(signal.SIGKILL)
-                replica.database.close()
-                replica.service.close()
-            self._nursery.kill()
-            await self._nursery.wait()
-        return self._counts()
-
-    def total(self) -> int:
-        return self.faults.total() + sum(self._notes().values())
-
-    def _notes(self) -> Counter[str]:
-        notes = self.directory / "notes"
-        return Counter(notes.read_text().splitlines()) if notes.exists() else Counter()
-
-    async def _make_faults(self, replicas: list[Replica]) -> None:
-        next_fault = time.monotonic() + 6
+    async def _make_faults(self) -> None:
+        self._next_fault = time.monotonic() + FIRST_FAULT
         next_request = 0.0
-        while self.total() < self.wanted:
+        while self._total() < self._wanted:
             now = time.monotonic()
             if now >= next_request:
                 self._publish()
-                next_request = now + 0.5
-            if now >= next_fault:
-                self._make_fault(self._random.choice(replicas), now)
-                next_fault = now + self._random.uniform(2, 6)
-            for replica in replicas:
-                await replica.attend(now, self._random)
+                next_request = now + PUBLISH_INTERVAL
+            well = [replica for replica in self._replicas if replica.is_well]
+            if now >= self._next_fault and well:
+                self._next_fault = now + self._random.uniform(*BETWEEN_FAULTS)
+                await self._make_fault(self._random.choice(well), now)
+            for replica in self._replicas:
+                await replica.attend(now, self._point_of)
             await asyncio.sleep(0.05)
 
     def _publish(self) -> None:
-        quantity = len(self.prices) + 1
-        index = self.sandbox.publish(self.sandbox.shipper, time.time(), Cargo(quantity=quantity))
-        self.prices[index] = price_of(quantity)
+        quantity = len(self._prices) + 1
+        index = self._sandbox.publish(self._sandbox.shipper, time.time(), Cargo(quantity=quantity))
+        self._prices[index] = price_of(quantity)
 
-    def _make_fault(self, replica: Replica, now: float) -> None:
-        kinds: dict[str, Callable[[], object]] = {
-            "SIGKILL at random": lambda: replica.signals(signal.SIGKILL),
-            "SIGSTOP at random": lambda: replica.signals(signal.SIGSTOP),
-            "database stalled": replica.database.stall,
-            "database reset": replica.database.reset,
-            "exchange stalled": replica.service.stall,
-            "exchange reset": replica.service.reset,
-            "reply lost": lambda: self.sandbox.faults.add(*FAULTS[self._random.choice(LOST)](path=SUBMIT)),
-            "database restarted": self._restart_database,
+    async def _make_fault(self, replica: FaultedReplica, now: float) -> None:
+        kinds: dict[str, tuple[int, Callable[[], object]]] = {
+            "SIGKILL at random": (2, replica.kill),
+            "SIGSTOP at random": (2, replica.freeze),
+            "database stalls": (2, lambda: replica.disturb(replica.database.stall, now)),
+            "database drips": (1, lambda: replica.disturb(replica.database.drip, now)),
+            "database resets": (1, replica.database.reset),
+            "database restarts": (1, lambda: None),
+            "exchange stalls": (2, lambda: replica.disturb(replica.service.stall, now)),
+            "exchange drips": (1, lambda: replica.disturb(replica.service.drip, now)),
+            "exchange resets": (1, replica.service.reset),
+            "offer delayed, sender ended": (4, lambda: replica.delay_offer(self._count_delayed)),
+            "reply lost": (4, self._lose_reply),
         }
-        weights = [3, 3, 3, 1, 2, 1, 3, 1]
-        (kind,) = self._random.choices([*kinds], weights)
-        kinds[kind]()
-        self.faults[kind] += 1
-        if kind.endswith("stalled"):
-            replica.flows_at = replica.flows_at or now + self._random.uniform(1, 6)
+        (kind,) = self._random.choices([*kinds], [weight for weight, _ in kinds.values()])
+        kinds[kind][1]()
+        if kind == "database restarts":
+            await asyncio.to_thread(self._server.stop, "immediate")
+            await asyncio.to_thread(self._server.start)
+        if kind not in ("reply lost", "offer delayed, sender ended"):
+            self._faults[kind] += 1
 
-    def _restart_database(self) -> None:
-        self.server.stop("immediate")
-        self.server.start()
+    def _count_delayed(self) -> None:
+        self._faults["offer delayed, sender ended"] += 1
+        # The others need some peace to send the offer again, which they must not.
+        self._next_fault = max(self._next_fault, time.monotonic() + AFTER_DELAYED)
 
-    async def _settle(self, replicas: list[Replica]) -> None:
+    def _lose_reply(self) -> None:
+        self._sandbox.faults.add(*FAULTS[self._random.choice(LOST)](path=SUBMIT))
+
+    async def _settle(self) -> None:
         """Heal everything, and wait until nothing is left to do."""
-        self.sandbox.faults.clear()
-        (self.directory / "notes.over").touch()
+        self._sandbox.faults.clear()
+        (self._directory / "notes.over").touch()
         until = time.monotonic() + END_TIMEOUT
         while time.monotonic() < until:
-            for replica in replicas:
+            for replica in self._replicas:
                 replica.flow()
                 replica.wake()
-                await replica.attend(time.monotonic() + 10, self._random)
-            if {*self._offered()} >= {*self.prices} and not self._open():
+                await replica.attend(time.monotonic() + 10, self._point_of)
+            if {*self._offered()} >= {*self._prices} and not self._open():
                 return
             await asyncio.sleep(0.5)
 
+    # Figures
+
+    def _notes(self) -> list[tuple[str, str, int]]:
+        """Return what the replicas did to themselves: signals, points and processes."""
+        path = self._directory / "notes"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(signal, point, int(pid)) for signal, point, pid in (line.split(",") for line in lines)]
+
+    def _point_of(self, pid: int) -> str:
+        """Return the point at which a process stopped itself last."""
+        return next((point for _, point, noted in reversed(self._notes()) if noted == pid), "")
+
+    def _kinds(self) -> Counter[str]:
+        own = Counter(f"{signal} {point}" for signal, point, _ in self._notes())
+        return self._faults + own + Counter({"reply lost": len(self._sandbox.faults.fired)})
+
+    def _total(self) -> int:
+        return self._kinds().total()
+
     def _offered(self) -> list[int]:
-        return [record.offer.request for record in self.sandbox.audit_log.offers]
+        return [record.offer.request for record in self._sandbox.audit_log.offers]
 
     def _open(self) -> int:
         """Count the deliveries that are not done, and the offers without a result."""
@@ -220,26 +184,29 @@ class Trial:
             "SELECT (SELECT count(*) FROM freight_exchange.delivery WHERE state <> 'done')"
             " + (SELECT count(*) FROM freight_exchange.effect WHERE key LIKE 'offer:%' AND state <> 'confirmed')"
         )
-        with psycopg.connect(self.server.url(), autocommit=True) as connection:
+        with psycopg.connect(self._server.url(), autocommit=True) as connection:
             row = connection.execute(query).fetchone()
         assert row is not None
         return int(row[0])
 
     def _counts(self) -> dict[str, Any]:
-        offers = [record.offer for record in self.sandbox.audit_log.offers]
-        offered = Counter(offer.request for offer in offers)
-        notes = self._notes()
+        offers = [record.offer for record in self._sandbox.audit_log.offers]
+        offered, kinds = Counter(offer.request for offer in offers), self._kinds()
+        within = sum(
+            count for kind, count in kinds.items()
+            if kind.partition(" ")[2] in IN_OFFERS or kind in ("reply lost", "offer delayed, sender ended")
+        )  # fmt: skip
         return {
-            "faults": self.total(),
-            "  of them within an offer": sum(n for note, n in notes.items() if note.partition(" ")[2] in IN_OFFERS),
-            "requests": len(self.prices),
+            "faults": kinds.total(),
+            "  between sending and its end": f"{within} ({within / max(1, kinds.total()):.0%})",
+            "requests": len(self._prices),
             "offers": len(offers),
             "offers too many": sum(count - 1 for count in offered.values()),
-            "requests missed": len({*self.prices} - {*offered}),
-            "wrong prices": sum(offer.amount != self.prices[offer.request] for offer in offers),
+            "requests missed": len({*self._prices} - {*offered}),
+            "wrong prices": sum(offer.amount != self._prices[offer.request] for offer in offers),
             "open at the end": self._open(),
             "offered twice": sorted(index for index, count in offered.items() if count > 1),
-            "kinds": dict(sorted((self.faults + notes).items())),
+            "kinds": dict(sorted(kinds.items())),
         }
 
 
@@ -259,8 +226,8 @@ async def main() -> int:
             port = int(face.url.rpartition(":")[2].partition("/")[0])
             counts = await Trial(server, sandbox, port, directory, options).run()
     for label, count in counts.items():
-        print(f"{label:>28}  {count}")
-    print(f"{'seconds':>28}  {time.monotonic() - began:.0f}")
+        print(f"{label:>30}  {count}")
+    print(f"{'seconds':>30}  {time.monotonic() - began:.0f}")
     wrong = ("offers too many", "requests missed", "wrong prices", "open at the end")
     return int(any(counts[label] for label in wrong))
 

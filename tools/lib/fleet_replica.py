@@ -21,23 +21,27 @@ import anyio
 import attrs
 
 from freight_exchange import Bot, Context, FreightExchange, RateRequest, Timeouts
+from freight_exchange.errors import FencedError
 from freight_exchange.platform import clock
 from freight_exchange.store import PostgresStore
 from freight_exchange.store.postgres import seat, work
 from freight_exchange.store.postgres.replica import Replica
 from freight_exchange.store.protocol import Binding
+from freight_exchange.transport.message import Progress
 
-__all__ = ["LEASE", "price_of"]
+__all__ = ["IN_OFFERS", "LEASE", "price_of"]
 
 _logger = logging.getLogger(__name__)
 
 LEASE: Final = timedelta(seconds=2)
-_AROUND_OFFERS: Final = frozenset(
-    f"{side} {step}" for side in ("before", "after") for step in ("intent", "sending", "send", "confirmed", "settle")
-)
-_IN_OFFERS: Final = frozenset(("after sending", "before send", "after send", "before confirmed"))
-_FAULTS_PER_POINT: Final = 0.01
-_FAULTS_IN_OFFERS: Final = 0.06
+IN_OFFERS: Final = frozenset(("after sending", "before send", "within send", "after send", "before confirmed"))
+"""Points between `sending` and its end. `within send` is the moment between the last check and the system call."""
+_FAULTS_AT: Final = {
+    **{f"{side} {step}": 0.01 for side in ("before", "after") for step in ("intent", "confirmed", "settle")},
+    **dict.fromkeys(("before intent", "before sending"), 0.02),
+    **dict.fromkeys(IN_OFFERS, 0.025),
+}
+"""Share of the visits of each point at which a replica kills or freezes itself."""
 
 
 def price_of(quantity: int) -> Decimal:
@@ -61,13 +65,21 @@ class _Faults:
         self._over = Path(f"{notes}.over")
 
     def visit(self, point: str) -> None:
-        if point not in _AROUND_OFFERS:
-            return
-        share = _FAULTS_IN_OFFERS if point in _IN_OFFERS else _FAULTS_PER_POINT
-        if self._random.random() < share and not self._over.exists():
+        if self._random.random() < _FAULTS_AT.get(point, 0.0) and not self._over.exists():
             number = self._random.choice((signal.SIGKILL, signal.SIGSTOP))
-            os.write(self._notes, f"{number.name} {point}\n".encode())
+            os.write(self._notes, f"{number.name},{point},{os.getpid()}\n".encode())
             os.kill(os.getpid(), number)
+
+    def visit_sends(self) -> None:
+        """Visit the moment between the last check of an offer and its system call."""
+        trace, visit = Progress.trace, self.visit
+
+        def trace_and_visit(self: Progress, event: str) -> None:
+            trace(self, event)
+            if event.endswith(".send_request_body.started") and self._limit is not None:
+                visit("within send")
+
+        Progress.trace = trace_and_visit  # type: ignore[method-assign]
 
 
 def _remove_guard(name: str) -> None:
@@ -78,6 +90,15 @@ def _remove_guard(name: str) -> None:
         clock.SendLimit.is_over = property(lambda limit: False)  # type: ignore[method-assign,assignment]
     elif name == "fences":
         Replica.fence = lambda *_: None  # type: ignore[method-assign]
+        beat = Replica.beat
+
+        def beat_on(self: Replica, connection: Any) -> bool:
+            try:
+                return beat(self, connection)
+            except FencedError:
+                return False
+
+        Replica.beat = beat_on  # type: ignore[method-assign]
         put = work.PostgresWork.put_effect
 
         def overwrite(self: Any, effect: Any, *, expected_state: str | None) -> bool:
@@ -109,6 +130,8 @@ async def _run(order: dict[str, Any]) -> None:
     async def quote(request: RateRequest, ctx: Context) -> None:
         await ctx.offer(amount=price_of(request.quantity or 0), currency=840)
 
+    faults = _Faults(order["seed"], order["notes"])
+    faults.visit_sends()
     with anyio.open_signal_receiver(signal.SIGTERM) as signals:
         async with anyio.create_task_group() as tasks:
 
@@ -117,7 +140,7 @@ async def _run(order: dict[str, Any]) -> None:
                     bot.stop()
 
             tasks.start_soon(stop)
-            await bot.serve(exchange=exchange, failpoints=_Faults(order["seed"], order["notes"]).visit)
+            await bot.serve(exchange=exchange, failpoints=faults.visit)
             tasks.cancel_scope.cancel()
 
 

@@ -1,4 +1,4 @@
-"""A TCP proxy in threads that stalls, resets and cuts off what it forwards."""
+"""A TCP proxy in threads that stalls, drips, resets, cuts off and delays what it forwards."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import contextlib
 import socket
 import struct
 import threading
+import time
+from collections.abc import Callable
 from typing import Final
 
 __all__ = ["TcpProxy"]
 
 _ABORT: Final = struct.pack("ii", 1, 0)
+_DROP: Final = 256
+"""Bytes that a dripping proxy forwards at once."""
+_DROP_PAUSE: Final = 0.02
+_PAUSE: Final = 0.1
+_AFTER_DELAY: Final = 1.0
+"""Seconds for which the server keeps a connection after delayed bytes, though the client may be dead."""
 
 
 class TcpProxy:
@@ -24,6 +32,8 @@ class TcpProxy:
         self._target = target
         self._flows = threading.Event()
         self._flows.set()
+        self._drips = False
+        self._delay: tuple[bytes, float, Callable[[], None]] | None = None
         self._sockets: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
@@ -33,8 +43,13 @@ class TcpProxy:
         """Forward nothing from now on, in either direction; connections stay open."""
         self._flows.clear()
 
+    def drip(self) -> None:
+        """Forward only little at a time from now on."""
+        self._drips = True
+
     def resume(self) -> None:
         """Forward again, first of all what arrived meanwhile."""
+        self._drips = False
         self._flows.set()
 
     def reset(self) -> None:
@@ -42,9 +57,14 @@ class TcpProxy:
         for one in [*self._sockets]:
             _abort(one)
 
+    def delay(self, pattern: bytes, seconds: float, on_caught: Callable[[], None]) -> None:
+        """Delay the next bytes of a client that have a pattern, as a slow gateway does, even if the client dies."""
+        self._delay = (pattern, seconds, on_caught)
+
     def close(self) -> None:
         """End the proxy and its connections."""
         self._listener.close()
+        self._delay = None
         self.resume()
         self.reset()
 
@@ -63,17 +83,41 @@ class TcpProxy:
         server.settimeout(None)
         self._sockets |= {client, server}
         threading.Thread(target=self._forward, args=(server, client), daemon=True).start()
-        self._forward(client, server)
+        self._forward(client, server, from_client=True)
 
-    def _forward(self, source: socket.socket, target: socket.socket) -> None:
+    def _forward(self, source: socket.socket, target: socket.socket, *, from_client: bool = False) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 self._flows.wait()
+                if from_client and self._delay is not None and self._delay[0] in data:
+                    _, seconds, on_caught = self._delay
+                    self._delay = None
+                    data += _rest(source)
+                    on_caught()
+                    time.sleep(seconds)
+                    target.sendall(data)
+                    time.sleep(_AFTER_DELAY)
+                    continue
+                while self._drips and data:
+                    target.sendall(data[:_DROP])
+                    data = data[_DROP:]
+                    time.sleep(_DROP_PAUSE)
                 target.sendall(data)
         self._flows.wait()
         for one in (source, target):
             self._sockets.discard(one)
             _abort(one)
+
+
+def _rest(source: socket.socket) -> bytes:
+    """Read what a client sends without a pause."""
+    data = b""
+    source.settimeout(_PAUSE)
+    with contextlib.suppress(TimeoutError):
+        while more := source.recv(65536):
+            data += more
+    source.settimeout(None)
+    return data
 
 
 def _abort(one: socket.socket) -> None:

@@ -1,0 +1,157 @@
+"""One replica of `fleet_faults.py`: its process, its ways to the database and to the exchange, and its faults."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from tools.lib.tcp_proxy import TcpProxy
+
+__all__ = ["FaultedReplica"]
+
+_SUBMIT: Final = b"quote/submitoffer"
+# From less than a lease to more than a take-over takes.
+_FREEZES: Final = (1, 3, 6, 9.5, 20, 40, 60)
+_FREEZE_WEIGHTS: Final = (3, 3, 3, 3, 1, 1, 1)
+_CUT_OFF_FREEZES: Final = (9.5, 40)
+_CUT_OFF: Final = 3.0
+"""Seconds for which a replica that wakes sees nothing of the database, so that it does not know of its take-over."""
+_DELAY: Final = (11.0, 17.0)
+"""Seconds for which an offer is on its way, in a frozen process or in a gateway: less than a take-over waits, and more
+than a replica that does not wait takes to send it again."""
+
+
+class FaultedReplica:
+    """One replica.
+
+    Args:
+        number: Its number.
+        database, service: Ports of the database and of the exchange.
+        fork: Starts its process from an order, and returns the process id.
+        order: What all its processes are told.
+        random: Decides how long faults take.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        database: int,
+        service: int,
+        fork: Callable[[dict[str, Any]], Awaitable[int]],
+        order: dict[str, Any],
+        random: Random,
+    ) -> None:
+        self.database = TcpProxy(database)
+        self.service = TcpProxy(service)
+        self._number = number
+        self._fork = fork
+        self._order = order
+        self._random = random
+        self._pid = self._starts = 0
+        self._starts_at = self._wakes_at = self._flows_at = 0.0
+
+    async def start(self) -> None:
+        """Start its process."""
+        self._starts += 1
+        self._starts_at = self._wakes_at = 0.0
+        self._pid = await self._fork({
+            **self._order,
+            "url": f"http://127.0.0.1:{self.service.port}/api",
+            "database": f"postgresql://postgres@127.0.0.1:{self.database.port}/postgres",
+            "seed": self._order["seed"] * 10_000 + self._number * 1000 + self._starts,
+            "backend": ("asyncio", "trio")[self._number % 2],
+        })  # fmt: skip
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it runs, and no fault of it lasts."""
+        return self._state not in ("", "Z", "T") and not self._flows_at
+
+    async def attend(self, now: float, point_of: Callable[[int], str]) -> None:
+        """Start it again, wake it, or let its connections flow, once that is due.
+
+        Args:
+            now: The time.
+            point_of: Returns the point at which a process stopped itself, or an empty text.
+        """
+        state = self._state
+        if state in ("", "Z"):
+            self._starts_at = self._starts_at or now + self._random.uniform(0.2, 2)
+            if now >= self._starts_at:
+                await self.start()
+        elif state == "T":
+            if not self._wakes_at:
+                self._wakes_at = now + self._freeze_at(point_of(self._pid))
+            if now >= self._wakes_at:
+                self.wake()
+                if self._flows_at:
+                    self._flows_at = now + _CUT_OFF
+        elif self._flows_at and now >= self._flows_at:
+            self.flow()
+
+    def kill(self) -> None:
+        """Kill it."""
+        self._signal(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Freeze it."""
+        self._signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Wake it."""
+        self._wakes_at = 0.0
+        self._signal(signal.SIGCONT)
+
+    def disturb(self, fault: Callable[[], None], now: float) -> None:
+        """Stall its connections, or let them drip, for some seconds."""
+        fault()
+        self._flows_at = now + self._random.uniform(1, 8)
+
+    def delay_offer(self, on_caught: Callable[[], None]) -> None:
+        """Kill or freeze it as soon as its next offer has left, and deliver the offer some seconds later."""
+        end = self._random.choice((self.kill, self.freeze))
+
+        def caught() -> None:
+            end()
+            on_caught()
+
+        self.service.delay(_SUBMIT, self._random.uniform(*_DELAY), caught)
+
+    def flow(self) -> None:
+        """Let its connections flow."""
+        self._flows_at = 0.0
+        self.database.resume()
+        self.service.resume()
+
+    def end(self) -> None:
+        """End it for good."""
+        self.kill()
+        self.database.close()
+        self.service.close()
+
+    def _freeze_at(self, point: str) -> float:
+        if point == "within send":
+            return self._random.uniform(*_DELAY)
+        if point in ("after sending", "before send") and self._random.random() < 0.5:
+            self.database.stall()
+            freeze = self._random.choice(_CUT_OFF_FREEZES)
+            self._flows_at = float("inf")
+            return freeze
+        return self._random.choices(_FREEZES, _FREEZE_WEIGHTS)[0]
+
+    @property
+    def _state(self) -> str:
+        """The letter of the process's state; empty once it has ended."""
+        try:
+            return Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return ""
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, number)
