@@ -248,7 +248,14 @@ class Seat(Protocol):
         ...
 
     def take_term(self) -> WorkStore | None:
-        """Take the term if no living replica has it. Its `release` gives it back, and keeps the seat."""
+        """Take the term if no living replica has it or is newer. Its `release` gives it back, and keeps the seat."""
+        ...
+
+    def has_newer(self) -> bool:
+        """Return whether a replica of a newer version of the bot lives, which the term is for.
+
+        A version is newer, or the handlers are, if its first replica joined later.
+        """
         ...
 
     def adopt(self) -> Adoption:

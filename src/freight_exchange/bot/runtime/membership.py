@@ -21,6 +21,7 @@ __all__ = ["Membership", "TermHeldError"]
 T = TypeVar("T")
 
 _BEATS_PER_LEASE: Final = 3
+_VERSION_INTERVAL: Final = 2.0
 _PULSE_INTERVAL: Final = 0.5
 """Seconds of one wait for a notification: the longest for which the end of a bot waits for the thread."""
 
@@ -150,6 +151,14 @@ class Membership:
         """Wait until another replica has ended without leaving."""
         await self._lapsed.wait()
         self._lapsed = anyio.Event()
+
+    async def wait_newer(self) -> None:
+        """Wait until a replica of a newer version of the bot lives, which the term is for."""
+        seat = self._joined()
+        if seat.lease is None:
+            await anyio.sleep_forever()
+        while not await self.run(seat.has_newer):
+            await anyio.sleep(_VERSION_INTERVAL)
 
     def _joined(self) -> Seat:
         if self._seat is None:

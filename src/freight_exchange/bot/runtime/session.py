@@ -222,6 +222,7 @@ class BotSession:
             self.components = Components(self.feed, unit_of_work, ledger, answers, dispatcher)
             term = Term(
                 self.feed,
+                self.membership,
                 self._exchange,
                 UnitOfWork(self.feed, self._failpoints),
                 self._handlers.values(),

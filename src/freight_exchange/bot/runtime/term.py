@@ -53,6 +53,7 @@ class Term:
 
     Args:
         feed: The feed, entered while the replica has the term.
+        membership: Seat of the bot in its store.
         exchange: The client.
         unit_of_work: Stores events and their deliveries, under the term.
         handlers: Handlers of the bot.
@@ -66,6 +67,7 @@ class Term:
     def __init__(
         self,
         feed: Feed,
+        membership: Membership,
         exchange: FreightExchange,
         unit_of_work: UnitOfWork,
         handlers: Collection[Handler],
@@ -77,6 +79,7 @@ class Term:
         on_rejection: Callable[[LoginRejectedError], None],
     ) -> None:
         self._feed = feed
+        self._membership = membership
         self._routing = Routing(feed, unit_of_work, handlers, metrics, wake)
         pace = options.selection_interval.total_seconds()
         self._selections = SelectedBids(exchange, unit_of_work, self._routing, handlers, wake, pace=pace)
@@ -103,16 +106,15 @@ class Term:
         """
         with self._scope:
             try:
-                if not is_entered:
-                    await self._enter()
-                    await self.introduce_selections()
-                    await self.introduce_handlers()
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._routing.run)
-                    if self._routing.selection_handlers():
-                        tasks.start_soon(self._selections.run)
-                    if self._offers is not None:
-                        tasks.start_soon(self._offers.run)
+                while True:
+                    if not is_entered:
+                        await self._enter()
+                        await self.introduce_selections()
+                        await self.introduce_handlers()
+                    await self._receive()
+                    await self._feed.__aexit__(None, None, None)
+                    is_entered = False
+                    _logger.info("a newer version of the bot scans from now on; this one goes on working")
             except* LoginRejectedError as group:
                 self._on_rejection(next(error for error in flatten(group) if isinstance(error, LoginRejectedError)))
         # Another replica may scan from now on, while this one drains.
@@ -121,6 +123,17 @@ class Term:
     def end(self) -> None:
         """Give the term back, or wait for it no longer."""
         self._scope.cancel()
+
+    async def _receive(self) -> None:
+        """Receive events until the term is for a newer version of the bot."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._routing.run)
+            if self._routing.selection_handlers():
+                tasks.start_soon(self._selections.run)
+            if self._offers is not None:
+                tasks.start_soon(self._offers.run)
+            await self._membership.wait_newer()
+            tasks.cancel_scope.cancel()
 
     async def _enter(self) -> None:
         while True:

@@ -55,12 +55,29 @@ _HAS_LEFTOVERS: Final = """
         WHERE effect.binding = %(binding)s AND effect.state IN ('sending', 'unknown') AND replica.has_left
     )
 """
-_TAKE_TERM: Final = """
+# A living replica of another version, or with other handlers, of a kind that joined first after this one's kind did. An
+# older replica that is started again during a deploy is of its old kind.
+_HAS_NEWER: Final = """
+    EXISTS (
+        SELECT FROM freight_exchange.replica AS own JOIN freight_exchange.replica AS other
+            ON other.binding = own.binding AND (other.version, other.handlers) <> (own.version, own.handlers)
+        WHERE own.id = %(replica)s AND own.version <> '' AND other.version <> ''
+            AND NOT other.has_left AND other.lease_until >= clock_timestamp()
+            AND (
+                SELECT min(id) FROM freight_exchange.replica AS first
+                WHERE first.binding = own.binding AND (first.version, first.handlers) = (other.version, other.handlers)
+            ) > (
+                SELECT min(id) FROM freight_exchange.replica AS first
+                WHERE first.binding = own.binding AND (first.version, first.handlers) = (own.version, own.handlers)
+            )
+    )
+"""
+_TAKE_TERM: Final = f"""
     UPDATE freight_exchange.binding SET term_epoch = term_epoch + 1, term_replica = %(replica)s
     WHERE id = %(binding)s AND NOT EXISTS (
         SELECT FROM freight_exchange.replica
         WHERE replica.id = term_replica AND NOT has_left AND lease_until >= clock_timestamp()
-    )
+    ) AND NOT {_HAS_NEWER}
     RETURNING term_epoch, state
 """
 _FENCE_TERM: Final = """
@@ -103,7 +120,7 @@ class Replica:
                 "feed": binding.feed,
                 "holder": str(Holder.current()),
                 "version": version,
-                "handlers": [*handlers],
+                "handlers": sorted(handlers),
                 "lease": lease,
             }
             id, binding_id = connection.row(_JOIN, values)
@@ -148,6 +165,10 @@ class Replica:
             self.fence(connection)
             row = connection.row(_TAKE_TERM, self._values)
         return None if row is None else (row[0], row[1])
+
+    def has_newer(self, connection: DatabaseConnection) -> bool:
+        """Return whether a replica of a newer version of the bot lives, which the term is for."""
+        return bool(connection.row(f"SELECT {_HAS_NEWER}", self._values)[0])
 
     def fence_term(self, connection: DatabaseConnection, epoch: int) -> None:
         """Lock the term until the end of the transaction: events are then numbered in the order of their commits.

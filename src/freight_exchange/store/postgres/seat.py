@@ -66,6 +66,9 @@ class PostgresSeat:
             return None
         return PostgresTerm(connection, self.replica, *taken, on_release=lambda: None)
 
+    def has_newer(self) -> bool:
+        return self.replica.has_newer(self._work_connection)
+
     def adopt(self) -> Adoption:
         connection = self._work_connection
         values = {"binding": self.replica.binding_id, "owner": self.replica.id}

@@ -37,6 +37,9 @@ class SQLiteSeat:
         # An object of its own: the term and the work of a bot are written by two threads.
         return _Term(self._database, self.work.lease, self.work.read_state(), self.work.unacknowledged)
 
+    def has_newer(self) -> bool:
+        return False
+
     def adopt(self) -> Adoption:
         """Return what the last process left: there is no other replica, so later calls find nothing."""
         if self._has_adopted:

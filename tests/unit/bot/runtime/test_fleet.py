@@ -90,3 +90,22 @@ async def test_replica_joins_again_after_its_connections_were_cut(sandbox: Sandb
         index = sandbox.publish()
         await idle(sandbox, index)
     assert len(amounts_on(sandbox, index)) == 1
+
+
+async def test_newer_version_scans(sandbox: Sandbox, store: PostgresStore) -> None:
+    """A handler that only the newer version has gets all that it finds from then on."""
+    called = list[int]()
+    newer = offering_bot(store, interval=timedelta(seconds=1))
+
+    @newer.on_new(id="log")
+    async def note(request: Any, ctx: Any) -> None:
+        called.append(request.index)
+
+    async with replicas(sandbox, store, 1) as (old,), anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(newer.serve, exchange=sandbox.client()))
+        await eventually(lambda: newer.status().feed is not None, WITHIN)
+        assert old.status().state == "running"
+        index = sandbox.publish()
+        await idle(sandbox, index)
+        newer.stop()
+    assert (called, len(amounts_on(sandbox, index))) == ([index], 1)

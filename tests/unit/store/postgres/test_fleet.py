@@ -25,8 +25,8 @@ def store() -> Iterator[PostgresStore]:
     store.close()
 
 
-def join(store: PostgresStore) -> PostgresSeat:
-    return store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
+def join(store: PostgresStore, *handlers: str, version: str = "1") -> PostgresSeat:
+    return store.join(BINDING, handlers=handlers or ["quote"], version=version, lease=60.0)
 
 
 def lapse(seat: PostgresSeat) -> None:
@@ -193,6 +193,36 @@ class TestTerm:
         assert not first.beat()
         assert [one.index for one in first.work.claim(now=2.0, limit=1)] == [1]
         term.release()
+
+
+class TestNewerVersion:
+    @pytest.mark.parametrize("newer", [{"version": "2"}, {"version": "1"}])
+    def test_has_the_term(self, store: PostgresStore, newer: dict[str, str]) -> None:
+        old = join(store)
+        term = take_term(old)
+        new = join(store, "quote", "log", **newer)
+        assert (old.has_newer(), new.has_newer()) == (True, False)
+        term.release()
+        assert old.take_term() is None
+        take_term(new)
+
+    def test_is_newer_than_an_old_one_that_is_started_again(self, store: PostgresStore) -> None:
+        join(store)
+        new = join(store, version="2")
+        again = join(store)
+        assert (again.has_newer(), new.has_newer()) == (True, False)
+        assert again.take_term() is None
+
+    def test_does_not_count_once_it_has_ended(self, store: PostgresStore) -> None:
+        old, new = join(store), join(store, version="2")
+        lapse(new)
+        assert not old.has_newer()
+        take_term(old)
+
+    def test_is_no_command_that_takes_a_seat(self, store: PostgresStore) -> None:
+        old = join(store)
+        store.join(BINDING, handlers=(), version="", lease=60.0)
+        assert not old.has_newer()
 
 
 def test_notification_wakes_other_replicas(store: PostgresStore) -> None:
