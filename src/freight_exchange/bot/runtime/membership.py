@@ -157,7 +157,9 @@ class Membership:
         seat = self._joined()
         if seat.lease is None:
             await anyio.sleep_forever()
-        while not await self.run(seat.has_newer):
+        while True:
+            if await self.run(seat.has_newer):
+                return
             await anyio.sleep(_VERSION_INTERVAL)
 
     def _joined(self) -> Seat:

@@ -65,8 +65,9 @@ def migrate(database: str, yes: bool, as_json: bool) -> None:
             schema.prepare(connection)
     finally:
         connection.close()
-    result = {"before": before, "after": schema.VERSION}
-    print_result(f"The schema has version {schema.VERSION}; it had {before or 'none'}.", result, as_json=as_json)
+    after = max(before, schema.VERSION)
+    result = {"before": before, "after": after}
+    print_result(f"The schema has version {after}; it had {before or 'none'}.", result, as_json=as_json)
 
 
 @store.command

@@ -1,4 +1,8 @@
-"""Schema of a database: numbered migrations, and recognition of newer or foreign schemas."""
+"""Schema of a database: numbered migrations, and recognition of newer or foreign schemas.
+
+A migration leaves what the version before it reads and writes: it adds columns with defaults, tables and indexes. So
+replicas of two neighbouring versions work on one database during a rolling deploy.
+"""
 
 from __future__ import annotations
 
@@ -126,6 +130,9 @@ _TABLES: Final = (
 _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_TABLES,)
 """The statements that make each version from the one before it, the first from an empty schema."""
 
+_AHEAD: Final = 1
+"""Versions for which the schema may be ahead: newer replicas may have joined during a rolling deploy."""
+
 _TABLE_NAMES: Final = """
     SELECT pg_class.relname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
     WHERE nspname = 'freight_exchange'
@@ -149,10 +156,10 @@ def read_version(connection: DatabaseConnection) -> int:
             )
         return 0
     (version,) = connection.row("SELECT coalesce(max(version), 0) FROM freight_exchange.migration")
-    if version > VERSION:
+    if version > VERSION + _AHEAD:
         raise StoreError(
             f"{connection.address} was migrated by a newer version of this package (schema {version}, this one reads"
-            f" up to {VERSION}): upgrade the package, or give another database"
+            f" up to {VERSION + _AHEAD}): upgrade the package, or give another database"
         )
     return int(version)
 
@@ -168,7 +175,7 @@ def prepare(connection: DatabaseConnection) -> None:
     Raises:
         StoreError: The schema belongs to another program or a newer version, or this user may not create it.
     """
-    if read_version(connection) == VERSION:
+    if read_version(connection) >= VERSION:
         return
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))

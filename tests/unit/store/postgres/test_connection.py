@@ -11,7 +11,7 @@ from tests.unit.store.rows import BINDING, LEASE
 from freight_exchange.errors import ConfigurationError, StoreAwayError, StoreError
 from freight_exchange.feed.factory import make_store
 from freight_exchange.store import PostgresStore
-from freight_exchange.store.postgres import connection
+from freight_exchange.store.postgres import connection, schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.errors import connect_error
 
@@ -95,6 +95,13 @@ def test_newer_schema() -> None:
     execute("INSERT INTO freight_exchange.migration (version) VALUES (99)")
     assert "newer version of this package (schema 99" in refusal(database_url())
     execute("DELETE FROM freight_exchange.migration WHERE version = 99")
+
+
+def test_schema_that_a_newer_replica_has_migrated_is_used() -> None:
+    empty_store().open(BINDING, lease=LEASE).release()
+    execute("INSERT INTO freight_exchange.migration (version) VALUES (%s)", schema.VERSION + 1)
+    PostgresStore(database_url()).open(BINDING, lease=LEASE).release()
+    execute("DELETE FROM freight_exchange.migration WHERE version = %s", schema.VERSION + 1)
 
 
 def test_standby_that_is_read_only() -> None:
