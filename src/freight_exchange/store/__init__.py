@@ -1,7 +1,7 @@
 """The durable state of feeds and of the bots on them.
 
-`protocol` has what a feed asks of a store, `work` what a bot asks of it besides. `memory`, `sqlite` and `postgres` are
-the stores; `store_lock` keeps a store's file to one process at a time.
+`protocol` has what a feed asks of a store, `work` and `seat` what a bot asks of it besides. `memory`, `sqlite` and
+`postgres` are the stores; `store_lock` keeps a store's file to one process at a time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Protocol of a bot's store: deliveries of events to handlers, and effects that happen at most once.
+"""Protocol of a bot's work in a store: deliveries of events to handlers, and effects that happen at most once.
 
-A store serves a fleet: replicas of one bot, each with a `Seat`. One of them at a time has the term, under which events
-are written; all of them claim deliveries and write effects. Deliveries lie in the feed's own store, so that
-acknowledging an event and creating its deliveries is one transaction. The rules of `protocol` apply here too.
+Deliveries lie in the feed's own store, so that acknowledging an event and creating its deliveries is one transaction.
+The rules of `protocol` apply here too.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from typing import Final, Literal, Protocol
 
 import attrs
 
-from freight_exchange.store.protocol import Binding, FeedStore, NewEvent, Store
+from freight_exchange.store.protocol import FeedStore, NewEvent
 
 __all__ = [
-    "NO_LIMIT", "OPEN_STATES", "SEND_WINDOW", "Adoption", "BotStore", "Delivery", "DeliveryState", "Effect", "Seat",
-    "Work", "WorkStore",
+    "NO_LIMIT", "OPEN_STATES", "SEND_WINDOW", "Delivery", "DeliveryState", "Effect", "Work", "WorkStore",
 ]  # fmt: skip
 
 NO_LIMIT: Final = 2**31
@@ -74,22 +72,6 @@ class Effect:
     state: str
     payload: bytes
     at: float
-
-
-@attrs.frozen(kw_only=True)
-class Adoption:
-    """Unfinished work of replicas that have ended. It belongs to the adopting replica from now on.
-
-    Attributes:
-        deliveries: Deliveries that are claimed.
-        effects: Effects in `OPEN_STATES`.
-        wait: Seconds for which the effects may still begin or arrive: absence is no proof before. They count from the
-            adoption, by the clock of the adopting replica.
-    """
-
-    deliveries: Sequence[Delivery] = ()
-    effects: Sequence[Effect] = ()
-    wait: float = 0.0
 
 
 class Work(Protocol):
@@ -217,86 +199,5 @@ class WorkStore(FeedStore, Work, Protocol):
 
         Returns:
             Whether it was added. If its key exists it is not, and counts as proposed again.
-        """
-        ...
-
-
-class Seat(Protocol):
-    """The place of one replica in the fleet of a bot.
-
-    A replica of a shared store must renew its lease. After its end another replica adopts its work, and all later
-    writes of this one fail.
-    """
-
-    @property
-    def work(self) -> Work:
-        """The deliveries and effects, written as this replica."""
-        ...
-
-    @property
-    def lease(self) -> float | None:
-        """Seconds for which `beat` renews the lease, or `None` where a lock holds it, which needs no renewal."""
-        ...
-
-    @property
-    def holder(self) -> str:
-        """The replica that last had the term, in words."""
-        ...
-
-    def state(self) -> str | None:
-        """Return the feed's state as it was last committed, by any replica."""
-        ...
-
-    def take_term(self) -> WorkStore | None:
-        """Take the term if no living replica has it or is newer. Its `release` gives it back, and keeps the seat."""
-        ...
-
-    def has_newer(self) -> bool:
-        """Return whether a replica of a newer version of the bot lives, which the term is for.
-
-        A version is newer, or the handlers are, if its first replica joined later.
-        """
-        ...
-
-    def adopt(self) -> Adoption:
-        """Take over the unfinished work of replicas that have ended."""
-        ...
-
-    def beat(self) -> bool:
-        """Renew the lease.
-
-        Returns:
-            Whether another replica has ended without leaving, so that there is work to adopt.
-        """
-        ...
-
-    def wait(self, seconds: float) -> bool:
-        """Wait for a notification that a delivery may be due or the term free; return whether there was one."""
-        ...
-
-    def leave(self) -> None:
-        """Give the seat back. Never raises; the store itself stays open."""
-        ...
-
-
-class BotStore(Store, Protocol):
-    """A keeper of feed states, deliveries and effects, which serves a fleet of bots."""
-
-    def open(self, binding: Binding, *, lease: float) -> WorkStore:
-        """Take the lease of a feed, as `Store.open` does."""
-        ...
-
-    def join(self, binding: Binding, *, handlers: Collection[str], version: str, lease: float) -> Seat:
-        """Take a seat for a replica of a bot.
-
-        Args:
-            binding: The service, account and name of the bot.
-            handlers: The ids of its handlers.
-            version: The version of the replica.
-            lease: The seconds of a lease, where the store itself has no setting for them.
-
-        Raises:
-            HeldError: The store serves one process at a time, and another one has it.
-            StoreError: As `Store.open`.
         """
         ...

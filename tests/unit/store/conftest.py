@@ -11,7 +11,8 @@ from tests.unit.store.postgres.databases import empty_store
 from tests.unit.store.rows import BINDING, LEASE, Watch
 
 from freight_exchange.store import MemoryStore
-from freight_exchange.store.work import BotStore, WorkStore
+from freight_exchange.store.seat import BotStore
+from freight_exchange.store.work import WorkStore
 
 
 @pytest.fixture(params=["memory", "postgres"])

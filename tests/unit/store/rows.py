@@ -19,7 +19,8 @@ from freight_exchange.store.protocol import (
     StoredEvent,
     TrackedRequest,
 )
-from freight_exchange.store.work import BotStore, Delivery, DeliveryState, Effect, WorkStore
+from freight_exchange.store.seat import BotStore
+from freight_exchange.store.work import Delivery, DeliveryState, Effect, WorkStore
 
 BINDING = Binding("https://host/api", "me@co.example", "requests")
 LEASE = 60.0

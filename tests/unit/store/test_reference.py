@@ -16,7 +16,8 @@ from tests.unit.store.rows import BINDING, LEASE, everything
 
 from freight_exchange.store import MemoryStore
 from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, ReadSet, StoredEvent, TrackedRequest
-from freight_exchange.store.work import BotStore, Delivery, Effect, WorkStore
+from freight_exchange.store.seat import BotStore
+from freight_exchange.store.work import Delivery, Effect, WorkStore
 
 INDEXES = st.integers(0, 7)
 NUMBERS = st.integers(0, 20)

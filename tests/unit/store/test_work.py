@@ -9,7 +9,8 @@ import attrs
 import pytest
 from tests.unit.store.rows import BINDING, LEASE, event, everything, put
 
-from freight_exchange.store.work import BotStore, Delivery, WorkStore
+from freight_exchange.store.seat import BotStore
+from freight_exchange.store.work import Delivery, WorkStore
 
 Keys = list[tuple[int, str]]
 NUMBERS = count()

@@ -7,7 +7,8 @@ import pytest
 from tests.unit.store.rows import BINDING, INDEXES, LEASE, STEPS, effect, event, everything, filled, renumbered
 
 from freight_exchange.store import MemoryStore
-from freight_exchange.store.work import BotStore, Effect, WorkStore
+from freight_exchange.store.seat import BotStore
+from freight_exchange.store.work import Effect, WorkStore
 
 
 def test_event_that_no_scan_produced_is_added_once(feed: WorkStore) -> None:

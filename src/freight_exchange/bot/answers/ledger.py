@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.platform.tasks import TaskStarter
-    from freight_exchange.store.work import Adoption, Effect
+    from freight_exchange.store.seat import Adoption
+    from freight_exchange.store.work import Effect
 
 __all__ = ["AnswerLedger"]
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from freight_exchange.feed.events import RequestEvent
     from freight_exchange.models import Bid
     from freight_exchange.platform.tasks import TaskStarter
-    from freight_exchange.store.work import Adoption
+    from freight_exchange.store.seat import Adoption
 
 __all__ = ["Ledger"]
 

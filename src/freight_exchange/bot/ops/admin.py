@@ -36,8 +36,8 @@ from freight_exchange.store.work import NO_LIMIT, DeliveryState
 
 if TYPE_CHECKING:
     from freight_exchange.platform.clock import Reading
+    from freight_exchange.store.seat import BotStore, Seat
     from freight_exchange.store.snapshot import Snapshot
-    from freight_exchange.store.work import BotStore, Seat
 
 __all__ = ["BotFile"]
 

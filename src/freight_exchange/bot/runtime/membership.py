@@ -14,7 +14,8 @@ from freight_exchange.platform.version import __version__
 
 if TYPE_CHECKING:
     from freight_exchange.store.protocol import Binding, Store
-    from freight_exchange.store.work import Adoption, BotStore, Seat, Work, WorkStore
+    from freight_exchange.store.seat import Adoption, BotStore, Seat
+    from freight_exchange.store.work import Work, WorkStore
 
 __all__ = ["Membership", "TermHeldError"]
 

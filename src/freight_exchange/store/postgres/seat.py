@@ -13,7 +13,8 @@ from freight_exchange.store.postgres.replica import CHANNEL, Replica
 from freight_exchange.store.postgres.term import PostgresTerm
 from freight_exchange.store.postgres.work import PostgresWork
 from freight_exchange.store.rows import read_delivery, read_effect
-from freight_exchange.store.work import SEND_WINDOW, Adoption
+from freight_exchange.store.seat import Adoption
+from freight_exchange.store.work import SEND_WINDOW
 from freight_exchange.transport.http.backend import SEND_TIMEOUT
 
 __all__ = ["PostgresSeat"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from freight_exchange.store.seat import Adoption
 from freight_exchange.store.sqlite.feed import SQLiteFeed
-from freight_exchange.store.work import NO_LIMIT, OPEN_STATES, Adoption
+from freight_exchange.store.work import NO_LIMIT, OPEN_STATES
 
 if TYPE_CHECKING:
     from freight_exchange.store.sqlite.connection import DatabaseConnection
