@@ -2,8 +2,9 @@
 
     intent -> sending -> confirmed | rejected | unknown
 
-Each step is durable before the next one begins. After a crash, `sending` means that the answer may have been sent. A
-doubt is resolved by reading, under the lock of its request, before anything else is sent there.
+Each step is durable before the next one begins. `sending` belongs to the replica that sends; after its end, to the one
+that adopts it, which waits until nothing can arrive any more. A doubt is resolved by reading, under the lock of its
+request, before anything else is sent there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import attrs
 from freight_exchange.bot.answers.checks import already_approved_error, check_against
 from freight_exchange.bot.answers.record import AnswerRecord, AnswerState, answer_key, is_answer
 from freight_exchange.bot.offers.record import UNSETTLED
+from freight_exchange.bot.offers.repository import ChangedElsewhereError
 from freight_exchange.bot.write_outcome import outcome_of
 from freight_exchange.errors import (
     FreightExchangeError,
@@ -28,10 +30,12 @@ from freight_exchange.errors import (
     OfferChangedError,
     OfferInDoubtError,
     OfferRejectedError,
-    StoreError,
 )
 from freight_exchange.errors.transient import READ_ERRORS
 from freight_exchange.models import Applied, Listing, NotApplied, Offer, StillUnknown
+from freight_exchange.platform import clock
+from freight_exchange.platform.clock import SendLimit
+from freight_exchange.store.work import SEND_WINDOW
 
 if TYPE_CHECKING:
     from freight_exchange.bot.unit_of_work import UnitOfWork
@@ -69,12 +73,17 @@ class AnswerLedger:
         self._tasks = tasks
         self._settle = settle
         self._locks: dict[int, anyio.Lock] = {}
+        self._arriving: set[str] = set()
+        """Keys of adopted answers that may still arrive at the service: absence is no proof yet."""
 
     async def adopt(self, adoption: Adoption) -> None:
         """Resolve the answers that processes left in doubt at their end."""
         for record in map(AnswerRecord.from_effect, filter(is_answer, adoption.effects)):
             _logger.warning("%s may have been sent before the last run ended; checking", record, extra=_fields(record))
-            self._tasks.start_soon(self._resolve_in_time, record)
+            if record.state == "sending":
+                record = await self._advance(record, "unknown")
+            self._arriving.add(record.key)
+            self._tasks.start_soon(self._resolve_adopted, record, adoption.wait)
 
     async def answer(self, draft: AnswerRecord, *, seen: Offer | None, check: Callable[[], None]) -> Listing | None:
         """Give an answer, or return the result if it was given before.
@@ -89,6 +98,13 @@ class AnswerLedger:
                 known to be.
             FreightExchangeError: It was not sent.
         """
+        try:
+            return await self._answer(draft, seen, check)
+        except ChangedElsewhereError as error:
+            # Another replica answers at the same time.
+            raise _in_doubt_error(draft) from error
+
+    async def _answer(self, draft: AnswerRecord, seen: Offer | None, check: Callable[[], None]) -> Listing | None:
         async with self._lock(draft.request):
             approval = await self._settled(answer_key(draft.request))
             known = approval if draft.approved else await self._settled(draft.key)
@@ -122,9 +138,11 @@ class AnswerLedger:
             return await self._send(record)
 
     async def _send(self, record: AnswerRecord) -> Listing | None:
+        # Before `sending` is recorded: a replica that takes this over waits from a later moment on.
+        limit = SendLimit(clock.now(), SEND_WINDOW)
         record = await self._advance(record, "sending")
         self._unit_of_work.reach("before send")
-        offers = self._exchange.offers
+        offers = self._exchange._limited(send_limit=limit).offers
         try:
             listing = await (offers.approve(record.offer) if record.approved else offers.decline(record.offer))
         except FreightExchangeError as error:
@@ -153,12 +171,14 @@ class AnswerLedger:
     async def _settled(self, key: str) -> AnswerRecord | None:
         """Return the record of an answer, once it is not in doubt; the lock of its request is held."""
         record = await self._find(key)
-        return await self._look(record) if record is not None and record.state in UNSETTLED else record
+        if record is None or record.state not in UNSETTLED:
+            return record
+        if record.state == "sending" or key in self._arriving:
+            raise _in_doubt_error(record)
+        return await self._look(record)
 
     async def _look(self, record: AnswerRecord) -> AnswerRecord:
         """Check whether the service shows an answer; raise `OfferInDoubtError` if that remains unknown."""
-        if record.state == "sending":
-            record = await self._advance(record, "unknown")
         settle = min(self._settle * _PATIENCE_FACTOR**record.resends, _LONGEST_SETTLE)
         result = await self._exchange.reconcile(record.write, settle=settle)
         match result:
@@ -184,6 +204,11 @@ class AnswerLedger:
                 _logger.warning("%s is no longer in doubt: it was not carried out", record, extra=_fields(record))
                 return record
 
+    async def _resolve_adopted(self, record: AnswerRecord, wait: float) -> None:
+        await anyio.sleep(wait)
+        self._arriving.discard(record.key)
+        await self._resolve_in_time(record)
+
     async def _resolve_in_time(self, record: AnswerRecord) -> None:
         """Resolve a doubt, though its handler may not be called again."""
         pause = _FIRST_PAUSE
@@ -193,7 +218,7 @@ class AnswerLedger:
                     await self._settled(record.key)
             except LoginRejectedError:
                 raise
-            except (OfferInDoubtError, *READ_ERRORS):
+            except (OfferInDoubtError, ChangedElsewhereError, *READ_ERRORS):
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _MAX_PAUSE)
             else:
@@ -222,7 +247,7 @@ class AnswerLedger:
         if not await self._unit_of_work.write(
             step, lambda store: store.put_effect(effect, expected_state=expected_state)
         ):
-            raise StoreError(
+            raise ChangedElsewhereError(
                 f"{record} is not {expected_state or 'new'} any more: another process writes to this bot's store"
             )
         return record

@@ -29,7 +29,7 @@ WaitingOffers = Mapping[tuple[int, str], set[int]]
 
 
 class ChangedElsewhereError(StoreError):
-    """A person or another replica has changed the state of an offer in the store."""
+    """A person or another replica has changed the state of an offer or an answer in the store."""
 
 
 class OfferRepository:

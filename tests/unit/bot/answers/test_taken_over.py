@@ -1,0 +1,146 @@
+"""Ledger of answers beside other replicas, and after one that has ended in the middle of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
+
+import anyio
+import attrs
+import pytest
+from tests.unit.bot.rig import SETTLE
+from tests.unit.store.rows import BINDING, LEASE
+
+from freight_exchange import FreightExchange, FreightExchangeError, OfferInDoubtError
+from freight_exchange.bot.answers.ledger import AnswerLedger
+from freight_exchange.bot.answers.record import AnswerRecord
+from freight_exchange.bot.unit_of_work import UnitOfWork
+from freight_exchange.feed.feed import Feed
+from freight_exchange.platform import clock
+from freight_exchange.store import MemoryStore
+from freight_exchange.store.work import SEND_WINDOW, Adoption, WorkStore
+from freight_exchange.testing import Sandbox
+
+pytestmark = pytest.mark.virtual_time
+
+T = TypeVar("T")
+
+
+class Replica:
+    """A ledger of answers on a store and an exchange, for a request with an offer."""
+
+    def __init__(self, sandbox: Sandbox, exchange: FreightExchange, tasks: Any, offer: int) -> None:
+        self.sandbox = sandbox
+        self.work: WorkStore = MemoryStore().open(BINDING, lease=LEASE)
+        self.reached: Callable[[str], None] = lambda _: None
+        feed = SimpleNamespace(time=anyio.current_time)
+        access = SimpleNamespace(inline=True, state=lambda: self.work, run=self._run)
+        unit_of_work = UnitOfWork(cast("Feed", feed), lambda point: self.reached(point), cast("Any", access))
+        self.ledger = AnswerLedger(exchange, unit_of_work, tasks, settle=SETTLE)
+        self.approval = AnswerRecord(request=1, offer=offer, approved=True, handler="award", event=1)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return work()
+
+    async def approve(self) -> object:
+        return await self.ledger.answer(self.approval, seen=None, check=lambda: None)
+
+    def record(self, state: Any) -> AnswerRecord:
+        """Write the approval into the store, as another replica does."""
+        record = attrs.evolve(self.approval, state=state)
+        self.work.put_effect(record.to_effect(), expected_state=self.state)
+        return record
+
+    @property
+    def state(self) -> str | None:
+        effect = self.work.effect(self.approval.key)
+        return None if effect is None else effect.state
+
+    @property
+    def sent(self) -> int:
+        return len(self.sandbox.audit_log.calls_to("POST", "quote/approveoffer"))
+
+    @property
+    def calls(self) -> int:
+        return len(self.sandbox.audit_log.calls)
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Replica]:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+    async with sandbox.client() as forwarder:
+        bid = await forwarder.bids.submit(request, amount=900, currency="USD")
+    assert bid.offer is not None
+    assert bid.offer.id is not None
+    async with sandbox.client(sandbox.shipper) as exchange, anyio.create_task_group() as tasks:
+        await exchange.login()
+        yield Replica(sandbox, exchange, tasks, bid.offer.id)
+        tasks.cancel_scope.cancel()
+
+
+async def test_answer_that_another_replica_is_sending_is_left_to_it() -> None:
+    async with running() as replica:
+        replica.record("sending")
+        calls = replica.calls
+        with pytest.raises(OfferInDoubtError):
+            await replica.approve()
+        assert (replica.state, replica.calls) == ("sending", calls)
+
+
+async def test_answer_of_an_ended_replica_is_checked_once_it_cannot_arrive_any_more() -> None:
+    async with running() as replica:
+        record = replica.record("sending")
+        await replica.ledger.adopt(Adoption(effects=(record.to_effect(),), wait=20.0))
+        calls = replica.calls
+        await anyio.sleep(19)
+        with pytest.raises(OfferInDoubtError):
+            await replica.approve()
+        assert (replica.state, replica.calls) == ("unknown", calls)
+        await anyio.sleep(1 + 2 * SETTLE.total_seconds())
+        assert replica.state == "intent"
+        await replica.approve()
+        assert (replica.state, replica.sent) == ("confirmed", 1)
+
+
+async def test_late_answer_of_an_ended_replica_is_found() -> None:
+    async with running() as replica:
+        record = replica.record("sending")
+        await replica.ledger.adopt(Adoption(effects=(record.to_effect(),), wait=20.0))
+        await anyio.sleep(19)
+        async with replica.sandbox.client(replica.sandbox.shipper) as other:
+            await other.offers.approve(record.offer)
+        await anyio.sleep(5)
+        await replica.approve()
+        assert (replica.state, replica.sent) == ("confirmed", 1)
+
+
+async def test_answer_is_not_sent_once_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as replica:
+
+        def freeze(point: str) -> None:
+            if point == "before send":
+                later = clock.boot_time() + SEND_WINDOW + 1
+                monkeypatch.setattr(clock, "boot_time", lambda: later)
+
+        replica.reached = freeze
+        with pytest.raises(FreightExchangeError) as raised:
+            await replica.approve()
+        assert not raised.value.may_have_taken_effect
+        assert (replica.state, replica.sent) == ("intent", 0)
+
+
+@pytest.mark.parametrize("point", ["before intent", "before sending"])
+async def test_answer_that_another_replica_begins_at_the_same_time_is_in_doubt(point: str) -> None:
+    async with running() as replica:
+
+        def overtake(reached: str) -> None:
+            if reached == point:
+                replica.record("sending")
+
+        replica.reached = overtake
+        with pytest.raises(OfferInDoubtError):
+            await replica.approve()
+        assert (replica.state, replica.sent) == ("sending", 0)
