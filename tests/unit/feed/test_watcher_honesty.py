@@ -32,8 +32,8 @@ def store() -> Iterator[Store]:
     kept.close()
 
 
-async def live(service: Service, store: Store) -> Rig:
-    rig = Rig(service, store=store)
+async def live(service: Service, store: Store, **options: Any) -> Rig:
+    rig = Rig(service, store=store, **options)
     await rig.primes()
     await rig.looks()
     service.pages.clear()
@@ -41,11 +41,22 @@ async def live(service: Service, store: Store) -> Rig:
     return rig
 
 
-async def test_what_was_shown_late_is_not_withdrawn_by_an_answer_that_says_nothing_of_it(store: Store) -> None:
-    """Narrow scans lack it, since they do not reach back to it, and it is looked up."""
-    service = Service(lookup_faults=[BARE])
+@attrs.define
+class HidesFromLookUps(Service):
+    """Finds no request 1, as if one of its databases were away."""
+
+    async def find(self, index: int) -> RateRequest | None:
+        found = await super().find(index)
+        return None if index == 1 else found
+
+
+@pytest.mark.parametrize("interval", [30.0, 300.0])
+async def test_what_was_shown_late_is_not_withdrawn_as_narrow_scans_do_not_reach_back_to_it(
+    store: Store, interval: float
+) -> None:
+    service = HidesFromLookUps()
     service.publish(9)
-    rig = await live(service, store)
+    rig = await live(service, store, interval=interval)
     service.late = 1200.0
     service.publish(1)
     service.late = 0.0
@@ -53,8 +64,24 @@ async def test_what_was_shown_late_is_not_withdrawn_by_an_answer_that_says_nothi
         # A listing of nothing would be no reason to look it up.
         service.publish(9)
         await rig.looks()
-    assert rig.tale == [("new", 1)]
-    assert service.lookups
+        if rig.tale and anyio.current_time() > 2 * HOUR:
+            break
+    assert [event for event in rig.tale if event[1] == 1] == [("new", 1)]
+
+
+async def test_what_a_deep_scan_found_and_the_next_one_lacks_is_withdrawn_within_two_scans(store: Store) -> None:
+    service = Service()
+    service.publish(9)
+    rig = await live(service, store, interval=300.0)
+    await rig.goes_on_for(HOUR / 2)
+    service.publish(1)
+    while not rig.tale or service.windows[-1] < 1800:
+        service.publish(1, notes=f"changed at {anyio.current_time()}")
+        await rig.looks()
+    service.withdraw(1)
+    service.publish(9)
+    await rig.looks(3)
+    assert rig.tale[-1] == ("withdrawn", 1)
 
 
 async def test_a_bare_404_is_believed_only_once_it_was_said_again_and_again(store: Store) -> None:

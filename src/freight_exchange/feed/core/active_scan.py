@@ -43,6 +43,7 @@ class ActiveScan:
         indexes: Indexes of requests that it saw.
         known: Indexes of those among them that were known before it began.
         missing: Requests that it should have seen and did not.
+        recheck_window: Seconds, from its beginning, that a scan has to look back to tell that some of these are gone.
         doubt: Why its end proves nothing, if most is missing.
         unwritten: The last page, when it was sent and when it was received, until it is committed.
         seconds: Seconds that were spent on it.
@@ -68,6 +69,7 @@ class ActiveScan:
     indexes: set[int] = attrs.field(factory=set)
     known: set[int] = attrs.field(factory=set)
     missing: Sequence[TrackedRequest] = ()
+    recheck_window: float = -math.inf
     doubt: FreightExchangeError | None = None
     unwritten: tuple[Rows[RateRequest] | None, Reading, Reading] | None = None
     seconds: float = 0.0

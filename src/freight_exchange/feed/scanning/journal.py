@@ -26,6 +26,7 @@ from freight_exchange.feed.core.changes.classify import Classification, classify
 from freight_exchange.feed.core.changes.observation import RECENT_UNKNOWN, Observation
 from freight_exchange.feed.core.changes.unsteady_fields import UnsteadyFields
 from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED
+from freight_exchange.feed.core.inferred_updates import InferredUpdates
 from freight_exchange.feed.core.planner import is_recent
 from freight_exchange.feed.core.scanner import OPERATION
 from freight_exchange.feed.core.state import AbsenceDoubt, State
@@ -33,7 +34,7 @@ from freight_exchange.feed.core.watermark import WIDEST, Watermark
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Reading
-from freight_exchange.store.protocol import Commit, FeedStore, NewEvent, ReadSet, TrackedRequest
+from freight_exchange.store.protocol import AbsenceQuery, Commit, FeedStore, NewEvent, ReadSet, TrackedRequest
 
 if TYPE_CHECKING:
     from freight_exchange.feed.lease import Run
@@ -82,6 +83,7 @@ class Journal:
         if kept.clamp is not None:
             self.sizes.clamped(OPERATION, kept.clamp)
         self._unsteady = UnsteadyFields()
+        self._inferred = InferredUpdates()
         self._relearn_at = -math.inf
 
     @property
@@ -112,25 +114,27 @@ class Journal:
         scan.indexes |= about
         sizes = scan.scanner.sizes if is_complete else self.sizes
         after, gap, result = self._with_page(state, scan, sizes), tuple[NewEvent, ...](), None
+        tracked, known = list[TrackedRequest](), dict[int, TrackedRequest]()
         gap, after = find_gap(after, received)
         query = None
         if is_complete and state.is_primed and not scan.scanner.offset_ignored:
             query = absence_query(state, scan, received)
 
         def decide(found: ReadSet) -> Commit:
-            nonlocal after, result
-            result = classify(records, broken, found.requests, observation)
+            nonlocal after, result, tracked, known
+            result, known = classify(records, broken, found.requests, observation), dict(found.requests)
             if observation.recent_updates is None and (result.excused or result.schema.at != observation.schema.at):
                 raise UnclearError
             scan.changed |= result.changed
+            tracked = self._inferred.corrected(result.tracked, known, observation.begin)
             began = state.watermark.time_at(scan.began)
             scan.known |= {index for index, before in found.requests.items() if before.first_seen < began}
             absent = [row for row in found.absent if row.index not in about] if query is not None else []
-            doubt = self._judge_absence(scan, absent, received, is_counted=query is not None)
+            doubt = self._judge_absence(scan, absent, received, query)
             after = attrs.evolve(after, schema=result.schema, absence_doubt=doubt)
             after = self._advance(after, scan, received, is_covering=is_covering and scan.doubt is None)
             return Commit(
-                requests=(*result.tracked, *scan.missing),
+                requests=(*tracked, *scan.missing),
                 events=(*gap, *result.events),
                 state=after.dump(),
                 at=state.watermark.time_at(received),
@@ -145,6 +149,7 @@ class Journal:
             self.state = after
             self.sizes = sizes.afresh() if is_complete and _lacks_more(scan, state.absence_doubt) else sizes
             self._note_flips(result, state.watermark.time_at(received))
+            self._inferred.record(tracked, known, observation.begin)
             scan.unwritten, scan.recent_updates = None, None
             scan.is_covering = is_covering and scan.doubt is None
 
@@ -160,6 +165,7 @@ class Journal:
             return Commit(requests=(after,), events=() if event is None else (event,), at=time)
 
         await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
+        self._inferred.forget(row.index)
 
     async def record_find(self, record: RateRequest, received: Reading) -> None:
         """Commit a request that scans lack and a look-up has found."""
@@ -199,6 +205,7 @@ class Journal:
 
     async def prune(self, time: float) -> bool:
         """Delete requests that the service no longer lists, except for tombstones; return whether more are due."""
+        self._inferred.prune(time - _REMEMBERED)
         return bool(await self._run(lambda: self._store.prune(before=time - _REMEMBERED)))
 
     def note_suspects(self, scan: ActiveScan, now: Reading) -> None:
@@ -212,18 +219,20 @@ class Journal:
         return attrs.evolve(state, scan=number, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))
 
     def _judge_absence(
-        self, scan: ActiveScan, absent: Sequence[TrackedRequest], received: Reading, *, is_counted: bool
+        self, scan: ActiveScan, absent: Sequence[TrackedRequest], received: Reading, query: AbsenceQuery | None
     ) -> AbsenceDoubt | None:
         """Note what a scan lacks, and why that proves nothing, if it does not; return the doubt from now on."""
         doubt, ended = self.state.absence_doubt, self.state.watermark.time_at(received)
-        if is_counted:
+        if query is not None:
             doubt = absence.next_doubt(doubt, window=scan.window, at=ended, listed=len(scan.known), absent=len(absent))
         scan.doubt = None
         if scan.scanner.ended and doubt is not None and absence.is_open(doubt, ended):
             scan.doubt = absence.doubt_error(doubt, at=ended, absent=len(absent))
         # A listing of nothing at all may be a failure: it proves nothing until one that looks further back does.
         most = 1 if scan.window < WIDEST and not scan.indexes else math.inf
-        scan.missing = [] if scan.doubt else [absence.count_miss(row, most) for row in absent]
+        begin = -math.inf if query is None or scan.window >= WIDEST else query.updated_after
+        scan.missing = [] if scan.doubt else self._inferred.count_misses(absent, begin, most)
+        scan.recheck_window = self.state.watermark.time_at(scan.began) - self._inferred.earliest(scan.missing)
         return doubt
 
     def _advance(self, state: State, scan: ActiveScan, received: Reading, *, is_covering: bool) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -99,6 +100,7 @@ class Progress:
         self._queue.record_success(scan)
         # A listing of nothing at all is no proof that one of few is gone: a wider one has to lack it as well.
         own = scan.own_window if scan.indexes else max(scan.own_window, schedule.tier_above(scan.window).window)
+        own = max(own, math.ceil(min(WIDEST, max(0.0, scan.recheck_window))))
         self._planner.record_success(scan.tier, scan.window, own, scan.began, is_doubtful=is_doubtful)
         if scan.scanner.offset_ignored and not self.offset_ignored:
             self._reports.log_ignored_offset()

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 import attrs
 
@@ -25,6 +26,10 @@ from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import NewEvent, TrackedRequest
 
 __all__ = ["Classification", "classify", "withdrawal"]
+
+
+_AS_WIDE_AS_NEEDED: Final = 60.0
+"""Seconds: a window that reaches back so little beyond the cover proves enough by itself."""
 
 
 @attrs.frozen
@@ -218,9 +223,10 @@ def _tracked(
     turn: bool,
 ) -> TrackedRequest:
     """Update what is tracked of a request; at a mere `turn` of a field only the window proves when it was updated."""
-    proven = observation.sent - observation.window
-    if not turn and _is_recent(before, digest, observation):
-        proven = max(proven, observation.covered)
+    proven = observation.begin
+    is_inferred = observation.covered - proven > _AS_WIDE_AS_NEEDED
+    if is_inferred and not turn and _is_recent(before, digest, observation):
+        proven = observation.covered
     same = before is not None and before.digest == digest and before.record is not None
     return TrackedRequest(
         index=record.index,

@@ -82,3 +82,8 @@ class Observation:
     recent_updates: RecentUpdates | None = RECENT_UNKNOWN
     unsteady: Callable[[int], frozenset[str]] = lambda index: frozenset()
     unsteady_extras: frozenset[str] = frozenset()
+
+    @property
+    def begin(self) -> float:
+        """Begin of the window: what the page lists was updated later."""
+        return self.sent - self.window

@@ -1,0 +1,78 @@
+"""Tests of updates that are inferred from what scans lacked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+
+from freight_exchange.feed.core.inferred_updates import InferredUpdates
+from freight_exchange.store.protocol import TrackedRequest
+
+ROW = TrackedRequest(
+    index=1, digest=b"12345678", record=b"{}", version=1, first_seen=0.0, last_seen=0.0, last_scan=1, updated_after=0.0
+)
+
+
+def row(updated_after: float, **changes: Any) -> TrackedRequest:
+    return attrs.evolve(ROW, updated_after=updated_after, **changes)
+
+
+def misses(updates: InferredUpdates, of: TrackedRequest, begin: float) -> int:
+    return updates.count_misses([of], begin, math.inf)[0].missed_scans
+
+
+def test_first_miss_counts_by_inference_and_the_second_by_a_window_that_listed_the_request() -> None:
+    updates = InferredUpdates()
+    updates.record([row(900.0)], {}, -800.0)
+    assert updates.earliest([row(900.0)]) == -800.0
+    once = row(900.0, missed_scans=1)
+    assert misses(updates, row(900.0), 900.0) == 1
+    assert misses(updates, once, 900.0) == 1
+    assert misses(updates, once, -799.0) == 1
+    assert misses(updates, once, -800.0) == 2
+
+
+def test_later_windows_prove_more_until_nothing_is_inferred() -> None:
+    updates = InferredUpdates()
+    updates.record([row(900.0)], {}, -800.0)
+    updates.record([row(900.0)], {1: row(900.0)}, -500.0)
+    updates.record([row(900.0)], {1: row(900.0)}, -600.0)
+    assert updates.earliest([row(900.0)]) == -500.0
+    updates.record([row(900.0)], {1: row(900.0)}, 900.0)
+    assert updates.earliest([row(900.0)]) == math.inf
+    assert misses(updates, row(900.0, missed_scans=1), 900.0) == 2
+
+
+def test_update_of_a_known_request_is_no_older_than_the_one_before() -> None:
+    updates = InferredUpdates()
+    updates.record([row(900.0)], {1: row(100.0)}, -800.0)
+    assert updates.earliest([row(900.0)]) == 100.0
+
+
+def test_what_windows_prove_needs_no_memory() -> None:
+    updates = InferredUpdates()
+    updates.record([row(900.0)], {1: row(900.0)}, -800.0)
+    updates.record([row(-800.0)], {}, -800.0)
+    assert updates.earliest([row(900.0), row(-800.0)]) == math.inf
+
+
+def test_request_that_is_listed_after_a_miss_was_updated_when_windows_prove_it() -> None:
+    updates = InferredUpdates()
+    updates.record([row(900.0)], {}, -800.0)
+    assert updates.corrected([row(900.0)], {1: row(900.0)}, -900.0) == [row(900.0)]
+    missed = {1: row(900.0, missed_scans=1)}
+    assert updates.corrected([row(900.0)], missed, -900.0) == [row(-800.0)]
+    assert updates.corrected([row(900.0, index=2)], {2: row(900.0, missed_scans=1)}, -900.0) == [row(900.0, index=2)]
+
+
+def test_withdrawn_and_old_requests_are_forgotten() -> None:
+    updates = InferredUpdates()
+    updates.record([row(900.0), row(900.0, index=2)], {}, -800.0)
+    updates.forget(1)
+    assert updates.earliest([row(900.0)]) == math.inf
+    updates.prune(-800.0)
+    assert updates.earliest([row(900.0, index=2)]) == -800.0
+    updates.prune(-799.0)
+    assert updates.earliest([row(900.0, index=2)]) == math.inf
