@@ -10,7 +10,7 @@ import attrs
 import pytest
 from tests.unit.feed.rig import DAY, HOUR, Rig, Service, scans
 
-from freight_exchange.errors import DecodeError, RateLimitedError, ServerError
+from freight_exchange.errors import BadRequestError, DecodeError, RateLimitedError, ServerError
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.hooks import Degraded
 from freight_exchange.models import RateRequest
@@ -219,3 +219,27 @@ async def test_a_service_that_fails_on_all_but_small_pages_is_read_by_the_smalle
     with anyio.fail_after(3600):
         await rig.primes()
     assert len(rig.tale) == 40
+
+
+@attrs.define
+class RefusesPagesPastTheEnd(Service):
+    """Answers 400 where others list nothing."""
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        page = await Service.page(self, number, rows, window)
+        if number and not page.records:
+            raise BadRequestError("no such page", status=400)
+        return page
+
+
+async def test_pages_refused_past_the_end_do_not_delay_the_scans_after_them(store: Store) -> None:
+    """A scan of one full page asks for the next one, up to twice."""
+    service = RefusesPagesPastTheEnd(clamp=5)
+    service.publish(*range(1, 6))
+    rig = await live(service, store, interval=600.0)
+    began = anyio.current_time()
+    for number in range(24):
+        service.publish(*range(1, 6), notes=f"revision {number}")
+        await rig.looks()
+    assert any(number for number, _, _ in service.pages)
+    assert anyio.current_time() - began < 24 * 660

@@ -40,15 +40,17 @@ async def read_page(pacer: Pacer, scanner: Scanner[T], fetch: Callable[[], Await
 
 async def goes_on(pacer: Pacer, scanner: Scanner[T], error: FreightExchangeError) -> bool:
     """Return whether the scan goes on after an error in the place of a page, once it may."""
+    number = scanner.number
+    outcome = scanner.fail(error)
+    if outcome == "on" and number:
+        # There is no such page: the refusal is a reply, and no trouble.
+        pacer.record_reply()
+        return True
     pause = pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
-    match scanner.fail(error):
-        case "on":
-            return True
-        case "again" if pause is not None:
-            await anyio.sleep(pause)
-            return True
-        case _:
-            return False
+    if outcome == "again" and pause is not None:
+        await anyio.sleep(pause)
+        return True
+    return outcome == "on"
 
 
 def quiet_for(pacer: Pacer) -> float:
