@@ -21,6 +21,9 @@ __all__ = ["READ_ERRORS", "is_from_login", "is_transient", "request_count", "ret
 READ_ERRORS: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
 """The errors of a read that a later read need not meet. A rejected login is among them and does not pass."""
 
+_ATTEMPTS_OF_SLOW_LOGIN: Final = 2
+"""Attempts of a login that outlasts a call's deadline: each has a shorter timeout."""
+
 
 def is_transient(error: FreightExchangeError) -> bool:
     """Return whether the same read may succeed later."""
@@ -42,6 +45,8 @@ def retry_delay(error: FreightExchangeError) -> float | None:
 
 def request_count(error: FreightExchangeError) -> int:
     """Estimate how many requests a failed call sent: its attempts, and the login or read beside them."""
+    if error.login_pending:
+        return error.attempts + _ATTEMPTS_OF_SLOW_LOGIN
     return max(1, error.attempts) + (isinstance(error, AuthenticationError) or error.token_refused)
 
 

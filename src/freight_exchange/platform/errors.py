@@ -51,6 +51,9 @@ class FreightExchangeError(Exception):
     token_refused: bool = False
     """True where the service had refused the call's token, and then the login failed: the call was sent as well."""
 
+    login_pending: bool = False
+    """True where the call's deadline passed while it waited for a login."""
+
     def __init__(
         self,
         message: str = "",

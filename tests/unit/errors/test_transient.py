@@ -65,4 +65,7 @@ def test_failed_login_is_told_by_its_path_and_counts_beside_a_call_whose_token_w
     assert request_count(failed) == 2
     failed.token_refused = True
     assert request_count(failed) == 3
+    outlasted = DeadlineExceededError(path="quote/bid", attempts=1)
+    outlasted.login_pending = True
+    assert request_count(outlasted) == 3
     assert request_count(AuthenticationError(path="quote/bid", attempts=1)) == 2

@@ -71,7 +71,9 @@ class TokenRefresh:
         self._backoff = LoginBackoff()
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
+        request.progress.waits_for_login = True
         access = await self.access_token()
+        request.progress.waits_for_login = False
         response = await call_next(request.with_token(access.token))
         replays = 0
         while unauthorized(response):
@@ -83,7 +85,9 @@ class TokenRefresh:
                 break
             # The refusal proves that nothing happened, also if the deadline passes during the login.
             request.progress.reset()
+            request.progress.waits_for_login = True
             replacement = await self._after_refusal(access)
+            request.progress.waits_for_login = False
             if replacement is None:
                 break
             access = replacement

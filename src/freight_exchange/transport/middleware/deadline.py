@@ -51,5 +51,6 @@ class Deadline:
             message = f"{message} {queue}"
         error = DeadlineExceededError(f"{message}; nothing took effect")
         describe(error, request, self._redactor)
+        error.login_pending = request.progress.waits_for_login
         error.settled = True
         return error

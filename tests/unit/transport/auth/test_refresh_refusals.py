@@ -83,6 +83,22 @@ class TestRefusals:
             await exchange.call()
         assert not caught.value.token_refused
 
+    @pytest.mark.parametrize("is_refused", [False, True])
+    async def test_deadline_that_passes_during_a_login_says_so(self, *, is_refused: bool) -> None:
+        exchange = Exchange()
+        if is_refused:
+            await exchange.call()
+            exchange.refused.add("t1")
+        exchange.takes = 100
+        late = request()
+        with anyio.move_on_after(10):
+            await exchange.renewal(late, exchange.send)
+        assert late.progress.waits_for_login
+        await anyio.sleep(100)
+        done = request()
+        await exchange.renewal(done, exchange.send)
+        assert not done.progress.waits_for_login
+
     async def test_while_a_refused_write_waits_for_the_login_it_has_not_happened(self) -> None:
         exchange = Exchange()
         await exchange.call()

@@ -29,7 +29,7 @@ from freight_exchange.errors import (
 )
 from freight_exchange.hooks import Event
 from freight_exchange.models.writes import RawWrite
-from freight_exchange.transport.message import RequestKind
+from freight_exchange.transport.message import Request, RequestKind, Response
 
 pytestmark = pytest.mark.virtual_time
 
@@ -121,6 +121,14 @@ class TestDeadline:
         error = await bench.failure(deadline=7, attempts=9)
         assert anyio.current_time() - began == pytest.approx(7)
         assert error.attempts == 3
+
+    @pytest.mark.parametrize("waits", [False, True])
+    async def test_error_says_whether_the_call_waited_for_a_login(self, *, waits: bool) -> None:
+        async def logs_in(request: Request) -> Response:
+            request.progress.waits_for_login = waits
+            return await stalls()(request)
+
+        assert (await Bench(logs_in).failure(deadline=7)).login_pending is waits
 
     async def test_a_wait_that_it_cuts_is_not_begun(self) -> None:
         began = anyio.current_time()
