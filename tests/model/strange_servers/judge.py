@@ -271,8 +271,16 @@ class _Judge:
         """Whether no reply tells an update during the first scan from one before the feed was entered.
 
         No earlier state was listed, and at no scan since was a window that begins after the entry counted as so wide.
+        What was updated and updated back between two scans has not changed by any reply: the scans until then decide,
+        unless one lists it whose window begins long after the entry.
         """
         listings, habits = self._listings(math.inf), self.schedule.habits
+        shown = self.versions(index)[-1].content
+        same = [v for v in self.versions(index) if v.content == shown and self.began < v.since <= updated]
+        unseen = [v for v in same if all(s.rows.get(index, shown) == shown for s in listings if s.at >= v.since)]
+        proofs = [s for s in listings if index in s.rows and _begins(s) > self.began + _HOUR]
+        if unseen and unseen[0].until < updated and not proofs:
+            listings, updated = [s for s in listings if s.at < unseen[0].until], unseen[0].since
         if self.log.listed is None or not self.began < updated <= self.log.listed:
             return False
         if any(index in s.rows for s in listings if s.at < updated):
