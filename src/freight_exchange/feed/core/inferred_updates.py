@@ -18,11 +18,11 @@ _MOST: Final = 10_000
 
 
 class InferredUpdates:
-    """What windows prove of requests whose last update is inferred to be later.
+    """Memory of requests whose last update is inferred to be later than windows prove.
 
-    What a deep scan sees for the first time, or changed, was updated since the scan before it, unless that one should
-    have listed it and did not. In that case narrow scans rightly lack it: only a scan that looks back as far as one
-    that listed it can tell that it is gone.
+    A request that a deep scan sees for the first time, or changed, was updated since the scan before it, unless that
+    one should have listed it and did not. In that case narrow scans rightly lack it: only a scan that looks back as far
+    as one that listed it can tell that it is gone.
     """
 
     def __init__(self) -> None:
