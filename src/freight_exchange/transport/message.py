@@ -65,7 +65,7 @@ class Progress:
         self.replays = 0
         """Times that a login was made because the service had refused the token of an attempt."""
         self.waits_for_login = False
-        """Whether the call waits for a login, its first or one after a refusal."""
+        """`True` while the call waits for a login, its first or one after a refusal."""
         self.before_first_byte: Callable[[], None] | None = None
         """Called right before the first byte of an attempt leaves; it may raise `AbandonedError` to stop it."""
         self._abandoned = False

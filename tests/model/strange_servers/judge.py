@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 from tests.model.strange_servers.drawing import Schedule
 from tests.model.strange_servers.market import Content, Market, Row, Version
-from tests.model.strange_servers.replies import begins, loudest_hour, proven_updates
+from tests.model.strange_servers.replies import begins, first_alike, loudest_hour, proven_updates
 from tests.model.strange_servers.run import Log, Told
 from tests.model.strange_servers.server import Served, StrangeServer
 
@@ -271,19 +271,15 @@ class _Judge:
         """Whether no reply tells an update during the first scan from one before the feed was entered.
 
         No earlier state was listed, and at no scan since was a window that begins after the entry counted as so wide.
-        What was updated and updated back between two scans has not changed by any reply: the scans until then decide,
-        unless one lists it whose window begins long after the entry.
+        Of what was updated and updated back unseen, the scans until then decide, unless a late window lists it.
         """
         listings, habits = self._listings(math.inf), self.schedule.habits
-        shown = self.versions(index)[-1].content
-        same = [v for v in self.versions(index) if v.content == shown and self.began < v.since <= updated]
-        unseen = [v for v in same if all(s.rows.get(index, shown) == shown for s in listings if s.at >= v.since)]
-        proofs = [s for s in listings if index in s.rows and _begins(s) > self.began + _HOUR]
-        if unseen and unseen[0].until < updated and not proofs:
-            listings, updated = [s for s in listings if s.at < unseen[0].until], unseen[0].since
-        if self.log.listed is None or not self.began < updated <= self.log.listed:
+        if self.log.listed is None or updated <= self.began:
             return False
-        if any(index in s.rows for s in listings if s.at < updated):
+        first = first_alike([v for v in self.versions(index) if self.began < v.since <= updated], index, listings)
+        if first.until < updated and all(index not in s.rows or begins(s) <= self.began + _HOUR for s in listings):
+            listings, updated = [s for s in listings if s.at < first.until], first.since
+        if updated > self.log.listed or any(index in s.rows for s in listings if s.at < updated):
             return False
         stamp = self.market.rows(updated)[index].stamp
         scans = (s.at for s in listings if s.at >= updated)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tests.model.strange_servers.habits import Span
+from tests.model.strange_servers.market import Version
 from tests.model.strange_servers.server import Served, StrangeServer
 
-__all__ = ["begins", "loudest_hour", "proven_updates"]
+__all__ = ["begins", "first_alike", "loudest_hour", "proven_updates"]
 
 _HOUR: Final = 3600.0
 
@@ -35,6 +36,16 @@ def proven_updates(listings: Iterable[Served]) -> dict[int, float]:
             proven[index] = max(proven.get(index, -math.inf), since, changed)
             last[index] = listing
     return proven
+
+
+def first_alike(versions: Sequence[Version], index: int, listings: Sequence[Served]) -> Version:
+    """The first of several versions with the content of the last one, if no listing since shows another one."""
+    last = versions[-1]
+    for version in versions:
+        shown = {s.rows[index] for s in listings if s.at >= version.since and index in s.rows}
+        if version.content == last.content and shown <= {last.content}:
+            return version
+    return last
 
 
 def loudest_hour(server: StrangeServer, span: Span) -> int:
