@@ -88,8 +88,8 @@ class FreightExchange(Calls):
             `FREIGHT_EXCHANGE_CARRIER_FIELD`, or `carrier`.
         index_type: The JSON type of `index` in look-ups (service document, 4): `integer`, as in its table, or `string`,
             as in its samples.
-        missing_list_is_empty: `True` if every 404 to a listing means that it is empty. By default the body must say so,
-            since a bare 404 may mean a wrong `base_url`.
+        missing_list_is_empty: `True` if every 404 to a listing means that it is empty. By default the body must confirm
+            it, since a bare 404 may mean a wrong `base_url`.
         strict: `True` if one unreadable record fails its whole listing.
         proxy: The URL of a proxy.
         verify: `True`, or an `ssl.SSLContext` with other certificates.
@@ -251,7 +251,7 @@ class FreightExchange(Calls):
             )
         )
 
-    def _heard_by(self, hook: Hook) -> FreightExchange:
+    def _with_hook(self, hook: Hook) -> FreightExchange:
         """Return a view of this client with one more hook."""
         return self._view(attrs.evolve(self._options, hooks=self._options.hooks.with_hook(hook)))
 

@@ -85,7 +85,7 @@ def parse_addresses(text: str, name: str) -> dict[str, str]:
 
 
 def trust_env(value: bool | None) -> bool:
-    """Tell whether the variables of proxies and certificates count: `trust_env=`, else the environment, else not."""
+    """Return whether variables of proxies and certificates count: by `trust_env=`, else the environment, else not."""
     if value is not None:
         return settings.flag(value, "trust_env")
     text = os.environ.get(TRUST_ENV_VARIABLE) or "0"

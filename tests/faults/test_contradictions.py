@@ -20,7 +20,7 @@ async def test_a_reply_about_another_offer_is_a_doubt(name: str, profile: Profil
     sandbox = stocked(Sandbox(profile))
     async with patient(sandbox, http_client=sandbox.http_client()) as exchange:
         arm(sandbox, name, Kind.WRITE)
-        with pytest.raises(OutcomeUnknownError, match="about something else") as caught:
+        with pytest.raises(OutcomeUnknownError, match="does not match what was sent") as caught:
             await exchange.bids.submit(REQUEST, amount="1840.50", currency=840)
         assert isinstance(await caught.value.reconcile(exchange), Applied)
     assert len(sandbox.audit_log.offers_on(REQUEST)) == 1
@@ -33,7 +33,7 @@ async def test_a_reply_about_another_approval_is_a_doubt(name: str) -> None:
     async with sandbox.client(sandbox.shipper) as shipper:
         await shipper.offers.get(REQUEST)
         sandbox.strike(*FAULTS[name](path="quote/approveoffer"))
-        with pytest.raises(OutcomeUnknownError, match="about something else") as caught:
+        with pytest.raises(OutcomeUnknownError, match="does not match what was sent") as caught:
             await shipper.offers.approve(offer)
         assert isinstance(await caught.value.reconcile(shipper), Applied)
     assert [call.processed for call in sandbox.audit_log.calls_to("POST", "quote/approveoffer")] == [True]

@@ -66,7 +66,7 @@ class DraftField:
 
     @property
     def options(self) -> str:
-        """Names of all options that set the field; to name one answer would suggest it."""
+        """Names of all options that set the field; naming one alone would suggest it."""
         return self.option if self.negative is None else f"{self.option} or {self.negative}"
 
     def decorate(self, command: Decorated) -> Decorated:

@@ -89,7 +89,7 @@ class OutputError(Exception):
     """
 
     def __init__(self, cause: OSError) -> None:
-        super().__init__(f"what was asked is done, and it could not be printed: {cause.strerror}")
+        super().__init__(f"the command took effect, but its result could not be printed: {cause.strerror}")
 
 
 def _is_permanent(error: FreightExchangeError) -> bool:
@@ -154,7 +154,7 @@ EXIT_RULES: Final = (
         TransportError,
         Status.UNEXPECTED,
         applies=_is_certificate_error,
-        advice="Nothing was sent: the service cannot be told from an impostor.",
+        advice="Nothing was sent: the server may be an impostor.",
     ),
     ExitRule(TransportError, Status.UNEXPECTED, applies=_is_permanent),
     ExitRule(TransportError, Status.UNAVAILABLE),
@@ -237,7 +237,7 @@ def handle_errors() -> Iterator[ProgramResult]:
 
 
 def is_output_full(error: OSError) -> bool:
-    """Return whether the error says that standard output has no room."""
+    """Return whether standard output has no room left."""
     return error.errno in _OUTPUT_FULL and error.filename is None
 
 

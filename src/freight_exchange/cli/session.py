@@ -37,7 +37,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _TLS_PROBE_TIMEOUT: Final = 2.0
-_IN_DOUBT: Final = "Look with `freight-exchange {}` in a minute, and do not send it again before."
+_IN_DOUBT: Final = "Check with `freight-exchange {}` in a minute, before you send it again."
 _NOT_PRINTED: Final = "See it with `freight-exchange {}`, and do not send it again."
 _LOGIN_EXPIRED: Final = "the kept login has expired: run `freight-exchange login`"
 
@@ -90,7 +90,7 @@ def run_with_client(
     except KeyboardInterrupt:
         if not writes:
             raise
-        interrupted = InterruptedWriteError("interrupted while it was on its way: whether it was taken is not known")
+        interrupted = InterruptedWriteError("interrupted in flight: the service may or may not have taken it")
         _add_lookup(interrupted, _IN_DOUBT, lookup_command)
         raise interrupted from None
     except OSError as error:

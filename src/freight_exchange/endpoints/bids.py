@@ -91,7 +91,7 @@ class Bids:
         Raises:
             ValidationError: An argument is invalid; nothing was sent.
             OutcomeUnknownError: It may or may not have been submitted; `reconcile()` finds out.
-            BadRequestError: The service found it wrong.
+            BadRequestError: The service found it invalid.
         """
         index = index_of(request, "request", RateRequest, Listing)
         total = validation.amount(amount, "amount")

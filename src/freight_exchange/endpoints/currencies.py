@@ -68,7 +68,7 @@ class Currencies:
         The list is fetched once, and again for a code that it lacks when it is older than a minute.
 
         Raises:
-            ValidationError: The service knows no such code, or several currencies with it.
+            ValidationError: The service has no such code, or several currencies with it.
         """
         return await self._by_code(code, "code")
 

@@ -22,7 +22,7 @@ __all__ = ["log_in"]
 async def log_in(
     executor: CallExecutor, limits: Limits, email: str, password: Secret, welcome: Callable[[User], None]
 ) -> Grant:
-    """Obtain a token; `welcome` receives the user. The redactor learns the secrets before any error is raised."""
+    """Obtain a token; `welcome` receives the user. The redactor receives the secrets before any error is raised."""
     executor.redactor.learn(password)
 
     def read(response: Response) -> Grant:

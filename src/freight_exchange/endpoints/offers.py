@@ -121,7 +121,7 @@ class Offers:
         Raises:
             ValidationError: `offer` has no identifier, or it is no positive integer; nothing was sent.
             OutcomeUnknownError: It may or may not have been accepted; `reconcile()` finds out.
-            BadRequestError: The service found it wrong.
+            BadRequestError: The service found it invalid.
         """
         return await self._respond(offer, True, lambda data: wire.one(data, wire.OFFERS))
 
@@ -134,7 +134,7 @@ class Offers:
         Raises:
             ValidationError: `offer` has no identifier, or it is no positive integer; nothing was sent.
             OutcomeUnknownError: It may or may not have been declined; `reconcile()` finds out.
-            BadRequestError: The service found it wrong.
+            BadRequestError: The service found it invalid.
         """
         return await self._respond(offer, False, wire.declined_offer, optional=True)
 

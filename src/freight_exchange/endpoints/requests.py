@@ -124,7 +124,7 @@ class Requests:
         Raises:
             ValidationError: `draft` is no `RateRequestDraft`; nothing was sent.
             OutcomeUnknownError: It may or may not have been published; `reconcile()` finds out.
-            BadRequestError: The service found it wrong.
+            BadRequestError: The service found it invalid.
         """
         expect(draft, RateRequestDraft, "draft")
         return await self._service.write(

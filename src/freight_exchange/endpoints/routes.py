@@ -135,7 +135,7 @@ class Routes:
         Raises:
             ValidationError: `draft` is no `RouteDraft`; nothing was sent.
             OutcomeUnknownError: It may or may not have been created; `reconcile()` finds out.
-            BadRequestError: The service found it wrong.
+            BadRequestError: The service found it invalid.
         """
         expect(draft, RouteDraft, "draft")
         return await self._write("POST", draft, CreateRoute(draft))
@@ -151,7 +151,7 @@ class Routes:
             ValidationError: `route` is no `Route`, or a field of it is missing, which the update would destroy; nothing
                 was sent.
             OutcomeUnknownError: It may or may not have been updated; `reconcile()` finds out.
-            BadRequestError: The service found it wrong.
+            BadRequestError: The service found it invalid.
         """
         expect(route, Route, "route")
         return await self._write("PUT", route, UpdateRoute(route, self._seen.before(route)))

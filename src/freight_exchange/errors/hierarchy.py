@@ -156,7 +156,7 @@ class ServerError(APIStatusError):
 
 
 class StoreError(FreightExchangeError):
-    """The durable store cannot be used as asked: held by another, made for another account, newer, or damaged."""
+    """The durable store cannot be used: held by another, made for another account, newer, or damaged."""
 
 
 class HeldError(StoreError):
@@ -172,7 +172,7 @@ class HeldError(StoreError):
 
 
 class StoreAwayError(StoreError):
-    """The database cannot be reached, or has cut the connection. Nothing is known of a write that was under way."""
+    """The database cannot be reached, or has cut the connection. A write under way may or may not be committed."""
 
 
 class FencedError(StoreError):
@@ -228,7 +228,7 @@ class OfferRejectedError(BadRequestError):
 
     Attributes:
         request: The index of the request.
-        request_closed: `True` if the service, asked after the refusal, listed the request as awarded or not at all.
+        request_closed: `True` if a reading after the refusal showed the request as awarded, or not at all.
     """
 
     request: int | None = None

@@ -29,7 +29,7 @@ class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
     write: `OutcomeUnknownError[Bid]` reconciles to an `Applied[Bid]`.
 
     Attributes:
-        write: The write, as a value: enough to recognise its effect, or to repeat it by decision.
+        write: The write, as a value: enough to recognise its effect, or to repeat it deliberately.
     """
 
     may_have_taken_effect: ClassVar[bool] = True
@@ -73,9 +73,9 @@ class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
         """
         client = exchange if exchange is not None else self._exchange
         if client is None:
-            raise ConfigurationError("reconcile() needs the client as an argument: this error came from elsewhere")
+            raise ConfigurationError("reconcile() needs the client as an argument: this error was pickled or copied")
         if not callable(getattr(client, "reconcile", None)):
-            raise ConfigurationError(f"reconcile() asks a FreightExchange, not {type(client).__name__}")
+            raise ConfigurationError(f"exchange must be a FreightExchange, not {type(client).__name__}")
         if self.write is None:
             raise ConfigurationError("this error carries no write to look for")
         found = await client.reconcile(self.write, settle=settle, baseline=baseline)

@@ -19,7 +19,7 @@ from freight_exchange.platform.errors import FreightExchangeError
 __all__ = ["READ_ERRORS", "is_from_login", "is_transient", "request_count", "retry_delay"]
 
 READ_ERRORS: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
-"""The errors of a read that a later read need not meet. A rejected login is among them and does not pass."""
+"""Errors of a read that may succeed later. A rejected login is among them, but is permanent."""
 
 _ATTEMPTS_OF_SLOW_LOGIN: Final = 2
 """Attempts of a login that outlasts a call's deadline: each has a shorter timeout."""

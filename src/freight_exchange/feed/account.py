@@ -1,4 +1,4 @@
-"""Account of a feed: asked for until its source answers."""
+"""Account of a feed: requested until its source returns it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _logger = logging.getLogger("freight_exchange.feed")
 
 @attrs.frozen
 class AccountSource:
-    """Source of the account's email, which may be down, as the service may be.
+    """Source of the account's email, which may fail for a while.
 
     Attributes:
-        account: Gives the email.
+        account: Returns the email.
         timeout: Seconds that one answer may take.
-        hooks: Receive its trouble.
+        hooks: Receive its failures.
         feed: Name of the feed.
         base_url: Address of the service, for the log.
     """
@@ -41,7 +41,7 @@ class AccountSource:
     base_url: str
 
     async def resolve(self, pacer: Pacer) -> str:
-        """Return the account; ask again, at the pace of its backoff, while the source is down."""
+        """Return the account; retry, at the pace of its backoff, while the source fails."""
         began, failures = anyio.current_time(), 0
         while True:
             try:
@@ -51,7 +51,7 @@ class AccountSource:
                     raise
                 if not failures:
                     _logger.warning(
-                        "the feed %r has no credentials for %s: %s; asking again", self.feed, self.base_url, error
+                        "the feed %r has no credentials for %s: %s; retrying", self.feed, self.base_url, error
                     )
                     await self.hooks.emit(Degraded(feed=self.feed, error=error))
                 await anyio.sleep(pacer.backoff(failures))

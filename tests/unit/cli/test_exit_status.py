@@ -145,7 +145,7 @@ def test_write_with_unknown_outcome_names_lookup_command(shell: Shell) -> None:
     result = shell(*SUBMIT, "--yes")
     assert (result.status, result.out) == (Status.OUTCOME_UNKNOWN, "")
     assert "whether it was carried out is not known" in result.err
-    assert "Look with `freight-exchange bids list` in a minute, and do not send it again before." in result.err
+    assert "Check with `freight-exchange bids list` in a minute, before you send it again." in result.err
     assert len(shell.exchange.audit_log.offers) == 1
 
 

@@ -40,7 +40,7 @@ def test_private_authority_is_named_and_the_url_is_not_blamed(shell: Shell, auth
     assert result.status == Status.UNEXPECTED
     assert result.err.startswith("Error: the certificate of 127.0.0.1:")
     assert "give its file by --ca-file" in result.err
-    assert "Nothing was sent: the service cannot be told from an impostor." in result.err
+    assert "Nothing was sent: the server may be an impostor." in result.err
     assert "Is the URL right?" not in result.err
     assert "SSLContext" not in result.err
     assert "verify=" not in result.err

@@ -83,7 +83,7 @@ def test_full_disk_is_reported(shell: Shell, arguments: Sequence[str]) -> None:
 
 def test_write_whose_result_cannot_be_printed_is_reported_as_done(shell: Shell) -> None:
     shell.publish()
-    message = "Error: what was asked is done, and it could not be printed: No space left on device\n"
+    message = "Error: the command took effect, but its result could not be printed: No space left on device\n"
     submitted = run_with_full_disk(*SUBMIT, "--yes")
     assert len(shell.exchange.audit_log.offers) == 1
     assert submitted.status == Status.NOT_PRINTED
@@ -154,8 +154,8 @@ def test_signal_during_write_reports_unknown_outcome(shell: Shell, number: signa
     wait_until(lambda: shell.exchange.audit_log.offers)
     result = finish(process, number)
     assert (result.status, result.out) == (Status.OUTCOME_UNKNOWN, "")
-    assert result.err.startswith("Error: interrupted while it was on its way: whether it was taken is not known\n")
-    assert "Look with `freight-exchange bids list`" in result.err
+    assert result.err.startswith("Error: interrupted in flight: the service may or may not have taken it\n")
+    assert "Check with `freight-exchange bids list`" in result.err
     assert "Traceback" not in result.err
 
 

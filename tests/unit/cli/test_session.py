@@ -34,8 +34,8 @@ def test_interruption_after_write_reports_unknown_outcome(shell: Shell) -> None:
         raise KeyboardInterrupt
 
     options = GlobalOptions(url=shell.url, email=shell.exchange.forwarder.email)
-    with pytest.raises(InterruptedWriteError, match="whether it was taken is not known") as caught:
+    with pytest.raises(InterruptedWriteError, match="may or may not have taken it") as caught:
         run_with_client(options, offer, lookup_command="bids list")
-    assert "Look with `freight-exchange bids list`" in caught.value.__notes__[0]
+    assert "Check with `freight-exchange bids list`" in caught.value.__notes__[0]
     with pytest.raises(KeyboardInterrupt):
         run_with_client(options, read, lookup_command="bids list")

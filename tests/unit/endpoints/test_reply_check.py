@@ -1,4 +1,4 @@
-"""Replies to writes that are about something else: a doubt, never a success and never a second send."""
+"""Replies that do not match the write: a doubt, never a success and never a second send."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_reply_about_something_else_is_a_doubt(name: str) -> None:
     call, reply = CONTRADICTIONS[name]
     service = Service(reply)
     async with service.client() as exchange:
-        with pytest.raises(OutcomeUnknownError, match="something else than what was sent") as caught:
+        with pytest.raises(OutcomeUnknownError, match="does not match what was sent") as caught:
             await call(exchange)
     assert caught.value.write is not None
     assert service.writes == 1

@@ -132,7 +132,7 @@ class TestOncePerReading:
 
         desk = Desk(says(b'{"routes": {"0": {"index": 4, "timezone": "a", "timezone": "b"}}}'))
         async with desk.client() as exchange:
-            view = exchange._heard_by(hang)
+            view = exchange._with_hook(hang)
             route = await view.routes.create(ROUTE)
             assert not entered.is_set()
             with anyio.fail_after(5):

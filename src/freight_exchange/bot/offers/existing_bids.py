@@ -167,7 +167,7 @@ def lenient_bids(exchange: FreightExchange, note: Callable[[int | None, DecodeEr
         if isinstance(event, BrokenRecord):
             note(wire.index_of_raw(event.error.raw), event.error)
 
-    return exchange.with_options(strict=False)._heard_by(on_event).bids
+    return exchange.with_options(strict=False)._with_hook(on_event).bids
 
 
 def describe_request(request: int | None) -> str:

@@ -1,7 +1,7 @@
 """Evidence of writes: the trace that each leaves in the listings, and the conclusion from one reading.
 
-A reading proves as little as it must: servers round amounts, total weights, drop fields, replace an earlier offer
-by a later one, and list a selected offer alone. Where that leaves two readings of the same reply, it is doubt.
+Conclusions are cautious: servers round amounts, total weights, drop fields, replace an earlier offer by a later one,
+and list a selected offer alone. If that leaves two explanations of a reply, the result is a doubt.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Extent(enum.Enum):
     """Extent of a look.
 
     Attributes:
-        GLANCE: A plain pass through the listing that shows most: only what it holds counts, not what it lacks.
-        UNTIL_DOUBT: Complete readings, up to one that leaves a doubt.
+        GLANCE: One plain pass through the main listing. It can prove presence, not absence.
+        UNTIL_DOUBT: Complete readings, until one leaves a doubt.
         COMPLETE: Complete readings of all that may show the write.
     """
 
@@ -138,13 +138,13 @@ class _SubmittedOffer:
         wanted = (self.write.amount, self.write.currency)
         doubtful: dict[Bid, None] = {}
         found: Reconciliation = NotApplied()
-        # What the plain listing leaves out is not documented, and neither is that every type is served.
+        # The document states neither which bids the plain listing omits, nor that every type is served.
         for type in (None, *BidsType):
             view = await self._view(type, sweep=whole)
-            # A baseline is what the plain listing showed: what only another view shows may be as old as the account.
+            # A baseline comes from the plain listing: a bid that only another view shows may be of any age.
             if type is None or self.baseline is None:
                 alike = [bid for bid in view if _terms(bid) == wanted]
-                # One more than before is counted in whole readings alone: in others a row that moves comes twice.
+                # Bids are counted in complete readings only: in others a row that moves appears twice.
                 if len(alike) > before[wanted] and ((whole and self.readers.strict) or not before[wanted]):
                     return Applied(alike[-1])
             now = Counter(map(_terms, view))
@@ -161,7 +161,7 @@ class _SubmittedOffer:
         try:
             listed = await self.readers.own_bids(type, sweep=sweep)
         except BadRequestError as error:
-            # One that was served before is not refused but failing.
+            # A view that was served before is failing, not refused.
             if type is None or type in self.served or is_from_login(error):
                 raise
             return []
@@ -184,7 +184,7 @@ def _terms(bid: Bid) -> tuple[object, object]:
 
 @attrs.frozen(eq=False, repr=False)
 class Gone(Applied):
-    """A declined offer that is no longer listed. Unlike other evidence it has to last: a listing may be out of date."""
+    """A declined offer that is no longer listed. Unlike other evidence it must last: a listing may be out of date."""
 
 
 @attrs.frozen
@@ -208,7 +208,7 @@ class _OfferResponse:
             # A selected offer may be listed alone, so that this one is missing whether it was declined or not.
             return StillUnknown((without,))
         if not self.write.approved:
-            # Declined, or withdrawn by its forwarder: either way it stands no more.
+            # Declined, or withdrawn by its forwarder: either way it is gone.
             return Gone(without)
         # A selected offer is listed alone.
         lost = without.selected is not None and without.selected.id is not None
@@ -230,7 +230,7 @@ def _baseline(kind: type[T], baseline: Sequence[object] | None) -> list[T] | Non
     """Check that a baseline holds records of the write's listing: indexes of another kind mean nothing."""
     if baseline is None:
         return None
-    # What can be read only once would be empty at the second look.
+    # An iterator would be empty at the second reading.
     if not isinstance(baseline, Sequence):
         raise ConfigurationError(
             f"the baseline of this write is a sequence of {kind.__name__}s, not a {type(baseline).__name__}"

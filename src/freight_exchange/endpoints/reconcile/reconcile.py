@@ -35,9 +35,9 @@ _logger = logging.getLogger("freight_exchange.reconcile")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0
 _SHARE_OF_SETTLE = 0.125
-"""A service that is given ten minutes to show a write is not asked every eight seconds."""
+"""Pause between readings, as a share of the settle time: a long one needs few readings."""
 _LEAST_PAUSE = 0.001
-"""A rest that rounds to nothing would read without end where the clock only moves while tasks rest."""
+"""Seconds. A pause that rounds to zero would read without end under a clock that only moves while tasks sleep."""
 
 _SETTLE_TIMES = 4
 """Settle times (plus a minute) for which readings may fail before the result is `StillUnknown`."""
@@ -73,7 +73,7 @@ def _despite_gaps(strict: Look, lenient: Look) -> Look:
         try:
             return await strict(extent)
         except (DecodeError, FeedProtocolError) as error:
-            _logger.info("not all that is listed can be read: %s", error)
+            _logger.info("a listing has unreadable records, and cannot prove absence: %s", error)
         found = await lenient(extent)
         return StillUnknown() if isinstance(found, NotApplied | Gone) else found
 
@@ -81,9 +81,10 @@ def _despite_gaps(strict: Look, lenient: Look) -> Look:
 
 
 async def _settle(look: Look, settle: float) -> Reconciliation:
-    """Look until the write is seen, or two complete looks at least agree on something else over the settle time.
+    """Look until the write is seen, or at least two complete looks over the settle time agree on another result.
 
-    All but `Applied` has to last: what the service shows may be older than the write. A complete look begins and ends
+    Any result but `Applied` must last: what the service shows may be older than the write. A complete look begins and
+        ends
     the time over which the write is absent. Those in between are glances, which conclude nothing from absence.
     """
     deadline = anyio.current_time() + _SETTLE_TIMES * settle + 60
@@ -104,7 +105,7 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
         except READ_ERRORS as error:
             if isinstance(error, LoginRejectedError):
                 raise
-            _logger.info("a reading failed, counting starts again: %s", error)
+            _logger.info("a reading failed: %s; the settle time starts again", error)
             agreed = None
             wait = max(wait, retry_delay(error) or 0.0)
         else:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["PublishedRequest"]
 
 _COARSEST_VOLUME = Decimal("0.15")
-"""By what part a server that rounds dimensions may change the volume."""
+"""Relative change of the volume by a server that rounds dimensions."""
 
 
 @attrs.frozen

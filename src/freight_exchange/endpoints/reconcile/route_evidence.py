@@ -121,7 +121,7 @@ class UpdatedRoute:
         new = shown.likeness(Image.of(self.new))
         if new.whole:
             return Applied(route)
-        # Where something is left out, somebody else's image may look like the new one.
+        # If something is left out, another client's image may look like the new one.
         if new.agrees or self.old is None:
             return StillUnknown((route,))
         # An old image with gaps, of a route that was never read whole, agrees with anything.

@@ -1,4 +1,4 @@
-"""Readings of a listing, each shared by all who asked for it before it began."""
+"""Readings of a listing, each shared by the callers that waited when it began."""
 
 from __future__ import annotations
 

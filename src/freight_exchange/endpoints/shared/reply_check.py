@@ -27,7 +27,7 @@ from freight_exchange.models import (
 __all__ = ["check_reply", "is_rounded"]
 
 _COARSEST_VOLUME = Decimal("0.15")
-"""The part by which a server that rounds dimensions may change a volume."""
+"""Relative change of a volume by a server that rounds dimensions."""
 
 
 def check_reply(write: Write, record: object) -> None:
@@ -53,7 +53,7 @@ def check_reply(write: Write, record: object) -> None:
         case _:
             return
     if found:
-        raise DecodeError(f"the reply is about something else than what was sent: {found}")
+        raise DecodeError(f"the reply does not match what was sent: {found}")
 
 
 def is_rounded(shown: Decimal, sent: Decimal) -> bool:

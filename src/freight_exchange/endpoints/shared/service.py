@@ -197,14 +197,14 @@ class Service:
         return page
 
     async def _page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]) -> tuple[wire.Rows[T], CallFacts]:
-        # The first request for an unpaged listing has no page size; the service may page it all the same.
+        # The first request for an unpaged listing has no page size; the service may page it anyway.
         paging = wire.list_parameters(offset=number, rows=rows) if listed.paged or rows else {}
         try:
             return await self._rows(listed, paging, kind)
         except NotFoundError as error:
             # Not for the 404 of a login.
             if number == 0 and error.path == listed.path:
-                if self.conventions.missing_list_is_empty or _says_no_records(error, kind.collection):
+                if self.conventions.missing_list_is_empty or _means_no_records(error, kind.collection):
                     return wire.Rows(()), CallFacts()
                 error.args = (f"{error.message}; base_url may be wrong",)
             raise
@@ -228,12 +228,12 @@ class Service:
                 listed, wire.list_parameters(index=self.conventions.index_value(wanted)), kind
             )
         except NotFoundError as error:
-            if error.path == listed.path and _says_no_records(error, kind.collection):
+            if error.path == listed.path and _means_no_records(error, kind.collection):
                 return None
             raise
         record = await self._picked(found, facts, listed, wanted, identity)
         if record is None and found.records:
-            raise DecodeError(f"other records where the one of index {wanted} was asked for", path=kind.collection)
+            raise DecodeError(f"the reply has other records than the one with index {wanted}", path=kind.collection)
         return record
 
     async def _picked(
@@ -286,8 +286,8 @@ def _is_blank(content: bytes) -> bool:
     return not content.strip().removeprefix(b"\xef\xbb\xbf").strip()
 
 
-def _says_no_records(error: NotFoundError, collection: str) -> bool:
-    """Return whether a 404 says that a listing is empty; a bare 404 is a wrong address."""
+def _means_no_records(error: NotFoundError, collection: str) -> bool:
+    """Return whether a 404 means that a listing is empty; a bare 404 means a wrong address."""
     if not isinstance(error.body, Mapping):
         return False
     return wire.says_no_records(wire.sentence(error.body) or "", collection)

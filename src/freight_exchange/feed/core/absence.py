@@ -1,4 +1,4 @@
-"""Listings that lack a third or more of what is known: trouble first, withdrawals if it lasts. Pure."""
+"""Listings that lack a third or more of the known requests: a doubt first, withdrawals if it lasts. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FEW: Final = 3
 
 
 def next_doubt(before: AbsenceDoubt | None, *, window: int, at: float, listed: int, absent: int) -> AbsenceDoubt | None:
-    """Give the doubt after a complete scan.
+    """Return the doubt after a complete scan.
 
-    A doubt that has lasted is over once a scan lacks much that another one has listed since: a new one begins.
+    After a lasting doubt, a new one begins once a scan lacks much that a scan since then has listed.
 
     Args:
         before: The doubt before it.
@@ -46,20 +46,20 @@ def next_doubt(before: AbsenceDoubt | None, *, window: int, at: float, listed: i
 
 
 def is_open(doubt: AbsenceDoubt | None, at: float) -> bool:
-    """Tell whether scans prove nothing yet."""
+    """Return whether scans prove nothing yet."""
     return doubt is not None and at - doubt.since < LASTING
 
 
 def doubt_error(doubt: AbsenceDoubt, *, at: float, absent: int, noun: str = "requests") -> FeedProtocolError:
-    """Give the error of a complete scan that proves nothing."""
+    """Return the error of a complete scan that proves nothing."""
     return FeedProtocolError(
-        f"listings lack much of what they should hold ({absent} {noun} in this one), which may be trouble of the "
-        f"service: nothing counts as withdrawn for {LASTING - (at - doubt.since):.0f} s more"
+        f"listings lack many known {noun} ({absent} in this one), perhaps by a fault of the service: nothing counts "
+        f"as withdrawn for {LASTING - (at - doubt.since):.0f} s more"
     )
 
 
 def settling_tier(doubt: AbsenceDoubt | None, at: float) -> schedule.Tier:
-    """Give the depth that can settle the doubt: a deeper one at first, and, once it has lasted, the same once more."""
+    """Return the tier that can settle the doubt: a deeper one at first; the same once more after it has lasted."""
     if doubt is None:
         return schedule.NARROW
     if is_open(doubt, at):

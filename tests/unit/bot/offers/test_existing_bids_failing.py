@@ -38,7 +38,7 @@ class Exchange:
     def with_options(self, **_: object) -> Exchange:
         return self
 
-    def _heard_by(self, _: object) -> Exchange:
+    def _with_hook(self, _: object) -> Exchange:
         return self
 
     def _limited(self, *, meter: RequestMeter) -> Exchange:
